@@ -180,7 +180,7 @@ fn an_address_that_cannot_be_asked_is_refused_when_the_provider_is_built() {
         ("127.0.0.1:11434", "the base URL `127.0.0.1:11434/"),
         ("localhost:11434/v1", "has no scheme: write `https://` or `http://`"),
         ("api.example.com/v1", "has no scheme"),
-        ("ftp://example.com/v1", "no address of an HTTP server"),
+        ("ftp://example.com/v1", "not the URL of an HTTP server"),
         ("http://", "names no server"),
         ("https://a b.example.com/v1", "the base URL cannot be read: "),
         ("", "has no scheme"),

@@ -1,5 +1,5 @@
-//! What the expansions of `#[tool]`, `#[toolset]` and `tools![]` may name. No part of it is
-//! promised to anybody else.
+//! The names that the expansions of `#[tool]`, `#[toolset]` and `tools![]` use. Nothing here is
+//! part of the public API.
 
 pub use std::{
     borrow::ToOwned, marker::PhantomData, option::Option, sync::Arc, time::Duration, vec::Vec,

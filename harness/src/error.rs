@@ -1,56 +1,58 @@
-//! The one error of the library, opaque, with predicates for what a host decides on.
-//! It knows no message, tool or vendor; what a model may read of a failed call is `ToolError`.
+//! The error type of the library: opaque, with predicates for the decisions of a program. It
+//! depends on no message, tool or vendor. The error of a failed call that a model may read is
+//! `ToolError`.
 
 use std::{borrow::Cow, error::Error as StdError, fmt, sync::Arc, time::Duration};
 
 use crate::secret::{Secrets, beginning};
 
-/// What kind of thing went wrong.
+/// The kind of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The program asked for something that cannot be: a missing key, two tools with one name,
-    /// a blocking call inside a running runtime.
+    /// The program's setup is wrong: a missing key, two tools with one name, a blocking call inside
+    /// a running runtime.
     Configuration,
-    /// The transcript cannot be sent or cannot take this fact.
+    /// The transcript cannot be sent, or cannot take this fact.
     Transcript,
-    /// No connection, or it broke before the answer began.
+    /// There was no connection, or it broke before the answer began.
     Connect,
-    /// A clock ran out: connecting, first event, between events, or the whole call.
+    /// A timeout: for connecting, for the first event, between events, or for the whole call.
     Timeout,
-    /// The provider answered with a status that is no success, or with an error inside a stream.
+    /// The provider answered with an unsuccessful status, or with an error inside a stream.
     Api,
-    /// The conversation does not fit into the model's context window. Sending it again cannot
-    /// help; a shorter one, or a model with a larger window, can.
+    /// The conversation does not fit into the model's context window. A retry cannot help; a
+    /// shorter conversation or a model with a larger window can.
     ContextFull,
-    /// The answer ended before it was complete: it was cut off, by the connection or at the vendor.
+    /// The answer was cut off before it was complete, by the connection or by the vendor.
     CutOff,
     /// The answer could not be understood.
     Protocol,
-    /// A file in the message of the user is one that the model, the protocol or the vendor cannot take.
-    /// Nothing was sent.
+    /// The model, the protocol or the vendor cannot take a file in the user's message. Nothing was
+    /// sent.
     Content,
-    /// The answer is larger than the limit set for it.
+    /// The answer exceeds a limit of its size.
     TooLarge,
-    /// Reading or writing what must survive failed.
+    /// A journal could not be read or written.
     Journal,
-    /// Somebody else has gone on with the conversation: what was to be written does not follow what
-    /// is there.
+    /// Somebody else has continued the conversation, so the new entries do not follow the stored
+    /// ones.
     Conflict,
     /// The conversation is open elsewhere, in this process or in another one.
     Busy,
-    /// A call of the conversation does not wait for this answer: it was answered before, the answer comes
-    /// too late, or it was given for another question. Nothing has changed.
+    /// The call does not wait for this answer: it was answered before, the answer comes too late,
+    /// or it answers another question. Nothing has changed.
     NotWaiting,
-    /// Code of the program that the library called has panicked: a watcher of events, a provider.
+    /// Code of the program that the library called panicked, such as an event handler or a
+    /// provider.
     Panicked,
-    /// What was to do it was closed before: [`Chats`](crate::agent::Chats), for one.
+    /// The object was closed before, such as [`Chats`](crate::agent::Chats).
     Closed,
 }
 
 /// Why a call into the library failed.
 ///
-/// Ask it questions; do not match on its text:
+/// Use its predicates; do not match on its text:
 ///
 /// ```
 /// fn advise(err: &harness::Error) -> String {
@@ -65,9 +67,8 @@ pub enum ErrorKind {
 /// # let _ = advise(&harness::Error::new(harness::ErrorKind::Connect, "no connection"));
 /// ```
 ///
-/// It is one pointer wide. An error of a provider holds no secret that the provider knows, whatever
-/// the server has answered: neither in its words nor in those of its sources (see
-/// [`Secrets`]).
+/// It is one pointer wide. An error of a provider contains no secret that the provider knows,
+/// whatever the server answered: neither in its message nor in its sources (see [`Secrets`]).
 pub struct Error(Box<Repr>);
 
 struct Repr {
@@ -91,7 +92,7 @@ struct ApiDetail {
 }
 
 impl Error {
-    /// An error of this kind. The message names the place, the fault and the way out.
+    /// Creates an error of this kind. The message should name the place, the fault and the way out.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self(Box::new(Repr {
             kind,
@@ -119,36 +120,36 @@ impl Error {
         self
     }
 
-    /// Adds the vendor's own word for the error, such as `overloaded_error`.
+    /// Adds the vendor's error code, such as `overloaded_error`.
     #[must_use]
     pub fn with_code(mut self, code: impl Into<String>) -> Self {
         self.0.api.code = Some(code.into());
         self
     }
 
-    /// Adds the id under which the vendor keeps the request.
+    /// Adds the vendor's id of the request.
     #[must_use]
     pub fn with_request_id(mut self, id: impl Into<String>) -> Self {
         self.0.api.request_id = Some(id.into());
         self
     }
 
-    /// Adds how long the vendor asks to wait.
+    /// Adds the time that the vendor asks to wait before a retry.
     #[must_use]
     pub fn with_retry_after(mut self, wait: Duration) -> Self {
         self.0.api.retry_after = Some(wait);
         self
     }
 
-    /// Adds the vendor's own verdict on whether to try again (`x-should-retry`).
+    /// Adds the vendor's decision whether to retry (`x-should-retry`).
     #[must_use]
     pub fn with_should_retry(mut self, verdict: bool) -> Self {
         self.0.api.should_retry = Some(verdict);
         self
     }
 
-    /// Adds who failed, where several could: of this failure and of those that followed it, as
-    /// far as it is not known.
+    /// Adds the name of the provider that failed, to this error and to the later ones, except to
+    /// those that already name a provider.
     #[must_use]
     pub fn with_provider(mut self, name: impl Into<String>) -> Self {
         let name = name.into();
@@ -159,22 +160,22 @@ impl Error {
         self
     }
 
-    /// Adds the address that was asked, as it may be shown, if none is known yet.
+    /// Adds the displayable URL of the request, if none is known yet.
     #[must_use]
     pub(crate) fn with_url(mut self, url: &Arc<str>) -> Self {
         self.0.url.get_or_insert_with(|| Arc::clone(url));
         self
     }
 
-    /// Adds why nothing more was tried. It is told after the error itself.
+    /// Adds the reason why there was no further try. It is displayed after the error itself.
     #[must_use]
     pub fn with_note(mut self, note: impl Into<String>) -> Self {
         self.0.note = Some(note.into());
         self
     }
 
-    /// Adds a failure that came after this one, of another try or another provider. This one
-    /// stays the first cause: kind, status, code and message are its own.
+    /// Adds a later failure, of another try or of another provider. This error stays the first
+    /// cause: kind, status, code and message remain its own.
     #[must_use]
     pub fn followed_by(mut self, mut later: Self) -> Self {
         let after = std::mem::take(&mut later.0.later);
@@ -187,8 +188,8 @@ impl Error {
         self
     }
 
-    /// The same error without these secrets, in all that it says and that its sources say. A text
-    /// of others that is longer than anybody reads is cut.
+    /// The same error with these secrets removed from all its texts and those of its sources.
+    /// Longer foreign texts are cut at [`LONGEST`] bytes.
     #[must_use]
     pub(crate) fn cleaned(mut self, secrets: &Secrets) -> Self {
         self.clean(secrets);
@@ -213,68 +214,69 @@ impl Error {
         later.iter_mut().for_each(|error| error.clean(secrets));
     }
 
-    /// What kind of thing went wrong.
+    /// The kind of the error.
     pub fn kind(&self) -> ErrorKind {
         if self.is_context_full() { ErrorKind::ContextFull } else { self.0.kind }
     }
 
-    /// The text without its causes. For a vendor's error, these are the vendor's words.
+    /// The message without its causes. For a vendor's error, this is the vendor's message.
     pub fn message(&self) -> &str {
         &self.0.message
     }
 
-    /// The HTTP status, if there was an answer.
+    /// The HTTP status, if there was a response.
     pub fn status(&self) -> Option<u16> {
         self.0.api.status
     }
 
-    /// The vendor's own word for the error, such as `rate_limit_error`.
+    /// The vendor's error code, such as `rate_limit_error`.
     pub fn code(&self) -> Option<&str> {
         self.0.api.code.as_deref()
     }
 
-    /// The id under which the vendor keeps the request.
+    /// The vendor's id of the request.
     pub fn request_id(&self) -> Option<&str> {
         self.0.api.request_id.as_deref()
     }
 
-    /// Who failed, where several could.
+    /// The name of the provider that failed, if several providers were possible.
     pub fn provider(&self) -> Option<&str> {
         self.0.provider.as_deref()
     }
 
-    /// The address that was asked, if a server was: without the user, the password and the query,
-    /// which may be secret. Errors of the network name it when they are printed.
+    /// The URL of the request, if there was one, without user, password and query, which may be
+    /// secret. Network errors display it.
     pub fn url(&self) -> Option<&str> {
         self.0.url.as_deref()
     }
 
-    /// The failures that came after this one, in order: of later tries, and of other providers.
+    /// The failures after this one, in order: those of later tries and of other providers.
     pub fn later(&self) -> &[Self] {
         &self.0.later
     }
 
-    /// The last failure: of the last try, or this one if there was only one.
+    /// The last failure: that of the last try, or this error if there was only one try.
     pub fn last(&self) -> &Self {
         self.0.later.last().unwrap_or(self)
     }
 
-    /// How long the vendor asks to wait before the next try; of several tries, the last one's.
+    /// The time that the vendor asks to wait before the next try. After several tries, that of the
+    /// last one.
     pub fn retry_after(&self) -> Option<Duration> {
         self.last().0.api.retry_after
     }
 
-    /// Whether a clock ran out.
+    /// Whether a timeout expired.
     pub fn is_timeout(&self) -> bool {
         self.0.kind == ErrorKind::Timeout
     }
 
-    /// Whether the conversation does not fit into the model's context window. Vendors say so under
-    /// a code of their own, or under a general one and in words.
+    /// Whether the conversation does not fit into the model's context window. Some vendors report
+    /// this with a code of its own, others with a general code and a message.
     pub fn is_context_full(&self) -> bool {
         match self.0.kind {
             ErrorKind::ContextFull => true,
-            // A limit of the rate says much the same of tokens, and has a status of its own.
+            // Rate limits have similar messages about tokens, but a status of their own.
             ErrorKind::Api if !matches!(self.0.api.status, Some(429 | 500..)) => {
                 let code = self.code().unwrap_or_default();
                 let words = self.message().to_ascii_lowercase();
@@ -285,41 +287,41 @@ impl Error {
         }
     }
 
-    /// Whether somebody else has gone on with the conversation: open it again.
+    /// Whether somebody else has continued the conversation. Open it again.
     pub fn is_conflict(&self) -> bool {
         self.0.kind == ErrorKind::Conflict
     }
 
-    /// Whether the conversation is open elsewhere: it can be opened when that one lets go of it.
+    /// Whether the conversation is open elsewhere. It can be opened once it is closed there.
     pub fn is_busy(&self) -> bool {
         self.0.kind == ErrorKind::Busy
     }
 
-    /// Whether no call waits for the answer that was given: it was answered before, the answer comes too
-    /// late, or it was given for another question.
+    /// Whether the call does not wait for the answer that was given: it was answered before, the
+    /// answer comes too late, or it answers another question.
     pub fn is_not_waiting(&self) -> bool {
         self.0.kind == ErrorKind::NotWaiting
     }
 
-    /// Whether a file in the message of the user is one that the model, the protocol or the vendor cannot
-    /// take. Nothing was sent; in later requests a line of text stands in its place.
+    /// Whether the model, the protocol or the vendor cannot take a file in the user's message.
+    /// Nothing was sent; later requests contain a line of text in place of the file.
     pub fn is_content(&self) -> bool {
         self.0.kind == ErrorKind::Content
     }
 
-    /// Whether the program itself must be changed: a key, an option, a name.
+    /// Whether the program's setup must be changed: a key, an option, a name.
     pub fn is_configuration(&self) -> bool {
         self.0.kind == ErrorKind::Configuration
     }
 
-    /// Whether the vendor says that money or a quota is gone: waiting does not bring it back.
+    /// Whether the vendor reports that credit or quota is used up. Waiting does not help.
     pub fn is_out_of_quota(&self) -> bool {
         let code = self.code().unwrap_or_default();
         self.status() == Some(402) || SPENT.iter().any(|spent| code.contains(spent))
     }
 
-    /// Whether the same request may succeed later; of several tries, the last one decides. The
-    /// vendor's own verdict wins; a spent quota or budget is not worth a second try whatever its
+    /// Whether the same request may succeed later. After several tries, the last one decides. The
+    /// vendor's own decision has precedence. Used-up credit or quota is not retryable, whatever the
     /// status.
     pub fn is_retryable(&self) -> bool {
         self.last().passes()
@@ -337,8 +339,9 @@ impl Error {
                 }
                 let code = self.code().unwrap_or_default();
                 match self.0.api.status {
-                    // 501 and 505: the server cannot do such a thing, now or later. The others, also
-                    // those that nobody has standardised, are what vendors' own clients repeat.
+                    // 501 and 505: the server does not support the request, now or later. The
+                    // others, including non-standard ones, are the statuses that vendors' own
+                    // clients retry.
                     Some(501 | 505) => false,
                     Some(status) => matches!(status, 408 | 409 | 429 | 500..),
                     None => TRANSIENT.iter().any(|transient| code.contains(transient)),
@@ -361,7 +364,7 @@ impl Error {
     }
 }
 
-/// Codes under which a full context window is reported.
+/// Codes for a full context window.
 const TOO_LONG_CODES: [&str; 5] = [
     "context_length_exceeded",
     "exceed_context_size",
@@ -370,8 +373,8 @@ const TOO_LONG_CODES: [&str; 5] = [
     "max_prompt_tokens_exceeded",
 ];
 
-/// Words in which it is reported where the code is a general one, in lower case. Each is a part of
-/// what a server has been seen to say; numbers stand around it.
+/// Messages for a full context window where the code is a general one, in lower case. Each is a
+/// part of a message seen from a server; numbers stand around it.
 const TOO_LONG_WORDS: [&str; 27] = [
     // Anthropic, Ollama, Fireworks.
     "prompt is too long",
@@ -421,11 +424,11 @@ const TOO_LONG_WORDS: [&str; 27] = [
     "total length of all messages is too long",
 ];
 
-/// Codes under which vendors report money that is gone; waiting does not bring it back.
+/// Codes for used-up credit or quota.
 const SPENT: [&str; 6] =
     ["quota", "billing", "credit_balance", "spend_limit", "usage_limit", "ramp_limit"];
 
-/// Codes of errors inside a stream, which have no status, that pass by themselves.
+/// Codes of temporary errors inside a stream, which have no status.
 const TRANSIENT: [&str; 7] = [
     "overloaded",
     "api_error",
@@ -439,7 +442,7 @@ const TRANSIENT: [&str; 7] = [
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.tell(f)?;
-        // The same failure again, and again, is told once.
+        // Equal failures in a row are displayed once, with their number.
         let mut later = self.0.later.iter().map(|error| Told(error).to_string()).peekable();
         while let Some(words) = later.next() {
             let mut times = 1;
@@ -458,7 +461,7 @@ impl fmt::Display for Error {
     }
 }
 
-/// An error without what came after it.
+/// An error without the later ones.
 struct Told<'a>(&'a Error);
 
 impl fmt::Display for Told<'_> {
@@ -467,13 +470,13 @@ impl fmt::Display for Told<'_> {
     }
 }
 
-/// So much of a text that somebody else wrote stands in an error.
+/// The longest foreign text in an error, in bytes.
 const LONGEST: usize = 8 * 1024;
 
-/// So many sources of sources are looked at; an error that is its own source has no end.
+/// The number of nested sources that are read. An error that is its own source would never end.
 const DEEPEST: usize = 32;
 
-/// A text without these secrets, and not too long.
+/// The text without these secrets, cut to [`LONGEST`] bytes.
 fn clean<'a>(text: &'a str, secrets: &Secrets) -> Cow<'a, str> {
     match secrets.hide(text) {
         Cow::Borrowed(text) => beginning(text, LONGEST),
@@ -481,7 +484,7 @@ fn clean<'a>(text: &'a str, secrets: &Secrets) -> Cow<'a, str> {
     }
 }
 
-/// The words of a source that held a secret or said too much, and of its own sources.
+/// The texts of a source that contained a secret or was too long, and of its own sources.
 struct Quoted {
     shown: String,
     debug: String,
@@ -489,7 +492,7 @@ struct Quoted {
 }
 
 impl Quoted {
-    /// Nothing if this source can stay as it is.
+    /// `None` if this source can stay as it is.
     fn of(source: &(dyn StdError + 'static), secrets: &Secrets) -> Option<Self> {
         let mut chain = Vec::new();
         let mut next = Some(source);
@@ -551,8 +554,8 @@ impl Error {
         }
     }
 
-    /// Whether the cause may be the address or what lies on the way to it. A vendor's own refusal
-    /// is not about the address; an error with neither a status nor a code may be anybody's.
+    /// Whether the cause may be the URL or the network. A refusal by the vendor has nothing to do
+    /// with the URL; an error without status and code may come from anywhere on the way.
     fn is_of_the_way(&self) -> bool {
         match self.0.kind {
             ErrorKind::Api => match (self.0.api.status, &self.0.api.code) {

@@ -1,4 +1,4 @@
-//! The guide: one page for each thing that a program may want.
+//! The guide: one page for each task of a program.
 //!
 //! | to | read |
 //! |---|---|

@@ -1,6 +1,6 @@
-//! Plain functions become tools that a language model calls, and an agent runs them so that it
-//! can be trusted: it streams, it can be stopped at any instant, and it never repeats a side effect
-//! behind your back.
+//! An agent framework: plain functions become tools that a language model calls, and an agent runs
+//! the conversation. An answer streams, a run can be stopped at any time, and no side effect is
+//! ever repeated without your consent.
 //!
 //! The library is not on crates.io; `REPOSITORY` is a copy of its repository.
 //!
@@ -35,36 +35,38 @@
 //! }
 //! ```
 //!
-//! The module [`guide`] has a page for each thing that a program may want.
+//! The module [`guide`] has a page for each task of a program.
 //!
 //! # Cargo features
 //!
-//! `sockets` is on unless `default-features = false` is written, the others are off unless they are named.
+//! `sockets` is on unless you write `default-features = false`; the other features are off unless
+//! you name them.
 //!
 //! | feature | brings |
 //! |---|---|
-//! | `sockets` (a default) | the module `client`: the providers of Anthropic, OpenAI and what speaks like them, over HTTP |
+//! | `sockets` (a default) | the module `client`: providers for Anthropic, OpenAI and compatible servers, over HTTP |
 //! | `terminal` | `policy::TerminalApprover` and `policy::TerminalForm` (Unix only), and `policy::visible` |
-//! | `toolbox` | the module `toolbox`: arithmetic, files inside one folder, and commands of a shell |
-//! | `testing` | the module `testing`: a scripted provider, and a server that speaks like a vendor |
+//! | `toolbox` | the module `toolbox`: arithmetic, files inside one folder, and shell commands |
+//! | `testing` | the module `testing`: a scripted provider, and a server that behaves like a vendor's |
 //! | `sqlite` | `journal::SqliteJournal`: conversations in a file |
 //! | `postgres` | `journal::PostgresJournal`: conversations in PostgreSQL |
 //! | `collect` | `collected_tools`: all tools of a program without a list of them |
 //! | `mcp` | the module `mcp`: tools of servers that speak the Model Context Protocol |
-//! | `mcp-oauth` | `mcp::McpAuth`: the program is authorized to use such a server |
-//! | `mcp-server` | `mcp::McpService`: the program's tools, served by the same protocol |
+//! | `mcp-oauth` | `mcp::McpAuth`: OAuth authorization for such servers |
+//! | `mcp-server` | `mcp::McpService`: serves the program's tools by the same protocol |
 //! | `otel` | spans and metrics by OpenTelemetry's conventions |
-//! | `async-openai` | a typed request of that crate as the template of each request |
+//! | `async-openai` | a typed request of the crate `async-openai` as the template of each request |
 //!
-//! Without `sockets` the library has no C code and no HTTP client. The loop, the wires and the trait of journals are there,
-//! and you write the [`Provider`] yourself. This core is checked for Windows, for Apple's systems and for
-//! `wasm32-unknown-unknown`. On the last one there is nothing else: the features that need an operating system are
-//! errors while compiling, and the standard library has no clock and panics when it is asked for the time. So
-//! [`agent::Machine`], the transcript, the schemas and the wires can be used there, and a run (`Chat::send`) cannot.
-//! Message ids repeat from load to load unless the program turns on the feature `js` of `fastrand`. With `sockets` a
-//! system needs the C compiler of its target, for `ring`.
+//! Without `sockets` the library has no C code and no HTTP client. The loop, the wires and the
+//! journal trait are there, and you write the [`Provider`] yourself. This core is checked for
+//! Windows, for Apple's systems and for `wasm32-unknown-unknown`. On `wasm32-unknown-unknown` only
+//! this core compiles: the features that need an operating system are compile errors. The standard
+//! library has no clock there and panics when it is asked for the time, so [`agent::Machine`], the
+//! transcript, the schemas and the wires can be used, but a run (`Chat::send`) cannot. Message ids
+//! repeat each time the module is loaded unless the program turns on the feature `js` of
+//! `fastrand`. With `sockets` the build needs a C compiler for its target, for `ring`.
 //!
-//! # The way of one turn
+//! # The steps of one turn
 //!
 //! ```text
 //! chat.send(text) -> UserSaid -> machine: CallProvider
@@ -76,9 +78,11 @@
 //!
 //! # Modules, in reading order
 //!
-//! [`message`] what is said · [`mod@tool`] what can be done · [`provider`] who answers · [`models`] what is known of them ·
-//! [`policy`] what is repeated and refused · [`journal`] what survives · [`trace`] what can be seen · [`agent`] the loop ·
-//! [`error`] what goes wrong · [`secret`] what must not be shown · `toolbox` ready tools · `mcp` tools of servers, and for others · `testing` fakes
+//! [`message`]: messages and transcripts · [`mod@tool`]: tools · [`provider`]: the trait of a
+//! model's provider · [`models`]: known models · [`policy`]: retries, limits and permissions ·
+//! [`journal`]: durable conversations · [`trace`]: traces · [`agent`]: the loop · [`error`]: errors
+//! · [`secret`]: secrets · `toolbox`: ready tools · `mcp`: MCP clients and servers · `testing`:
+//! fakes
 //!
 //! # What it is not
 //!
@@ -185,9 +189,9 @@ pub use crate::{
     },
 };
 
-/// Its name is the message: it is part of what rustc says when `#[tool]` stands on a function of
-/// an `impl` block that has no `#[toolset]`. It writes one item, for each that has no place there
-/// would be an error; the attribute `companion` adds the others.
+/// The name is part of the message that rustc shows when `#[tool]` stands on a function of an
+/// `impl` block without `#[toolset]`. The macro writes only one item, because each item that is not
+/// allowed there would be one more error; the attribute `companion` adds the others.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! methods_need_toolset_on_the_impl_block_and_a_taken_name_needs_handle_equals {
@@ -206,8 +210,8 @@ macro_rules! methods_need_toolset_on_the_impl_block_and_a_taken_name_needs_handl
     };
 }
 
-/// Its name is the message: it is part of what rustc says when two `#[toolset]` of one type add a
-/// method of one name.
+/// The name is part of the message that rustc shows when two `#[toolset]` blocks of one type add a
+/// method with the same name.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! name_a_second_toolset_of_a_type_with_toolset_method_equals {
@@ -222,7 +226,7 @@ macro_rules! name_a_second_toolset_of_a_type_with_toolset_method_equals {
     };
 }
 
-/// Adds a tool to those of the program.
+/// Adds a tool to the collected tools of the program.
 #[cfg(feature = "collect")]
 #[doc(hidden)]
 #[macro_export]
@@ -235,7 +239,7 @@ macro_rules! __collect {
     };
 }
 
-/// Adds a tool to those of the program if the feature `collect` is on; it is not.
+/// Does nothing: the feature `collect`, with which it would collect the tool, is off.
 #[cfg(not(feature = "collect"))]
 #[doc(hidden)]
 #[macro_export]

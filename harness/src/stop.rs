@@ -1,5 +1,5 @@
-//! What is done inside of the call that cancels a token, by whoever cancels it. A task that waits for the
-//! token does nothing before it is polled, which is later.
+//! An action that runs inside the call that cancels a token, on the cancelling thread. A task that
+//! waits for the token does nothing before it is polled, which is later.
 
 use std::{
     pin::{Pin, pin},
@@ -10,23 +10,26 @@ use std::{
 use tokio::task::coop::unconstrained;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
-/// Acts in the moment in which a token is cancelled, until this is dropped.
+/// Runs an action at the moment when a token is cancelled, until this value is dropped.
 #[must_use = "nothing is done once it is dropped"]
 pub(crate) struct OnCancel {
-    /// Holds what acts, as the waker that the token wakes.
+    /// Holds the action, as the waker that the token wakes.
     _told: Pin<Box<WaitForCancellationFutureOwned>>,
 }
 
 impl OnCancel {
-    /// Calls `act` when `token` is cancelled, on the thread that does so, or at once if it is cancelled already.
-    /// A thread that cancels the token while this is dropped may call it a moment later.
+    /// Calls `act` when `token` is cancelled, on the cancelling thread, or at once if it is already
+    /// cancelled. A thread that cancels the token while this value is dropped may call it a moment
+    /// later.
     pub(crate) fn new(token: &CancellationToken, act: impl Fn() + Send + Sync + 'static) -> Self {
-        // A token tells its children before those who wait for itself: so this comes before most tasks are woken.
+        // A token notifies its children before its own waiters, so the action runs before most
+        // tasks are woken.
         let token = token.child_token();
         let act = Arc::new(Act { token: token.clone(), act });
         let waker = Waker::from(Arc::clone(&act));
         let mut told = Box::pin(token.cancelled_owned());
-        // Once is enough: only a token that is cancelled wakes the waker, and nobody else polls this.
+        // One poll is enough: only the cancelled token wakes the waker, and nothing else polls this
+        // future.
         if pin!(unconstrained(told.as_mut())).poll(&mut Context::from_waker(&waker)).is_ready() {
             (act.act)();
         }

@@ -1,5 +1,5 @@
-//! One TLS configuration for all that a program connects to: to read the system's certificates takes
-//! milliseconds, and they are held once.
+//! The TLS configuration for all connections of the program. Reading the system's certificates
+//! takes milliseconds, so they are read once and shared.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -8,7 +8,7 @@ use rustls_platform_verifier::BuilderVerifierExt as _;
 
 use crate::error::{Error, ErrorKind};
 
-/// The configuration. A clone holds the same certificates and the same sessions.
+/// The configuration. A clone shares the certificates and the sessions.
 pub(crate) fn shared() -> Result<ClientConfig, Error> {
     static SHARED: Mutex<Option<ClientConfig>> = Mutex::new(None);
     let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -59,7 +59,8 @@ fn also(
         .with_no_client_auth())
 }
 
-/// What the program has chosen, if it has. It may still choose: nothing is chosen for it here.
+/// The provider that the program has chosen, or `ring`. None is installed here, so the program can
+/// still choose.
 fn provider() -> Arc<CryptoProvider> {
     CryptoProvider::get_default()
         .map_or_else(|| Arc::new(rustls::crypto::ring::default_provider()), Arc::clone)

@@ -1,5 +1,5 @@
-//! Keeps a panic of the program's own code (a rule, an approver, a tool, a watcher) from leaving the
-//! library: it becomes a value.
+//! Catches panics of the program's own code (a rule, an approver, a tool, an event handler), so
+//! that they do not leave the library but become values.
 
 use std::{
     any::Any,
@@ -9,7 +9,7 @@ use std::{
     task::{Context, Poll},
 };
 
-/// What a panic said.
+/// The message of a panic.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Panicked(String);
 
@@ -20,12 +20,12 @@ impl fmt::Display for Panicked {
 }
 
 impl Panicked {
-    /// What the panic said.
+    /// The message of the panic.
     pub(crate) fn into_words(self) -> String {
         self.0
     }
 
-    /// Takes the message out of what a panic carries, and drops the rest, which may panic, too.
+    /// Takes the message out of a panic's payload, and drops the payload, which may panic again.
     pub(crate) fn of(payload: Box<dyn Any + Send>) -> Self {
         let words = if let Some(words) = payload.downcast_ref::<&str>() {
             (*words).to_owned()
@@ -41,21 +41,21 @@ impl Panicked {
     }
 }
 
-/// Runs the program's code, and catches its panic.
+/// Runs the program's code and catches its panic.
 ///
-/// The code is taken as safe to be left in the middle: whatever it shares is the program's own, and
-/// the library reads nothing of it afterwards.
+/// The code is assumed to be unwind-safe: everything that it shares belongs to the program, and the
+/// library does not read it afterwards.
 pub(crate) fn caught<T>(run: impl FnOnce() -> T) -> Result<T, Panicked> {
     catch_unwind(AssertUnwindSafe(run)).map_err(Panicked::of)
 }
 
-/// Drops a value of the program's, whatever its `drop` does.
+/// Drops a value of the program, and ignores a panic of its `drop`.
 pub(crate) fn dropped<T>(value: T) {
     let _ = caught(|| drop(value));
 }
 
-/// A future of the program's: a panic while it is polled is an error, and one while it is dropped is
-/// passed over.
+/// A future of the program. A panic while it is polled becomes an error, and a panic while it is
+/// dropped is ignored.
 pub(crate) struct Shielded<F>(Option<Pin<Box<F>>>);
 
 impl<F: Future> Shielded<F> {

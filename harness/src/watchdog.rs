@@ -1,5 +1,5 @@
-//! A small shell beside a child that kills it when the program dies, whatever the program dies
-//! of: then nobody holds the other end of its standard input any more.
+//! A small shell process that kills a child process when the program dies for any reason: the end
+//! of its standard input then shows that the program is gone.
 
 use std::{
     io::{self, Write as _},
@@ -9,8 +9,9 @@ use std::{
 
 use rustix::process::Pid;
 
-/// `$1` is the mark, if there is one. The first line of the input is the group. The mark is looked for until
-/// nobody has it; without `/proc`, `grep` finds no file and nobody is.
+/// `$1` is the mark, if there is one. The first line of the input is the process group. The script
+/// searches for processes with the mark until there are none; without `/proc`, `grep` finds no file
+/// and the search ends.
 const SCRIPT: &str = r#"
 trap '' HUP INT QUIT TERM
 read -r group
@@ -29,17 +30,19 @@ while [ $rounds -lt 20 ]; do
 done
 "#;
 
-/// Killed when it is dropped: then there is nothing more to watch.
+/// Killed when it is dropped, because there is nothing left to watch then.
 #[derive(Debug)]
 pub(crate) struct Watchdog(Child);
 
 impl Watchdog {
-    /// It watches from now on over all that has the mark in its environment, and over a group once it is told.
+    /// Starts watching all processes with the mark in their environment, and later the process
+    /// group that [`watch`](Self::watch) names.
     pub(crate) fn start(mark: Option<&str>) -> io::Result<Self> {
         let mut shell = Command::new("/bin/sh");
         shell.args(["-c", SCRIPT, "sh"]).args(mark);
         shell.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
-        // It must not be found by the mark, nor by what stops the program's group.
+        // It must not be found by the mark, nor be stopped together with the program's process
+        // group.
         let path = std::env::var_os("PATH");
         shell.env_clear().envs(path.map(|path| ("PATH", path))).current_dir("/").process_group(0);
         shell.spawn().map(Self).map_err(|err| {
@@ -49,14 +52,14 @@ impl Watchdog {
 
     pub(crate) fn watch(&mut self, group: Pid) -> io::Result<()> {
         let Some(line) = &mut self.0.stdin else { return Ok(()) };
-        // A broken pipe says that somebody has killed it.
+        // A broken pipe means that somebody has killed it.
         writeln!(line, "{group}")
     }
 }
 
 impl Drop for Watchdog {
     fn drop(&mut self) {
-        // Before its input is closed, and it takes that for the death of the program.
+        // Killed before its input is closed, which it would take for the death of the program.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

@@ -1,10 +1,10 @@
-//! Where an endpoint is: bases are written with and without a path, a version or a slash. And what
-//! of an address may be shown.
+//! Builds endpoint URLs from base URLs, which people write with and without a path, a version or a
+//! slash. Also determines which parts of a URL may be shown.
 
 use base64::{Engine as _, engine::general_purpose};
 
-/// The address of `path`, such as `/v1/messages`, on the server at `base`. What of the path the
-/// base names already is not repeated.
+/// The URL of `path`, such as `/v1/messages`, on the server at `base`. Parts of the path that the
+/// base already contains are not repeated.
 pub(super) fn endpoint(base: &str, version: &str, path: &str) -> String {
     let base = base.trim().trim_end_matches('/');
     let (base, query) = base.split_once('?').map_or((base, None), |(a, b)| (a, Some(b)));
@@ -24,13 +24,13 @@ pub(super) fn endpoint(base: &str, version: &str, path: &str) -> String {
     url
 }
 
-/// An address, taken apart.
+/// The parts of a URL.
 struct Parts<'a> {
-    /// Up to `://`, if that is there.
+    /// Everything up to `://`, if it contains that.
     scheme: &'a str,
-    /// User and password, as they are written.
+    /// User and password, as written.
     user: Option<&'a str>,
-    /// Server and path.
+    /// Host and path.
     place: &'a str,
     query: Option<&'a str>,
 }
@@ -42,7 +42,7 @@ impl<'a> Parts<'a> {
             Some(at) => url.split_at(at + 3),
             None => ("", url),
         };
-        // An address that cannot be read may hold its password anywhere before an `@`.
+        // An unparsable URL may contain its password anywhere before an `@`.
         let authority = match reqwest::Url::parse(url) {
             Ok(_) => rest.find(['/', '?', '#']).unwrap_or(rest.len()),
             Err(_) => rest.len(),
@@ -58,7 +58,7 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// An address as it may be shown: without the user, the password and the query.
+/// A URL as it may be shown: without user, password and query.
 pub(super) fn shown(url: &str) -> String {
     let Parts { scheme, user, place, query } = Parts::of(url);
     let user = user.map_or("", |_| "[secret]@");
@@ -66,8 +66,8 @@ pub(super) fn shown(url: &str) -> String {
     format!("{scheme}{user}{place}{query}")
 }
 
-/// Says what is wrong with the address of a server, if anything is. An address that cannot be read
-/// is not quoted: any part of it may be a password.
+/// Returns the fault of a base URL, if it has one. An unparsable URL is not quoted, because any
+/// part of it may be a password.
 pub(super) fn check(url: &str) -> Result<(), String> {
     let url = url.trim();
     let read = reqwest::Url::parse(url);
@@ -77,7 +77,7 @@ pub(super) fn check(url: &str) -> Result<(), String> {
                 "the base URL names no server: write it after `http://` or `https://`".to_owned()
             }
             Ok(_) | Err(_) => {
-                // Where the password begins cannot be known.
+                // It is unknown where the password begins.
                 let quoted = match url.contains('@') {
                     true => String::new(),
                     false => format!(" `{}`", shown(url)),
@@ -89,33 +89,33 @@ pub(super) fn check(url: &str) -> Result<(), String> {
         });
     }
     match read {
-        // What stands behind it is not sent, and what is put behind it neither.
+        // The fragment is not sent, and neither is a path that is appended to it.
         Ok(read) if read.fragment().is_some() => Err(
-            "the base URL holds a `#`, and what follows it is sent to no server: leave it out, or write \
+            "the base URL holds a `#`, and the part after it is never sent: remove it, or write \
              `%23` in a password or a path"
                 .to_owned(),
         ),
         Ok(read) if read.port() == Some(0) => {
-            Err(format!("the base URL `{}` has the port 0, at which no server is", shown(url)))
+            Err(format!("the base URL `{}` has the port 0, which no server can use", shown(url)))
         }
-        // Readers of addresses take the beginning of the path for the server.
+        // URL parsers take the beginning of the path for the host.
         Ok(_) if url.split_once("://").is_some_and(|(_, rest)| rest.starts_with(['/', '\\'])) => {
             Err("the base URL names no server: write it after `http://` or `https://`".to_owned())
         }
         Ok(read) if matches!(read.scheme(), "http" | "https") => Ok(()),
         Ok(_) => Err(format!(
-            "the base URL `{}` is no address of an HTTP server: it begins with `https://` or \
+            "the base URL `{}` is not the URL of an HTTP server: it must begin with `https://` or \
              `http://`",
             shown(url)
         )),
         Err(err) => Err(format!(
-            "the base URL cannot be read: {err}; characters such as `/` and `@` in a password are \
-             written as `%2F` and `%40`"
+            "the base URL cannot be read: {err}; write characters such as `/` and `@` in a password \
+             as `%2F` and `%40`"
         )),
     }
 }
 
-/// Names of what a query says that is no secret.
+/// Names of query members that are not secret.
 const PLAIN: [&str; 9] = [
     "api-version",
     "api_version",
@@ -128,23 +128,23 @@ const PLAIN: [&str; 9] = [
     "location",
 ];
 
-/// Adds what of an address is secret, in the forms in which servers show it.
+/// Adds the secret parts of a URL, in the forms in which servers show them.
 pub(super) fn secrets(url: &str, values: &mut Vec<String>) {
     let Parts { user, query, .. } = Parts::of(url);
     if let Some(user) = user {
         let (name, password) = user.split_once(':').unwrap_or((user, ""));
         values.extend([name, password].map(str::to_owned));
         values.extend([name, password].map(decoded));
-        // A name without a password is no secret, unless it is a token.
+        // A user name without a password is not secret, unless it is long enough to be a token.
         if !password.is_empty() || name.len() >= 16 {
             let pair = format!("{}:{}", decoded(name), decoded(password));
-            // Without what fills it up: some servers show it so.
+            // Without padding, because some servers show it so.
             values.push(general_purpose::STANDARD_NO_PAD.encode(&pair));
             values.extend([pair, user.to_owned()]);
         }
     }
     for (name, value) in query.into_iter().flat_map(|query| query.split('&')).filter_map(|pair| {
-        // A query may be one value without a name.
+        // A query may be a single value without a name.
         Some(pair.split_once('=').unwrap_or(("", pair))).filter(|(_, value)| !value.is_empty())
     }) {
         if !PLAIN.contains(&name.to_ascii_lowercase().as_str()) {
@@ -153,7 +153,7 @@ pub(super) fn secrets(url: &str, values: &mut Vec<String>) {
     }
 }
 
-/// The text with each `%41` as the byte that it stands for.
+/// Decodes percent-encoding.
 fn decoded(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -169,14 +169,14 @@ fn decoded(text: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// The name of the server in an address, in lower case and without the port.
+/// The host of a URL, in lower case and without the port.
 pub(super) fn host(url: &str) -> String {
     let (host, _) = host_and_port(url);
     host.to_ascii_lowercase()
 }
 
-/// The server as a name for it: the host, and the port if the address names one. The name of a
-/// machine such as `mistral` always has its port, since it would be taken for a vendor.
+/// The host and, if the URL contains one, the port, as a name for the server. A host name without a
+/// dot, such as `mistral`, always gets its port, because it could be mistaken for a vendor.
 pub(super) fn server(url: &str) -> String {
     let (host, port) = host_and_port(url);
     let is_domain = host.contains(['.', ':']);
@@ -230,7 +230,7 @@ mod tests {
             ("https://a.test/v1?v=1", "https://a.test/v1?[secret]"),
             ("https://ann:pass@a.test/v1", "https://[secret]@a.test/v1"),
             ("https://a.test/@cf/v1#top", "https://a.test/@cf/v1"),
-            // Written wrong, so that a part of the password is where the server should be.
+            // Malformed, so that a part of the password is where the host should be.
             ("https://ann:p/ss@a.test/v1", "https://[secret]@a.test/v1"),
             ("ann:pass@a.test", "[secret]@a.test"),
             ("127.0.0.1:11434", "127.0.0.1:11434"),

@@ -1,5 +1,5 @@
-//! An answer that is being read: bytes from the socket, through a wire's decoder, against the
-//! clocks.
+//! An answer that is being read: bytes from the socket pass through a wire's decoder, within the
+//! timeouts.
 
 use std::{
     future::poll_fn,
@@ -27,53 +27,53 @@ use crate::{
     wire::{Decoder, Dialect},
 };
 
-/// What follows a complete answer is read up to this many bytes and this long, so that the
+/// After a complete answer, at most this many bytes are read for at most this long, so that the
 /// connection can be used again.
 const REST: (usize, Duration) = (64 * 1024, Duration::from_millis(100));
 
-/// So many pieces of which none holds an event are read one after the other before others run.
+/// The maximum number of pieces without an event that are read in a row before other tasks run.
 const IN_A_ROW: u32 = 8;
 
-/// The bytes of an answer as they come.
+/// The bytes of an answer.
 pub(super) type Body = Pin<Box<dyn Stream<Item = reqwest::Result<Bytes>> + Send>>;
 
 /// An answer that is being read.
 pub(super) struct Answer<D: Dialect> {
     decoder: Decoder<D>,
-    /// Until it is over, or failed.
+    /// `None` after its end or after a failure.
     body: Option<Body>,
-    /// What has come and is not read yet.
+    /// Bytes that have arrived and are not decoded yet.
     bytes: Bytes,
     /// The first event, if it was waited for and is not handed out yet.
     first: Option<StreamEvent>,
-    /// The id under which the vendor knows the answer.
+    /// The vendor's id of the answer.
     id: Option<String>,
     clocks: Clocks,
-    /// How many events there had been when the clock was set.
+    /// The number of events when the timeout was last set.
     heard: u64,
-    /// When the next event must be here.
+    /// The deadline for the next event.
     until: Instant,
-    /// When all of it must be here.
+    /// The deadline for the whole answer.
     whole: Instant,
     /// Whether the last read had to wait, so that the alarm is set.
     waited: bool,
-    /// Ends at `rings`.
+    /// A timer that ends at `rings`.
     alarm: Pin<Box<Sleep>>,
-    /// No later than the clock that is the next to run out.
+    /// Not later than the next deadline.
     rings: Instant,
-    /// Whom the alarm wakes. It is asked again only when it has rung or somebody else waits: the
-    /// time tells the rest.
+    /// The task that the alarm wakes. The alarm is polled again only if it has rung or another task
+    /// waits; otherwise the clock is enough.
     wakes: Option<Waker>,
     failed: bool,
-    /// Why it failed, until that is told.
+    /// The error, until it is handed out.
     error: Option<Error>,
-    /// Bytes read after the end of the answer.
+    /// The number of bytes read after the end of the answer.
     rest: usize,
     waits_for_rest: bool,
 }
 
 impl<D: Dialect> Answer<D> {
-    /// Reads what comes as `body`. Without one the decoder has the whole answer already.
+    /// Reads the answer from `body`. Without a body, the decoder already has the whole answer.
     pub(super) fn new(
         decoder: Decoder<D>,
         body: Option<Body>,
@@ -105,20 +105,20 @@ impl<D: Dialect> Answer<D> {
         }
     }
 
-    /// Waits for the first event, or for the error that comes in its place.
+    /// Waits for the first event, or for the error in its place.
     pub(super) async fn begun(mut self) -> Result<Self, Error> {
         let first = poll_fn(|context| Pin::new(&mut self).poll_next(context)).await;
         self.first = first.transpose()?;
         Ok(self)
     }
 
-    /// The next event of the bytes that are here.
+    /// The next event from the bytes that have arrived.
     fn pull(&mut self) -> Result<Option<StreamEvent>, Error> {
         let mut bytes = &*self.bytes;
         let event = self.decoder.pull(&mut bytes);
         let left = bytes.len();
         if left == 0 {
-            // Who reads the socket reads into the same memory again, once nobody holds it.
+            // The socket reader uses the same memory again once it is released here.
             self.bytes = Bytes::new();
         } else {
             self.bytes.advance(self.bytes.len().saturating_sub(left));
@@ -129,7 +129,7 @@ impl<D: Dialect> Answer<D> {
     /// Waits for more bytes.
     fn poll_read(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Error>> {
         let Some(body) = &mut self.body else { return Poll::Ready(self.decoder.finish()) };
-        // No alarm is set for a server that never pauses.
+        // If a server never pauses, no alarm is set, so the deadline is checked here.
         if !mem::replace(&mut self.waited, false) && Instant::now() >= self.whole {
             return Poll::Ready(Err(self.ran_out()));
         }
@@ -146,19 +146,20 @@ impl<D: Dialect> Answer<D> {
             return Poll::Ready(Ok(()));
         }
         self.body = None;
-        // What came is whole, or failed, if it says so; only then a broken end does not matter.
+        // The decoder may already be complete or have failed. Only otherwise does a broken
+        // connection matter.
         Poll::Ready(match (came, self.decoder.finish()) {
             (Some(Err(err)), Err(end)) if end.kind() == ErrorKind::CutOff => Err(broken(err)),
             (_, end) => end,
         })
     }
 
-    /// The error of the clock that ran out.
+    /// The error of the timeout that has expired.
     fn ran_out(&self) -> Error {
         self.clocks.ran_out(self.whole, self.decoder.heard())
     }
 
-    /// Looks at the clock, and sets it anew if something was said. Says whether it has run out.
+    /// Restarts the timeout if there was a new event, and returns whether it has expired.
     fn is_over(&mut self, now: Instant) -> bool {
         if self.decoder.heard() > self.heard {
             self.heard = self.decoder.heard();
@@ -167,8 +168,8 @@ impl<D: Dialect> Answer<D> {
         now >= self.until
     }
 
-    /// Waits until the clock has run out. To set the alarm anew with each event would cost more
-    /// than to have it ring too early now and then.
+    /// Waits until the timeout has expired. An alarm that sometimes rings too early is cheaper than
+    /// setting it again with each event.
     fn poll_alarm(&mut self, context: &mut Context<'_>) -> Poll<()> {
         loop {
             let now = Instant::now();
@@ -183,7 +184,7 @@ impl<D: Dialect> Answer<D> {
                 self.rings = self.until;
                 self.alarm.as_mut().reset(self.rings);
             }
-            // Without a share of the task's time: an alarm that was not asked wakes nobody.
+            // Not limited by the task's budget, because an alarm that was not polled wakes nobody.
             if pin!(unconstrained(self.alarm.as_mut())).poll(context).is_pending() {
                 self.wakes = Some(context.waker().clone());
                 return Poll::Pending;
@@ -191,7 +192,7 @@ impl<D: Dialect> Answer<D> {
         }
     }
 
-    /// Reads what follows the answer.
+    /// Reads the bytes after the answer.
     fn poll_rest(&mut self, context: &mut Context<'_>) -> Poll<()> {
         while let Some(body) = &mut self.body {
             match body.as_mut().poll_next(context) {
@@ -219,13 +220,13 @@ impl<D: Dialect> Stream for Answer<D> {
             let step = match this.pull() {
                 Ok(Some(event)) => {
                     if this.decoder.is_complete() {
-                        // Mostly the end is there already, and the connection is free again
-                        // although nobody polls on.
+                        // Usually the end has already arrived, so the connection becomes free even
+                        // if nobody polls again.
                         let _ = this.poll_rest(&mut Context::from_waker(Waker::noop()));
                     }
                     return Poll::Ready(Some(Ok(event)));
                 }
-                // What was read before a failure is handed out before it.
+                // Events that were decoded before a failure are handed out before the error.
                 Ok(None) if this.failed => return Poll::Ready(this.error.take().map(Err)),
                 Ok(None) if this.decoder.is_complete() => {
                     if this.poll_rest(context).is_pending() {
@@ -237,7 +238,8 @@ impl<D: Dialect> Stream for Answer<D> {
                     }
                     return Poll::Ready(None);
                 }
-                // Who sends all the time and says nothing stops neither the clock nor the others.
+                // A server that sends bytes without events must not stop the timeout or block other
+                // tasks.
                 Ok(None) if in_a_row == IN_A_ROW => {
                     if !this.is_over(Instant::now()) {
                         context.waker().wake_by_ref();
@@ -271,7 +273,7 @@ pub(super) fn broken(err: reqwest::Error) -> Error {
     Error::new(ErrorKind::CutOff, text).because(err)
 }
 
-/// The words of the first cause of an error, such as those of the system.
+/// The message of the root cause of an error, such as the system's message.
 pub(super) fn root(err: &(dyn std::error::Error + 'static)) -> String {
     let mut root = err;
     while let Some(cause) = root.source() {
@@ -298,7 +300,7 @@ mod tests {
     const WORDS: &str = "data: {\"type\":\"content_block_delta\",\"index\":0,\
         \"delta\":{\"type\":\"text_delta\",\"text\":\"la\"}}\n\n";
 
-    /// An answer whose server sends this for ever, as fast as it is read.
+    /// An answer whose server sends this forever, as fast as it is read.
     fn endless(piece: &'static str) -> Answer<anthropic::Answer> {
         of(stream::repeat_with(move || Ok(Bytes::from_static(piece.as_bytes()))))
     }
@@ -356,7 +358,7 @@ mod tests {
         }));
         let begun = Instant::now();
         for _ in 0..3 {
-            // Somebody else waited first, and is gone.
+            // Another task waited first, and is gone.
             assert!(answer.next().now_or_never().is_none());
             assert!(matches!(answer.next().await, Some(Ok(StreamEvent::TextDelta { .. }))));
         }

@@ -1,4 +1,4 @@
-//! Anthropic's models, and servers that speak its protocol too.
+//! Anthropic's models, and compatible servers.
 
 use std::{borrow::Cow, fmt};
 
@@ -21,18 +21,18 @@ use crate::{
 
 const BASE_URL: &str = "https://api.anthropic.com";
 
-/// The version of the protocol. The newer `2026-10-21` refuses sampling parameters for all
-/// models; this one still takes them where the model does.
+/// The version of the protocol. The newer `2026-10-21` refuses sampling parameters for all models;
+/// this version accepts them if the model does.
 const VERSION: &str = "2023-06-01";
 
-/// What a request has to say that asks for a summary of the vendor's own, or begins with one.
+/// The beta that a request needs if it asks for a summary by the vendor, or begins with one.
 ///
 /// Source: <https://platform.claude.com/docs/en/build-with-claude/compaction-on-demand>.
 const SUMMARIES: &str = "compact-2026-09-04";
 
 const BETA: HeaderName = HeaderName::from_static("anthropic-beta");
 
-/// Names a part of the protocol that is tried out, beside those that the program names.
+/// Adds the name of a beta feature to those that the program has set.
 fn add_beta(headers: &mut HeaderMap, name: &'static str) {
     let given = headers.get(&BETA).and_then(|given| given.to_str().ok()).unwrap_or_default();
     if given.split(',').any(|given| given.trim() == name) {
@@ -46,7 +46,7 @@ fn add_beta(headers: &mut HeaderMap, name: &'static str) {
 
 /// Anthropic's models over the Messages API.
 ///
-/// A request that fails in a way that passes is tried again, twice at most, as by the vendors' own
+/// A request that fails for a temporary reason is retried at most twice, as in the vendors' own
 /// SDKs: see [`RetryPolicy`](crate::RetryPolicy), and [`with_retry`](Self::with_retry) for another
 /// policy.
 ///
@@ -66,25 +66,25 @@ pub struct AnthropicProvider {
     url: String,
     headers: HeaderMap,
     options: anthropic::Options,
-    /// What the server has taught by what it refuses.
+    /// What the provider has learned from the server's refusals.
     lessons: Lessons,
     answer_limits: AnswerLimits,
 }
 
 impl AnthropicProvider {
-    /// The model that is asked unless another is named.
+    /// The model that is used if none is named.
     pub const DEFAULT_MODEL: &'static str = models::ANTHROPIC;
 
-    /// A provider with the key in `ANTHROPIC_API_KEY` and, if they are set, the address in
+    /// A provider with the key in `ANTHROPIC_API_KEY` and, if they are set, the base URL in
     /// `ANTHROPIC_BASE_URL` and the model in `ANTHROPIC_MODEL`.
     ///
     /// # Errors
-    /// Fails if the key is missing.
+    /// As [`AnthropicBuilder::build`].
     pub fn from_env() -> Result<Self, Error> {
         Self::builder().build()
     }
 
-    /// A provider to be set up. What is not set is read from the environment, as by
+    /// A builder. Values that are not set are read from the environment, as by
     /// [`from_env`](Self::from_env).
     pub fn builder() -> AnthropicBuilder {
         AnthropicBuilder::default()
@@ -95,7 +95,7 @@ impl AnthropicProvider {
     fn question(&self, request: &Request<'_>) -> Result<Question, Error> {
         let own = request.settings().map(|own| own.over(&self.options.settings));
         let extra = &own.as_ref().unwrap_or(&self.options.settings).extra;
-        // A signed summary and one that the vendor makes by itself exclude each other.
+        // Context management by the vendor excludes a signed summary.
         let request = &*match extra.contains_key("context_management") {
             true => Cow::Borrowed(request),
             false => request.for_model(&self.name, &self.options.model),
@@ -128,8 +128,8 @@ impl fmt::Debug for AnthropicProvider {
 }
 
 impl Provider for AnthropicProvider {
-    /// What the builder was told, or the vendor at this address. If the vendor is not known, it is
-    /// `anthropic`.
+    /// The name set in the builder, or the vendor at the base URL, or `anthropic` if the vendor is
+    /// unknown.
     fn name(&self) -> &str {
         &self.name
     }
@@ -164,7 +164,7 @@ impl Provider for AnthropicProvider {
     }
 }
 
-/// Sets up an [`AnthropicProvider`].
+/// Builds an [`AnthropicProvider`].
 #[derive(Clone, Debug, Default)]
 pub struct AnthropicBuilder {
     setup: Setup,
@@ -173,10 +173,12 @@ pub struct AnthropicBuilder {
 impl AnthropicBuilder {
     setters!();
 
-    /// The provider.
+    /// Builds the provider.
     ///
     /// # Errors
-    /// Fails if there is no key, or if a header cannot be sent.
+    /// [`ErrorKind::Configuration`](crate::ErrorKind::Configuration) if there is no key, if the key
+    /// or a header contains a character that is not allowed, if the base URL is invalid, or if TLS
+    /// cannot be set up.
     pub fn build(self) -> Result<AnthropicProvider, Error> {
         let Self { setup } = self;
         let Setup {
@@ -212,7 +214,7 @@ impl AnthropicBuilder {
             url,
             headers,
             options: anthropic::Options {
-                // Others that speak the protocol may not know what is deferred.
+                // Other servers of the protocol may not support deferred tools.
                 defers_tools: name == "anthropic"
                     && known.find(&name, &model).deferred_tools == Some(true),
                 model,

@@ -1,5 +1,5 @@
-//! What an answer with a success status turns out to be: a stream of events, JSON in one piece, or
-//! something that is neither. Servers mislabel both, so the first bytes decide.
+//! The form of a successful response: a stream of events, JSON in one piece, or neither. Servers
+//! give wrong content types for both, so the first bytes decide.
 
 use reqwest::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap};
 
@@ -8,7 +8,7 @@ use crate::{
     wire::fault,
 };
 
-/// What a body is, as far as its first bytes tell.
+/// The form of a body, as far as its first bytes show it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     /// Server-sent events.
@@ -25,7 +25,7 @@ pub(super) enum Form {
 const FIELDS: [&[u8]; 4] = [b"data", b"event", b"id", b"retry"];
 
 impl Form {
-    /// What a body is that begins like this.
+    /// The form of a body with this beginning.
     pub(super) fn of(body: &[u8]) -> Self {
         const MARK: &[u8] = "\u{feff}".as_bytes();
         let body = match body.strip_prefix(MARK) {
@@ -49,14 +49,14 @@ impl Form {
     }
 }
 
-/// The encoding of a body that is compressed, although no request accepts one.
+/// The encoding of a compressed body, although no request accepts one.
 pub(super) fn compression(headers: &HeaderMap) -> Option<&str> {
     let encoding = headers.get(CONTENT_ENCODING)?.to_str().ok()?.trim();
     let plain = encoding.is_empty() || encoding.eq_ignore_ascii_case("identity");
     (!plain).then_some(encoding)
 }
 
-/// What is said of a body that is compressed.
+/// The message about a compressed body.
 pub(super) fn compressed(encoding: &str) -> String {
     format!(
         "the server answered with a body that is compressed (`{encoding}`), although the request \
@@ -64,7 +64,7 @@ pub(super) fn compressed(encoding: &str) -> String {
     )
 }
 
-/// The error of a success that is no answer. `body` is its beginning, without secrets.
+/// The error of a successful response without an answer. `body` is its beginning, without secrets.
 pub(super) fn foreign(status: u16, headers: &HeaderMap, body: &str) -> Error {
     if let Some(encoding) = compression(headers) {
         return Error::new(ErrorKind::Protocol, compressed(encoding));

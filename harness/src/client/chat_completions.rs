@@ -1,4 +1,4 @@
-//! Every server that speaks Chat Completions: on this machine, or hosted by a vendor.
+//! All servers with Chat Completions, local or hosted by a vendor.
 
 use std::{borrow::Cow, fmt};
 
@@ -20,14 +20,16 @@ use crate::{
     wire::{Takes, chat},
 };
 
-/// Any server that speaks Chat Completions, often called *OpenAI-compatible*: Ollama, vLLM, llama.cpp
-/// or LM Studio on this machine, or OpenRouter, Groq, DeepSeek, Mistral, Google, xAI, Azure and others.
+/// Any server with Chat Completions, often called *OpenAI-compatible*: Ollama, vLLM, llama.cpp or
+/// LM Studio on this machine, or OpenRouter, Groq, DeepSeek, Mistral, Google, xAI, Azure and
+/// others.
 ///
-/// A request that fails in a way that passes is tried again, twice at most, as by the vendors' own
+/// A request that fails for a temporary reason is retried at most twice, as in the vendors' own
 /// SDKs: see [`RetryPolicy`](crate::RetryPolicy), and [`with_retry`](Self::with_retry) for another
 /// policy.
 ///
-/// How a vendor differs is known by its address; what is not known can be said to the builder.
+/// Known vendors are recognized by the base URL, and their differences are handled. For other
+/// servers, use the methods of the builder.
 ///
 /// ```no_run
 /// use harness::ChatCompletionsProvider;
@@ -52,32 +54,31 @@ pub struct ChatCompletionsProvider {
     url: String,
     headers: HeaderMap,
     options: chat::Options,
-    /// What the server has taught by what it refuses.
+    /// What the provider has learned from the server's refusals.
     lessons: Lessons,
     reading: chat::Reading,
     answer_limits: AnswerLimits,
 }
 
 impl ChatCompletionsProvider {
-    /// The model that is asked unless another is named: servers that hold one model take any
-    /// name.
+    /// The model that is used if none is named. Servers with a single model accept any name.
     pub const DEFAULT_MODEL: &'static str = models::ANY;
 
-    /// A provider with the address in `CHAT_COMPLETIONS_BASE_URL`, the model in `CHAT_COMPLETIONS_MODEL` and, if it is
-    /// set, the key in `CHAT_COMPLETIONS_API_KEY`.
+    /// A provider with the base URL in `CHAT_COMPLETIONS_BASE_URL`, the model in
+    /// `CHAT_COMPLETIONS_MODEL` and, if it is set, the key in `CHAT_COMPLETIONS_API_KEY`.
     ///
-    /// Without `CHAT_COMPLETIONS_BASE_URL`, the one vendor is asked whose key is set: `OPENROUTER_API_KEY`,
-    /// `GROQ_API_KEY`, `DEEPSEEK_API_KEY`, `MISTRAL_API_KEY`, `XAI_API_KEY`, or
-    /// `AZURE_OPENAI_API_KEY` with `AZURE_OPENAI_ENDPOINT`. Without any, the server at
-    /// `OLLAMA_HOST`, which is `http://127.0.0.1:11434` unless it is set.
+    /// Without `CHAT_COMPLETIONS_BASE_URL`, it uses the vendor whose key is set:
+    /// `OPENROUTER_API_KEY`, `GROQ_API_KEY`, `DEEPSEEK_API_KEY`, `MISTRAL_API_KEY`, `XAI_API_KEY`,
+    /// or `AZURE_OPENAI_API_KEY` with `AZURE_OPENAI_ENDPOINT`. Without any of them, it uses the
+    /// server at `OLLAMA_HOST`, by default `http://127.0.0.1:11434`.
     ///
     /// # Errors
-    /// Fails if several vendors' keys are set and nothing says which one is meant.
+    /// As [`ChatCompletionsBuilder::build`].
     pub fn from_env() -> Result<Self, Error> {
         Self::builder().build()
     }
 
-    /// A provider to be set up. What is not set is read from the environment, as by
+    /// A builder. Values that are not set are read from the environment, as by
     /// [`from_env`](Self::from_env).
     pub fn builder() -> ChatCompletionsBuilder {
         ChatCompletionsBuilder::default()
@@ -112,8 +113,8 @@ impl fmt::Debug for ChatCompletionsProvider {
 }
 
 impl Provider for ChatCompletionsProvider {
-    /// What the builder was told, or the vendor at this address, such as `groq`. If the vendor is not
-    /// known, it is the server, such as `127.0.0.1:11434`.
+    /// The name set in the builder, or the vendor at the base URL, such as `groq`, or the server if
+    /// the vendor is unknown, such as `127.0.0.1:11434`.
     fn name(&self) -> &str {
         &self.name
     }
@@ -140,7 +141,7 @@ impl Provider for ChatCompletionsProvider {
     }
 }
 
-/// Sets up a [`ChatCompletionsProvider`].
+/// Builds a [`ChatCompletionsProvider`].
 #[derive(Clone, Debug, Default)]
 pub struct ChatCompletionsBuilder {
     setup: Setup,
@@ -157,45 +158,45 @@ pub struct ChatCompletionsBuilder {
 impl ChatCompletionsBuilder {
     setters!();
 
-    /// How the model's thinking goes back. Default: as the vendor at this address wants it, and
-    /// elsewhere in the field in which it came.
+    /// How the model's thinking is sent back. Default: as the vendor at the base URL requires it,
+    /// and for other servers in the field in which it came.
     #[must_use]
     pub fn thought_replay(mut self, replay: chat::ThoughtReplay) -> Self {
         self.thought = Some(replay);
         self
     }
 
-    /// Which ids of calls the server takes. Default: nine characters for Mistral, else up to 64.
+    /// Which call ids the server accepts. Default: nine characters for Mistral, otherwise up to 64.
     #[must_use]
     pub fn call_ids(mut self, ids: chat::CallIds) -> Self {
         self.call_ids = Some(ids);
         self
     }
 
-    /// Whether thinking stands among the words, between `<think>` and `</think>`. Default no.
+    /// Whether the text contains thinking between `<think>` and `</think>`. Default: no.
     #[must_use]
     pub fn think_tags(mut self, tags: chat::ThinkTags) -> Self {
         self.think_tags = tags;
         self
     }
 
-    /// Whether `[DONE]` ends an answer that gives no reason to stop. Default only for vendors
-    /// known to give none.
+    /// Whether `[DONE]` ends an answer that gives no stop reason. Default: only for vendors that
+    /// are known to give none.
     #[must_use]
     pub fn done_is_enough(mut self, enough: bool) -> Self {
         self.done_is_enough = Some(enough);
         self
     }
 
-    /// Whether the server is asked to count tokens (`stream_options`). Default yes, except where
-    /// it is known to count unasked.
+    /// Whether requests ask the server to count tokens (`stream_options`). Default: yes, except for
+    /// vendors that are known to count without it.
     #[must_use]
     pub fn ask_for_usage(mut self, ask: bool) -> Self {
         self.ask_for_usage = Some(ask);
         self
     }
 
-    /// Whether the limit of tokens is called `max_completion_tokens`. Default only for OpenAI and
+    /// Whether the token limit is sent as `max_completion_tokens`. Default: only for OpenAI and
     /// Azure.
     #[must_use]
     pub fn max_completion_tokens(mut self, name: bool) -> Self {
@@ -203,37 +204,39 @@ impl ChatCompletionsBuilder {
         self
     }
 
-    /// Whether the server wants the person and the model to speak in turns, as Mistral's do: after
-    /// results only the model may speak, and nobody twice in a row. What is sent is made so then, with a
-    /// short message of the other side in between; the transcript is not changed.
+    /// Whether the server requires alternating turns, as Mistral does: after results only the model
+    /// may speak, and neither side may speak twice in a row. If so, requests contain short messages
+    /// of the other side in between; the transcript is not changed.
     ///
-    /// Default: yes for Mistral. Elsewhere the provider learns it from the server's first refusal: it sends
-    /// the conversation once more at once, in turns, and does so from then on. With `false` it never does.
-    /// For Mistral's models behind another server, `true` spares that refusal.
+    /// Default: yes for Mistral. For other servers, the provider learns it from the first refusal:
+    /// it immediately sends the conversation again with alternating turns, and does so from then
+    /// on. `false` turns this off. For Mistral's models behind another server, `true` avoids that
+    /// refusal.
     ///
-    /// Only Chat Completions needs it: Messages joins messages of one side that follow each other, and
-    /// Responses has items and no turns.
+    /// Only Chat Completions needs it: Messages merges consecutive messages of one side, and
+    /// Responses has items instead of turns.
     #[must_use]
     pub fn strict_turns(mut self, strict: bool) -> Self {
         self.strict_turns = Some(strict);
         self
     }
 
-    /// In which form the server holds the model to the schemas of tools, if it is asked to
-    /// ([`Settings::strict_tools`](crate::provider::Settings::strict_tools)). Default: as the vendor at
-    /// this address takes it, and elsewhere what most servers take.
+    /// The form of tool schemas in strict mode
+    /// ([`Settings::strict_tools`](crate::provider::Settings::strict_tools)). Default: the form of
+    /// the vendor at the base URL, and for other servers the form that most servers accept.
     #[must_use]
     pub fn strict_form(mut self, form: StrictForm) -> Self {
         self.strict_form = Some(form);
         self
     }
 
-    /// Takes a typed request of `async-openai` as the template of each request: what it sets is
-    /// sent, unless a setting of this builder says otherwise. Its messages are left out, and its
-    /// tools are added to those of the agent.
+    /// Uses a typed request of `async-openai` as the template of each request: its values are sent
+    /// unless this builder sets the same setting. Its messages are ignored, and its tools are added
+    /// to those of the agent.
     ///
     /// # Errors
-    /// Fails if the request cannot be written as JSON.
+    /// [`ErrorKind::Configuration`](crate::ErrorKind::Configuration) if the request cannot be
+    /// serialized as JSON.
     #[cfg(feature = "async-openai")]
     pub fn template(
         mut self,
@@ -243,10 +246,12 @@ impl ChatCompletionsBuilder {
         Ok(self)
     }
 
-    /// The provider.
+    /// Builds the provider.
     ///
     /// # Errors
-    /// Fails if a header cannot be sent, or if the environment names several vendors.
+    /// [`ErrorKind::Configuration`](crate::ErrorKind::Configuration) if the environment names
+    /// several vendors and `CHAT_COMPLETIONS_BASE_URL` is not set, if the key or a header contains
+    /// a character that is not allowed, if the base URL is invalid, or if TLS cannot be set up.
     pub fn build(self) -> Result<ChatCompletionsProvider, Error> {
         let Self {
             setup,
@@ -299,7 +304,7 @@ impl ChatCompletionsBuilder {
         let url = address::endpoint(&base, vendor.version, "/chat/completions");
         let secrets = credentials::known(key.as_ref(), &own, &url, &settings);
         let origin = chat::Origin::of(&address::shown(&url), &model);
-        // Models that think within a budget give proofs and do not ask for them.
+        // Models that think within a budget send signatures and do not require them.
         let how = known.find(&name, &model).thinking;
         let signs = !matches!(how, Some(models::Thinking::Budget | models::Thinking::Never));
         let takes = Takes::of(&*name, &*model, &known);

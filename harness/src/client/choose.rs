@@ -1,4 +1,4 @@
-//! The provider that the environment names.
+//! The provider that the environment selects.
 
 use super::{AnthropicProvider, ChatCompletionsProvider, OpenAIProvider, credentials};
 use crate::{
@@ -6,8 +6,8 @@ use crate::{
     provider::Provider,
 };
 
-/// The provider that `PROVIDER` names: `anthropic`, `openai` or `chat_completions`.
-/// Unset, it is `anthropic`. Each is set up as by its own `from_env`.
+/// The provider that the variable `PROVIDER` selects: `anthropic`, `openai` or `chat_completions`,
+/// and `anthropic` if it is not set. Each is built by its own `from_env`.
 ///
 /// ```no_run
 /// # fn main() -> Result<(), harness::Error> {
@@ -18,7 +18,7 @@ use crate::{
 /// ```
 ///
 /// # Errors
-/// Fails if the name is unknown, or if a variable that the provider needs is not set.
+/// [`ErrorKind::Configuration`] if the name is unknown, or if `from_env` of the provider fails.
 pub fn provider_from_env() -> Result<Box<dyn Provider>, Error> {
     let name = credentials::variable("PROVIDER").unwrap_or_else(|| "anthropic".to_owned());
     match name.to_ascii_lowercase().as_str() {

@@ -1,4 +1,4 @@
-//! How long a provider may keep us waiting.
+//! The timeouts of a provider.
 
 use std::time::Duration;
 
@@ -6,23 +6,23 @@ use tokio::time::Instant;
 
 use crate::error::{Error, ErrorKind};
 
-/// How long a provider may keep us waiting in one try, at each of the points where it can. Each has
-/// an error of its own: [`ErrorKind::Timeout`](crate::ErrorKind::Timeout), with words that name the
-/// clock. It is tried again if the policy's time allows it: see
+/// The timeouts of one try. Each has an error of its own:
+/// [`ErrorKind::Timeout`](crate::ErrorKind::Timeout), with a message that says which one expired.
+/// The try is repeated if the policy allows it: see
 /// [`RetryPolicy::time`](crate::RetryPolicy::time).
 ///
-/// Comments and pings do not count as events, for a server that has lost its model still sends
+/// Comments and pings do not count as events, because a server that has lost its model still sends
 /// them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Clocks {
-    /// To reach the server. Default 10 s.
+    /// For connecting to the server. Default 10 s.
     pub connect: Duration,
-    /// From the question to the first event; a long prompt takes its time. Default 5 min.
+    /// From the request to the first event. Long prompts take longer. Default 5 min.
     pub first_event: Duration,
     /// From one event to the next. Default 2 min.
     pub between_events: Duration,
-    /// From the question to the end of the answer. Default 1 h: a long answer that keeps coming is
-    /// a good one, so this only ends one that never would.
+    /// From the request to the end of the answer. Default 1 h: a long answer that keeps arriving is
+    /// fine, so this only stops one that would never end.
     pub whole_call: Duration,
 }
 
@@ -38,7 +38,7 @@ impl Default for Clocks {
 }
 
 impl Clocks {
-    /// The error of the clock that ran out, when so many events had come.
+    /// The error of the timeout that expired after this number of events.
     pub(super) fn ran_out(&self, whole: Instant, heard: u64) -> Error {
         let Self { connect: _, first_event, between_events, whole_call } = self;
         let words = match heard {
@@ -52,13 +52,12 @@ impl Clocks {
     }
 }
 
-/// The moment when this time is over.
+/// The moment after this time.
 pub(super) fn after(time: Duration) -> Instant {
     from(Instant::now(), time)
 }
 
-/// The moment when this time is over, counted from `begin`. A time without end is one that nobody
-/// lives to see.
+/// The moment `time` after `begin`. Longer times are reduced to a century.
 pub(super) fn from(begin: Instant, time: Duration) -> Instant {
     const CENTURY: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
     begin + time.min(CENTURY)

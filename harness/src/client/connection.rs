@@ -1,6 +1,6 @@
-//! Connections that are kept, and how one is told from a new one. A server closes a connection that
-//! it has kept for a while, and a request may meet it at that moment: nothing is wrong then but the
-//! connection.
+//! Reused connections, and how they are distinguished from new ones. A server closes a connection
+//! that it has kept for some time, and a request may be sent at that moment. Then only the
+//! connection is wrong.
 
 use std::{
     cell::Cell,
@@ -20,19 +20,18 @@ use rustls::ClientConfig;
 use tower_layer::Layer;
 use tower_service::Service;
 
-/// So long a connection is kept that nobody uses. Servers close theirs after a minute and more.
+/// How long an unused connection is kept. Servers close theirs after a minute or more.
 const KEPT: Duration = Duration::from_secs(50);
 
-/// So many clients for new connections are kept: one for each setting of the clock that bounds
-/// connecting.
+/// The maximum number of clients for new connections: one for each value of the connect timeout.
 const SETTINGS: usize = 8;
 
 tokio::task_local! {
-    /// The connection that the request has made which is being sent, if it has made one.
+    /// The connection that the current request has made, if it has made one.
     static MADE: Cell<Option<Made>>;
 }
 
-/// A connection that was made: by its address on this side, which no other one has at that time.
+/// A new connection, identified by its local address, which no other connection has at that time.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Made(Option<SocketAddr>);
 
@@ -44,12 +43,13 @@ impl Made {
     }
 }
 
-/// A client that keeps connections.
+/// A client that reuses connections.
 pub(super) fn keeping(connect: Duration, tls: ClientConfig) -> reqwest::Result<Client> {
     builder(connect, tls).pool_idle_timeout(KEPT).connector_layer(Watch).build()
 }
 
-/// A client that makes a new connection for each request. It is seldom needed, and it holds nothing that belongs to one provider: all of them share it.
+/// A client that makes a new connection for each request. It is rarely needed and contains nothing
+/// of a particular provider, so all providers share it.
 pub(super) fn fresh(connect: Duration, tls: ClientConfig) -> reqwest::Result<Client> {
     static CLIENTS: Mutex<Vec<(Duration, Client)>> = Mutex::new(Vec::new());
     let mut clients = CLIENTS.lock().unwrap_or_else(PoisonError::into_inner);
@@ -67,22 +67,21 @@ pub(super) fn fresh(connect: Duration, tls: ClientConfig) -> reqwest::Result<Cli
 fn builder(connect: Duration, tls: ClientConfig) -> ClientBuilder {
     Client::builder()
         .tls_backend_preconfigured(tls)
-        // The policy above sees every try.
+        // The policy above must see every try.
         .retry(reqwest::retry::never())
-        // A key is not carried to another address.
+        // A key is not sent to another address.
         .redirect(reqwest::redirect::Policy::none())
         .connect_timeout(connect)
 }
 
-/// A request that got no answer.
+/// A request without an answer.
 pub(super) struct Unanswered {
     pub(super) error: reqwest::Error,
-    /// Whether nothing is known to be wrong but a connection that was kept: it broke before an
-    /// answer had begun.
+    /// Whether the only known fault is a reused connection that broke before an answer began.
     pub(super) on_kept: bool,
 }
 
-/// Waits for the head of the answer to a request of a client that keeps connections.
+/// Sends a request of a client that reuses connections, and waits for the headers of the answer.
 pub(super) async fn send<T>(
     sending: impl Future<Output = reqwest::Result<T>>,
 ) -> Result<T, Unanswered> {
@@ -97,8 +96,8 @@ pub(super) async fn send<T>(
     })
 }
 
-/// The connection that broke before the head of an answer had come, if that is what happened. (A
-/// head that was cut is told in the same words; it is one packet in practice.)
+/// The connection that broke before the headers of an answer came, if that is what happened.
+/// (Truncated headers give the same error; in practice the headers are one packet.)
 fn broken(error: &reqwest::Error) -> Option<Made> {
     if error.is_connect() || error.is_timeout() {
         return None;
@@ -116,7 +115,7 @@ fn broken(error: &reqwest::Error) -> Option<Made> {
     breaks.then(|| sent.connect_info().map_or(Made(None), Made::of))
 }
 
-/// How the system tells of a connection that the other side has closed.
+/// The system's errors for a connection that the other side has closed.
 const BREAKS: [io::ErrorKind; 5] = [
     io::ErrorKind::ConnectionReset,
     io::ErrorKind::ConnectionAborted,
@@ -125,9 +124,9 @@ const BREAKS: [io::ErrorKind; 5] = [
     io::ErrorKind::UnexpectedEof,
 ];
 
-/// Notes which connection a request makes. The client looks for a kept one and makes a new one at
-/// the same time, and the request takes the one that is there first: if it has made one, it may be
-/// sent over another one all the same.
+/// Records which connection a request makes. The client looks for a reused connection and makes a
+/// new one at the same time, and the request uses the one that is available first. So a request
+/// that has made a connection may still be sent over another one.
 #[derive(Clone)]
 struct Watch;
 
@@ -172,8 +171,8 @@ where
         let result = ready!(Pin::new(&mut self.0).poll(context));
         if let Ok(connection) = &result {
             let made = Made::of(&connection.connected());
-            // The client goes on with a connection that the request does not need any more, where
-            // there is no request.
+            // A connection that the request no longer needs is completed by the client outside of
+            // any request.
             let _ = MADE.try_with(|cell| cell.set(Some(made)));
         }
         Poll::Ready(result)

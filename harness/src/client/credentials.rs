@@ -1,5 +1,6 @@
-//! Keys and addresses out of the environment. A key is a [`SecretString`] from here on. And what of
-//! a provider's setting is secret, so that it can be taken out of errors, results and traces.
+//! Keys and base URLs from the environment. From here on, a key is a [`SecretString`]. Also finds
+//! the secret values in a provider's settings, so that they can be removed from errors, results and
+//! traces.
 
 use std::sync::LazyLock;
 
@@ -25,27 +26,27 @@ pub(super) fn key(name: &str) -> Result<SecretString, Error> {
         Error::new(
             ErrorKind::Configuration,
             format!(
-                "the environment variable `{name}` is not set: it holds the key of the provider"
+                "the environment variable `{name}` is not set: set it to the key of the provider"
             ),
         )
     })
 }
 
-/// The names of headers and of members of a body that hold something secret.
+/// The names of headers and of body members with secret values.
 static NAMES: LazyLock<Names> = LazyLock::new(Names::default);
 
-/// Variables that name a proxy; its address may hold a password.
+/// Variables with the URL of a proxy, which may contain a password.
 const PROXIES: [&str; 6] =
     ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"];
 
-/// Whether a header of this name holds something secret.
+/// Whether a header with this name has a secret value.
 pub(super) fn is_secret_header(name: &str) -> bool {
     NAMES.has(name)
 }
 
-/// What is secret of what a provider is set up with: its key, the values of headers whose names say
-/// so, user, password and query of its address and of the proxies in the environment, and what the
-/// program's own members of the body say under such a name.
+/// The secret values in a provider's settings: its key, the values of headers with secret names,
+/// user, password and query of its URL and of the proxies in the environment, and the members of
+/// `extra` with secret names.
 pub(super) fn known(
     key: Option<&SecretString>,
     headers: &[(String, String)],
@@ -64,7 +65,7 @@ pub(super) fn known(
     of_settings(settings, values)
 }
 
-/// What is secret of the program's own members of the body, with these values.
+/// The secrets of the settings' `extra`, together with these values.
 pub(super) fn of_settings(settings: &Settings, mut values: Vec<String>) -> Secrets {
     for (name, value) in &settings.extra {
         of_member(name, value, &mut values);
@@ -72,10 +73,10 @@ pub(super) fn of_settings(settings: &Settings, mut values: Vec<String>) -> Secre
     values.iter().filter(|value| is_telling(value)).fold(Secrets::default(), Secrets::with)
 }
 
-/// Whether a value can be looked for in texts that have nothing to do with it. One of fewer than
-/// eight bytes cannot, nor one of small letters alone if it is shorter than sixteen: servers that
-/// want no key are given words such as `ollama`, `lm-studio` or `not-needed`, and users are called
-/// `postgres`.
+/// Whether a value is distinctive enough to be searched for in unrelated texts. A value of fewer
+/// than eight bytes is not, and neither is one of fewer than sixteen bytes with only lower-case
+/// letters and punctuation: programs give words such as `ollama`, `lm-studio` or `not-needed` to
+/// servers without keys, and users are called `postgres`.
 fn is_telling(value: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_lowercase() || matches!(byte, b'-' | b'_' | b'.');
     value.len() >= 16 || (value.len() >= 8 && !value.bytes().all(is_plain))
@@ -104,7 +105,7 @@ fn of_header(name: &str, value: &str, values: &mut Vec<String>) {
 
 fn of_member(name: &str, value: &Value, values: &mut Vec<String>) {
     match value {
-        // A name for what is alike, which is no secret.
+        // The name of a group of requests, which is not secret.
         Value::String(_) if name.ends_with("cache_key") => {}
         Value::String(text) if NAMES.has(name) => of_header(name, text, values),
         Value::Array(parts) => parts.iter().for_each(|part| of_member(name, part, values)),
@@ -154,7 +155,7 @@ mod tests {
             ("cookie-0004 dark", "[secret] dark"),
             ("title-0005", "title-0005"),
             ("pass%400006 pass@0006", "[secret] [secret]"),
-            // What a client sends of it, and servers show.
+            // The form that a client sends and servers show.
             ("Basic YW5uOnBhc3NAMDAwNg==", "Basic [secret]=="),
             ("query-0007 2025-04-01", "[secret] 2025-04-01"),
             ("mcp-4711 cache-0001 label-0001", "[secret] cache-0001 label-0001"),

@@ -1,4 +1,4 @@
-//! Makes an error of an answer that is no success.
+//! Makes the error of an unsuccessful response.
 
 use std::time::{Duration, SystemTime};
 
@@ -9,14 +9,15 @@ use crate::{
     wire::{fault, wait},
 };
 
-/// The error of an answer with this status, these headers and this body, whatever its shape.
+/// The error of a response with this status, these headers and this body, which may have any
+/// format.
 pub(super) fn of_answer(status: u16, headers: &HeaderMap, body: &[u8]) -> Error {
     with_headers(fault::of_body(status, body), headers)
 }
 
-/// Adds what the headers of an answer say about its error.
+/// Adds the data about an error from the headers of a response.
 pub(super) fn with_headers(mut err: Error, headers: &HeaderMap) -> Error {
-    // The header wins: it is the same id, and proxies log it.
+    // The header has precedence: it is the same id, and proxies log it.
     if let Some(id) = ["request-id", "x-request-id", "x-amzn-requestid", "apim-request-id"]
         .iter()
         .find_map(|name| text(headers, name))
@@ -25,7 +26,7 @@ pub(super) fn with_headers(mut err: Error, headers: &HeaderMap) -> Error {
     }
     let now = SystemTime::now();
     let wait = retry_after(headers, now).or_else(|| match err.retry_after() {
-        // What stands in the words is more exact than when all limits are fresh again.
+        // The time in the message is more exact than the time when all limits are reset.
         Some(_) => None,
         None => (err.status() == Some(429)).then(|| reset(headers, now)).flatten(),
     });
@@ -39,7 +40,7 @@ pub(super) fn with_headers(mut err: Error, headers: &HeaderMap) -> Error {
     }
 }
 
-/// How long the server asks to wait: milliseconds, then seconds, then a date.
+/// The time that the server asks to wait: in milliseconds, in seconds, or until a date.
 fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     let seconds = |text: &str| wait::seconds(text.trim().parse().ok()?);
     if let Some(wait) = text(headers, "retry-after-ms").and_then(seconds) {
@@ -55,11 +56,12 @@ fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     })
 }
 
-/// When the limit that was hit is fresh again: the longest time of those that say that nothing
-/// remains, or else the shortest of all, since which one was hit is not said.
+/// The time until the exceeded limit is reset: the longest time of the limits with nothing
+/// remaining, or otherwise the shortest of all, because the server does not say which limit was
+/// exceeded.
 ///
-/// Anthropic says it as a moment (`anthropic-ratelimit-tokens-reset`), OpenAI and those who follow
-/// it as a duration (`x-ratelimit-reset-tokens`).
+/// Anthropic sends a date (`anthropic-ratelimit-tokens-reset`), OpenAI and compatible servers send
+/// a duration (`x-ratelimit-reset-tokens`).
 fn reset(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     let mut used_up: Option<Duration> = None;
     let mut any: Option<Duration> = None;

@@ -1,5 +1,6 @@
-//! What a provider learns of its server from what the server refuses. The question is another one then, and is
-//! asked once more at once; the refusal is not counted as a try. Copies of the provider know it, too.
+//! Properties of its server that a provider learns from refusals. The provider then changes the
+//! request and sends it again at once; the refusal does not count as a try. Clones of the provider
+//! share what was learned.
 
 use std::{
     collections::HashMap,
@@ -16,48 +17,48 @@ use crate::{
     wire::{Takes, answer, chat},
 };
 
-/// What a provider has learnt.
+/// The learned properties of a server.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Lessons {
-    /// Whether the server wants turns, where the program has not said it.
+    /// Whether the server requires alternating turns, unless the program has set it.
     turns: Option<Arc<AtomicBool>>,
-    /// How answers can be asked for.
+    /// How answers with a schema can be requested.
     ways: Arc<Mutex<HashMap<Asked, AnswerWay>>>,
 }
 
-/// So many refusals are remembered.
+/// The maximum number of refusals that are remembered.
 const MOST: usize = 1_000;
 
-/// For which requests a way of asking is learnt.
+/// The requests to which a learned way of asking applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Asked {
     with_tools: bool,
-    /// A number for the schema, if another one may be taken.
+    /// A hash of the schema, if the refusal was about this schema only.
     schema: Option<u64>,
 }
 
-/// One thing to learn.
+/// One learned property.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Lesson {
-    /// The server wants turns.
+    /// The server requires alternating turns.
     Turns,
-    /// Answers are to be asked for in another way.
+    /// Answers must be requested in another way.
     Way(Asked),
 }
 
 impl Lessons {
-    /// Lets the provider learn whether the server wants turns.
+    /// Lets the provider learn whether the server requires alternating turns.
     pub(super) fn of_turns(mut self) -> Self {
         self.turns = Some(Arc::default());
         self
     }
 
-    /// Whether the server wants turns.
+    /// Whether the server requires alternating turns.
     pub(super) fn turns(&self) -> bool {
         self.turns.as_ref().is_some_and(|learnt| learnt.load(Ordering::Relaxed))
     }
 
-    /// How the answer to this request is to be asked for, if that was learnt.
+    /// The learned way to request the answer, if there is one.
     pub(super) fn way(&self, request: &Request<'_>) -> Option<AnswerWay> {
         let [any, this] = Asked::of(request)?;
         let ways = self.ways();
@@ -69,14 +70,15 @@ impl Lessons {
         self.ways.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a refusal of this request could teach something.
+    /// Whether a refusal of this request could be a lesson.
     pub(super) fn are_open(&self, request: &Request<'_>) -> bool {
         let open = self.turns.as_ref().is_some_and(|learnt| !learnt.load(Ordering::Relaxed));
         open || request.answer().is_some()
     }
 
-    /// Learns from a refusal of this request, for a model that takes this, and which was sent in turns or not.
-    /// Says what it tells, and whether the request is another one with that.
+    /// Learns from a refusal of this request. `takes` describes the model, and `in_turns` is
+    /// whether the request had alternating turns. Returns the lesson, and whether it changes the
+    /// request.
     pub(super) fn learn(
         &self,
         request: &Request<'_>,
@@ -109,7 +111,7 @@ impl Lessons {
         Some((Lesson::Way(asked), true))
     }
 
-    /// Forgets what was learnt, since it was not what the server wanted.
+    /// Forgets lessons that did not help.
     pub(super) fn forget(&self, lessons: &[Lesson]) {
         for lesson in lessons {
             match lesson {
@@ -125,7 +127,7 @@ impl Lessons {
 }
 
 impl Asked {
-    /// All requests like this one, and those with the same schema.
+    /// The key for all requests like this one, and the key for those with the same schema.
     fn of(request: &Request<'_>) -> Option<[Self; 2]> {
         let with_tools = !request.tools().is_empty();
         let mut hasher = DefaultHasher::new();

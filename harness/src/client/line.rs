@@ -1,5 +1,5 @@
-//! One request and its answer, which whoever stops the run can drop at once: the connection is closed
-//! without waiting until the task of the run is polled.
+//! One request and its answer, which the code that stops the run can drop at once: the connection
+//! is closed without waiting until the task of the run is polled.
 
 use std::{
     future::poll_fn,
@@ -20,15 +20,15 @@ use tokio_util::sync::CancellationToken;
 use super::tap::Exchange;
 use crate::stop::OnCancel;
 
-/// A request that is sent, and then its answer.
+/// A request that is being sent, and then its answer.
 pub(super) struct Line {
-    /// Without a token nobody stops it from outside.
+    /// `None` if there is no token to stop it.
     _stop: Option<OnCancel>,
     slot: Arc<Slot>,
     record: Option<Box<Exchange>>,
 }
 
-/// Whether a request was stopped: whoever writes its body asks before each piece.
+/// Whether a request was stopped. The writer of the body checks it before each piece.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Stopped(Arc<AtomicBool>);
 
@@ -42,11 +42,12 @@ impl Stopped {
     }
 }
 
-/// What holds the connection open.
+/// The state that holds the connection open.
 struct Slot {
-    /// In which it was begun: a connection that is free again needs it to be kept, whoever drops its answer.
+    /// The runtime in which it was begun. A free connection needs it in order to be reused,
+    /// whichever thread drops the answer.
     runtime: Option<Handle>,
-    /// Whether it was stopped. It may have been while somebody else read.
+    /// Whether it was stopped. This may happen while another thread reads.
     stopped: Stopped,
     held: Mutex<Held>,
 }
@@ -59,9 +60,9 @@ enum Held {
 }
 
 impl Line {
-    /// A request, which is sent when its head is [asked for](Self::head). It is dropped in the moment in
-    /// which `stop` is cancelled; whoever reads it then waits for ever, and has to hear the token itself.
-    /// `stopped` is set in that moment, and when the line is dropped.
+    /// A request that is sent when its head is [asked for](Self::head). It is dropped at the moment
+    /// when `stop` is cancelled. Reads then wait forever, so the reader must watch the token
+    /// itself. `stopped` is set at that moment, and when the line is dropped.
     pub(super) fn new(
         sending: impl Future<Output = reqwest::Result<Response>> + Send + 'static,
         stop: Option<&CancellationToken>,
@@ -79,7 +80,7 @@ impl Line {
         Self { _stop: stop, slot, record }
     }
 
-    /// Waits for the head of the answer.
+    /// Waits for the status and the headers of the answer.
     pub(super) async fn head(&mut self) -> reqwest::Result<(StatusCode, HeaderMap)> {
         let head = poll_fn(|context| {
             self.slot.read(|held| {
@@ -103,14 +104,14 @@ impl Line {
         head
     }
 
-    /// The next bytes of the answer, until it is over.
+    /// The next bytes of the answer, until its end.
     pub(super) fn poll_chunk(
         &mut self,
         context: &mut Context<'_>,
     ) -> Poll<Option<reqwest::Result<Bytes>>> {
         let came = self.slot.read(|held| {
             let Held::Reading(response) = held else { return Poll::Pending };
-            // A chunk that is waited for no more is not lost: the response has it still.
+            // A chunk is not lost if nobody waits for it any more: the response still has it.
             pin!(response.chunk()).poll(context).map(Result::transpose)
         });
         if let (Some(record), Poll::Ready(came)) = (&mut self.record, &came) {
@@ -123,19 +124,19 @@ impl Line {
         came
     }
 
-    /// The next bytes of the answer, until it is over.
+    /// The next bytes of the answer, until its end.
     pub(super) async fn chunk(&mut self) -> reqwest::Result<Option<Bytes>> {
         poll_fn(|context| self.poll_chunk(context)).await.transpose()
     }
 }
 
 impl Slot {
-    /// Reads what is held, and lets go of it if the slot was stopped meanwhile.
+    /// Reads what is held, and releases it if the slot was stopped meanwhile.
     fn read<T>(&self, read: impl FnOnce(&mut Held) -> Poll<T>) -> Poll<T> {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         let said = read(&mut held);
         drop(held);
-        // Either whoever stops finds it free, or it is seen here that it was stopped.
+        // Either the stopping thread finds it free, or this thread sees that it was stopped.
         fence(Ordering::SeqCst);
         if self.stopped.is_set() {
             self.let_go();
@@ -143,14 +144,14 @@ impl Slot {
         said
     }
 
-    /// Lets go of it now, or as soon as whoever reads it has read.
+    /// Releases it now, or as soon as the current read has ended.
     fn stop(&self) {
         self.stopped.set();
         fence(Ordering::SeqCst);
         self.let_go();
     }
 
-    /// Lets go of what holds the connection, unless it is being read at this moment: then whoever reads it
+    /// Releases what holds the connection, unless it is being read at this moment: then the reader
     /// does so.
     fn let_go(&self) {
         let held = match self.held.try_lock() {
@@ -162,7 +163,7 @@ impl Slot {
         };
         let Some(runtime) = &self.runtime else { return drop(held) };
         match Handle::try_current() {
-            // A thread that ends, and drops its thread-locals, enters no runtime any more.
+            // A thread that is ending, and destroys its thread-locals, cannot enter a runtime.
             Err(none) if none.is_thread_local_destroyed() => {
                 runtime.spawn(async move { drop(held) });
             }
@@ -196,7 +197,7 @@ mod tests {
 
     use super::{Line, Stopped};
 
-    /// What is told when the request is polled, and when it is dropped.
+    /// Counts how often the request is polled and dropped.
     #[derive(Default)]
     struct Seen {
         polled: AtomicU32,
@@ -211,7 +212,7 @@ mod tests {
         }
     }
 
-    /// A request without an answer, which does something when it is polled.
+    /// A request without an answer, which calls `polled` when it is polled.
     fn asks(
         seen: &Arc<Seen>,
         stop: &CancellationToken,

@@ -1,5 +1,4 @@
-//! The only sockets of the library: one HTTP transport, and the providers that speak a wire over
-//! it.
+//! The only sockets of the library: one HTTP transport, and the providers that use a wire over it.
 
 mod address;
 mod answer;

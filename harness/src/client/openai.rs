@@ -1,4 +1,4 @@
-//! OpenAI's models over the Responses API, and servers that speak it too.
+//! OpenAI's models over the Responses API, and compatible servers.
 
 use std::fmt;
 
@@ -23,12 +23,12 @@ const BASE_URL: &str = "https://api.openai.com/v1";
 
 /// OpenAI's models over the Responses API.
 ///
-/// A request that fails in a way that passes is tried again, twice at most, as by the vendors' own
+/// A request that fails for a temporary reason is retried at most twice, as in the vendors' own
 /// SDKs: see [`RetryPolicy`](crate::RetryPolicy), and [`with_retry`](Self::with_retry) for another
 /// policy.
 ///
-/// Nothing is stored at the vendor: the conversation goes with each request, and thinking goes
-/// back encrypted.
+/// The vendor stores nothing: each request contains the whole conversation, with encrypted
+/// thinking.
 ///
 /// ```no_run
 /// use harness::{OpenAIProvider, provider::Effort};
@@ -46,26 +46,26 @@ pub struct OpenAIProvider {
     url: String,
     headers: HeaderMap,
     options: responses::Options,
-    /// What the server has taught by what it refuses.
+    /// What the provider has learned from the server's refusals.
     lessons: Lessons,
     answer_limits: AnswerLimits,
 }
 
 impl OpenAIProvider {
-    /// The model that is asked unless another is named.
+    /// The model that is used if none is named.
     pub const DEFAULT_MODEL: &'static str = models::OPENAI;
 
-    /// A provider with the key in `OPENAI_API_KEY` and, if they are set, the address in
+    /// A provider with the key in `OPENAI_API_KEY` and, if they are set, the base URL in
     /// `OPENAI_BASE_URL`, the model in `OPENAI_MODEL`, and the organisation and project in
     /// `OPENAI_ORG_ID` and `OPENAI_PROJECT_ID`.
     ///
     /// # Errors
-    /// Fails if the key is missing.
+    /// As [`OpenAIBuilder::build`].
     pub fn from_env() -> Result<Self, Error> {
         Self::builder().build()
     }
 
-    /// A provider to be set up. What is not set is read from the environment, as by
+    /// A builder. Values that are not set are read from the environment, as by
     /// [`from_env`](Self::from_env).
     pub fn builder() -> OpenAIBuilder {
         OpenAIBuilder::default()
@@ -107,8 +107,8 @@ impl fmt::Debug for OpenAIProvider {
 }
 
 impl Provider for OpenAIProvider {
-    /// What the builder was told, or the vendor at this address. If the vendor is not known, it is
-    /// `openai`.
+    /// The name set in the builder, or the vendor at the base URL, or `openai` if the vendor is
+    /// unknown.
     fn name(&self) -> &str {
         &self.name
     }
@@ -143,7 +143,7 @@ impl Provider for OpenAIProvider {
     }
 }
 
-/// Sets up an [`OpenAIProvider`].
+/// Builds an [`OpenAIProvider`].
 #[derive(Clone, Debug, Default)]
 pub struct OpenAIBuilder {
     setup: Setup,
@@ -152,9 +152,9 @@ pub struct OpenAIBuilder {
 impl OpenAIBuilder {
     setters!();
 
-    /// Takes a typed request of `async-openai` as the template of each request: what it sets is
-    /// sent, unless a setting of this builder says otherwise. Its input is left out, and its
-    /// tools are added to those of the agent.
+    /// Uses a typed request of `async-openai` as the template of each request: its values are sent
+    /// unless this builder sets the same setting. Its input is ignored, and its tools are added to
+    /// those of the agent.
     ///
     /// ```
     /// use async_openai::types::responses::CreateResponseArgs;
@@ -171,7 +171,8 @@ impl OpenAIBuilder {
     /// ```
     ///
     /// # Errors
-    /// Fails if the request cannot be written as JSON.
+    /// [`ErrorKind::Configuration`](crate::ErrorKind::Configuration) if the request cannot be
+    /// serialized as JSON.
     #[cfg(feature = "async-openai")]
     pub fn template(
         mut self,
@@ -181,10 +182,12 @@ impl OpenAIBuilder {
         Ok(self)
     }
 
-    /// The provider.
+    /// Builds the provider.
     ///
     /// # Errors
-    /// Fails if there is no key, or if a header cannot be sent.
+    /// [`ErrorKind::Configuration`](crate::ErrorKind::Configuration) if there is no key, if the key
+    /// or a header (also one from `OPENAI_ORG_ID` or `OPENAI_PROJECT_ID`) contains a character that
+    /// is not allowed, if the base URL is invalid, or if TLS cannot be set up.
     pub fn build(self) -> Result<OpenAIProvider, Error> {
         let setup = self.setup;
         #[cfg(feature = "async-openai")]

@@ -1,4 +1,4 @@
-//! What all providers are set up with, and the part of each builder that is the same.
+//! The settings that all providers have, and the part of the builders that is the same.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use crate::{
     provider::{AnswerLimits, Settings},
 };
 
-/// What a builder has been told so far.
+/// The settings of a builder so far.
 #[derive(Clone, Default)]
 pub(super) struct Setup {
     pub(super) key: Option<SecretString>,
@@ -22,13 +22,13 @@ pub(super) struct Setup {
     pub(super) clocks: Clocks,
     pub(super) answer_limits: AnswerLimits,
     pub(super) models: Models,
-    /// A typed request, taken over when the provider is built.
+    /// A typed request, applied when the provider is built.
     #[cfg(feature = "async-openai")]
     pub(super) template: serde_json::Map<String, serde_json::Value>,
 }
 
-/// Without the key, without the headers, which may hold one, and with the address as it may be
-/// shown.
+/// Leaves out the key and the headers, which may contain one, and shows the URL without its secret
+/// parts.
 impl fmt::Debug for Setup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Setup")
@@ -43,60 +43,61 @@ impl fmt::Debug for Setup {
     }
 }
 
-/// The setters that every builder has; each builder holds a [`Setup`] named `setup`.
+/// The setters of all builders. Each builder has a field `setup` with a [`Setup`].
 macro_rules! setters {
     () => {
-        /// The key. It is never printed.
+        /// Sets the key. It is never printed.
         #[must_use]
         pub fn api_key(mut self, key: impl Into<String>) -> Self {
             self.setup.key = Some(secrecy::SecretString::from(key.into()));
             self
         }
 
-        /// The address of the server. The path of the protocol is added if it is not there.
+        /// Sets the base URL of the server. The path of the protocol is appended if it is missing.
         #[must_use]
         pub fn base_url(mut self, url: impl Into<String>) -> Self {
             self.setup.base_url = Some(url.into());
             self
         }
 
-        /// The model that is asked.
+        /// Sets the model.
         #[must_use]
         pub fn model(mut self, model: impl Into<String>) -> Self {
             self.setup.model = Some(model.into());
             self
         }
 
-        /// What the provider is called in replies, errors and records, and where the price of its
-        /// model is looked up. Default: the vendor at the address, as far as it is known.
+        /// Sets the name of the provider in replies, errors and records, and for the table of
+        /// models. Default: the vendor at the base URL, if it is known.
         #[must_use]
         pub fn name(mut self, name: impl Into<String>) -> Self {
             self.setup.name = Some(name.into());
             self
         }
 
-        /// The most tokens of an answer, thinking included.
+        /// Sets the maximum number of tokens of an answer, including thinking.
         #[must_use]
         pub fn max_tokens(mut self, tokens: u32) -> Self {
             self.setup.settings.max_tokens = Some(tokens);
             self
         }
 
-        /// How hard the model thinks.
+        /// Sets how much the model thinks.
         #[must_use]
         pub fn effort(mut self, effort: $crate::provider::Effort) -> Self {
             self.setup.settings.effort = Some(effort);
             self
         }
 
-        /// How the vendor's prompt cache is used. Default: for minutes.
+        /// Sets how the vendor's prompt cache is used. Default:
+        /// [`PromptCache::Short`](crate::provider::PromptCache::Short).
         #[must_use]
         pub fn prompt_cache(mut self, cache: $crate::provider::PromptCache) -> Self {
             self.setup.settings.prompt_cache = Some(cache);
             self
         }
 
-        /// A member of every request's body in the vendor's own words: see
+        /// Adds a member to every request's body, in the vendor's format: see
         /// [`Settings::extra`](crate::provider::Settings::extra).
         #[must_use]
         pub fn extra(
@@ -108,38 +109,38 @@ macro_rules! setters {
             self
         }
 
-        /// All settings at once. What `max_tokens`, `effort`, `prompt_cache` and `extra` said before is
-        /// forgotten.
+        /// Sets all settings at once. This replaces earlier values of `max_tokens`, `effort`,
+        /// `prompt_cache` and `extra`.
         #[must_use]
         pub fn settings(mut self, settings: $crate::provider::Settings) -> Self {
             self.setup.settings = settings;
             self
         }
 
-        /// A header of every request. One with a name that is set already replaces it.
+        /// Adds a header to every request. It replaces an earlier header with the same name.
         #[must_use]
         pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
             self.setup.headers.push((name.into(), value.into()));
             self
         }
 
-        /// How long the provider may keep us waiting.
+        /// Sets the timeouts.
         #[must_use]
         pub fn clocks(mut self, clocks: $crate::client::Clocks) -> Self {
             self.setup.clocks = clocks;
             self
         }
 
-        /// How large an answer may become.
+        /// Sets the size limits of an answer.
         #[must_use]
         pub fn answer_limits(mut self, limits: $crate::provider::AnswerLimits) -> Self {
             self.setup.answer_limits = limits;
             self
         }
 
-        /// What is known of models, with the program's own entries: it says which files the model takes.
-        /// Default: the library's table. A document or sound is sent only to a model of which it is known
-        /// that it takes them:
+        /// Sets the data about models, which determines the files that the model accepts. Default:
+        /// the library's table. A document or audio is sent only to a model that is known to accept
+        /// it:
         ///
         /// ```
         /// use harness::models::{Model, Models};
@@ -156,21 +157,21 @@ macro_rules! setters {
     };
 }
 
-/// The policy and the tap of every ready provider; each holds a `Transport` named `transport`.
+/// The retry policy and the tap of all providers. Each has a field `transport` with a `Transport`.
 macro_rules! with_retry {
     () => {
-        /// Sets when a failed request is tried again. Unless it is set,
-        /// [`RetryPolicy::default`](crate::policy::RetryPolicy::default) is followed; with
-        /// [`RetryPolicy::none`](crate::policy::RetryPolicy::none) nothing is sent twice. A policy
-        /// around the provider, such as that of a
-        /// [`RetryProvider`](crate::policy::RetryProvider), counts in place of this one.
+        /// Sets when a failed request is retried. The default is
+        /// [`RetryPolicy::default`](crate::policy::RetryPolicy::default). With
+        /// [`RetryPolicy::none`](crate::policy::RetryPolicy::none), nothing is sent twice. The
+        /// policy of a wrapping provider, such as a
+        /// [`RetryProvider`](crate::policy::RetryProvider), replaces this one.
         #[must_use]
         pub fn with_retry(mut self, policy: $crate::policy::RetryPolicy) -> Self {
             self.transport = self.transport.with_retry(policy);
             self
         }
 
-        /// Records what is sent and what comes: see [`Tap`](crate::client::Tap).
+        /// Records the requests and the answers: see [`Tap`](crate::client::Tap).
         #[must_use]
         pub fn with_tap(mut self, tap: $crate::client::Tap) -> Self {
             self.transport = self.transport.with_tap(tap);

@@ -1,4 +1,4 @@
-//! Records what is sent to a server and what comes from it.
+//! Records the requests to a server and its answers.
 
 use std::{
     fs::{self, DirBuilder, File, OpenOptions},
@@ -17,8 +17,8 @@ use crate::{
     secret::{Cleaner, Secrets},
 };
 
-/// Records what a provider sends and what its server answers, byte by byte, without what is known to be secret: to see
-/// why a server refuses a request, and to show others what it answers.
+/// Records the requests of a provider and the answers of its server, byte by byte and without known
+/// secrets. Use it to find out why a server refuses a request, or to show its answers to others.
 ///
 /// ```
 /// use harness::{
@@ -46,16 +46,18 @@ use crate::{
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// Each request, also one that is tried again, has a number and three files: the heads of both sides and how it ended, the
-/// body of the request, and the body of the answer as far as it came. `cargo run --example decode -- --wire anthropic
-/// 000001-answer.txt` says what is in an answer.
+/// Each request, including retries, has a number and three files: the headers of both sides and how
+/// the request ended, the body of the request, and the body of the answer as far as it came. `cargo
+/// run --example decode -- --wire anthropic 000001-answer.txt` decodes an answer.
 ///
-/// What is secret is what [`Provider::secrets`](crate::Provider::secrets) knows, such as the key and headers with secret
-/// names. **What was said is written as it is**, so the files are as private as the conversation; on Unix nobody else
-/// may read them. Bytes that are no UTF-8 become U+FFFD.
+/// Secrets are the values of [`Provider::secrets`](crate::Provider::secrets), such as the key, and
+/// headers with secret names. **The conversation is written unchanged**, so the files are as
+/// private as the conversation; on Unix only their owner may read them. Invalid UTF-8 becomes
+/// U+FFFD.
 ///
-/// Files are written while the run waits, so a slow disk makes it slower. If one cannot be written, the run goes
-/// on, nothing more is recorded, and [`problem`](Self::problem) says why. Nothing is ever deleted: a tap is for a while.
+/// Files are written while the run waits, so a slow disk slows the run down. If a file cannot be
+/// written, the run goes on, nothing more is recorded, and [`problem`](Self::problem) gives the
+/// reason. Nothing is ever deleted, so use a tap only for a limited time.
 #[derive(Clone, Debug)]
 pub struct Tap(Arc<Folder>);
 
@@ -67,11 +69,11 @@ struct Folder {
 }
 
 impl Tap {
-    /// Records into this folder, which is made if it is not there. What is in it stays: numbers go on behind the
-    /// largest one.
+    /// Records into this folder, which is created if it does not exist. Existing files stay, and
+    /// the numbers continue after the largest one.
     ///
     /// # Errors
-    /// Fails with [`ErrorKind::Configuration`] if the folder cannot be made, read or written to.
+    /// [`ErrorKind::Configuration`] if the folder cannot be created, read or written.
     pub fn to_folder(path: impl Into<PathBuf>) -> Result<Self, Error> {
         let path = path.into();
         let last = opened(&path).map_err(|err| {
@@ -81,7 +83,7 @@ impl Tap {
         Ok(Self(Arc::new(Folder { path, last: AtomicU64::new(last), problem: Mutex::default() })))
     }
 
-    /// Why nothing is recorded any more, if that is so.
+    /// The reason why recording has stopped, if it has.
     pub fn problem(&self) -> Option<String> {
         self.0.problem.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -91,7 +93,7 @@ impl Tap {
         problem.get_or_insert_with(|| format!("`{}`: {err}", self.0.path.display()));
     }
 
-    /// Begins a record of one request.
+    /// Begins the record of one request.
     pub(super) fn begin(
         &self,
         url: &str,
@@ -105,7 +107,7 @@ impl Tap {
             let (number, head) = loop {
                 let number = self.0.last.fetch_add(1, Ordering::Relaxed).saturating_add(1);
                 match self.file(number, HEAD) {
-                    // Another process records here, too.
+                    // Another process also records into this folder.
                     Err(err) if err.kind() == io::ErrorKind::AlreadyExists => {}
                     file => break (number, file?),
                 }
@@ -132,7 +134,7 @@ const HEAD: &str = "head.txt";
 const REQUEST: &str = "request.json";
 const ANSWER: &str = "answer.txt";
 
-/// Makes the folder, if it is not there, and gives the largest number in it.
+/// Creates the folder if it does not exist, and returns the largest number in it.
 fn opened(path: &Path) -> io::Result<u64> {
     let mut builder = DirBuilder::new();
     builder.recursive(true);
@@ -151,7 +153,7 @@ fn opened(path: &Path) -> io::Result<u64> {
     Ok(last)
 }
 
-/// Headers, one a line. The values of those that are secret are left out.
+/// One line for each header. The values of secret headers are replaced.
 fn lines(headers: &HeaderMap) -> String {
     let shown = |value: &reqwest::header::HeaderValue| match value.is_sensitive() {
         true => crate::secret::HIDDEN.to_owned(),
@@ -169,25 +171,25 @@ pub(super) struct Exchange {
 }
 
 impl Exchange {
-    /// Where the body of the request is recorded, by whoever writes it.
+    /// The record of the request's body, which the writer of the body fills.
     pub(super) fn request(&mut self) -> Option<Record> {
         self.request.take()
     }
 
-    /// The head of the answer came.
+    /// Records the headers of the answer.
     pub(super) fn answered(&mut self, status: StatusCode, headers: &HeaderMap) {
         self.head.write(format!("\n{status}\n{}", lines(headers)).as_bytes());
     }
 
-    /// A piece of the answer came; `None` at its end.
+    /// Records a piece of the answer, or its end with `None`.
     pub(super) fn came(&mut self, piece: Option<&[u8]>) {
         match piece {
             Some(piece) => self.answer.write(piece),
-            None => self.end("The answer is whole."),
+            None => self.end("The answer is complete."),
         }
     }
 
-    /// The connection broke.
+    /// Records that the connection broke.
     pub(super) fn broke(&mut self, err: &dyn std::error::Error) {
         let mut text = format!("The connection broke: {err}");
         let mut cause = err.source();
@@ -208,12 +210,13 @@ impl Exchange {
 
 impl Drop for Exchange {
     fn drop(&mut self) {
-        // The answer was read as far as it matters, or the run was stopped.
+        // The rest of the answer is not needed, or the run was stopped.
         self.end("Nothing more was read.");
     }
 }
 
-/// A file that is being written. What may be the beginning of a secret is written when it is known not to be one.
+/// A file that is being written. Text that may be the beginning of a secret is written once it is
+/// known not to be one.
 pub(super) struct Record {
     file: File,
     cleaner: Option<Cleaner>,
@@ -225,7 +228,7 @@ impl Record {
         Self { file, cleaner: Some(Cleaner::new(secrets.clone(), 0)), tap: tap.clone() }
     }
 
-    /// Writes what came.
+    /// Writes bytes without secrets.
     pub(super) fn write(&mut self, bytes: &[u8]) {
         let Some(cleaner) = &mut self.cleaner else { return };
         let clean = cleaner.push(bytes);

@@ -4,11 +4,11 @@ use super::setup::Setup;
 use crate::error::{Error, ErrorKind};
 use serde::Serialize;
 
-/// What is made of the conversation, and never taken from a template.
+/// Members that are made from the conversation and never taken from a template.
 const OURS: [&str; 4] = ["input", "messages", "stream", "stream_options"];
 
 impl Setup {
-    /// Keeps what the request sets.
+    /// Stores the members of the request.
     pub(super) fn take_template(&mut self, request: &impl Serialize) -> Result<(), Error> {
         let wrong = |err| {
             Error::new(ErrorKind::Configuration, "the template cannot be written as JSON")
@@ -19,7 +19,7 @@ impl Setup {
         Ok(())
     }
 
-    /// Takes the template over. What is set already wins.
+    /// Applies the template. Values that are already set have precedence.
     pub(super) fn with_template(mut self) -> Self {
         for (name, value) in std::mem::take(&mut self.template) {
             if value.is_null() || OURS.contains(&name.as_str()) {
@@ -37,7 +37,7 @@ impl Setup {
         self
     }
 
-    /// Whether a setting says already what this member says.
+    /// Whether a setting has already set this member.
     fn has_set(&self, name: &str) -> bool {
         let settings = &self.settings;
         match name {

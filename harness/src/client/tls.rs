@@ -1,11 +1,11 @@
-//! TLS as HTTP wants it: which of its versions a connection may speak.
+//! The TLS configuration for HTTP, with the HTTP versions that a connection may use.
 
 use reqwest::ClientBuilder;
 use rustls::ClientConfig;
 
 use crate::{error::Error, tls};
 
-/// The configuration. A clone holds the same certificates and the same sessions.
+/// The configuration. A clone shares the certificates and the sessions.
 pub(super) fn shared() -> Result<ClientConfig, Error> {
     let mut config = tls::shared()?;
     config.alpn_protocols = vec!["http/1.1".into()];
@@ -15,8 +15,9 @@ pub(super) fn shared() -> Result<ClientConfig, Error> {
     Ok(config)
 }
 
-/// Whether the program has turned on reqwest's feature `http2`, which is not seen from here otherwise:
-/// with it the builder has this method itself, and that one is called.
+/// Detects whether the program has turned on reqwest's feature `http2`, which is not visible here
+/// otherwise: with the feature, the builder has this method itself, and the builder's own method is
+/// called.
 #[allow(dead_code, reason = "not called in a program that has turned on `http2`")]
 trait WithoutHttp2 {
     fn http2_adaptive_window(self, on: bool) -> Http1;

@@ -1,4 +1,4 @@
-//! The one socket: sends a body, and hands on what answers it. How a stream is read is in `answer`.
+//! The only socket: sends a body, and returns the answer. Streams are read in `answer`.
 
 use std::{
     fmt, io,
@@ -40,19 +40,20 @@ use crate::{
     wire::{self, Decoder, Dialect, Encoded, Takes, fault},
 };
 
-/// An error's body is read up to this many bytes.
+/// The maximum size of an error's body, in bytes.
 const ERROR_BODY: usize = 256 * 1024;
 
-/// An error's body is waited for so long: its status is known already.
+/// The maximum time to wait for an error's body: its status is already known.
 const ERROR_TIME: Duration = Duration::from_secs(10);
 
-/// So many bytes that tell nothing, such as empty lines, are read before a body is taken for none.
+/// The number of bytes without content, such as empty lines, after which a body counts as
+/// undecided.
 const FIRST_BYTES: usize = 64 * 1024;
 
-/// An answer in one piece is read up to this many bytes.
+/// The maximum size of an answer in one piece, in bytes.
 const WHOLE_BODY: usize = 64 * 1024 * 1024;
 
-/// One question, ready to be sent.
+/// One request, ready to be sent.
 pub(super) struct Question {
     pub(super) url: String,
     pub(super) headers: HeaderMap,
@@ -78,14 +79,14 @@ impl Question {
     }
 }
 
-/// The connections to one provider, and how often it is asked.
+/// The connections to one provider, and its retry policy.
 #[derive(Clone)]
 pub(super) struct Transport {
     client: reqwest::Client,
     clocks: Clocks,
-    /// The address that is asked, as errors show it.
+    /// The URL of requests, as errors show it.
     url: Arc<str>,
-    /// What no error may say.
+    /// The secrets that no error may contain.
     secrets: Secrets,
     retry: Retry,
     tap: Option<Tap>,
@@ -104,7 +105,8 @@ impl Transport {
     /// The connections to the server at `url`.
     ///
     /// # Errors
-    /// Fails if that is no address of a server.
+    /// [`ErrorKind::Configuration`] if the URL is not that of an HTTP server, or if TLS or the HTTP
+    /// client cannot be set up.
     pub(super) fn build(url: &str, clocks: Clocks, secrets: Secrets) -> Result<Self, Error> {
         address::check(url)
             .map_err(|why| Error::new(ErrorKind::Configuration, why).cleaned(&secrets))?;
@@ -131,10 +133,10 @@ impl Transport {
         self
     }
 
-    /// Asks, as often as the policy allows, and reads the answer. Nothing happens before the first
-    /// poll.
+    /// Sends the request, as often as the policy allows, and reads the answer. Nothing happens
+    /// before the first poll.
     ///
-    /// What the server wants of a request may be known only by what it refuses: see [`Lessons`].
+    /// Some properties of a server become known only by its refusals: see [`Lessons`].
     pub(super) fn ask<'a, D: Dialect + Send + 'a>(
         &'a self,
         request: Request<'a>,
@@ -166,7 +168,7 @@ impl Transport {
                             learnt.push(lesson);
                             failed = Some(err);
                         }
-                        // It was not what the server wanted.
+                        // The lessons did not help.
                         Some(_) => {
                             lessons.forget(&learnt);
                             return Err(err);
@@ -175,10 +177,10 @@ impl Transport {
                     }
                 }
             };
-            // What was needed to ask is given back when the answer begins.
+            // Data that only the request needed is freed when the answer begins.
             let answer = stream::once(Box::pin(answer));
             Box::pin(answer.try_flatten().map_err(move |err| {
-                // The program's own mistakes are not about the address.
+                // Mistakes of the program have nothing to do with the URL.
                 let is_ours = err.is_configuration() || err.is_content();
                 let err = if is_ours { err } else { err.with_url(&self.url) };
                 err.cleaned(&self.secrets_with(settings))
@@ -186,8 +188,8 @@ impl Transport {
         })
     }
 
-    /// Asks once, and waits for the first event: a router accepts a request before the server behind it
-    /// has, and tells of its refusal in the stream.
+    /// Sends the request once, and waits for the first event: a router accepts a request before the
+    /// server behind it does, and reports that server's refusal in the stream.
     async fn begun<'a, D: Dialect>(
         &self,
         request: Request<'a>,
@@ -197,7 +199,7 @@ impl Transport {
         self.send(request, question, decoder).await?.begun().await
     }
 
-    /// Asks once.
+    /// Sends the request once.
     async fn send<'a, D: Dialect>(
         &self,
         request: Request<'a>,
@@ -291,8 +293,8 @@ impl Transport {
             err = Error::new(
                 ErrorKind::Api,
                 format!(
-                    "the server redirects{to}, and a key is not carried to another address: set \
-                     the base URL to where the server is"
+                    "the server redirects{to}, and a key is not sent to another address: set \
+                     the base URL to the server's address"
                 ),
             )
             .with_status(status.as_u16())
@@ -301,16 +303,16 @@ impl Transport {
         Err(err)
     }
 
-    /// What no error about a question may say, which has these settings of its own.
+    /// The secrets that no error of a request with these settings may contain.
     fn secrets_with(&self, settings: Option<&Settings>) -> Secrets {
         let own = settings.map(|settings| credentials::of_settings(settings, Vec::new()));
         let own = own.unwrap_or_default();
         if own.is_empty() { self.secrets.clone() } else { self.secrets.clone().and(&own) }
     }
 
-    /// The text of a body without secrets. Only then is it quoted in part: half a key would not be
-    /// known as one any more. The body may have been cut itself, so the beginning of a key at its end is
-    /// hidden, too.
+    /// The text of a body without secrets. They are removed before a part of the text is quoted,
+    /// because half a key would not be recognized. The body itself may have been cut, so the
+    /// beginning of a key at its end is also replaced.
     fn hidden(&self, body: &[u8], settings: Option<&Settings>) -> String {
         let text = format!("{}{CUT}", String::from_utf8_lossy(body));
         let secrets = self.secrets_with(settings);
@@ -318,7 +320,7 @@ impl Transport {
         hidden.strip_suffix(CUT).unwrap_or(&hidden).to_owned()
     }
 
-    /// Reads the beginning of a success, until it is known what it is.
+    /// Reads the beginning of a successful response, until its form is known.
     async fn first(
         &self,
         line: &mut Line,
@@ -338,8 +340,8 @@ impl Transport {
         }
     }
 
-    /// The body of an answer that is no stream. Of an error, what does not come any more is left
-    /// out: the status says what matters.
+    /// Reads the body of a response that is not a stream. If the body of an error breaks off, the
+    /// rest is ignored, because the status matters most.
     async fn whole_body(
         &self,
         mut line: Line,
@@ -390,14 +392,15 @@ impl Transport {
     }
 }
 
-/// So many pieces are handed on in a row. A server that takes whatever comes would else be written to until all
-/// is sent, and meanwhile nobody else on the thread would be heard: not even who stops the run.
+/// The maximum number of pieces that are handed on in a row. Otherwise a server that accepts
+/// everything at once would keep the thread busy until all is sent, and even a request to stop the
+/// run would not be noticed.
 const IN_A_ROW: u32 = 8;
 
-/// What is sent, written piece by piece as it is asked for, until the request is stopped.
+/// The body of a request, written piece by piece on demand, until the request is stopped.
 struct Pieces {
     body: wire::Pieces,
-    /// How many bytes are still to be written.
+    /// The number of bytes still to be written.
     left: usize,
     in_a_row: u32,
     stopped: Stopped,
@@ -412,10 +415,11 @@ impl Pieces {
     }
 }
 
-/// The room of pieces that are sent is used again: it is still in the processor's cache.
+/// The buffers of sent pieces, which are used again because they are still in the processor's
+/// cache.
 type Home = Arc<Mutex<Vec<Vec<u8>>>>;
 
-/// A piece on its way. It gives its room back.
+/// A piece that is being sent. It returns its buffer when it is dropped.
 struct Piece {
     bytes: Vec<u8>,
     length: usize,
@@ -448,7 +452,7 @@ impl http_body::Body for Pieces {
             return Poll::Ready(None);
         }
         if stopped.is_set() {
-            // The connection cannot be used for anything else, and is closed.
+            // The connection cannot be used any more, and is closed.
             return Poll::Ready(Some(Err(io::Error::other("the request was stopped"))));
         }
         if *in_a_row == IN_A_ROW {
@@ -469,8 +473,8 @@ impl http_body::Body for Pieces {
     }
 }
 
-/// What every request says of its body, and of the answer's: without a word about compression, any
-/// would be accepted.
+/// The headers of every request. Without `accept-encoding`, the server could compress the answer in
+/// any way.
 pub(super) fn json_headers() -> HeaderMap {
     let mut headers = HeaderMap::new();
     headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
@@ -478,27 +482,27 @@ pub(super) fn json_headers() -> HeaderMap {
     headers
 }
 
-/// A header whose value is secret and does not print.
+/// A header with a secret value, which is not printed.
 pub(super) fn secret_header(prefix: &str, key: &SecretString) -> Result<HeaderValue, Error> {
     let mut value =
         HeaderValue::from_str(&format!("{prefix}{}", key.expose_secret())).map_err(|_| {
             Error::new(
                 ErrorKind::Configuration,
-                "the key holds a character that cannot stand in a header: a line break, perhaps",
+                "the key contains a character that is not allowed in a header, perhaps a line break",
             )
         })?;
     value.set_sensitive(true);
     Ok(value)
 }
 
-/// The user's own headers.
+/// The program's own headers.
 pub(super) fn headers(own: &[(String, String)]) -> Result<HeaderMap, Error> {
     let mut headers = HeaderMap::new();
     for (name, value) in own {
         let wrong = || {
             Error::new(
                 ErrorKind::Configuration,
-                format!("`{name}` with the value given for it is no valid header"),
+                format!("`{name}` with its value is not a valid header"),
             )
         };
         let name: HeaderName = name.parse().map_err(|_| wrong())?;
@@ -532,7 +536,7 @@ mod tests {
         chat::encode_pieces(&request, &chat::Options::new("m")).unwrap()
     }
 
-    /// How many bytes the next piece has; `None` if it waits.
+    /// The number of bytes of the next piece; `None` if it waits.
     fn next(pieces: &mut Pieces) -> Option<Result<usize, String>> {
         match Pin::new(pieces).poll_frame(&mut Context::from_waker(Waker::noop())) {
             Poll::Pending => None,

@@ -1,4 +1,5 @@
-//! How the servers that speak Chat Completions differ, by their address. A new one is one entry.
+//! The differences between the servers with Chat Completions, by their host. A new vendor is one
+//! entry.
 
 use std::borrow::Cow;
 
@@ -9,35 +10,34 @@ use crate::{
     wire::chat::{CallIds, ThoughtReplay},
 };
 
-/// How one vendor differs.
+/// The properties of one vendor.
 #[derive(Clone, Debug)]
 pub(super) struct Vendor {
-    /// What it is called in replies and records, and in the table of models; `None` for a server of
-    /// which nothing is known.
+    /// Its name in replies and records, and in the table of models; `None` for an unknown server.
     pub(super) name: Option<&'static str>,
-    /// The end of its servers' names.
+    /// The end of its servers' host names.
     host: &'static str,
-    /// The address that is used if only its key is set.
+    /// The base URL that is used if only its key is set.
     base: Option<&'static str>,
-    /// The variable that holds its key.
+    /// The variable with its key.
     pub(super) key: Option<&'static str>,
-    /// The path before `/chat/completions`, if the address names none.
+    /// The path before `/chat/completions`, if the base URL has no path.
     pub(super) version: &'static str,
     pub(super) thought: ThoughtReplay,
     pub(super) call_ids: CallIds,
     pub(super) max_completion_tokens: bool,
     pub(super) counts_unasked: bool,
     pub(super) done_is_enough: bool,
-    /// It refuses a conversation in which nobody answers.
+    /// It refuses a conversation without alternating turns.
     pub(super) strict_turns: bool,
-    /// Where the proof of a call stands that Gemini's models want.
+    /// The member of a call that contains the signature that Gemini's models require.
     pub(super) signed_calls: Option<&'static str>,
     pub(super) strict_form: StrictForm,
-    /// The key goes in `api-key` too.
+    /// The key is also sent in the header `api-key`.
     pub(super) api_key_header: bool,
 }
 
-/// A server of which nothing is known.
+/// A server of an unknown vendor.
 const UNKNOWN: Vendor = Vendor {
     name: None,
     host: "",
@@ -78,7 +78,7 @@ const VENDORS: [Vendor; 11] = [
         host: "deepseek.com",
         base: Some("https://api.deepseek.com/v1"),
         key: Some("DEEPSEEK_API_KEY"),
-        // A turn with calls is refused without it.
+        // It refuses a turn with calls without the thinking.
         thought: ThoughtReplay::Field(Cow::Borrowed("reasoning_content")),
         ..UNKNOWN
     },
@@ -148,10 +148,10 @@ const VENDORS: [Vendor; 11] = [
 ];
 
 impl Vendor {
-    /// The vendor whose server has this name.
+    /// The vendor with this host.
     pub(super) fn at(host: &str) -> Self {
         let is = |vendor: &&Self| {
-            // Vertex has names such as `us-east1-aiplatform.googleapis.com`.
+            // Vertex has hosts such as `us-east1-aiplatform.googleapis.com`.
             host.strip_suffix(vendor.host).is_some_and(|rest| {
                 rest.is_empty()
                     || rest.ends_with('.')
@@ -162,12 +162,12 @@ impl Vendor {
     }
 }
 
-/// The name of the vendor at this address, if it is known.
+/// The name of the vendor at this URL, if it is known.
 pub(super) fn name_at(url: &str) -> Option<&'static str> {
     Vendor::at(&address::host(url)).name
 }
 
-/// The address that the environment leads to: the vendor whose key is set, or the server on this
+/// The base URL from the environment: that of the vendor whose key is set, or of the server on this
 /// machine.
 pub(super) fn base_in_env() -> Result<String, Error> {
     let mut found: Vec<(&str, String)> = VENDORS
@@ -185,8 +185,8 @@ pub(super) fn base_in_env() -> Result<String, Error> {
         return Err(Error::new(
             ErrorKind::Configuration,
             format!(
-                "the environment names several vendors ({}): say with `CHAT_COMPLETIONS_BASE_URL` which one \
-                 is meant",
+                "the environment names several vendors ({}): set `CHAT_COMPLETIONS_BASE_URL` to \
+                 choose one",
                 names.join(", ")
             ),
         ));
@@ -197,8 +197,7 @@ pub(super) fn base_in_env() -> Result<String, Error> {
     })
 }
 
-/// Ollama's own variable may leave out the scheme and the port, and name the address to listen
-/// on.
+/// Ollama's own variable may have no scheme and no port, and may contain the address to listen on.
 fn ollama(host: Option<&str>) -> String {
     let host = host.unwrap_or("127.0.0.1:11434").trim_end_matches('/');
     let (scheme, rest) = host.split_once("://").unwrap_or(("http", host));

@@ -1,5 +1,6 @@
-//! The decoded arguments of a call. Whoever decides about a call, shows it or compares it with
-//! another one uses these and not the text that the model wrote: one value has many spellings.
+//! The decoded arguments of a call. Code that decides about a call, displays it or compares it with
+//! another one uses these, not the text that the model wrote: one value can be written in many
+//! ways.
 
 use std::{fmt, ops::Deref};
 
@@ -12,8 +13,8 @@ use crate::error::{Error, ErrorKind};
 
 /// The decoded arguments of a call, in the order in which the model wrote them.
 ///
-/// No object in them has two members of one name: such a text is refused, because readers of JSON
-/// disagree on which of the two counts.
+/// No object in them has two members with the same name. Such a text is refused, because JSON
+/// readers disagree on which of the two counts.
 ///
 /// ```
 /// use harness::{ToolCall, message::Arguments};
@@ -32,18 +33,18 @@ use crate::error::{Error, ErrorKind};
 pub struct Arguments(Map<String, Value>);
 
 impl Arguments {
-    /// Decodes the text of arguments. An empty text and `null` are no arguments.
+    /// Decodes the text of arguments. An empty text and `null` mean no arguments.
     ///
     /// # Errors
-    /// Fails if the text is no JSON, no object, if an object in it names a member twice, or if it is
-    /// nested deeper than 100 levels, which many readers of JSON refuse. The error says where; it does
-    /// not repeat the text.
+    /// [`ErrorKind::Protocol`] if the text is not a JSON object, if an object in it names a member
+    /// twice, or if it is nested deeper than 100 levels, which many JSON readers refuse. The error
+    /// gives the position and does not repeat the text.
     pub fn decode(text: &str) -> Result<Self, Error> {
         if text.trim().is_empty() {
             return Ok(Self::default());
         }
         let value = strict::read(text).map_err(|err| match err.classify() {
-            Category::Data => unreadable(format!("are not read the same by all: {err}")),
+            Category::Data => unreadable(format!("are refused: {err}")),
             Category::Io | Category::Syntax | Category::Eof => {
                 unreadable(format!("are not valid JSON ({err})"))
             }
@@ -58,8 +59,8 @@ impl Arguments {
         }
     }
 
-    /// A hash of the tool's name and these arguments, whatever the order of members in objects and
-    /// the spelling of numbers: 1.0 is 1. It is the same in every process.
+    /// A hash of the tool's name and these arguments. It does not depend on the order of members in
+    /// objects or on the format of numbers: 1.0 equals 1. It is the same in every process.
     pub fn fingerprint(&self, tool: &str) -> Fingerprint {
         let mut canonical = Vec::new();
         write_canonical(&Value::from(tool), &mut canonical);
@@ -67,7 +68,7 @@ impl Arguments {
         Fingerprint(Sha256::digest(&canonical).into())
     }
 
-    /// The members themselves.
+    /// The members.
     pub(crate) fn into_map(self) -> Map<String, Value> {
         self.0
     }
@@ -77,19 +78,20 @@ impl ToolCall {
     /// The arguments, decoded. See [`Arguments::decode`].
     ///
     /// # Errors
-    /// Fails if what the model wrote is no JSON object, or if an object in it names a member twice.
+    /// [`ErrorKind::Protocol`], as from [`Arguments::decode`].
     pub fn decoded(&self) -> Result<Arguments, Error> {
         Arguments::decode(self.arguments())
     }
 
-    /// A hash of the name and the decoded arguments: two spellings of one call have the same one. Of
-    /// arguments that cannot be decoded the text itself is taken.
+    /// A hash of the name and the decoded arguments, so two texts for the same call have the same
+    /// hash. If the arguments cannot be decoded, the text itself is hashed.
     pub fn fingerprint(&self) -> Fingerprint {
         self.decoded().unwrap_or_else(|_| raw(self.arguments())).fingerprint(self.name())
     }
 }
 
-/// Arguments that stand for a text that cannot be decoded: no tool can be called with an empty name.
+/// Arguments that represent a text that cannot be decoded. No tool can have an argument with an
+/// empty name.
 fn raw(text: &str) -> Arguments {
     Arguments([(String::new(), Value::from(text))].into_iter().collect())
 }
@@ -119,7 +121,7 @@ fn unreadable(what: impl fmt::Display) -> Error {
     Error::new(ErrorKind::Protocol, format!("the arguments {what}"))
 }
 
-/// SHA-256 over a tool's name and its decoded arguments. As text, and as JSON, 64 hexadecimal
+/// The SHA-256 hash of a tool's name and its decoded arguments. As text and in JSON, 64 hexadecimal
 /// digits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Fingerprint([u8; 32]);
@@ -158,7 +160,7 @@ impl<'de> Deserialize<'de> for Fingerprint {
     }
 }
 
-/// Whether two values are the same one, whatever their spelling.
+/// Whether two values are equal, ignoring the order of members and the format of numbers.
 pub(crate) fn same(one: &Value, other: &Value) -> bool {
     let bytes = |value| {
         let mut canonical = Vec::new();
@@ -169,7 +171,7 @@ pub(crate) fn same(one: &Value, other: &Value) -> bool {
 }
 
 /// Writes a value with the members of each object sorted by name, so that equal values have equal
-/// bytes. The depth is bounded by the reader of JSON.
+/// bytes. The JSON reader has limited the depth.
 fn write_canonical(value: &Value, to: &mut Vec<u8>) {
     match value {
         Value::Array(items) => {
@@ -191,7 +193,7 @@ fn write_canonical(value: &Value, to: &mut Vec<u8>) {
     }
 }
 
-/// The whole number that is written with a fraction of zero: JSON Schema counts 3.0 as an integer, and
+/// The integer value of a float without a fraction. JSON Schema treats 3.0 as an integer, and
 /// models write it.
 #[expect(clippy::cast_possible_truncation, reason = "the number is whole and within the range")]
 fn whole(number: &Number) -> Option<i64> {
@@ -212,13 +214,13 @@ fn write_object(members: &Map<String, Value>, to: &mut Vec<u8>) {
     to.push(b'}');
 }
 
-/// Whether these are no arguments: nothing, `null`, or an object without members.
+/// Whether these are no arguments: an empty text, `null`, or an object without members.
 pub(crate) fn are_none(arguments: &str) -> bool {
     matches!(arguments.trim(), "" | "null") || is_empty_object(arguments)
 }
 
-/// Whether this is an object without members. Some servers send one as the arguments of a call before
-/// the real ones.
+/// Whether this is an object without members. Some servers send one before the actual arguments of
+/// a call.
 pub(crate) fn is_empty_object(json: &str) -> bool {
     let inner = json.trim().strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
     inner.is_some_and(|inner| inner.trim().is_empty())

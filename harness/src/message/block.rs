@@ -1,44 +1,44 @@
-//! The parts that a message is made of.
+//! The blocks of a message.
 
 use serde::{Deserialize, Serialize};
 
 use super::{Citation, Media, MediaKind, ToolResult, VendorData};
 
-/// One part of a message.
+/// One block of a message.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Block {
-    /// Words.
+    /// Text.
     Text(TextBlock),
-    /// A picture: PNG, JPEG, GIF or WebP, which all vendors take.
+    /// A picture: PNG, JPEG, GIF or WebP, the formats that all vendors accept.
     Image(Media),
-    /// Sound.
+    /// Audio.
     Audio(Media),
-    /// A document, such as a PDF file, or a file of text.
+    /// A document, such as a PDF file or a text file.
     Document(Media),
-    /// The model asks for a tool.
+    /// A tool call by the model.
     ToolCall(ToolCall),
-    /// What became of a call.
+    /// The result of a call.
     ToolResult(ToolResult),
-    /// The model thinks.
+    /// Thinking by the model.
     Reasoning(ReasoningBlock),
-    /// Something of one vendor that means nothing elsewhere, such as a search that the vendor
-    /// ran itself. It keeps its place, goes back to that vendor, and is left out for others.
+    /// Data that only one vendor understands, such as a search that the vendor executed itself. It
+    /// keeps its position, is sent back to that vendor, and is left out for others.
     ///
-    /// Beside the sound of an answer on Chat Completions, which is [`Audio`](Self::Audio), stands one of the
-    /// wire `chat`: `{"audio": {"id": "..", "transcript": "..", "expires_at": ..}}`. The transcript is among
-    /// the words of the answer, and these alone go back.
+    /// On Chat Completions, an audio answer is an [`Audio`](Self::Audio) block followed by one of
+    /// these for the wire `chat`: `{"audio": {"id": "..", "transcript": "..", "expires_at": ..}}`.
+    /// The transcript is part of the answer's text, and only the text is sent back.
     Vendor(VendorData),
 }
 
 impl Block {
-    /// Words.
+    /// A text block.
     pub fn text(text: impl Into<String>) -> Self {
         Self::Text(TextBlock::new(text))
     }
 
-    /// The file that it holds, and what it is for.
+    /// The file in it, and the kind of the file.
     pub(crate) fn media(&self) -> Option<(MediaKind, &Media)> {
         match self {
             Self::Image(media) => Some((MediaKind::Image, media)),
@@ -52,7 +52,7 @@ impl Block {
         }
     }
 
-    /// Whether all of it is known to the first format of saved messages.
+    /// Whether the first format of saved messages can represent it.
     pub(super) fn is_of_the_first_format(&self) -> bool {
         match self {
             Self::Image(media) => media.is_of_the_first_format(),
@@ -63,7 +63,7 @@ impl Block {
     }
 }
 
-/// Words, their sources, and what the vendor wants back with them (a phase, an item's id).
+/// Text, its sources, and the data that the vendor wants back with it (a phase, an item's id).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TextBlock {
     text: String,
@@ -74,44 +74,45 @@ pub struct TextBlock {
 }
 
 impl TextBlock {
-    /// Words without vendor data.
+    /// Text without vendor data.
     pub fn new(text: impl Into<String>) -> Self {
         Self { text: text.into(), citations: Vec::new(), vendor: None }
     }
 
-    /// Adds the sources of the words.
+    /// Adds the sources of the text.
     #[must_use]
     pub fn with_citations(mut self, citations: impl IntoIterator<Item = Citation>) -> Self {
         self.citations.extend(citations);
         self
     }
 
-    /// Adds what the vendor wants back.
+    /// Adds the data that the vendor wants back.
     #[must_use]
     pub fn with_vendor(mut self, vendor: Option<VendorData>) -> Self {
         self.vendor = vendor;
         self
     }
 
-    /// The words.
+    /// The text.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// The sources of the words, in the order in which the vendor names them.
+    /// The sources of the text, in the vendor's order.
     pub fn citations(&self) -> &[Citation] {
         &self.citations
     }
 
-    /// What the vendor wants back.
+    /// The data that the vendor wants back.
     pub fn vendor(&self) -> Option<&VendorData> {
         self.vendor.as_ref()
     }
 }
 
-/// The model's thinking: the words it shows, if any, and the proof that the vendor wants back.
+/// The model's thinking: its visible text, if any, and the signature that the vendor wants back.
 ///
-/// The words may be empty while the proof is not: vendors hide thinking and still bind to it.
+/// The text may be empty although there is a signature: some vendors hide the thinking and still
+/// require the signature.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReasoningBlock {
     text: String,
@@ -120,23 +121,23 @@ pub struct ReasoningBlock {
 }
 
 impl ReasoningBlock {
-    /// Thinking, with the vendor's proof if there is one.
+    /// Thinking, with the vendor's signature if there is one.
     pub fn new(text: impl Into<String>, vendor: Option<VendorData>) -> Self {
         Self { text: text.into(), vendor }
     }
 
-    /// The words shown, often a summary; may be empty.
+    /// The visible text, often a summary. It may be empty.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// What the vendor wants back, unaltered.
+    /// The data that the vendor wants back, unchanged.
     pub fn vendor(&self) -> Option<&VendorData> {
         self.vendor.as_ref()
     }
 }
 
-/// The model asks for a tool.
+/// A tool call by the model.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolCall {
     id: String,
@@ -147,7 +148,7 @@ pub struct ToolCall {
 }
 
 impl ToolCall {
-    /// A call. `arguments` is the JSON text exactly as the model wrote it, right or wrong.
+    /// A call. `arguments` is the JSON text exactly as the model wrote it, valid or not.
     pub fn new(
         id: impl Into<String>,
         name: impl Into<String>,
@@ -156,29 +157,30 @@ impl ToolCall {
         Self { id: id.into(), name: name.into(), arguments: arguments.into(), vendor: None }
     }
 
-    /// Adds what the vendor wants back.
+    /// Adds the data that the vendor wants back.
     #[must_use]
     pub fn with_vendor(mut self, vendor: Option<VendorData>) -> Self {
         self.vendor = vendor;
         self
     }
 
-    /// The id that the result refers to; unique in its message.
+    /// The id that the result refers to. It is unique in its message.
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// The tool's name, as the model gave it: it may not exist.
+    /// The tool's name as the model wrote it. There may be no such tool.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The JSON text of the arguments, exactly as the model wrote it. Empty means none.
+    /// The JSON text of the arguments, exactly as the model wrote it. An empty text means no
+    /// arguments.
     pub fn arguments(&self) -> &str {
         &self.arguments
     }
 
-    /// What the vendor wants back.
+    /// The data that the vendor wants back.
     pub fn vendor(&self) -> Option<&VendorData> {
         self.vendor.as_ref()
     }

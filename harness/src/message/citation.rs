@@ -1,10 +1,10 @@
-//! Where words of the model come from.
+//! The sources of the model's text.
 
 use std::ops::Range;
 
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// A source that the vendor names for words of the model. What a vendor does not say is `None`.
+/// A source that the vendor gives for text of the model. What the vendor does not give is `None`.
 ///
 /// Sources: [citations](https://docs.claude.com/en/docs/build-with-claude/citations) of Messages,
 /// annotations of [Responses](https://platform.openai.com/docs/api-reference/responses/object) and of
@@ -27,39 +27,39 @@ use serde::{Deserialize, Deserializer, Serialize};
 #[serde(default)]
 #[non_exhaustive]
 pub struct Citation {
-    /// What kind of citation it is, in the vendor's words, such as `url_citation` or `char_location`.
+    /// The kind of citation in the vendor's words, such as `url_citation` or `char_location`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
-    /// Where the source is.
+    /// The URL of the source.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
-    /// What the source is called: the title of a page or a document, the name of a file.
+    /// The name of the source: the title of a page or a document, or the name of a file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// The id of the source, if it is a file at the vendor's.
+    /// The id of the source, if it is a file stored by the vendor.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
-    /// Words of the source.
+    /// A quotation from the source.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub quote: Option<String>,
-    /// Which part of the model's words it is about, in characters as the vendor counts them. Without
-    /// it, it is about all words of its block.
+    /// The cited part of the model's text, in characters as the vendor counts them. Without it, the
+    /// citation is about the whole block.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "range")]
     pub in_answer: Option<Range<u64>>,
-    /// Which part of the source is meant, in the unit of its [`kind`](Self::kind): characters, pages or
+    /// The cited part of the source, in the unit of its [`kind`](Self::kind): characters, pages or
     /// blocks.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "range")]
     pub in_source: Option<Range<u64>>,
 }
 
 impl Citation {
-    /// Whether it says anything of a source.
+    /// Whether it identifies a source.
     pub(crate) fn names_source(&self) -> bool {
         let Self { kind: _, url, title, file, quote, in_answer: _, in_source: _ } = self;
         [url, title, file, quote].into_iter().any(Option::is_some)
     }
 
-    /// How many bytes it holds.
+    /// Its approximate size in bytes.
     pub(crate) fn size(&self) -> usize {
         let Self { kind, url, title, file, quote, in_answer: _, in_source: _ } = self;
         let texts = [kind, url, title, file, quote].into_iter().flatten();
@@ -67,7 +67,7 @@ impl Citation {
     }
 }
 
-/// A range, with whatever else a later version writes beside it.
+/// A range. Other members, which a later version may write beside it, are ignored.
 fn range<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Range<u64>>, D::Error> {
     #[derive(Deserialize)]
     struct Ends {

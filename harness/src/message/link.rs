@@ -1,4 +1,4 @@
-//! The address of something that a tool has found and does not hand over.
+//! The address of something that a tool has found and does not return.
 
 use std::fmt;
 
@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::shown::{address, in_line};
 
-/// The address of something that a tool has found and does not hand over, such as a resource of a server.
-/// The model reads where it is and what is said of it.
+/// The address of something that a tool has found and does not return, such as a resource of a
+/// server. The model reads the address and the description.
 #[derive(Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Link {
     uri: String,
@@ -24,14 +24,14 @@ impl Link {
         Self { uri: uri.into(), name: name.into(), description: None, mime: None }
     }
 
-    /// Adds what is behind it, in words.
+    /// Adds a description of the target.
     #[must_use]
     pub fn with_description(mut self, description: impl Into<String>) -> Self {
         self.description = Some(description.into());
         self
     }
 
-    /// Adds the media type of what is behind it.
+    /// Adds the media type of the target.
     #[must_use]
     pub fn with_mime(mut self, mime: impl Into<String>) -> Self {
         self.mime = Some(mime.into());
@@ -48,17 +48,17 @@ impl Link {
         &self.name
     }
 
-    /// What is behind it, in words.
+    /// The description of the target.
     pub fn description(&self) -> Option<&str> {
         self.description.as_deref()
     }
 
-    /// The media type of what is behind it.
+    /// The media type of the target.
     pub fn mime(&self) -> Option<&str> {
         self.mime.as_deref()
     }
 
-    /// What the model reads of it.
+    /// The text for the model.
     pub(super) fn to_text(&self) -> String {
         let Self { uri, name, description, mime } = self;
         let mime = mime.as_deref().map(|mime| format!(", {}", in_line(mime))).unwrap_or_default();
@@ -68,7 +68,7 @@ impl Link {
     }
 }
 
-/// Of the address, what may be secret is left out.
+/// Leaves out the parts of the address that may be secret.
 impl fmt::Debug for Link {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { uri, name, description, mime } = self;

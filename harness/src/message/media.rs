@@ -1,4 +1,4 @@
-//! What a message holds beside words: pictures, sound and documents.
+//! The files in a message: pictures, audio and documents.
 
 use std::{borrow::Cow, fmt, sync::Arc};
 
@@ -8,16 +8,17 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use super::shown::{address, in_line};
 use crate::error::{Error, ErrorKind};
 
-/// A file in a message or in a result: its bytes with a media type, its text, an address that the vendor
-/// fetches, or the id under which the vendor keeps it. A clone is one pointer, so that the bytes are there
-/// once.
+/// A file in a message or in a result: its bytes with a media type, its text, a URL that the vendor
+/// fetches, or the id of a file that the vendor stores. A clone is one pointer, so the bytes are in
+/// memory once.
 ///
-/// What it is for is said by the part that holds it, such as [`Block::Document`](super::Block::Document).
-/// `Block::from(media)` and `ToolContent::from(media)` choose the part by the media type.
+/// The block or part that contains the file determines its use, such as
+/// [`Block::Document`](super::Block::Document). `Block::from(media)` and `ToolContent::from(media)`
+/// choose by the media type.
 ///
-/// As JSON it is `{"mime": "image/png", "data": "<base64>"}`, `{"mime": "text/plain", "text": ".."}`,
-/// `{"url": "https://.."}` or `{"file": "<id>", "provider": "anthropic"}`, each with `name` and `uri` if
-/// there are any.
+/// In JSON it is `{"mime": "image/png", "data": "<base64>"}`, `{"mime": "text/plain", "text":
+/// ".."}`, `{"url": "https://.."}` or `{"file": "<id>", "provider": "anthropic"}`, each with `name`
+/// and `uri` if there are any.
 ///
 /// ```
 /// use harness::{Block, Media, Message, Role};
@@ -39,17 +40,17 @@ struct Inner {
 /// Where the content of a file is.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Source {
-    /// Here, in base64.
+    /// In memory, as base64.
     Data { mime: String, data: String },
-    /// Here, as text.
+    /// In memory, as text.
     Text { mime: String, text: String },
-    /// Where the vendor fetches it.
+    /// At a URL that the vendor fetches.
     Url(String),
-    /// At the vendor.
+    /// Stored by the vendor.
     File { id: String, provider: String },
 }
 
-/// What a part with a file is.
+/// The use of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum MediaKind {
     Image,
@@ -58,7 +59,7 @@ pub(crate) enum MediaKind {
 }
 
 impl MediaKind {
-    /// The kind that a media type says; what is neither a picture nor sound is a document.
+    /// The kind for a media type. Anything but a picture or audio is a document.
     fn of(mime: Option<&str>) -> Self {
         match mime.unwrap_or_default().split('/').next() {
             Some("image") => Self::Image,
@@ -67,7 +68,7 @@ impl MediaKind {
         }
     }
 
-    /// The word for it in sentences that the model reads.
+    /// The word for it in texts for the model.
     pub(crate) fn noun(self) -> &'static str {
         match self {
             Self::Image => "picture",
@@ -82,7 +83,8 @@ impl Media {
         Self(Arc::new(Inner { source, name: None, uri: None }))
     }
 
-    /// A file from its bytes. If the media type is one of text and the bytes are UTF-8, it is kept as text.
+    /// A file from its bytes. If the media type is a text type and the bytes are UTF-8, it is kept
+    /// as text.
     pub fn from_bytes(mime: impl Into<String>, bytes: impl AsRef<[u8]>) -> Self {
         let (mime, bytes) = (mime.into(), bytes.as_ref());
         match std::str::from_utf8(bytes).ok().filter(|_| is_text(&mime)) {
@@ -91,11 +93,11 @@ impl Media {
         }
     }
 
-    /// A file from its bytes in base64, which are not copied. Text is kept as by
+    /// A file from its bytes in base64, which are not copied. Text types are decoded and kept as by
     /// [`from_bytes`](Self::from_bytes).
     ///
     /// # Errors
-    /// Fails if `data` is not base64, with padding and without line breaks.
+    /// [`ErrorKind::Transcript`] if `data` is not base64 with padding and without line breaks.
     pub fn from_base64(mime: impl Into<String>, data: impl Into<String>) -> Result<Self, Error> {
         let (mime, data) = (mime.into(), data.into());
         if is_text(&mime) {
@@ -107,30 +109,30 @@ impl Media {
         Ok(Self::of(Source::Data { mime, data }))
     }
 
-    /// A file of text, such as `text/markdown`.
+    /// A text file, such as `text/markdown`.
     pub fn from_text(mime: impl Into<String>, text: impl Into<String>) -> Self {
         Self::of(Source::Text { mime: mime.into(), text: text.into() })
     }
 
-    /// A file that the vendor fetches itself from an `https` address.
+    /// A file that the vendor fetches itself from an `https` URL.
     pub fn from_url(url: impl Into<String>) -> Self {
         Self::of(Source::Url(url.into()))
     }
 
-    /// A file that was uploaded to a vendor. `provider` is the [name](crate::Provider::name) of the provider
-    /// whose vendor keeps it, such as `anthropic`: no other one can read it.
+    /// A file that was uploaded to a vendor. `provider` is the [name](crate::Provider::name) of the
+    /// provider whose vendor stores it, such as `anthropic`. Other vendors cannot read it.
     pub fn from_file_id(provider: impl Into<String>, id: impl Into<String>) -> Self {
         Self::of(Source::File { id: id.into(), provider: provider.into() })
     }
 
-    /// The same with a name, such as `report.pdf`, which models are told.
+    /// The same file with a name, such as `report.pdf`, which is sent to the model.
     #[must_use]
     pub fn with_name(self, name: impl Into<String>) -> Self {
         self.changed(|inner| inner.name = Some(name.into()))
     }
 
-    /// The same with the address by which others know it, such as the URI of a resource. Nobody fetches it;
-    /// models are told of it with a text.
+    /// The same file with a URI that identifies it, such as that of a resource. The URI is not
+    /// fetched. For a text file, it is sent to the model.
     #[must_use]
     pub fn with_uri(self, uri: impl Into<String>) -> Self {
         self.changed(|inner| inner.uri = Some(uri.into()))
@@ -141,7 +143,7 @@ impl Media {
         self
     }
 
-    /// The same bytes under another media type. What is not here stays as it is.
+    /// The same bytes with another media type. A file that is not in memory is returned unchanged.
     pub(crate) fn with_mime(&self, mime: &str) -> Self {
         let data = match &self.0.source {
             Source::Data { data, .. } => data.clone(),
@@ -152,21 +154,21 @@ impl Media {
         Self(Arc::new(Inner { source, name: self.0.name.clone(), uri: self.0.uri.clone() }))
     }
 
-    /// A file of text that was saved with its bytes, by another program, as text.
+    /// This file as text, if another program has saved a text file as bytes.
     pub(crate) fn data_as_text(&self) -> Option<Self> {
         let data = self.base64().filter(|_| self.mime().is_some_and(is_text))?;
         let text = String::from_utf8(decoded(data).ok()?).ok()?;
         Some(self.with_text(text)).filter(|file| file.size() > Some(0))
     }
 
-    /// The same with another text.
+    /// The same file with another text.
     pub(crate) fn with_text(&self, text: String) -> Self {
         let mime = self.mime().unwrap_or_default().to_owned();
         self.clone().changed(|inner| inner.source = Source::Text { mime, text })
     }
 
-    /// The same with each of its words passed through `change`, which gives nothing for what may stay. The
-    /// bytes, the address and the id stay as they are.
+    /// The same file with its name, URI, media type and text passed through `change`, which returns
+    /// `None` to keep a text. Bytes, URL and file id stay unchanged.
     pub(crate) fn reworded(&self, change: impl Fn(&str) -> Option<String>) -> Self {
         let Inner { source, name, uri } = &*self.0;
         let changed = |text: &Option<String>| text.as_deref().and_then(&change);
@@ -194,12 +196,12 @@ impl Media {
         &self.0.source
     }
 
-    /// The kind of part that suits its media type.
+    /// The kind for its media type.
     fn kind(&self) -> MediaKind {
         MediaKind::of(self.mime())
     }
 
-    /// The media type, such as `image/png`, as it was given, if the file is here.
+    /// The media type as it was given, such as `image/png`, if the file is in memory.
     pub fn mime(&self) -> Option<&str> {
         match &self.0.source {
             Source::Data { mime, .. } | Source::Text { mime, .. } => Some(mime),
@@ -207,10 +209,10 @@ impl Media {
         }
     }
 
-    /// The bytes of the file, if they are here.
+    /// The bytes of the file, if they are in memory.
     ///
     /// # Errors
-    /// Fails if what was read from a saved transcript is not base64.
+    /// [`ErrorKind::Transcript`] if the data, read from a saved transcript, is not base64.
     pub fn bytes(&self) -> Result<Option<Cow<'_, [u8]>>, Error> {
         match &self.0.source {
             Source::Data { data, .. } => decoded(data).map(|bytes| Some(Cow::Owned(bytes))),
@@ -219,7 +221,7 @@ impl Media {
         }
     }
 
-    /// The bytes in base64, if they are here and not kept as [text](Self::text).
+    /// The bytes in base64, if they are in memory and not kept as [text](Self::text).
     pub fn base64(&self) -> Option<&str> {
         match &self.0.source {
             Source::Data { data, .. } => Some(data),
@@ -227,7 +229,7 @@ impl Media {
         }
     }
 
-    /// The text, if it is a file of text that is here.
+    /// The text, if it is a text file in memory.
     pub fn text(&self) -> Option<&str> {
         match &self.0.source {
             Source::Text { text, .. } => Some(text),
@@ -235,7 +237,7 @@ impl Media {
         }
     }
 
-    /// The address that the vendor fetches.
+    /// The URL that the vendor fetches.
     pub fn url(&self) -> Option<&str> {
         match &self.0.source {
             Source::Url(url) => Some(url),
@@ -243,7 +245,7 @@ impl Media {
         }
     }
 
-    /// The id of the file, and the name of the provider whose vendor keeps it.
+    /// The id of the file, and the name of the provider whose vendor stores it.
     pub fn file_id(&self) -> Option<(&str, &str)> {
         match &self.0.source {
             Source::File { id, provider } => Some((id, provider)),
@@ -256,12 +258,12 @@ impl Media {
         self.0.name.as_deref()
     }
 
-    /// The address by which others know it.
+    /// The URI that identifies the file.
     pub fn uri(&self) -> Option<&str> {
         self.0.uri.as_deref()
     }
 
-    /// How many bytes the file has, if it is here.
+    /// The size of the file in bytes, if it is in memory.
     pub fn size(&self) -> Option<usize> {
         match &self.0.source {
             Source::Data { data, .. } => {
@@ -273,7 +275,7 @@ impl Media {
         }
     }
 
-    /// The room that it takes where it is written down.
+    /// The approximate size of its JSON, in bytes.
     pub(crate) fn room(&self) -> usize {
         match &self.0.source {
             Source::Data { mime, data } => mime.len().saturating_add(data.len()),
@@ -283,7 +285,7 @@ impl Media {
         }
     }
 
-    /// What the model reads of it, if it is text: where it is from, and the text.
+    /// The text for the model, if it is a text file: its name and URI, and the text.
     pub(crate) fn to_text(&self) -> Option<String> {
         let text = self.text()?;
         let from = [self.name(), self.uri()].into_iter().flatten();
@@ -295,7 +297,8 @@ impl Media {
         })
     }
 
-    /// Kind, type and size in words, in one line, without a byte of it and without what may be secret in an address.
+    /// Kind, type and size as one line of text, without the content and without the parts of a URL
+    /// that may be secret.
     pub(crate) fn told(&self, kind: MediaKind) -> String {
         let mut told = kind.noun().to_owned();
         let short = |text: &str| in_line(short(text)).into_owned();
@@ -309,30 +312,29 @@ impl Media {
         told
     }
 
-    /// Whether all of it is known to the first format of saved messages, which had pictures alone.
+    /// Whether the first format of saved messages, which had only pictures, can represent it.
     pub(super) fn is_of_the_first_format(&self) -> bool {
         let is_plain = self.name().is_none() && self.uri().is_none();
         is_plain && matches!(self.0.source, Source::Data { .. } | Source::Url(_))
     }
 }
 
-/// The beginning of what others have written, for a line.
+/// The beginning of a foreign text, short enough for a line.
 fn short(text: &str) -> &str {
     let end = (0..=text.len().min(200)).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
     text.get(..end).unwrap_or_default()
 }
 
-/// Kind, type and size, since the bytes tell a person nothing. Of addresses, what may be secret is left out.
+/// Kind, type and size, without the content and without the parts of a URL that may be secret.
 impl fmt::Debug for Media {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Media({})", self.told(self.kind()))
     }
 }
 
-/// Whether a media type is one of text.
+/// Whether a media type is a text type.
 ///
-/// Source: the types with the suffixes of RFC 6839, and those of which servers and tools say that they are
-/// text.
+/// Source: the types with the suffixes of RFC 6839, and types that servers and tools treat as text.
 fn is_text(mime: &str) -> bool {
     const TYPES: [&str; 9] =
         ["json", "xml", "yaml", "x-yaml", "toml", "javascript", "x-sh", "sql", "x-ndjson"];
@@ -350,7 +352,7 @@ fn decoded(data: &str) -> Result<Vec<u8>, Error> {
     })
 }
 
-/// Whether a text is base64 with padding, as all vendors take it.
+/// Whether a text is base64 with padding, the form that all vendors accept.
 pub(crate) fn is_base64(data: &str) -> bool {
     let letters = data.strip_suffix("==").or_else(|| data.strip_suffix('=')).unwrap_or(data);
     let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/');
@@ -358,7 +360,7 @@ pub(crate) fn is_base64(data: &str) -> bool {
 }
 
 impl From<Media> for super::Block {
-    /// A picture, sound or a document, as the media type says; without one it is a document.
+    /// A picture, audio or a document, by the media type. Without a media type it is a document.
     fn from(media: Media) -> Self {
         match media.kind() {
             MediaKind::Image => Self::Image(media),
@@ -369,7 +371,7 @@ impl From<Media> for super::Block {
 }
 
 impl From<Media> for super::ToolContent {
-    /// A picture, sound or a document, as the media type says; without one it is a document.
+    /// A picture, audio or a document, by the media type. Without a media type it is a document.
     fn from(media: Media) -> Self {
         match media.kind() {
             MediaKind::Image => Self::Image(media),
@@ -379,7 +381,7 @@ impl From<Media> for super::ToolContent {
     }
 }
 
-/// How a file is written down. What is written is borrowed.
+/// The saved form of a file. It borrows when it is written.
 #[derive(Serialize, Deserialize)]
 struct Saved<'a> {
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -423,7 +425,7 @@ impl<'de> Deserialize<'de> for Media {
         let Saved { mime, data, text, url, file, provider, name, uri } = Saved::deserialize(from)?;
         let mime = mime.map(Cow::into_owned);
         let typed = |mime: Option<String>| {
-            mime.ok_or_else(|| D::Error::custom("a file that is here has no `mime`"))
+            mime.ok_or_else(|| D::Error::custom("a file with `data` or `text` needs a `mime`"))
         };
         let source = match (data, text, url, file) {
             (Some(data), None, None, None) => {
@@ -435,12 +437,12 @@ impl<'de> Deserialize<'de> for Media {
             (None, None, Some(url), None) => Source::Url(url.into_owned()),
             (None, None, None, Some(id)) => {
                 let provider = provider.ok_or_else(|| {
-                    D::Error::custom("a file by its id has no `provider`, whose vendor keeps it")
+                    D::Error::custom("a file with an id needs a `provider`, whose vendor stores it")
                 })?;
                 Source::File { id: id.into_owned(), provider: provider.into_owned() }
             }
             _ => {
-                let expected = "a file has one of `data`, `text`, `url` and `file`";
+                let expected = "a file needs exactly one of `data`, `text`, `url` and `file`";
                 return Err(D::Error::custom(expected));
             }
         };

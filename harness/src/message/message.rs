@@ -1,4 +1,4 @@
-//! One message: who said what, when.
+//! One message: its author, its content and its time.
 
 use std::{
     sync::Arc,
@@ -10,11 +10,11 @@ use serde::{Deserialize, Serialize};
 use super::{Block, ToolCall, ToolContent, ToolResult};
 use crate::error::{Error, ErrorKind};
 
-/// Who speaks.
+/// The author of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// The person, or the program in their place.
+    /// The user, or the program on the user's behalf.
     User,
     /// The model.
     Assistant,
@@ -22,7 +22,7 @@ pub enum Role {
     Tool,
 }
 
-/// Who said what, when. It cannot be changed once it is made, and a clone is one pointer.
+/// A message: its author, its content and its time. It is immutable, and a clone is one pointer.
 ///
 /// ```
 /// use harness::{Message, Role};
@@ -57,14 +57,14 @@ fn is_not(flag: &bool) -> bool {
 }
 
 impl Message {
-    /// Whether it is this message, or one that is written in the same way, to the byte. Values that are equal may
-    /// be written in another order.
+    /// Whether it is the same message, or one with byte-identical JSON. Equal values may still be
+    /// serialized in another order.
     pub(crate) fn is(&self, other: &Self) -> bool {
         let written = |message: &Self| serde_json::to_vec(message).ok();
         Arc::ptr_eq(&self.0, &other.0) || self == other && written(self) == written(other)
     }
 
-    /// A message with a new id, said now.
+    /// A message with a new id and the current time.
     pub fn new(role: Role, blocks: impl IntoIterator<Item = Block>) -> Self {
         let id = format!("msg_{:032x}", fastrand::u128(..));
         let since = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
@@ -73,18 +73,18 @@ impl Message {
         Self(Arc::new(Inner { id, role, at_ms, blocks, paused: false, refused: false }))
     }
 
-    /// Words of the person.
+    /// A user message with text.
     pub fn user(text: impl Into<String>) -> Self {
         Self::new(Role::User, [Block::text(text)])
     }
 
-    /// What the model said.
+    /// A message of the model.
     pub fn assistant(blocks: impl IntoIterator<Item = Block>) -> Self {
         Self::new(Role::Assistant, blocks)
     }
 
-    /// The results of a turn, told from the model's message that asked for them: id and time
-    /// follow from it, so that folding the same facts again gives the same message.
+    /// The results of a turn, as an answer to the model's message with the calls. Id and time are
+    /// derived from that message, so that the same facts always give the same message.
     pub(crate) fn results_of(asked: &Self, results: impl IntoIterator<Item = ToolResult>) -> Self {
         Self(Arc::new(Inner {
             id: format!("{}-results", asked.id()),
@@ -96,14 +96,14 @@ impl Message {
         }))
     }
 
-    /// The same message, which the vendor has not ended yet: see [`is_paused`](Self::is_paused).
+    /// The same message, marked as paused by the vendor: see [`is_paused`](Self::is_paused).
     pub(crate) fn paused(&self) -> Self {
         let mut inner = Inner::clone(&self.0);
         inner.paused = true;
         Self(Arc::new(inner))
     }
 
-    /// The same message, which the model or a filter refused to end: see
+    /// The same message, marked as refused by the model or a filter: see
     /// [`is_refused`](Self::is_refused).
     pub(crate) fn refused(&self) -> Self {
         let mut inner = Inner::clone(&self.0);
@@ -111,20 +111,20 @@ impl Message {
         Self(Arc::new(inner))
     }
 
-    /// The same words with an id of their own, said now: one value may be sent to several
+    /// The same blocks with a new id and the current time, because one value may be sent to several
     /// conversations.
     pub(crate) fn renewed(&self) -> Self {
         Self::new(self.role(), self.blocks().iter().cloned())
     }
 
-    /// The same message with one more block of words.
+    /// The same message with an additional text block.
     pub(crate) fn with_text(&self, text: String) -> Self {
         let mut inner = Inner::clone(&self.0);
         inner.blocks.push(Block::text(text));
         Self(Arc::new(inner))
     }
 
-    /// The same message with another block in the place of each for which there is one.
+    /// The same message, with each block replaced for which `other` returns one.
     pub(crate) fn with_blocks(&self, mut other: impl FnMut(&Block) -> Option<Block>) -> Self {
         let mut inner = Inner::clone(&self.0);
         for block in &mut inner.blocks {
@@ -140,46 +140,47 @@ impl Message {
         &self.0.id
     }
 
-    /// Who said it.
+    /// The author.
     pub fn role(&self) -> Role {
         self.0.role
     }
 
-    /// When it was made, to the millisecond.
+    /// The time of its creation, to the millisecond.
     pub fn at(&self) -> SystemTime {
-        // A time that the clock cannot hold can only come from a file that was edited.
+        // A time outside the clock's range can only come from an edited file.
         SystemTime::UNIX_EPOCH
             .checked_add(Duration::from_millis(self.0.at_ms))
             .unwrap_or(SystemTime::UNIX_EPOCH)
     }
 
-    /// Whether the vendor paused the answer here ([`StopReason::Paused`]): the conversation goes on
-    /// when it is sent with this message as its last one.
+    /// Whether the vendor paused the answer here ([`StopReason::Paused`]). Sending the conversation
+    /// with this message as its last one continues the answer.
     ///
     /// [`StopReason::Paused`]: crate::provider::StopReason::Paused
     pub fn is_paused(&self) -> bool {
         self.0.paused
     }
 
-    /// Whether it is what there was of an answer when the model or a filter refused to go on
-    /// ([`StopReason::Refused`]). It stays in the transcript and is not sent again, since vendors refuse
-    /// a conversation that goes on from it. A refusal in words of the model's own is sent where the
-    /// vendor takes it: on Chat Completions and Responses.
+    /// Whether the model or a filter refused to continue, and this is the answer up to then
+    /// ([`StopReason::Refused`]). It stays in the transcript and is not sent again, because vendors
+    /// refuse a conversation that continues from it. A refusal in the model's own words is sent to
+    /// the vendors that accept it: on Chat Completions and Responses.
     ///
     /// [`StopReason::Refused`]: crate::provider::StopReason::Refused
     pub fn is_refused(&self) -> bool {
         self.0.refused
     }
 
-    /// What was said.
+    /// The content.
     pub fn blocks(&self) -> &[Block] {
         &self.0.blocks
     }
 
-    /// Whether there is anything in it to be sent.
+    /// Checks that the message contains something to send.
     ///
     /// # Errors
-    /// Fails if it holds blank words alone, which vendors refuse or take for the end of the conversation.
+    /// [`ErrorKind::Transcript`] if it contains only blank text, which vendors refuse or take for
+    /// the end of the conversation.
     pub(crate) fn says_something(&self) -> Result<(), Error> {
         let is_blank = |block: &Block| match block {
             Block::Text(text) => text.text().trim().is_empty(),
@@ -189,12 +190,12 @@ impl Message {
             false => Ok(()),
             true => Err(Error::new(
                 ErrorKind::Transcript,
-                "there is nothing to send: the message has no word in it, and nothing was said",
+                "there is nothing to send: the message contains only blank text; add words or a file",
             )),
         }
     }
 
-    /// All its words, without thinking, calls and results.
+    /// All its text, without thinking, calls and results.
     pub fn text(&self) -> String {
         let mut all = String::new();
         for block in self.blocks() {
@@ -205,7 +206,7 @@ impl Message {
         all
     }
 
-    /// How many bytes of text it holds, more or less: the room that it takes where it is written down.
+    /// Its approximate size in saved form, in bytes.
     pub(crate) fn size(&self) -> usize {
         let of = |block: &Block| match block {
             Block::Text(text) => text.text().len(),
@@ -220,12 +221,12 @@ impl Message {
         self.blocks().iter().map(of).sum()
     }
 
-    /// Whether all of it is known to the first format of saved messages.
+    /// Whether the first format of saved messages can represent it.
     pub(crate) fn is_of_the_first_format(&self) -> bool {
         self.blocks().iter().all(Block::is_of_the_first_format)
     }
 
-    /// The calls it makes, in order.
+    /// Its calls, in order.
     pub fn calls(&self) -> impl Iterator<Item = &ToolCall> {
         self.blocks().iter().filter_map(|block| match block {
             Block::ToolCall(call) => Some(call),
@@ -233,7 +234,7 @@ impl Message {
         })
     }
 
-    /// The results it holds, in order.
+    /// Its results, in order.
     pub fn results(&self) -> impl Iterator<Item = &ToolResult> {
         self.blocks().iter().filter_map(|block| match block {
             Block::ToolResult(result) => Some(result),

@@ -1,4 +1,5 @@
-//! The messages of a conversation in their order, as a view that shares its past with other views.
+//! The messages of a conversation in order, as a view that shares earlier messages with other
+//! views.
 
 use std::{
     fmt,
@@ -9,15 +10,15 @@ use std::{
 
 use super::Message;
 
-/// So many messages, or nodes, stand in one node of the tree.
+/// The number of messages or nodes in one node of the tree.
 const WIDTH: usize = 1 << BITS;
 const BITS: usize = 5;
 
-/// Messages in their order, or a part of them.
+/// Messages in order: all those of a conversation, or some of them.
 ///
-/// It is a view: a clone and a [`range`](Self::range) copy no message and no list, and two
-/// conversations with the same beginning share it. A conversation that goes on copies nothing of what
-/// was said before, whoever else holds it.
+/// It is a view: a clone and a [`range`](Self::range) copy no message and no list, and
+/// conversations with the same beginning share it. Appending to a conversation copies none of the
+/// earlier messages, even if there are other views.
 ///
 /// ```
 /// use harness::{Message, message::Messages};
@@ -30,11 +31,12 @@ const BITS: usize = 5;
 /// ```
 #[derive(Clone, Default)]
 pub struct Messages {
-    /// A tree whose leaves hold the messages. Those of a node that is full go before those of the next.
+    /// A tree whose leaves contain the messages. A node is filled before the next one begins.
     root: Arc<Node>,
-    /// How many nodes stand above a leaf.
+    /// The number of levels above the leaves.
     height: usize,
-    /// The part of the tree that this is a view of. Behind it another view may have gone on.
+    /// The part of the tree that this view covers. Another view may have appended messages after
+    /// it.
     from: usize,
     end: usize,
 }
@@ -52,17 +54,17 @@ impl Default for Node {
 }
 
 impl Messages {
-    /// How many they are.
+    /// The number of messages.
     pub fn len(&self) -> usize {
         self.end.saturating_sub(self.from)
     }
 
-    /// Whether there is none.
+    /// Whether there are no messages.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The message at this place, from 0 on.
+    /// The message at this index, from 0.
     pub fn get(&self, at: usize) -> Option<&Message> {
         let at = self.from.checked_add(at).filter(|at| *at < self.end)?;
         let mut node = &*self.root;
@@ -86,12 +88,12 @@ impl Messages {
         self.get(self.len().checked_sub(1)?)
     }
 
-    /// All of them, in order.
+    /// All messages, in order.
     pub fn iter(&self) -> Iter<'_> {
         Iter { messages: self, places: 0..self.len() }
     }
 
-    /// A part of them. What lies behind the last message is left out.
+    /// A range of them. A range that exceeds the last message is cut there.
     #[must_use]
     pub fn range(&self, range: impl RangeBounds<usize>) -> Self {
         let from = match range.start_bound() {
@@ -110,7 +112,7 @@ impl Messages {
         Self { root: Arc::clone(&self.root), height: self.height, from: of(from), end: of(end) }
     }
 
-    /// Adds a message. Only the way to it is copied, if somebody else holds the same past.
+    /// Appends a message. If other views share the tree, only the path to the message is copied.
     pub(crate) fn push(&mut self, message: Message) {
         if self.end >> (BITS * (self.height + 1)) > 0 {
             self.root = Arc::new(Node::Inner(vec![Arc::clone(&self.root)]));
@@ -120,7 +122,7 @@ impl Messages {
         self.end += 1;
     }
 
-    /// Whether `self` begins with the messages of `past`. Nodes that both views share are not compared again.
+    /// Whether `self` begins with the messages of `past`. Nodes that both share are not compared.
     pub(crate) fn begins_with(&self, past: &Self) -> bool {
         if past.len() > self.len() {
             return false;
@@ -138,13 +140,13 @@ impl Messages {
         begin_alike(mine, &past.root, height, past.len())
     }
 
-    /// Whether both are views of the same messages of the same tree.
+    /// Whether both are views of the same range of the same tree.
     fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.root, &other.root) && (self.from, self.end) == (other.from, other.end)
     }
 }
 
-/// Whether the first `count` messages of two nodes of this height are the same.
+/// Whether the first `count` messages of two nodes of this height are equal.
 fn begin_alike(one: &Arc<Node>, other: &Arc<Node>, height: usize, count: usize) -> bool {
     if Arc::ptr_eq(one, other) {
         return true;
@@ -172,12 +174,13 @@ fn begin_alike(one: &Arc<Node>, other: &Arc<Node>, height: usize, count: usize) 
     }
 }
 
-/// Where a message stands in a node of this height, or the node that it stands in.
+/// The index, in a node of this height, of a message or of the node that contains it.
 fn place(at: usize, height: usize) -> usize {
     (at >> (BITS * height)) % WIDTH
 }
 
-/// Puts a message to its place. What stands from there on belongs to others.
+/// Puts a message at its index. Messages from there on belong to other views and are removed from
+/// this path.
 fn put(node: &mut Arc<Node>, height: usize, at: usize, message: Message) {
     let place = place(at, height);
     match Arc::make_mut(node) {
@@ -202,10 +205,10 @@ fn put(node: &mut Arc<Node>, height: usize, at: usize, message: Message) {
 impl Index<usize> for Messages {
     type Output = Message;
 
-    /// The message at this place.
+    /// The message at this index.
     ///
     /// # Panics
-    /// As a slice does: if there are not so many. [`get`](Messages::get) does not.
+    /// If there is no message at this index, like a slice. [`get`](Messages::get) does not panic.
     #[expect(clippy::panic, reason = "an index has no other way to say that there is nothing")]
     fn index(&self, at: usize) -> &Message {
         match self.get(at) {
@@ -311,7 +314,7 @@ mod tests {
         assert!(texts(&all).iter().enumerate().all(|(at, text)| *text == at.to_string()));
         for (size, view) in kept {
             assert_eq!((view.len(), view.get(size).is_none()), (size, true));
-            // Two go on from the same place, each in its own way.
+            // Two views continue from the same index independently.
             let (mut one, mut other) = (view.clone(), view.clone());
             one.push(Message::user("one"));
             for at in 0..WIDTH {
@@ -348,7 +351,7 @@ mod tests {
         for size in sizes {
             let past = all.range(..size);
             assert!(all.begins_with(&past), "{size}");
-            // Made anew of the same messages, it shares no node.
+            // Rebuilt from the same messages, it shares no node.
             let anew: Messages = past.iter().cloned().collect();
             assert!(all.begins_with(&anew) && past.begins_with(&anew), "{size}");
             let read: Messages = past

@@ -1,5 +1,5 @@
-//! What is said: messages, the blocks they are made of, and the transcript they add up to.
-//! It knows no vendor, no HTTP and no runtime.
+//! Messages, their blocks, and the transcript that they form. This module depends on no vendor, no
+//! HTTP and no runtime.
 //!
 #![doc = include_str!("../../guide/content.md")]
 

@@ -1,4 +1,4 @@
-//! What became of a call, and what a tool hands over.
+//! The outcome of a call, and the values that a tool returns.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -8,11 +8,11 @@ use serde_json::Value;
 use super::{Link, Media, MediaKind, strict::is_too_deep};
 use crate::error::{Error, ErrorKind};
 
-/// What became of a call. Each has a text of its own for the model, so that the model never
-/// believes of a call that ran that it did not.
+/// The outcome of a call. The model reads a different text for each outcome, so that it never takes
+/// a call that ran for one that did not.
 ///
 /// The results are in the transcript of a [`Reply`](crate::Reply) and of a
-/// [`Stopped`](crate::Stopped). This finds the calls after which somebody should look at what they did:
+/// [`Stopped`](crate::Stopped). This example finds the calls whose effects somebody should check:
 ///
 /// ```
 /// use harness::{Agent, CallOutcome, testing::{ScriptedProvider, reply}, tool, tools};
@@ -42,58 +42,59 @@ use crate::error::{Error, ErrorKind};
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum CallOutcome {
-    /// It ran to its end and handed over a value.
+    /// The call ran to its end and returned a value.
     Succeeded,
-    /// It ran to its end, or was refused before its start, and the content says why it failed.
+    /// The call ran to its end, or was refused before its start, and the content gives the reason.
     Failed,
-    /// It was not allowed. It did not run.
+    /// The call was not allowed and did not run.
     Denied,
-    /// The run was stopped first. It did not run.
+    /// The run was stopped before the call started. It did not run.
     NotStarted,
-    /// It was stopped while it ran. It only reads, so nothing has changed.
+    /// The call was stopped while it ran. It only reads, so nothing has changed.
     StoppedReading,
-    /// It was stopped while it ran, or nobody knows how far it came: it may have partly run.
+    /// The call was stopped while it ran, or its progress is unknown: it may have partly run.
     InDoubt,
-    /// It was told to stop and had not ended when the run went on. The result in the transcript stays
-    /// so; when the call has ended, the model reads that with the next message or results, and the
-    /// program gets [`Event::ToolEnded`](crate::Event::ToolEnded). What runs at this moment is
-    /// told by [`Chat::still_running`](crate::Chat::still_running).
+    /// The call was told to stop and had not ended when the run went on. The result in the
+    /// transcript keeps this outcome. When the call has ended, the model reads that with the next
+    /// message or results, and the program gets [`Event::ToolEnded`](crate::Event::ToolEnded).
+    /// [`Chat::still_running`](crate::Chat::still_running) lists the calls that run now.
     StillRunning,
 }
 
 impl CallOutcome {
-    /// Whether the model is told that the call went wrong.
+    /// Whether the model is told that the call failed.
     pub fn is_error(self) -> bool {
         self != Self::Succeeded
     }
 }
 
-/// A part of what a tool hands over: words, a value, a file, or a link.
+/// A part of a tool's return value: text, a value, a file, or a link.
 ///
-/// It is not `Serialize` by itself: any serialisable value may be returned from a tool and is then
-/// handed over as JSON, and a picture must not go that way.
+/// It does not implement `Serialize`: a tool may return any serializable value, which then becomes
+/// JSON, and a picture must not become JSON.
 ///
-/// A file that the model or the protocol cannot take stands in the conversation as a line that says so.
+/// If the model or the protocol cannot take a file, the request contains a line of text in its
+/// place.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum ToolContent {
-    /// Words.
+    /// Text.
     Text(String),
-    /// A value; the model sees it as JSON text.
+    /// A value. The model reads it as JSON text.
     Json(Value),
     /// A picture.
     Image(Media),
-    /// Sound.
+    /// Audio.
     Audio(Media),
-    /// A document, or a file of text, such as an embedded resource. Text counts as words: it is searched
-    /// for secrets and cut to the limit.
+    /// A document or a text file, such as an embedded resource. Its text is treated like any other
+    /// text: secrets are removed, and it is cut to the limit.
     Document(Media),
-    /// Where something is that is not handed over.
+    /// A link to something that is not returned itself.
     Link(Link),
 }
 
 impl ToolContent {
-    /// What the model reads of it as words, or nothing for a file that is not text.
+    /// The text for the model, or `None` for a file that is not text.
     pub fn to_text(&self) -> Option<String> {
         match self {
             Self::Text(text) => Some(text.clone()),
@@ -104,7 +105,7 @@ impl ToolContent {
         }
     }
 
-    /// The file that it holds, and what it is for.
+    /// The file in it, and the kind of the file.
     pub(crate) fn media(&self) -> Option<(MediaKind, &Media)> {
         match self {
             Self::Image(media) => Some((MediaKind::Image, media)),
@@ -114,7 +115,7 @@ impl ToolContent {
         }
     }
 
-    /// The room that it takes where it is written down; of a value that is not known.
+    /// The approximate size of its saved form, in bytes. Values and links count 0.
     pub(super) fn size(&self) -> usize {
         match self {
             Self::Text(text) => text.len(),
@@ -142,7 +143,7 @@ impl From<Link> for ToolContent {
     }
 }
 
-/// The answer to one call. A clone shares the content.
+/// The result of one call. A clone shares the content.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ToolResult {
     call_id: String,
@@ -160,18 +161,19 @@ pub struct ToolResult {
 pub(crate) enum Kept {
     /// The value.
     Json(Value),
-    /// Why it is not here, in words.
+    /// The reason why there is no value, in words.
     LeftOut(String),
 }
 
 impl ToolResult {
-    /// The answer to the call of this id.
+    /// The result of the call with this id.
     pub fn new(
         call_id: impl Into<String>,
         outcome: CallOutcome,
         content: impl IntoIterator<Item = ToolContent>,
     ) -> Self {
-        // A value that could not be read back is kept as its text, which is what the model reads of it.
+        // A value nested so deeply that it could not be read back is kept as its JSON text, which
+        // the model reads anyway.
         let kept = content.into_iter().map(|part| match part {
             ToolContent::Json(value) if is_too_deep(&value) => ToolContent::Text(value.to_string()),
             part => part,
@@ -179,7 +181,7 @@ impl ToolResult {
         Self { call_id: call_id.into(), outcome, content: kept.collect(), value: None }
     }
 
-    /// Adds the part for the program, which no model reads: see
+    /// Adds the part for the program, which is never sent to a model: see
     /// [`ToolOutput::with_value`](crate::ToolOutput::with_value).
     #[must_use]
     pub fn with_value(self, value: Value) -> Self {
@@ -187,7 +189,7 @@ impl ToolResult {
     }
 
     pub(crate) fn with_kept(mut self, kept: Option<Kept>) -> Self {
-        // It could not be read back.
+        // A deeper value could not be read back.
         let kept = kept.map(|kept| match kept {
             Kept::Json(value) if is_too_deep(&value) => {
                 Kept::LeftOut("it is nested too deep".to_owned())
@@ -198,7 +200,7 @@ impl ToolResult {
         self
     }
 
-    /// The same answer with other words for the model.
+    /// The same result with another outcome and content for the model.
     pub(crate) fn said_as(
         &self,
         outcome: CallOutcome,
@@ -207,27 +209,27 @@ impl ToolResult {
         Self { value: self.value.clone(), ..Self::new(self.call_id(), outcome, content) }
     }
 
-    /// The call that it answers.
+    /// The id of the call.
     pub fn call_id(&self) -> &str {
         &self.call_id
     }
 
-    /// What became of the call.
+    /// The outcome of the call.
     pub fn outcome(&self) -> CallOutcome {
         self.outcome
     }
 
-    /// Whether the model is told that the call went wrong.
+    /// Whether the model is told that the call failed.
     pub fn is_error(&self) -> bool {
         self.outcome.is_error()
     }
 
-    /// What the tool handed over for the model, or why it could not.
+    /// The content for the model: the tool's return value, or the reason of a failure.
     pub fn content(&self) -> &[ToolContent] {
         &self.content
     }
 
-    /// What the tool handed over for the program, if it did so by itself
+    /// The value for the program, if the tool has added one
     /// ([`ToolOutput::with_value`](crate::ToolOutput::with_value)).
     pub fn value(&self) -> Option<&Value> {
         match self.value.as_deref() {
@@ -236,14 +238,16 @@ impl ToolResult {
         }
     }
 
-    /// The result as a type of the program: its [`value`](Self::value), or, where the tool handed over
-    /// nothing but one value or one text for the model, that one. Of a text that was longer than
-    /// [`ToolLimits::output`](crate::ToolLimits::output) it is what the model has read: cut in the middle, with a
-    /// note. What a tool hands over for the program by `with_value` is never cut.
+    /// The result as a type of the program: its [`value`](Self::value), or, if there is none and
+    /// the content is exactly one value or one text, that part. A text that was longer than
+    /// [`ToolLimits::output`](crate::ToolLimits::output) is the text that the model has read: cut
+    /// in the middle, with a note. A value from `with_value` is never cut.
     ///
     /// # Errors
-    /// Fails if the call did not succeed, if there is no such value, if it was left out because it was larger
-    /// than [`ToolLimits::value`](crate::ToolLimits::value), or if it does not fit the type.
+    /// [`ErrorKind::Transcript`] if the call did not succeed, if there is no such value, if the
+    /// value was left out because it was larger than
+    /// [`ToolLimits::value`](crate::ToolLimits::value) or nested too deeply, or if it does not fit
+    /// the type.
     pub fn to<T: DeserializeOwned>(&self) -> Result<T, Error> {
         let wrong = |what: String| {
             let place = format!("the result of the call `{}`", self.call_id);
@@ -255,9 +259,10 @@ impl ToolResult {
         }
         let read = |value: &Value| {
             T::deserialize(value).map_err(|err| {
-                let cut = "what a tool hands over for the model may have been cut: \
-                           `ToolOutput::with_value` hands over a value for the program";
-                wrong(format!("is no `{}`: {err}; {cut}", std::any::type_name::<T>())).because(err)
+                let cut = "what a tool returns for the model may have been cut: \
+                           `ToolOutput::with_value` adds a value for the program";
+                wrong(format!("does not fit `{}`: {err}; {cut}", std::any::type_name::<T>()))
+                    .because(err)
             })
         };
         match (self.value.as_deref(), &*self.content) {
@@ -267,19 +272,19 @@ impl ToolResult {
             (None, [ToolContent::Text(text)]) => read(&Value::String(text.clone())),
             (None, []) => read(&Value::Null),
             (None, _) => Err(wrong(
-                "has no value for the program: the tool hands over files or several parts; let it add \
+                "has no value for the program: the tool returned files or several parts; let it add \
                  one with `ToolOutput::with_value`"
                     .to_owned(),
             )),
         }
     }
 
-    /// All that the model can read of it, its parts on lines of their own.
+    /// All text in it for the model, with each part on a new line.
     pub fn to_text(&self) -> String {
         self.as_text().into_owned()
     }
 
-    /// The same, and no copy where it is one text.
+    /// The same, without a copy if it is a single text.
     pub(crate) fn as_text(&self) -> Cow<'_, str> {
         if let [ToolContent::Text(text)] = &*self.content {
             return Cow::Borrowed(text);
@@ -288,7 +293,7 @@ impl ToolResult {
         Cow::Owned(parts.join("\n"))
     }
 
-    /// Whether all of it is known to the first format of saved messages.
+    /// Whether the first format of saved messages can represent it.
     pub(crate) fn is_of_the_first_format(&self) -> bool {
         let is_known = |part: &ToolContent| match part {
             ToolContent::Text(_) | ToolContent::Json(_) => true,
@@ -299,7 +304,7 @@ impl ToolResult {
     }
 }
 
-/// The part for the program as it is written down.
+/// The saved form of the part for the program.
 mod kept {
     use std::sync::Arc;
 
@@ -321,7 +326,7 @@ mod kept {
     }
 }
 
-/// Content as it is written down.
+/// The saved form of the content.
 mod saved {
     use std::{borrow::Cow, sync::Arc};
 

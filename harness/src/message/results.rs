@@ -51,11 +51,12 @@ impl Results {
         answered.flat_map(|(asked, answer)| Message::calls(asked).zip(Message::results(answer)))
     }
 
-    /// What the calls of this tool that succeeded have handed over, as a type of the program, in the order of
+    /// The values from all successful calls of this tool, as a type of the program, in the order of
     /// the calls: see [`ToolResult::to`].
     ///
     /// # Errors
-    /// Fails with the first value that does not fit the type, and says which call it is from.
+    /// [`ErrorKind::Transcript`] for the first result that has no such value or does not fit the
+    /// type. The error names the call.
     pub fn of<T: DeserializeOwned>(&self, tool: &str) -> Result<Vec<T>, Error> {
         let of_tool =
             self.iter().filter(|(call, result)| call.name() == tool && !result.is_error());

@@ -1,9 +1,10 @@
-//! What others have written, such as the name of a file, as it may stand in a line that people and models read.
+//! Makes foreign text, such as the name of a file, safe for a line that people and models read.
 
 use std::borrow::Cow;
 
-/// The text on one line and between backticks: what ends a line, turns the direction or is not seen is a space, and
-/// a backtick is an apostrophe. Else the name of a file could end its own line and begin another one.
+/// The text for one line and for use between backticks. Line breaks, characters that change the
+/// writing direction and invisible characters become spaces, and backticks become apostrophes.
+/// Otherwise the name of a file could end its line and begin another one.
 pub(crate) fn in_line(text: &str) -> Cow<'_, str> {
     let breaks = |letter: char| letter == '`' || letter.is_control() || is_unseen(letter);
     if !text.contains(breaks) {
@@ -17,8 +18,8 @@ pub(crate) fn in_line(text: &str) -> Cow<'_, str> {
     Cow::Owned(text.chars().map(plain).collect())
 }
 
-/// An address without what may be secret in it: user, password, query and what comes after `#`. Of one that has no
-/// `://`, such as `data:..`, or that cannot be read, only the scheme.
+/// The URL without the parts that may be secret: user, password, query and fragment. Only the
+/// scheme is kept of a URL without `://`, such as `data:..`, or with an unreadable host.
 pub(crate) fn address(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else {
         return match url.split_once(':') {
@@ -32,7 +33,7 @@ pub(crate) fn address(url: &str) -> String {
         Some((_, host)) => Cow::Owned(format!("[secret]@{host}")),
         None => Cow::Borrowed(authority),
     };
-    // A password with a slash in it: what seems to be its port is none.
+    // If the port is not a number, the password contains a slash and was split there.
     let port = host.rsplit_once(':').map(|(_, port)| port).filter(|_| !host.ends_with(']'));
     if port.is_some_and(|port| !port.bytes().all(|digit| digit.is_ascii_digit())) {
         return format!("{scheme}://[secret]");
@@ -49,12 +50,12 @@ fn without_query(path: &str) -> Cow<'_, str> {
     }
 }
 
-/// Whether a letter ends a line, turns the direction, is not seen, or is none that all see alike. Those that join and
-/// part the letters of words and the pictures of people are none of them.
+/// Whether a character breaks a line, changes the writing direction, is invisible, or has no common
+/// form. The joiners of letters and emoji are not among them.
 ///
-/// Source: `Default_Ignorable_Code_Point` and `Bidi_Control` of Unicode 16, without the two joiners and the
-/// variation selectors of pictures; lines and paragraphs, the blank of Braille, annotations, private use, and what
-/// is no letter.
+/// Source: `Default_Ignorable_Code_Point` and `Bidi_Control` of Unicode 16, without the two joiners
+/// and the emoji variation selectors; line and paragraph separators, the blank Braille pattern,
+/// annotation characters, private use, and noncharacters.
 pub(crate) fn is_unseen(letter: char) -> bool {
     matches!(
         letter,

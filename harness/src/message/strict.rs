@@ -1,5 +1,5 @@
-//! Reads JSON as the strictest reader does: a text that passes here is read by all, and to the same
-//! value.
+//! Reads JSON as strictly as the strictest reader. A text that passes here is accepted by all
+//! readers, with the same value.
 
 use std::{collections::HashSet, fmt, marker::PhantomData};
 
@@ -9,17 +9,17 @@ use serde::{
 };
 use serde_json::{Map, Number, Value};
 
-/// Values may be nested so deep. Readers differ in what they allow; 128 levels is the least that is
-/// usual, and what is read here is sent inside of other values.
+/// The maximum nesting depth. Readers have different limits. The lowest common one is 128, and
+/// these values are sent inside other values.
 const DEPTH: usize = 100;
 
-/// Reads a value. An object that names a member twice is refused, and so is a text that is nested too
-/// deep.
+/// Reads a value. A text is refused if an object names a member twice, or if it is nested too
+/// deeply.
 pub(super) fn read(json: &str) -> serde_json::Result<Value> {
     whole(json)
 }
 
-/// Whether a value is nested so deep that not every reader takes it back.
+/// Whether a value is nested so deeply that some readers would refuse it.
 pub(crate) fn is_too_deep(value: &Value) -> bool {
     fn is_deeper(value: &Value, left: usize) -> bool {
         match (value, left.checked_sub(1)) {
@@ -34,7 +34,7 @@ pub(crate) fn is_too_deep(value: &Value) -> bool {
     is_deeper(value, DEPTH)
 }
 
-/// Whether every reader takes this text, and takes it for the same value.
+/// Whether every reader accepts this text, and reads the same value.
 pub(crate) fn is_strict(json: &str) -> bool {
     whole::<()>(json).is_ok()
 }
@@ -46,7 +46,7 @@ fn whole<B: Build>(json: &str) -> serde_json::Result<B> {
     Ok(value)
 }
 
-/// What is made of the text: the value itself, or nothing.
+/// What is built from the text: the value, or nothing.
 trait Build: Sized {
     /// The members of an object so far.
     type Members: Default;

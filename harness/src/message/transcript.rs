@@ -1,4 +1,4 @@
-//! The conversation so far, and the law that it obeys.
+//! The transcript of a conversation, and its rules.
 
 use std::collections::HashSet;
 
@@ -9,15 +9,14 @@ use super::{
 };
 use crate::error::{Error, ErrorKind};
 
-/// The conversation so far: append-only, and never in a state that a provider refuses.
+/// The transcript of a conversation: append-only, and never in a state that a provider refuses.
 ///
-/// Its law: it begins with the user; each message holds only blocks that its role may say; the
-/// results of a message's calls follow it at once, each call answered exactly once and in order;
-/// and **a call without a result cannot be sent** ([`sendable`](Self::sendable)).
+/// Its rules: it begins with the user; each message contains only blocks that are allowed for its
+/// role; the results of a message's calls follow directly, one for each call and in order; and **a
+/// call without a result cannot be sent** ([`sendable`](Self::sendable)).
 ///
-/// A clone is one pointer, and who holds one copies nothing when the conversation goes on. As JSON it is the
-/// list of its messages, and reading it back checks
-/// the law.
+/// A clone is one pointer, and appending copies no messages even if there are other clones. In JSON
+/// it is the list of its messages, and reading it checks the rules.
 ///
 /// ```
 /// use harness::{Message, Transcript};
@@ -34,7 +33,8 @@ pub struct Transcript {
 }
 
 impl Transcript {
-    /// What is sent of a transcript that can be sent: it begins with the user, and each call has its result.
+    /// The messages of a request. The caller guarantees that they begin with the user and that each
+    /// call has its result.
     pub(crate) fn of_sent(messages: Messages) -> Self {
         Self { messages }
     }
@@ -49,10 +49,10 @@ impl Transcript {
         Results::of_messages(self.messages.clone())
     }
 
-    /// The messages, if they may be sent: every call has its result.
+    /// The messages, if they may be sent, which means that every call has its result.
     ///
     /// # Errors
-    /// Fails if a call has no result yet, and names it.
+    /// [`ErrorKind::Transcript`] if a call has no result yet. The error names the call.
     pub fn sendable(&self) -> Result<&Messages, Error> {
         match self.owed().next() {
             None => Ok(&self.messages),
@@ -65,8 +65,8 @@ impl Transcript {
         }
     }
 
-    /// The calls whose results are still owed to the model, in call order. There are none exactly
-    /// when the next request may be sent.
+    /// The calls that have no result yet, in order. If there are none, the next request may be
+    /// sent.
     pub fn owed(&self) -> impl Iterator<Item = &ToolCall> {
         self.messages.last().into_iter().flat_map(Message::calls)
     }
@@ -74,15 +74,16 @@ impl Transcript {
     /// Adds a message.
     ///
     /// # Errors
-    /// Fails, and changes nothing, if the message cannot follow what is there: see the law above.
+    /// [`ErrorKind::Transcript`] if the message cannot follow the others by the rules above. Then
+    /// nothing has changed.
     pub fn push(&mut self, message: Message) -> Result<(), Error> {
         self.admits(&message)?;
         self.messages.push(message);
         Ok(())
     }
 
-    /// Answers every call that is still owed a result with *in doubt*, which is all that can be
-    /// said of a call whose record is lost. A transcript that can be sent is not changed.
+    /// Adds the result *in doubt* for every call without a result, because nothing else is known
+    /// about a call whose record is lost. A transcript that can be sent is not changed.
     pub fn settle(&mut self) {
         let Some(asked) = self.messages.last().filter(|last| last.calls().next().is_some()) else {
             return;
@@ -131,7 +132,7 @@ impl Transcript {
     }
 }
 
-/// What the model reads of a call of which nobody knows how far it came.
+/// The text for the model about a call whose progress is unknown.
 const IN_DOUBT: &str = "The call was interrupted and may have partly run. Check what it did before \
                         you repeat it.";
 

@@ -1,4 +1,5 @@
-//! What a vendor wants back unread: signatures, encrypted reasoning, item ids, server-side blocks.
+//! Data that a vendor wants back unread: signatures, encrypted reasoning, item ids, server-side
+//! blocks.
 
 use std::borrow::Cow;
 
@@ -9,8 +10,8 @@ use crate::error::{Error, ErrorKind};
 
 /// JSON of one vendor, kept byte for byte and sent back only on the wire that it came from.
 ///
-/// Nobody can alter it: vendors bind reasoning to its exact bytes and refuse what was changed.
-/// Written down it is a string, so that no reader of JSON re-spells it.
+/// It cannot be changed: vendors sign reasoning by its exact bytes and refuse a changed one. In
+/// saved form it is a string, so that no JSON reader reformats it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Saved", into = "Saved")]
 pub struct VendorData {
@@ -19,10 +20,10 @@ pub struct VendorData {
 }
 
 impl VendorData {
-    /// Keeps `json` for the wire of this name.
+    /// Keeps `json` for the wire with this name.
     ///
     /// # Errors
-    /// Fails if `json` is not one JSON value.
+    /// [`ErrorKind::Protocol`] if `json` is not one JSON value.
     pub fn new(wire: impl Into<String>, json: impl Into<String>) -> Result<Self, Error> {
         let mut json = json.into();
         let value: &RawValue = serde_json::from_str(&json).map_err(|err| {
@@ -34,7 +35,8 @@ impl VendorData {
         Ok(Self { wire: Cow::Owned(wire.into()), json: json.into() })
     }
 
-    /// Keeps `json`, which is one JSON value: a decoder made it of values that it has read.
+    /// Keeps `json`, which must be one JSON value: a decoder has built it from values that it has
+    /// read.
     pub(crate) fn of_value(wire: &'static str, json: String) -> Self {
         debug_assert!(
             serde_json::from_str::<&RawValue>(&json).is_ok_and(|it| it.get().len() == json.len()),
@@ -43,12 +45,12 @@ impl VendorData {
         Self { wire: Cow::Borrowed(wire), json: json.into() }
     }
 
-    /// The wire that it came from and that alone gets it back.
+    /// The only wire that the data may be sent on, from which it came.
     pub fn wire(&self) -> &str {
         &self.wire
     }
 
-    /// The JSON, exactly as it came.
+    /// The JSON, exactly as it arrived.
     pub fn json(&self) -> &str {
         &self.json
     }

@@ -1,9 +1,9 @@
-//! What models can do, as far as the list of prices does not say it. Kept by hand.
+//! The abilities of models that the price list does not contain. Maintained by hand.
 //!
 //! Sources, as of November 2026: the vendors' documentation and SDKs, recorded answers of their
-//! servers (which levels of effort are refused with status 400), and, for the length of answers and
-//! for pictures and documents, the table of models in LiteLLM 1.109.1. A model that is not here gets
-//! no answer, and what asks for one does what no server refuses.
+//! servers (which levels of effort are refused with status 400), and the table of models in LiteLLM
+//! 1.109.1 for the length of answers and for pictures and documents. A model that is not here has
+//! no entry, and the library then does what no server refuses.
 
 use super::{
     CacheLife::{self, Options, Retention},
@@ -14,12 +14,12 @@ use super::{
 };
 use crate::provider::Effort::{self, High, Low, Max, Medium, Minimal, Off, XHigh};
 
-/// A family of models that can do the same.
+/// A family of models with the same abilities.
 struct Family {
     names: &'static [&'static str],
     output: u32,
     thinking: Thinking,
-    /// Empty if it is not known.
+    /// Empty if unknown.
     efforts: &'static [Effort],
     images: bool,
     documents: bool,
@@ -27,7 +27,7 @@ struct Family {
     strict: Option<bool>,
     answers: SchemaAnswers,
     cache_life: Option<CacheLife>,
-    /// Where the list of prices does not say it; else 0.
+    /// The context window if the price list does not give it; otherwise 0.
     window: u64,
     deferred_tools: bool,
 }
@@ -98,10 +98,10 @@ impl Family {
     }
 }
 
-/// Unless it is said, they take pictures and documents and no sound.
+/// By default, a family accepts pictures and documents and no audio.
 #[rustfmt::skip]
 static FAMILIES: &[Family] = &[
-    // Anthropic. Up to 4.5 a model thinks within a budget; from 4.6 on it decides by itself.
+    // Up to 4.5, a model thinks within a budget; from 4.6 on, the model decides how much it thinks.
     family(&["claude-3-haiku", "claude-3-sonnet", "claude-3-opus"], 4_096, Thinking::Never).without_documents().strict(Some(false)).answers(Never),
     family(&["claude-3-5-haiku", "claude-3-5-sonnet"], 8_192, Thinking::Never).strict(Some(false)).answers(Never),
     family(&["claude-3-7-sonnet"], 64_000, Thinking::Budget).strict(Some(false)).answers(Never),
@@ -144,7 +144,7 @@ static FAMILIES: &[Family] = &[
     family(&["gemini-3.7-flash", "gemini-3.8-flash"], 65_536, Thinking::Always).efforts(&[Low, Medium, High]).strict(None).with_audio(),
 ];
 
-/// What the model of this name can do.
+/// The abilities of the model with this name.
 pub(super) fn of(name: &str) -> Option<Model> {
     let bare = find::without_vendor(name);
     let name = bare.as_deref().unwrap_or(name);
@@ -181,11 +181,12 @@ pub(super) fn of(name: &str) -> Option<Model> {
     })
 }
 
-/// What all models of a host can do.
+/// The abilities of all models of a host.
 ///
-/// DeepSeek's servers refuse a message with anything but text (`unknown variant 'image_url', expected 'text'`), and have
-/// a mode for JSON that takes no schema. Groq refuses to combine its mode with tools (`json mode cannot be combined with
-/// tool/function calling`); of xAI and Mistral it is not known that they take both.
+/// DeepSeek's servers refuse a message with anything but text (`unknown variant 'image_url',
+/// expected 'text'`), and their JSON mode takes no schema. Groq refuses its JSON mode together with
+/// tools (`json mode cannot be combined with tool/function calling`). For xAI and Mistral it is
+/// unknown whether they accept both.
 pub(super) fn at(host: Host) -> Model {
     match host {
         Host::DeepSeek => Model {

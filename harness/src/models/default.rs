@@ -1,12 +1,12 @@
-//! The models that the providers ask unless another one is named.
+//! The default models of the providers.
 
-/// Anthropic's.
+/// The default of the Anthropic provider.
 pub(crate) const ANTHROPIC: &str = "claude-sonnet-5";
 
-/// OpenAI's.
+/// The default of the OpenAI provider.
 pub(crate) const OPENAI: &str = "gpt-5.6";
 
-/// No model's name: a server that holds one model takes any.
+/// A placeholder: a server with a single model accepts any name.
 pub(crate) const ANY: &str = "default";
 
 #[cfg(test)]

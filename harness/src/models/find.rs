@@ -1,9 +1,9 @@
-//! Finds a model in the table by what it is called: the whole name or nothing, since a model that
-//! is only called alike can cost ten times as much.
+//! Finds a model in the table by its name. Only the whole name counts, since a model with a similar
+//! name can cost ten times as much.
 
 use super::{Model, Price, abilities, table};
 
-/// Who serves a model, as far as prices differ.
+/// A service with prices of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Host {
     Anthropic,
@@ -20,9 +20,9 @@ pub(super) enum Host {
 #[derive(Debug)]
 pub(super) struct Row {
     pub(super) host: Host,
-    /// All that it is called there, without dates.
+    /// All its names at this host, without dates.
     pub(super) names: &'static [&'static str],
-    /// 0 if the list does not say it.
+    /// The context window in tokens; 0 if the list does not give it.
     pub(super) window: u64,
     pub(super) price: Price,
 }
@@ -36,14 +36,14 @@ pub(super) const fn row(
     Row { host, names, window, price }
 }
 
-/// What the table knows of this model at this provider.
+/// The table's entry for this model at this provider.
 pub(super) fn listed(provider: &str, model: &str) -> Model {
     let model = model.trim().to_ascii_lowercase();
-    // At a provider that the list knows, all names are its own, also those with a slash.
+    // At a provider of the list, all names are that host's names, including those with a slash.
     let own = host(provider).map(|host| (host, model.as_str()));
     let told = told(&model);
     let on_bedrock = match (own, told) {
-        // Bedrock has prices of its own, also for a model that is named as its vendor does.
+        // Bedrock has prices of its own, also for models under their vendor's name.
         (Some((Host::Bedrock, _)), Some((Host::Anthropic, name))) => format!("anthropic.{name}"),
         (Some((Host::Bedrock, _)), Some((Host::OpenAi, name))) => format!("openai.{name}"),
         _ => String::new(),
@@ -60,7 +60,7 @@ pub(super) fn listed(provider: &str, model: &str) -> Model {
             Some(row) => (Some(row.price), (row.window > 0).then_some(row.window)),
             None => (None, None),
         };
-        // Anthropic's models have several names each; of other rows only the price is shared.
+        // Anthropic's models have several names each. The names of other rows share only the price.
         let others = row.filter(|row| row.host == Host::Anthropic).map(|row| row.names);
         let mut names = std::iter::once(name).chain(others.into_iter().flatten().copied());
         let able = names.find_map(abilities::of).unwrap_or_default();
@@ -72,7 +72,7 @@ pub(super) fn listed(provider: &str, model: &str) -> Model {
     }
 }
 
-/// Whose provider this is.
+/// The host that this provider uses.
 fn host(provider: &str) -> Option<Host> {
     Some(match provider {
         "anthropic" => Host::Anthropic,
@@ -87,7 +87,7 @@ fn host(provider: &str) -> Option<Host> {
     })
 }
 
-/// The row of the longest name that fits.
+/// The row with the longest matching name.
 fn row_of(host: Host, model: &str) -> Option<&'static Row> {
     let shortened;
     let model = match host {
@@ -109,7 +109,7 @@ fn row_of(host: Host, model: &str) -> Option<&'static Row> {
     fitting.max_by_key(|(name, _)| name.len()).map(|(_, row)| row)
 }
 
-/// Whose model this is, told from its name, with the name by which it is known there.
+/// The host that a model name belongs to, with the model's name there.
 fn told(model: &str) -> Option<(Host, &str)> {
     let mut name = match model.strip_prefix("arn:aws") {
         Some(resource) => resource.rsplit('/').next()?,
@@ -122,7 +122,7 @@ fn told(model: &str) -> Option<(Host, &str)> {
         match before {
             "anthropic" | "openai" | "google" | "gemini" | "x-ai" | "xai" | "azure" | "bedrock"
             | "vertex_ai" | "openrouter" | "models" => name = rest,
-            // Somebody's own model, or an open one that many serve.
+            // A model of an unknown publisher, or an open model that many hosts serve.
             _ => return None,
         }
     }
@@ -145,12 +145,12 @@ fn told(model: &str) -> Option<(Host, &str)> {
     Some((host, name))
 }
 
-/// Regions that may stand before a name on Bedrock. The price is the same in all of them;
-/// `global.` has one of its own.
+/// The regions that may precede a name on Bedrock. The price is the same in all of them; `global.`
+/// has a price of its own.
 const REGIONS: [&str; 12] =
     ["us", "us-gov", "eu", "apac", "jp", "au", "ca", "sa", "in", "me", "af", "il"];
 
-/// Whether it is a name as on Bedrock: perhaps a region, a vendor, a model.
+/// Whether it is a Bedrock name: an optional region, a vendor and a model.
 fn is_on_bedrock(name: &str) -> bool {
     let (first, rest) = name.split_once('.').unwrap_or((name, ""));
     let vendor = match first == "global" || REGIONS.contains(&first) {
@@ -163,7 +163,7 @@ fn is_on_bedrock(name: &str) -> bool {
         && rows.any(|row| row.names.iter().any(|name| name.starts_with(start.as_str())))
 }
 
-/// A name on Bedrock without its region and version.
+/// A Bedrock name without its region and version.
 fn on_bedrock(name: &str) -> String {
     let (region, rest) = name.split_once('.').unwrap_or(("", name));
     let name = if REGIONS.contains(&region) { rest } else { name };
@@ -189,23 +189,23 @@ pub(super) fn without_vendor(name: &str) -> Option<String> {
     ["anthropic.", "openai."].iter().find_map(|vendor| name.strip_prefix(vendor)).map(str::to_owned)
 }
 
-/// Whether the model is the one of this name, or a dated version of it.
+/// Whether the model has this name, or is a dated version of it.
 pub(super) fn is_of(model: &str, name: &str) -> bool {
     !name.is_empty() && model.strip_prefix(name).is_some_and(is_version)
 }
 
-/// Whether this is what stands after a model's name in a version of it: a date in one of the ways
-/// in which vendors write it. `-latest` is none: what it means changes, and so does its price.
+/// Whether this is a version suffix: a date in one of the vendors' formats. `-latest` is not a
+/// version, because its meaning and its price change.
 fn is_version(rest: &str) -> bool {
     rest.is_empty() || rest == "@default" || matches!(lengths(rest).as_slice(), [8] | [4, 2, 2])
 }
 
-/// Google's versions have three digits, and the dates of its previews no day or no year.
+/// Google's versions have three digits, and the dates of its previews have no day or no year.
 fn is_googles(rest: &str) -> bool {
     matches!(lengths(rest).as_slice(), [3] | [2, 2] | [2, 4])
 }
 
-/// How many digits there are between the hyphens, if there is nothing else.
+/// The numbers of digits between the hyphens, or nothing if there are other characters.
 fn lengths(rest: &str) -> Vec<usize> {
     let version = rest.strip_prefix(['-', '@']).unwrap_or_default();
     match version.chars().all(|c| c.is_ascii_digit() || c == '-') {

@@ -1,9 +1,9 @@
-//! What is known of models: what their tokens cost, how much they read and say, how they think and
-//! what they take. One table, so that the parts of the library that need it cannot disagree.
+//! Data about models: the price of their tokens, their context window and maximum answer, how they
+//! think, and which files they accept. It is a single table, so that all parts of the library use
+//! the same data.
 //!
-//! Prices and windows are made from a list that its authors keep up to date: [`SOURCE`], as of
-//! [`DATE`]; what the list lacks is kept by hand beside it. A program puts its own entries before
-//! those of the table:
+//! Prices and windows are generated from a maintained list: [`SOURCE`], as of [`DATE`]. Data that
+//! the list lacks is maintained by hand. A program's own entries have precedence over the table:
 //!
 //! ```
 //! use harness::models::{Models, Price};
@@ -19,7 +19,7 @@
 //! assert_eq!(models.find("ollama", "nobody-knows").price, None);
 //! ```
 //!
-//! `find` always returns a [`Model`]. What nobody knows of it is `None`, which is not the same as *no*:
+//! `find` always returns a [`Model`]. Unknown values in it are `None`, which does not mean *no*:
 //!
 //! ```
 //! use harness::models::{Models, Thinking};
@@ -33,7 +33,7 @@
 //! assert!(!unknown.images.unwrap_or(false), "so a program assumes that it does not");
 //! ```
 //!
-//! An agent that knows them can hold limits of money: see
+//! With this data, an agent can enforce limits in money: see
 //! [`AgentBuilder::models`](crate::agent::AgentBuilder::models).
 
 mod abilities;
@@ -52,8 +52,9 @@ pub use self::{
     price::{LongPrompt, Price},
 };
 
-/// The day of the table's prices, such as `2026-01-31`. What a vendor changed later is not in it.
+/// The date of the table's prices, such as `2026-01-31`. Later changes by a vendor are not
+/// included.
 pub const DATE: &str = table::DATE;
 
-/// The list that the prices and windows are made from, with its version.
+/// The list from which the prices and windows are generated, with its version.
 pub const SOURCE: &str = table::SOURCE;

@@ -1,11 +1,11 @@
-//! What is known of one model, and the table with the program's own entries.
+//! The data about one model, and the table with the program's own entries.
 
 use std::{collections::BTreeMap, fmt};
 
 use super::{Price, find};
 use crate::provider::Effort;
 
-/// What is known of a model. `None` is what nobody knows: a program that needs it must assume the
+/// The data about a model. `None` means unknown: a program that needs the value must assume the
 /// worst, as the library does.
 ///
 /// ```
@@ -17,35 +17,36 @@ use crate::provider::Effort;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Model {
-    /// What its tokens cost, in US dollars unless the program says otherwise.
+    /// The price of its tokens, in US dollars unless the program uses another currency.
     pub price: Option<Price>,
-    /// How many tokens a request and its answer may have together.
+    /// The context window: the maximum number of tokens of a request and its answer together.
     pub window: Option<u64>,
-    /// How many tokens an answer may have, thinking included.
+    /// The maximum number of tokens of an answer, including thinking.
     pub output: Option<u32>,
     /// How it thinks.
     pub thinking: Option<Thinking>,
-    /// The levels of effort that it knows, [`Effort::Off`] if it can be told not to think.
+    /// Its levels of effort, with [`Effort::Off`] if its thinking can be turned off.
     pub efforts: Option<&'static [Effort]>,
-    /// Whether it takes pictures. Where nobody knows it, they are sent: many local models do.
+    /// Whether it accepts pictures. If unknown, they are sent, because many local models accept
+    /// them.
     pub images: Option<bool>,
-    /// Whether it takes PDF documents. Where nobody knows it, they are not sent.
+    /// Whether it accepts PDF documents. If unknown, they are not sent.
     pub documents: Option<bool>,
-    /// Whether it takes sound. Where nobody knows it, none is sent.
+    /// Whether it accepts audio. If unknown, no audio is sent.
     pub audio: Option<bool>,
-    /// Whether its vendor can hold it to the schemas of tools.
+    /// Whether its vendor can hold it to the schemas of tools (strict mode).
     pub strict_tools: Option<bool>,
     /// Whether its vendor can hold its answer to a schema.
     pub schema_answers: Option<SchemaAnswers>,
-    /// How its vendor is told for how long the prompt cache keeps what it has, beside marks in the request.
+    /// The request option for the lifetime of the prompt cache, besides cache marks.
     pub cache_life: Option<CacheLife>,
-    /// Whether its vendor reads tools that were [found by a search](crate::tool::ToolSearch) where they were found, so that what
-    /// stands before that stays in its cache.
+    /// Whether its vendor accepts tools that were [found by a search](crate::tool::ToolSearch) at
+    /// the place of the search, so that everything before it stays in the vendor's cache.
     pub deferred_tools: Option<bool>,
 }
 
 impl Model {
-    /// This, with what it leaves open taken from `base`.
+    /// This entry; unknown values are taken from `base`.
     pub(super) fn over(self, base: Self) -> Self {
         let Self {
             price,
@@ -89,23 +90,23 @@ impl From<Price> for Model {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum SchemaAnswers {
-    /// It cannot.
+    /// The vendor cannot.
     Never,
-    /// It can, in a request without tools.
+    /// The vendor can, in a request without tools.
     WithoutTools,
-    /// It can.
+    /// The vendor can, in any request.
     Always,
 }
 
-/// How OpenAI is told for how long the prompt cache keeps what it has.
+/// The request option for the lifetime of OpenAI's prompt cache.
 ///
 /// Source: <https://platform.openai.com/docs/guides/prompt-caching>.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum CacheLife {
-    /// By `prompt_cache_retention`: minutes, or a day.
+    /// `prompt_cache_retention`: minutes, or a day.
     Retention,
-    /// By `prompt_cache_options`, which knows half an hour alone, and can leave out the writes.
+    /// `prompt_cache_options`: always half an hour. It can also turn off cache writes.
     Options,
 }
 
@@ -113,41 +114,41 @@ pub enum CacheLife {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Thinking {
-    /// It does not.
+    /// It does not think.
     Never,
-    /// If asked to, within a number of tokens.
+    /// On request, within a number of tokens.
     Budget,
-    /// As hard as it is asked to, or not at all.
+    /// At the requested effort, or not at all.
     Effort,
-    /// As hard as it is asked to. Told not to think, it still does so between the calls of tools.
+    /// At the requested effort. With thinking off, it still thinks between tool calls.
     BetweenCalls,
-    /// As hard as it is asked to. It cannot be told not to.
+    /// At the requested effort. Thinking cannot be turned off.
     Always,
 }
 
-/// What is known of models: the entries of the program, and behind them those of the library's own
+/// The data about models: the program's entries, and the library's own table.
+///
+/// The program's entries are found by the requested model name or by the name in the answer. An
+/// entry applies to the model with its name and to dated versions, such as `my-model` for
+/// `my-model-20260131`. An entry whose name ends with `*` applies to all names with this beginning.
+/// The longest matching name wins. Values that an entry leaves open are taken from the table. A
+/// server may answer with another name than the requested one, such as a file path. Then an entry
+/// for the name in the answer has precedence over one for the requested name, and both over the
 /// table.
 ///
-/// The program's entries go by the model's name as it is asked for or answers. A name stands for
-/// the model of this name and for its dated versions, such as `my-model` for `my-model-20260131`; a
-/// name that ends with `*` stands for all that begin so. The longest name that fits wins. What an
-/// entry leaves open is taken from the table. A server may answer under another name than it was asked by,
-/// such as the path of a file: then an entry for the name that answered counts before one for the name that
-/// was asked, and both before the table.
+/// The table is searched by provider and model, because prices differ between providers. It
+/// contains
 ///
-/// The table goes by the provider and the model: the same name costs something else elsewhere. It
-/// knows
-///
-/// - the models of Anthropic, OpenAI, Google and xAI by their names wherever they are asked, also as
+/// - the models of Anthropic, OpenAI, Google and xAI by their names at any provider, also as
 ///   `anthropic/claude-..`, `models/gemini-..` and `claude-..@20250929`,
-/// - those on Amazon Bedrock by ids such as `us.anthropic.claude-..-v1:0`, with the prices there,
-/// - those of DeepSeek, Mistral and Groq when these are the provider.
+/// - the models on Amazon Bedrock by ids such as `us.anthropic.claude-..-v1:0`, at the prices there,
+/// - the models of DeepSeek, Mistral and Groq if these are the provider.
 ///
-/// Open models have no price elsewhere, since that depends on who serves them. Nor has a model
-/// whose name only begins like one in the table: `gpt-5-pro` is not `gpt-5`.
+/// Open models have no price elsewhere, because the price depends on the host. A model whose name
+/// only begins like one in the table has no entry: `gpt-5-pro` is not `gpt-5`.
 ///
-/// Prices are the list prices of [`DATE`](super::DATE), without batches, priority, taxes or your own
-/// contract: give your own where money matters.
+/// Prices are the list prices of [`DATE`](super::DATE), without batch discounts, priority
+/// surcharges, taxes and your own contract. Give your own prices where money matters.
 #[derive(Clone, PartialEq)]
 pub struct Models {
     own: BTreeMap<String, Model>,
@@ -161,39 +162,38 @@ impl Default for Models {
 }
 
 impl Models {
-    /// An empty table: only what the program adds is known.
+    /// An empty table, which knows only what the program adds.
     pub fn none() -> Self {
         Self { own: BTreeMap::new(), listed: false }
     }
 
-    /// Adds what is known of a model, or replaces what the program said of this name before. A
-    /// [`Price`] alone will do.
+    /// Adds the entry for a name, or replaces an earlier one. A [`Price`] alone is enough.
     #[must_use]
     pub fn with(mut self, name: impl Into<String>, model: impl Into<Model>) -> Self {
         self.own.insert(name.into(), model.into());
         self
     }
 
-    /// What is known of the model of this name, asked of this provider: its
+    /// The data about the model with this name at this provider. `provider` is its
     /// [`name`](crate::Provider::name), such as `anthropic`.
     pub fn find(&self, provider: &str, model: &str) -> Model {
         self.own(model).over(self.listed(provider, model))
     }
 
-    /// What the tokens of an answer of this model cost, if another one was asked: what the program says of
-    /// the one that answered, else what it says of the one that was asked, else what the table says of the
-    /// one that answered.
+    /// The price of an answer from this model when the request named another one. The program's
+    /// entry for the answering model has precedence, then its entry for the requested one, then the
+    /// table.
     pub(crate) fn price(&self, provider: &str, model: &str, asked: Option<&str>) -> Option<Price> {
         let own = self.own(model).price.or_else(|| self.own(asked?).price);
         own.or_else(|| self.listed(provider, model).price)
     }
 
-    /// What the table says.
+    /// The table's entry.
     fn listed(&self, provider: &str, model: &str) -> Model {
         if self.listed { find::listed(provider, model) } else { Model::default() }
     }
 
-    /// What the program says.
+    /// The program's entry.
     fn own(&self, model: &str) -> Model {
         let fits = |name: &str| match name.strip_suffix('*') {
             Some(start) => model.starts_with(start),

@@ -1,4 +1,4 @@
-//! What tokens cost.
+//! The price of tokens.
 
 use std::fmt;
 
@@ -16,35 +16,35 @@ use crate::provider::Usage;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Price {
-    /// What is sent and was not cached.
+    /// Request tokens that were not cached.
     pub input: f64,
-    /// What is sent and read from the vendor's cache.
+    /// Request tokens that were read from the vendor's cache.
     pub cache_read: f64,
-    /// What is sent and written to the vendor's cache.
+    /// Request tokens that were written to the vendor's cache.
     pub cache_write: f64,
-    /// What the model says, thinking included.
+    /// Answer tokens, including thinking.
     pub output: f64,
-    /// What all of it costs when the prompt is long, if that is another price.
+    /// The prices for long prompts, if they differ.
     pub long: Option<LongPrompt>,
 }
 
-/// The price of a million tokens of each kind where the prompt is long. It holds for all tokens of
-/// such a request and its answer, not only for those above the length.
+/// The price of a million tokens of each kind for long prompts. It applies to all tokens of such a
+/// request and its answer, not only to those above the limit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LongPrompt {
-    /// The prompt has more tokens than this, cached ones included.
+    /// The prices apply if the prompt has more tokens than this, including cached ones.
     pub above: u64,
-    /// What is sent and was not cached.
+    /// Request tokens that were not cached.
     pub input: f64,
-    /// What is sent and read from the vendor's cache.
+    /// Request tokens that were read from the vendor's cache.
     pub cache_read: f64,
-    /// What is sent and written to the vendor's cache.
+    /// Request tokens that were written to the vendor's cache.
     pub cache_write: f64,
-    /// What the model says, thinking included.
+    /// Answer tokens, including thinking.
     pub output: f64,
 }
 
-/// A row's price: sent, read from the cache, written to it, said.
+/// The price of a row: request tokens, cache reads, cache writes, answer tokens.
 pub(super) const fn price([input, cache_read, cache_write, output]: [f64; 4]) -> Price {
     Price { input, cache_read, cache_write, output, long: None }
 }
@@ -55,14 +55,14 @@ impl Price {
         price([input, input, input, output])
     }
 
-    /// Sets what cached tokens cost.
+    /// Sets the prices of cache reads and cache writes.
     #[must_use]
     pub const fn cached(mut self, read: f64, write: f64) -> Self {
         (self.cache_read, self.cache_write) = (read, write);
         self
     }
 
-    /// Sets what a request costs whose prompt has more tokens than this.
+    /// Sets the prices for requests whose prompt has more tokens than `above`.
     #[must_use]
     pub const fn long(mut self, above: u64, price: Self) -> Self {
         let Self { input, cache_read, cache_write, output, long: _ } = price;
@@ -70,19 +70,19 @@ impl Price {
         self
     }
 
-    /// What the tokens of one answer cost, or `None` if those sent or said are not known.
+    /// The price of one answer, or `None` if the number of request or answer tokens is unknown.
     pub fn of(&self, usage: &Usage) -> Option<f64> {
         self.money(usage).map(Money::to_f64)
     }
 
-    /// As [`of`](Self::of), to be added up without rounding.
+    /// Like [`of`](Self::of), as an amount that can be added without rounding.
     pub(crate) fn money(&self, usage: &Usage) -> Option<Money> {
         let told = usage.input.is_some() && usage.output.is_some();
         (told && self.is_known()).then(|| self.at_least(usage))
     }
 
-    /// Whether each price in it is a number and not below nothing. What a model costs whose price is
-    /// not is unknown.
+    /// Whether each price in it is finite and not negative. Otherwise the cost of the model is
+    /// unknown.
     pub(crate) fn is_known(&self) -> bool {
         let Self { input, cache_read, cache_write, output, long } = *self;
         let long = long
@@ -91,7 +91,7 @@ impl Price {
         all.iter().flatten().all(|price| price.is_finite() && *price >= 0.0)
     }
 
-    /// What the known tokens of one answer cost.
+    /// The price of the known tokens of one answer.
     pub(crate) fn at_least(&self, usage: &Usage) -> Money {
         let sent = usage.input.unwrap_or(0);
         let read = usage.cache_read.unwrap_or(0);
@@ -112,7 +112,8 @@ impl Price {
     }
 }
 
-/// The price of a million tokens in millionths, so that of one token in millionths of a millionth.
+/// The price of a million tokens in millionths of the currency, which is the price of one token in
+/// millionths of a millionth.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -122,16 +123,16 @@ fn millionths(price: f64) -> u64 {
     (price * 1e6).round() as u64
 }
 
-/// An amount, in millionths of a millionth of the currency: whole numbers, so that a sum does not
-/// depend on the order in which it was added up.
+/// An amount, in millionths of a millionth of the currency. Integers make a sum independent of the
+/// order of addition.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Money(u128);
 
 impl Money {
-    /// Nothing.
+    /// Zero.
     pub(crate) const NONE: Self = Self(0);
 
-    /// The amount next to this number: nothing, if it is below that or not a number.
+    /// The nearest amount to this number; zero if it is negative or not a number.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -141,18 +142,18 @@ impl Money {
         Self((amount * 1e12).round() as u128)
     }
 
-    /// The number next to this amount.
+    /// The nearest number to this amount.
     #[expect(clippy::cast_precision_loss, reason = "for display; sums are added up before")]
     pub(crate) fn to_f64(self) -> f64 {
         self.0 as f64 / 1e12
     }
 
-    /// So many millionths of a millionth.
+    /// An amount of this many millionths of a millionth.
     pub(crate) fn of_units(units: u64) -> Self {
         Self(units.into())
     }
 
-    /// How many millionths of a millionth.
+    /// The amount in millionths of a millionth.
     pub(crate) fn units(self) -> u64 {
         u64::try_from(self.0).unwrap_or(u64::MAX)
     }
@@ -165,7 +166,7 @@ impl Money {
         Self(self.0.saturating_sub(other.0))
     }
 
-    /// How many hundredths of that amount this is, cut to a whole number; `None` of nothing.
+    /// This amount as a percentage of `whole`, rounded down; `None` if `whole` is zero.
     pub(crate) fn percent_of(self, whole: Self) -> Option<u64> {
         let percent = self.0.saturating_mul(100).checked_div(whole.0)?;
         Some(u64::try_from(percent).unwrap_or(u64::MAX))

@@ -1,4 +1,4 @@
-//! Makes a whole answer of events. There is one accumulator for all wires; it knows none.
+//! Builds a whole answer from events. The same accumulator serves all wires and depends on none.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -22,11 +22,12 @@ use crate::{
     },
 };
 
-/// Reads a stream to its end and makes a whole answer of it.
+/// Reads a stream to its end and builds the whole answer.
 ///
 /// # Errors
-/// Fails with the stream's own error, or as [`ErrorKind::CutOff`] if the stream ends before it is
-/// complete.
+/// - The stream's own error.
+/// - [`ErrorKind::Protocol`] if an event cannot follow the earlier ones: see [`Accumulator::push`].
+/// - [`ErrorKind::CutOff`] if the stream ends before the answer is complete.
 pub async fn accumulate(
     stream: impl Stream<Item = Result<StreamEvent, Error>>,
 ) -> Result<ProviderResponse, Error> {
@@ -40,12 +41,12 @@ pub async fn accumulate(
 
 /// An answer that is still arriving.
 ///
-/// A call that the server repeats is one call: the same id with equal decoded arguments, at any block,
-/// or without ids at the same block. The same id with other arguments is another call, which gets an
-/// id of its own; so are equal calls with different ids.
+/// A call that the server repeats counts once: a call with the same id and equal decoded arguments,
+/// at any block, or without ids at the same block. A call with the same id and other arguments is
+/// another call and gets an id of its own. Equal calls with different ids are also different calls.
 ///
-/// An empty object says nothing beside arguments, whether it comes before or after them: some servers
-/// begin or end a call with `{}`. That holds for pieces of one call, and for calls of one id and name.
+/// An empty object is ignored beside other arguments, before or after them: some servers begin or
+/// end a call with `{}`. That holds for pieces of one call, and for calls of one id and name.
 ///
 /// ```
 /// use harness::provider::{Accumulator, StopReason, StreamEvent, Usage};
@@ -60,9 +61,9 @@ pub async fn accumulate(
 #[derive(Clone, Debug, Default)]
 pub struct Accumulator {
     parts: Vec<Part>,
-    /// Where the last part of each kind stands in each block.
+    /// The index of the last part of each kind in each block.
     places: HashMap<(u32, Kind), usize>,
-    /// Where the calls stand that the server names alike.
+    /// The indexes of the calls that the server identifies in the same way.
     alike: HashMap<Named, Vec<usize>>,
     cleared: Cleared,
     /// Whether the last event was a piece of arguments that changed nothing.
@@ -70,19 +71,19 @@ pub struct Accumulator {
     id: Option<String>,
     model: Option<String>,
     provider: Option<String>,
-    /// The model that is asked, where several could be.
+    /// The model that was asked, if several were possible.
     asked: Option<String>,
     usage: Usage,
-    /// Tokens of what was taken back.
+    /// The tokens of discarded answers.
     discarded: Usage,
     stop: Option<StopReason>,
-    /// Ids that the calls of this answer have.
+    /// The ids of this answer's calls.
     ids: HashSet<String>,
-    /// Ids that earlier calls of the conversation have.
+    /// The ids of earlier calls of the conversation.
     taken: Arc<HashSet<String>>,
 }
 
-/// How the server names a call: by an id, or without one by its block.
+/// How the server identifies a call: by an id, or without an id by its block.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Named {
     Id(String),
@@ -98,14 +99,14 @@ impl Named {
     }
 }
 
-/// The first calls of an answer that are whole, and of which it was asked already whether they are
-/// of some kind.
+/// The complete calls at the beginning of the answer that have already been checked by
+/// [`Accumulator::count_up_to`].
 #[derive(Clone, Copy, Debug, Default)]
 struct Cleared {
-    /// They are all of the calls among so many parts.
+    /// They are all calls among this number of parts.
     parts: usize,
     calls: usize,
-    /// Whether the next one is whole, and is not of that kind.
+    /// Whether the next call is complete and did not pass the check.
     ends: bool,
 }
 
@@ -113,7 +114,7 @@ struct Cleared {
 struct Part {
     block: u32,
     said: Said,
-    /// Where its words come from.
+    /// The sources of its text.
     citations: Vec<Citation>,
     vendor: Option<VendorData>,
 }
@@ -142,36 +143,36 @@ enum Kind {
 struct Call {
     /// The id that results refer to.
     id: String,
-    /// The id as the server gave it.
+    /// The id from the server.
     given: String,
     name: String,
     arguments: String,
     progress: Progress,
     ended: bool,
-    /// Whether an earlier call has the same id, so that this one may be that one.
+    /// Whether an earlier call has the same id, so that this call may repeat it.
     is_again: bool,
-    /// Whether it is.
+    /// Whether it repeats an earlier call.
     repeats: bool,
-    /// What tells the arguments from others, once that was asked.
+    /// The print of the arguments, once it has been computed.
     print: Option<Option<Print>>,
 }
 
-/// While an answer arrives, a call is compared with so many calls of its id, at most. With all of them
-/// it is compared at the end.
+/// While an answer arrives, a call is compared with at most this many calls of its id. At the end
+/// it is compared with all of them.
 const COMPARED: usize = 16;
 
 impl Accumulator {
-    /// An answer none of whose calls gets one of these ids: servers count their calls anew in each
-    /// answer, and vendors want ids that are unique in a conversation.
+    /// An answer whose calls get none of these ids. Servers number their calls from the start in
+    /// each answer, but vendors require ids that are unique in a conversation.
     pub(crate) fn avoiding(taken: Arc<HashSet<String>>) -> Self {
         Self { taken, ..Self::default() }
     }
 
-    /// Takes the next event.
+    /// Adds the next event.
     ///
     /// # Errors
-    /// Fails if the event cannot follow: arguments of a call that never started, or anything
-    /// after the end.
+    /// [`ErrorKind::Protocol`] if the event cannot follow the earlier ones: arguments, an end or
+    /// vendor data for a call that never started, or any event after the end.
     pub fn push(&mut self, event: &StreamEvent) -> Result<(), Error> {
         if self.stop.is_some() {
             return Err(protocol(format!("an event came after the end: {event:?}")));
@@ -189,7 +190,7 @@ impl Accumulator {
                 self.model = Some(model.clone());
                 self.asked = Some(model.clone());
             }
-            // Of the try that failed nothing had been said.
+            // Nothing of the failed try has been emitted.
             StreamEvent::Retrying { .. } | StreamEvent::FallingBack { .. } => {
                 self.usage = Usage::default();
             }
@@ -223,7 +224,8 @@ impl Accumulator {
             StreamEvent::ToolCallStart { block, id, name } => self.begin(*block, id, name),
             StreamEvent::ToolCallDelta { block, json } => {
                 let call = self.changing(*block)?;
-                // No JSON goes on with an object: one of the two is empty and says nothing.
+                // No valid JSON continues after an object, so one of the two objects is empty and
+                // is ignored.
                 let begins = json.trim_start().starts_with('{');
                 if begins && call.progress.is_empty_object() {
                     call.arguments.clear();
@@ -260,35 +262,35 @@ impl Accumulator {
         Ok(())
     }
 
-    /// Whether the answer has come to its end.
+    /// Whether the answer is complete.
     pub fn is_complete(&self) -> bool {
         self.stop.is_some()
     }
 
-    /// Whether the last event was a piece of a call's arguments that changed nothing: who asks of each piece
-    /// whether the call is [written](Self::written_call) need not ask again.
+    /// Whether the last event was a piece of a call's arguments that changed nothing. Then the
+    /// caller need not check again whether the call is [written](Self::written_call).
     pub(crate) fn said_nothing(&self) -> bool {
         self.said_nothing
     }
 
-    /// Whether nothing of the answer has come, and nothing was counted.
+    /// Whether nothing of the answer has arrived and no tokens have been counted.
     pub(crate) fn is_untouched(&self) -> bool {
         self.parts.is_empty() && self.usage() == Usage::default()
     }
 
-    /// Tokens counted so far, those of discarded beginnings among them.
+    /// The tokens so far, including those of discarded answers.
     pub fn usage(&self) -> Usage {
         let mut usage = self.usage;
         usage.add(&self.discarded);
         usage
     }
 
-    /// Who answers, where several could.
+    /// The provider that answers, if several were possible.
     pub fn provider(&self) -> Option<&str> {
         self.provider.as_deref()
     }
 
-    /// The model that is asked, where several could be.
+    /// The model that was asked, if several were possible.
     pub(crate) fn asked(&self) -> Option<&str> {
         self.asked.as_deref()
     }
@@ -298,9 +300,9 @@ impl Accumulator {
         self.model.as_deref()
     }
 
-    /// The call of this block, if its arguments are all there or are a whole JSON value already. A
-    /// call that may repeat an earlier one is none: which it is, the whole answer says. Without arguments
-    /// it may get them later: some servers send `{}` first.
+    /// The call of this block, if its arguments are complete or already a whole JSON value. `None`
+    /// for a call that may repeat an earlier one, which is known only when the answer is complete.
+    /// Arguments may follow a call without arguments: some servers send `{}` first.
     pub fn written_call(&self, block: u32) -> Option<ToolCall> {
         let part = self.parts.get(self.place(block, Kind::Call)?)?;
         let Call { arguments, progress, ended, is_again, .. } = part.as_call()?;
@@ -308,9 +310,9 @@ impl Accumulator {
         (is_written && !is_again).then(|| part.to_call()).flatten()
     }
 
-    /// Counts the calls of the answer up to and including this one, if `are` holds for each of them as
-    /// it is so far. The result for a call that has ended is cached, so every caller must pass the same
-    /// `are`.
+    /// Counts the calls of the answer up to and including this one, if `are` holds for each of them
+    /// in its current state, and returns `None` otherwise. The result for a call that has ended is
+    /// cached, so every caller must pass the same `are`.
     pub fn count_up_to(
         &mut self,
         call: &ToolCall,
@@ -326,7 +328,7 @@ impl Accumulator {
             };
             let is_it = so_far.id == call.id();
             let does = part.to_call().is_some_and(|call| are(&call));
-            // All before it have ended, too.
+            // All calls before it have ended, too.
             let is_settled = so_far.ended && *calls == count;
             if !does {
                 *ends = is_settled;
@@ -345,11 +347,11 @@ impl Accumulator {
 
     /// The whole answer.
     ///
-    /// Of a truncated answer only the calls are kept that are complete, and none of them may
-    /// run; of a refused one only the words.
+    /// Of a truncated answer, only complete calls are kept, and none of them may run. Of a refused
+    /// answer, only the text is kept.
     ///
     /// # Errors
-    /// Fails as [`ErrorKind::CutOff`] if the answer did not come to its end.
+    /// [`ErrorKind::CutOff`] if the answer is not complete.
     pub fn finish(mut self) -> Result<ProviderResponse, Error> {
         let Some(stop) = self.stop else { return Err(cut_off()) };
         self.drop_repeats();
@@ -357,7 +359,7 @@ impl Accumulator {
         let Self { parts, id, model, provider, .. } = self;
         let blocks = parts.into_iter().filter(|part| match (stop, &part.said) {
             (StopReason::Refused, said) => matches!(said, Said::Text(_)),
-            // Arguments that had not begun are not arguments that are empty.
+            // Arguments that never began are not empty arguments.
             (StopReason::Truncated, Said::Call(Call { arguments, ended, .. })) => {
                 *ended && !arguments.trim().is_empty() && is_whole(arguments)
             }
@@ -371,8 +373,8 @@ impl Accumulator {
         Ok(ProviderResponse { message, stop, usage, id, model, provider })
     }
 
-    /// What can be kept of an answer that was cut off: words, with a mark that they were cut;
-    /// thinking whose proof is there and that something follows; complete calls.
+    /// The part of a cut-off answer that can be kept: text, with a mark that it was cut off;
+    /// thinking that has its signature and is followed by something; complete calls.
     pub fn into_partial(mut self) -> Option<Message> {
         self.drop_repeats();
         let mut blocks: Vec<Block> = self
@@ -398,7 +400,7 @@ impl Accumulator {
         message_of(blocks)
     }
 
-    /// A call begins. A beginning that comes twice in a row is not a second call.
+    /// Begins a call. The same beginning twice in a row is only one call.
     fn begin(&mut self, block: u32, given: &str, name: &str) {
         let given = given.trim();
         if let Some((_, last)) = self.last_call(block) {
@@ -425,19 +427,19 @@ impl Accumulator {
         self.push_part(block, Kind::Call, Said::Call(call));
     }
 
-    /// Finds out whether a call that has just ended is a repeat of an earlier one with its id.
+    /// Finds out whether a call that has just ended repeats an earlier one with its id.
     fn compare(&mut self, at: usize) {
         let Some(Part { block, said: Said::Call(call), .. }) = self.parts.get(at) else { return };
         let alike = self.alike.get(&Named::of(*block, &call.given)).map_or(&[][..], Vec::as_slice);
-        // Later calls that are named like it have not ended yet, as a rule.
+        // Later calls with the same id have usually not ended yet.
         let up_to = alike.partition_point(|place| *place <= at);
         let first = up_to.saturating_sub(COMPARED);
         let alike = alike.get(first..up_to).unwrap_or_default().to_vec();
         self.find_repeats(&alike, |place| place == at);
     }
 
-    /// Finds out which of these calls, all named alike and in order, repeat one that stands before them,
-    /// and gives those that are `asked` about with the one that they repeat.
+    /// Finds the calls among these, all with the same id and in order, that repeat an earlier one.
+    /// Returns those that are `asked` about, each with the call that it repeats.
     fn find_repeats(
         &mut self,
         alike: &[usize],
@@ -468,7 +470,7 @@ impl Accumulator {
         found.into_iter().filter_map(|(at, earlier)| Some((at, earlier?))).collect()
     }
 
-    /// Gives a call that stands for the arguments of another one those arguments.
+    /// If the earlier call is a placeholder, gives it the arguments of the call that repeats it.
     fn fill(&mut self, earlier: usize, at: usize) {
         let call = |at| self.parts.get(at).and_then(Part::as_call);
         if !call(earlier).is_some_and(Call::stands_for_another) {
@@ -484,7 +486,7 @@ impl Accumulator {
         }
     }
 
-    /// Leaves out the calls that repeat others. What only the repeat holds for the vendor is kept.
+    /// Removes the calls that repeat others. Vendor data that only the repeat has is kept.
     fn drop_repeats(&mut self) {
         let alike = std::mem::take(&mut self.alike);
         for alike in alike.values().filter(|alike| alike.len() > 1) {
@@ -498,7 +500,7 @@ impl Accumulator {
         self.parts.retain(|part| !part.repeats());
     }
 
-    /// Where the last part of this kind stands in a block.
+    /// The index of the last part of this kind in a block.
     fn place(&self, block: u32, kind: Kind) -> Option<usize> {
         let last = self.parts.last().filter(|last| last.block == block && last.kind() == kind);
         match last {
@@ -514,11 +516,11 @@ impl Accumulator {
         at
     }
 
-    /// The part of this kind in a block, which begins with it unless it has one.
+    /// The part of this kind in a block. It is created if the block has none.
     #[inline]
     fn part(&mut self, block: u32, kind: Kind) -> &mut Part {
         let mut at = self.parts.len().saturating_sub(1);
-        // Nearly always it is the last one.
+        // Nearly always it is the last part.
         if !self.parts.get(at).is_some_and(|part| part.block == block && part.kind() == kind) {
             at = self.other_part(block, kind);
         }
@@ -538,7 +540,7 @@ impl Accumulator {
         })
     }
 
-    /// The last call of a block, and its place.
+    /// The last call of a block, with its index.
     fn last_call(&mut self, block: u32) -> Option<(usize, &mut Call)> {
         let at = self.place(block, Kind::Call)?;
         match &mut self.parts.get_mut(at)?.said {
@@ -554,7 +556,7 @@ impl Accumulator {
             .ok_or_else(|| protocol(format!("arguments came for block {block}, which is no call")))
     }
 
-    /// A call whose arguments change.
+    /// A call whose arguments are about to change.
     fn changing(&mut self, block: u32) -> Result<&mut Call, Error> {
         if self.last_call(block).is_some_and(|(_, call)| call.ended) {
             self.cleared = Cleared::default();
@@ -580,8 +582,8 @@ impl Accumulator {
         Ok(())
     }
 
-    /// Results refer to calls by id, so two calls never share one and none is empty. `same_id` earlier
-    /// calls of this answer were given this id.
+    /// Results refer to calls by id, so no two calls share an id and no id is empty. `same_id`
+    /// earlier calls of this answer have the given id.
     fn unique_id(&mut self, block: u32, given: &str, same_id: usize) -> String {
         let base = match (given, &self.id) {
             ("", Some(answer)) => format!("{answer}_{block}"),
@@ -595,8 +597,8 @@ impl Accumulator {
     }
 }
 
-/// The base with a number behind it that is free, more than `after`. Mostly those up to some number
-/// are taken and the others are free; it is found in a few steps however many those are.
+/// The base with a free number greater than `after` appended. Usually all numbers up to some number
+/// are taken and the others are free, so the search doubles its step and then bisects.
 fn numbered(base: &str, after: usize, is_free: impl Fn(&str) -> bool) -> String {
     let of = |number: usize| format!("{base}_{number}");
     let (mut taken, mut step) = (after, 1_usize);
@@ -619,13 +621,13 @@ fn numbered(base: &str, after: usize, is_free: impl Fn(&str) -> bool) -> String 
 }
 
 impl Call {
-    /// Whether it is a call without arguments that have come: those of the next call of its id and name
-    /// may be its own.
+    /// Whether it is a call whose arguments have not come: the arguments of the next call with its
+    /// id and name may belong to it.
     fn stands_for_another(&self) -> bool {
         self.ended && !self.given.is_empty() && are_none(&self.arguments)
     }
 
-    /// Whether it has arguments that an earlier call of its id may have been waiting for.
+    /// Whether it has arguments for which an earlier call of its id may be a placeholder.
     fn fills(&self) -> bool {
         let arguments = self.arguments.trim();
         let is_object = self.print.flatten().is_some() && arguments.starts_with('{');
@@ -664,8 +666,8 @@ impl Part {
         Some(ToolCall::new(id, name, arguments).with_vendor(self.vendor.clone()))
     }
 
-    /// The block that is kept, if there is anything to keep: words that are only white space are
-    /// refused by vendors, and thinking without words and proof says nothing.
+    /// The block to keep, if there is anything to keep. Vendors refuse text that is only white
+    /// space, and thinking without text and signature is useless.
     fn into_block(self) -> Option<Block> {
         let Self { block: _, said, citations, vendor } = self;
         match said {
@@ -675,7 +677,7 @@ impl Part {
                 None
             }
             Said::Text(mut text) => {
-                // It is kept for as long as the conversation; the room to grow into is not needed.
+                // It is kept as long as the conversation, and needs no capacity for growth.
                 text.shrink_to_fit();
                 let text = TextBlock::new(text).with_citations(citations).with_vendor(vendor);
                 Some(Block::Text(text))
@@ -692,10 +694,10 @@ impl Part {
     }
 }
 
-/// Follows words that were cut off.
+/// Marks text that was cut off.
 const MARK: &str = "\n\n[interrupted]";
 
-/// Whether a message ends with words that were cut off.
+/// Whether a message ends with text that was cut off.
 pub(crate) fn breaks_off(message: &Message) -> bool {
     matches!(message.blocks().last(), Some(Block::Text(text)) if text.text().ends_with(MARK))
 }
@@ -708,7 +710,7 @@ fn is_whole(arguments: &str) -> bool {
     arguments.trim().is_empty() || serde_json::from_str::<&RawValue>(arguments).is_ok()
 }
 
-/// The stream ended, but the answer had not.
+/// The error of a stream that ended before the answer was complete.
 pub(crate) fn cut_off() -> Error {
     Error::new(
         ErrorKind::CutOff,

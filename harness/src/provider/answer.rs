@@ -1,4 +1,4 @@
-//! What a provider is told of an answer that has to fit a schema.
+//! The schema that an answer has to fit, for a provider.
 
 use std::{
     fmt,
@@ -10,16 +10,16 @@ use serde_json::Value;
 
 use crate::schema::{NotStrict, StrictForm, ToolSchema};
 
-/// How a model is told what its answer has to be, and held to it.
+/// How a model is told the schema of its answer, and held to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum AnswerWay {
-    /// By the vendor: the request has the schema as the form of the answer.
+    /// By the vendor: the request contains the schema as the format of the answer.
     Schema,
-    /// By a tool that only takes the answer.
+    /// By a tool whose arguments are the answer.
     Tool,
-    /// By words after the message of the user.
+    /// By text after the user's message.
     Words,
 }
 
@@ -33,11 +33,12 @@ impl fmt::Display for AnswerWay {
     }
 }
 
-/// What the answer to a [`Request`](super::Request) has to be, and who has asked for it.
+/// The schema that the answer to a [`Request`](super::Request) has to fit, and the message that
+/// asks for it.
 ///
-/// A provider chooses the way in which the model is told, and [says](Self::told_by) which one it is. If that is
-/// [a tool](AnswerWay::Tool), it adds [`tool`](Self::tool) to those of the request and hands the call on as any other: the
-/// agent reads its arguments as the words of the answer.
+/// A provider chooses how the model is told, and [reports](Self::told_by) its choice. For [a
+/// tool](AnswerWay::Tool), it adds [`tool`](Self::tool) to the tools of the request and emits the
+/// call like any other: the agent takes its arguments as the text of the answer.
 #[derive(Debug)]
 pub struct AnswerSchema {
     tool: ToolSchema,
@@ -46,8 +47,8 @@ pub struct AnswerSchema {
 }
 
 impl AnswerSchema {
-    /// An answer that fits this schema of an object, to the message of this number. `name` is none of the names
-    /// of the tools.
+    /// An answer that fits this schema, which must be that of an object, to the message with this
+    /// index. `name` must differ from the names of the tools.
     pub fn new(name: impl Into<String>, schema: Value, message: usize) -> Self {
         let description = "Gives the final answer. Call it once, by itself, when nothing is left to be done, and \
                            say nothing after it."
@@ -57,37 +58,38 @@ impl AnswerSchema {
         Self { tool, message, way: Mutex::new(None) }
     }
 
-    /// A tool whose arguments are the answer: its name, and the schema of the answer as that of its arguments.
+    /// A tool whose arguments are the answer: it has the given name and the schema of the answer.
     pub fn tool(&self) -> &ToolSchema {
         &self.tool
     }
 
-    /// The JSON Schema of the answer: always an object.
+    /// The JSON Schema of the answer, always that of an object.
     pub fn schema(&self) -> &Value {
         &self.tool.input_schema
     }
 
-    /// The number of the user's message, among those of the request, that asks for the answer.
+    /// The index, among the messages of the request, of the user message that asks for the answer.
     pub fn message(&self) -> usize {
         self.message
     }
 
-    /// The schema in words, for a model that is told it so.
+    /// The instruction with the schema, for a model that is told by text.
     pub fn in_words(&self) -> String {
         in_words(&self.tool.input_schema)
     }
 
-    /// Says how the model is told. The last word counts.
+    /// Records how the model is told. A later call replaces an earlier one.
     pub fn told_by(&self, way: AnswerWay) {
         *self.way.lock().unwrap_or_else(PoisonError::into_inner) = Some(way);
     }
 
-    /// How the model was told, if a provider has said it.
+    /// How the model was told, if a provider has recorded it.
     pub fn way(&self) -> Option<AnswerWay> {
         *self.way.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The form to which the vendor can hold the model, if these tools are held to theirs, too.
+    /// The schema in the form to which the vendor can hold the model, if these tools are held to
+    /// their schemas, too.
     pub(crate) fn strict(&self, form: StrictForm, held: &[ToolSchema]) -> Result<Value, NotStrict> {
         let all: Vec<ToolSchema> = held.iter().chain([&self.tool]).cloned().collect();
         let last = form.of_all(&all).pop();
@@ -95,7 +97,7 @@ impl AnswerSchema {
     }
 }
 
-/// What a model is told of the schema of its answer where nothing else tells it.
+/// The instruction for the model where only text tells it the schema of its answer.
 pub(crate) fn in_words(schema: &Value) -> String {
     format!(
         "Answer with one JSON value and nothing else. It has to fit this JSON Schema:\n{schema}"

@@ -1,4 +1,4 @@
-//! What the tokens of a request are made of.
+//! The composition of a request's tokens.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,36 +8,37 @@ use crate::{
     schema::ToolSchema,
 };
 
-/// What the tokens of a request are made of.
+/// The composition of a request's tokens.
 ///
-/// Vendors count only the whole. The parts are estimated from the text: four letters of the Latin
-/// alphabet a token, two of its neighbours, one of others, 1,500 a picture, and of other files one for 16
-/// bytes or, where they are not here, 1,500. Once the vendor
-/// has counted the whole, the parts are scaled so that they add up to it, and `measured` says so.
+/// Vendors count only the whole request. The parts are estimated from the text: 4 characters of the
+/// Latin alphabet, 2 of neighbouring alphabets, or 1 of any other make a token. A picture counts
+/// 1,500, and another file one token for 16 bytes, or 1,500 if its data is not in the transcript.
+/// Once the vendor has counted the whole, the parts are scaled so that they add up to it, and
+/// `measured` is `true`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ContextTokens {
     /// The system prompt.
     pub system: u64,
-    /// What the model is told of the tools.
+    /// The tool definitions.
     pub tools: u64,
-    /// What was said, with calls and results.
+    /// The messages, with calls and results.
     pub history: u64,
-    /// Thinking that was kept and goes back to the model.
+    /// Thinking that was kept and is sent again.
     pub reasoning: u64,
     /// Whether the vendor has counted the whole.
     pub measured: bool,
 }
 
 impl ContextTokens {
-    /// All of them.
+    /// The sum of the parts.
     pub fn total(&self) -> u64 {
         let Self { system, tools, history, reasoning, measured: _ } = self;
         system.saturating_add(*tools).saturating_add(*history).saturating_add(*reasoning)
     }
 
-    /// The parts scaled to what the vendor has counted, if it has. What it read to sum up the
-    /// conversation before it answered is none of them.
+    /// The parts scaled to the vendor's count, if there is one. Tokens that the vendor used to
+    /// summarize the conversation before it answered are not included.
     #[must_use]
     pub fn measured(self, usage: &Usage) -> Self {
         let (Some(input), estimated) = (usage.input, self.total()) else { return self };
@@ -51,13 +52,13 @@ impl ContextTokens {
         };
         let (system, tools) = (scaled(self.system), scaled(self.tools));
         let reasoning = scaled(self.reasoning);
-        // What rounding leaves over was said by somebody.
+        // The rounding difference is added to the messages.
         let history = whole.saturating_sub(system).saturating_sub(tools).saturating_sub(reasoning);
         Self { system, tools, history, reasoning, measured: true }
     }
 }
 
-/// Counts a conversation that grows, looking at each message once.
+/// Counts a growing conversation, reading each message once.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ContextMeter {
     counted: usize,
@@ -65,7 +66,7 @@ pub(crate) struct ContextMeter {
 }
 
 impl ContextMeter {
-    /// For requests with this system prompt and these tools.
+    /// A meter for requests with this system prompt and these tools.
     pub(crate) fn new(system: Option<&str>, tools: &[ToolSchema]) -> Self {
         let of_tool = |tool: &ToolSchema| {
             tokens(&tool.name) + tokens(&tool.description) + tokens(&tool.input_schema.to_string())
@@ -78,19 +79,19 @@ impl ContextMeter {
         Self { counted: 0, so_far }
     }
 
-    /// With more tools, of so many tokens.
+    /// Adds this number of tokens for more tools.
     pub(crate) fn with_tools(mut self, tokens: u64) -> Self {
         self.so_far.tools = self.so_far.tools.saturating_add(tokens);
         self
     }
 
-    /// What the model is told of the tools.
+    /// The tokens of the tool definitions.
     pub(crate) fn tools(&self) -> u64 {
         self.so_far.tools
     }
 
-    /// The estimate for a request with these messages, which begin with those counted before. Of those before
-    /// `thinking_from`, no thinking is sent.
+    /// The estimate for a request with these messages, which begin with the messages counted
+    /// before. The thinking before `thinking_from` is not sent and not counted.
     pub(crate) fn count(&mut self, messages: &Messages, thinking_from: usize) -> ContextTokens {
         for (at, message) in messages.iter().enumerate().skip(self.counted) {
             let (said, thought) = of_message(message);
@@ -136,11 +137,11 @@ fn of_message(message: &Message) -> (u64, u64) {
     (said, thought)
 }
 
-/// What a picture costs, more or less, in the usual size.
+/// An estimate for a picture of the usual size, in tokens.
 const PICTURE: u64 = 1500;
 
-/// A rough count of a file's tokens. A page of a PDF file has some tens of kilobytes and costs some thousand
-/// tokens, as a minute of compressed sound does.
+/// Estimates the tokens of a file. A page of a PDF file has some tens of kilobytes and costs a few
+/// thousand tokens, as does a minute of compressed audio.
 fn of_media(kind: MediaKind, media: &Media) -> u64 {
     match (kind, media.text(), media.size()) {
         (MediaKind::Image, ..) | (_, None, None) => PICTURE,
@@ -151,10 +152,10 @@ fn of_media(kind: MediaKind, media: &Media) -> u64 {
 
 /// A rough count of a text's tokens.
 fn tokens(text: &str) -> u64 {
-    // A letter of one byte is a quarter, of two bytes two, of more four: so many as it has bytes,
-    // and one more if it has three.
+    // In quarters of a token, a character of 1 byte counts 1, of 2 bytes 2, of 3 or 4 bytes 4: its
+    // number of bytes, plus 1 if it has three.
     let is_three = |byte: &u8| u8::from(byte & 0xf0 == 0xe0);
-    // Counted in bytes, as many as one of them can count: that takes less than a tenth of the time.
+    // Counted in chunks small enough for a `u8`, which takes less than a tenth of the time.
     let of_chunk = |chunk: &[u8]| usize::from(chunk.iter().map(is_three).sum::<u8>());
     let of_three: usize = text.as_bytes().chunks(usize::from(u8::MAX)).map(of_chunk).sum();
     let quarters = u64::try_from(text.len().saturating_add(of_three)).unwrap_or(u64::MAX);

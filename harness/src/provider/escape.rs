@@ -1,22 +1,25 @@
-//! Writes a text as JSON escapes it, at the speed of memory: where its letters are escaped is found once, and
-//! kept in steps of one byte each.
+//! Writes a text with JSON escapes, at the speed of memory. The positions of escaped characters are
+//! found once, and kept in steps of one byte each.
 
-/// A step copies so many bytes at once, of which some or all count.
+/// A step always copies this many bytes, of which only the first ones may count.
 const STEP: usize = 64;
 
-/// The step that only copies so many bytes. Each lower one copies so many, and escapes the one behind them.
+/// The step that copies this many bytes and escapes nothing. A lower step copies as many bytes as
+/// its value, and escapes the byte after them.
 const PLAIN: u8 = 63;
 
-/// This bit of a step says that the byte is escaped as six bytes, such as `\u0001`, and not as two.
+/// The bit of a step for a byte that is escaped as six bytes, such as `\u0001`, and not as two.
 const LONG: u8 = 0x80;
 
-/// A text has at most one step for so many of its bytes, so that steps stay small beside it.
+/// A text has at most one step for this many of its bytes, so that the steps need little memory
+/// beside it.
 const BYTES_PER_STEP: usize = 8;
 
-/// So much room a step needs: the form of the last byte is written with all the room that the longest has.
+/// The room in the output that a step needs: it always writes an escape with the room of the
+/// longest one.
 const ROOM: usize = STEP + 8;
 
-/// What is written of each byte. The last place has the length.
+/// The escaped form of each byte. The last element is its length.
 static FORMS: [[u8; 8]; 256] = forms();
 
 #[expect(
@@ -52,24 +55,24 @@ const fn forms() -> [[u8; 8]; 256] {
 /// How a text is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
-    /// As it is.
+    /// Unchanged.
     AsIs,
-    /// By steps that are kept.
+    /// By the steps that are kept.
     Steps,
-    /// Byte by byte, since it would have too many steps.
+    /// Byte by byte, because it would have too many steps.
     Bytes,
 }
 
-/// The highest bit of each byte that is escaped, and no other bit.
+/// A word with the highest bit of each byte that must be escaped, and no other bit.
 fn marks(word: u64) -> u64 {
     const LOW: u64 = u64::from_le_bytes([0x7f; 8]);
-    // The sum does not leave its byte, so the highest bit is set where any other was.
+    // The sum does not carry into the next byte, so the highest bit is set if any lower bit was.
     let is_none = |word: u64| !(((word & LOW) + LOW) | word | LOW);
     let is = |byte: u8| is_none(word ^ u64::from_le_bytes([byte; 8]));
     is_none(word & u64::from_le_bytes([0xe0; 8])) | is(b'"') | is(b'\\')
 }
 
-/// Calls this for each byte that is escaped, with its place.
+/// Calls `found` with the index and the value of each byte that must be escaped.
 fn each_escaped(text: &[u8], mut found: impl FnMut(usize, u8)) {
     let (words, rest) = text.as_chunks::<8>();
     let mut last = [b' '; 8];
@@ -89,7 +92,7 @@ fn form(byte: u8) -> &'static [u8] {
     form.get(..usize::from(*length)).unwrap_or_default()
 }
 
-/// Writes the text to the end of these bytes.
+/// Appends the escaped text to these bytes.
 pub(super) fn put(out: &mut Vec<u8>, text: &[u8]) {
     let mut done = 0;
     each_escaped(text, |at, byte| {
@@ -100,7 +103,8 @@ pub(super) fn put(out: &mut Vec<u8>, text: &[u8]) {
     out.extend_from_slice(text.get(done..).unwrap_or_default());
 }
 
-/// How this text is written, and how many bytes it is then. The steps are added to `steps`.
+/// Decides how this text is written, and returns the number of bytes written then. The steps are
+/// appended to `steps`.
 pub(super) fn plan(text: &[u8], steps: &mut Vec<u8>) -> (Way, usize) {
     let before = steps.len();
     let most = text.len() / BYTES_PER_STEP;
@@ -129,7 +133,7 @@ pub(super) fn plan(text: &[u8], steps: &mut Vec<u8>) -> (Way, usize) {
     (way, size)
 }
 
-/// Writes the text as far as there is room: how many bytes were read and written.
+/// Copies as much of the text as fits. Returns the numbers of bytes read and written.
 pub(super) fn as_is(text: &[u8], out: &mut [u8]) -> (usize, usize) {
     let count = text.len().min(out.len());
     if let (Some(out), Some(text)) = (out.get_mut(..count), text.get(..count)) {
@@ -138,8 +142,8 @@ pub(super) fn as_is(text: &[u8], out: &mut [u8]) -> (usize, usize) {
     (count, count)
 }
 
-/// Writes the text by its steps as far as there is room: how many bytes were read and written, and how many
-/// steps were taken.
+/// Writes as much of the text by its steps as fits. Returns the numbers of bytes read and written,
+/// and of steps done.
 pub(super) fn by_steps(text: &[u8], steps: &[u8], out: &mut [u8]) -> (usize, usize, usize) {
     let (mut from, mut to, mut taken) = (0, 0, 0);
     for step in steps {
@@ -149,9 +153,9 @@ pub(super) fn by_steps(text: &[u8], steps: &[u8], out: &mut [u8]) -> (usize, usi
         if let Some(room) = room.first_chunk_mut::<STEP>() {
             *room = *copied;
         }
-        // Where the next step stands is known from the steps alone, and no branch has to be foreseen: so the
-        // processor works at several steps at once. Behind a step that only copies stands what the next one
-        // writes over.
+        // The position of the next step depends on the steps alone, and there is no branch to
+        // predict, so the processor works at several steps at once. The bytes after a step that
+        // only copies are overwritten by the next step.
         let count = usize::from(step & PLAIN);
         let form = copied.get(count).and_then(|byte| FORMS.get(usize::from(*byte)));
         if let (Some(room), Some(form)) = (room.get_mut(count..count + 8), form) {
@@ -166,21 +170,21 @@ pub(super) fn by_steps(text: &[u8], steps: &[u8], out: &mut [u8]) -> (usize, usi
         (text.get(from..).unwrap_or_default(), out.get_mut(to..).unwrap_or_default());
     let (read, wrote) = match steps.len() == taken {
         true => as_is(rest, room),
-        // Fewer bytes than a step copies are left of the text.
+        // Fewer bytes of the text are left than a step copies.
         false if rest.len() < STEP => by_bytes(rest, room),
         false => (0, 0),
     };
     (from + read, to + wrote, taken)
 }
 
-/// Writes the text byte by byte as far as there is room: how many bytes were read and written.
+/// Writes as much of the text byte by byte as fits. Returns the numbers of bytes read and written.
 pub(super) fn by_bytes(text: &[u8], out: &mut [u8]) -> (usize, usize) {
     let (mut from, mut to) = (0, 0);
     loop {
         let room = out.get_mut(to..).and_then(|out| out.first_chunk_mut::<16>());
         let Some(room) = room else { return (from, to) };
         let rest = text.get(from..).unwrap_or_default();
-        // Most often several letters in a row are not escaped.
+        // Usually several characters in a row are not escaped.
         if let (Some(word), Some(room)) = (rest.first_chunk::<8>(), room.first_chunk_mut::<8>()) {
             *room = *word;
             let plain = (marks(u64::from_le_bytes(*word)).trailing_zeros() / 8) as usize;
@@ -204,7 +208,7 @@ pub(super) fn by_bytes(text: &[u8], out: &mut [u8]) -> (usize, usize) {
 mod tests {
     use super::*;
 
-    /// The text as it is written in pieces of this size.
+    /// The text, written in pieces of this size.
     fn written(text: &str, piece: usize) -> String {
         let mut steps = Vec::new();
         let (way, size) = plan(text.as_bytes(), &mut steps);

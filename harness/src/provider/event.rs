@@ -1,4 +1,4 @@
-//! What a provider says while it answers.
+//! The events of an answer.
 
 use std::time::Duration;
 
@@ -6,10 +6,10 @@ use crate::message::{Citation, Media, VendorData};
 
 use super::{StopReason, Usage};
 
-/// One thing that a provider says while it answers.
+/// One event of a provider's answer.
 ///
-/// `block` counts the blocks of the message from 0 in the order in which the vendor numbers
-/// them; what carries the same number belongs together. Numbers may be left out.
+/// `block` is the index of a block of the message, from 0, in the vendor's order. Events with the
+/// same index belong to the same block. Indexes may be skipped.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum StreamEvent {
@@ -20,149 +20,150 @@ pub enum StreamEvent {
         /// The model that answers, as the vendor names it.
         model: Option<String>,
     },
-    /// More words.
+    /// More text.
     TextDelta {
         /// The block.
         block: u32,
-        /// The words, never empty.
+        /// The text, never empty.
         text: String,
     },
-    /// Where words of this block come from. It stands after them.
+    /// A source of this block's text. It follows the text.
     Citation {
-        /// The block of the words.
+        /// The block of the text.
         block: u32,
-        /// The source. In a box, since it is larger than all other events, and rare.
+        /// The source, boxed because it is large and rare.
         citation: Box<Citation>,
     },
-    /// A picture that the model has made.
+    /// A picture that the model generated.
     Image {
-        /// The block, which is one of its own.
+        /// The block, which contains nothing else.
         block: u32,
         /// The picture.
         image: Media,
     },
-    /// Sound that the model has made, whole. Its words come as text.
+    /// Audio that the model generated, complete. Its transcript arrives as text.
     Audio {
-        /// The block, which is one of its own.
+        /// The block, which contains nothing else.
         block: u32,
-        /// The sound.
+        /// The audio.
         audio: Media,
     },
     /// More thinking.
     ReasoningDelta {
         /// The block.
         block: u32,
-        /// The words, never empty.
+        /// The text, never empty.
         text: String,
     },
-    /// The model asks for a tool.
+    /// A tool call begins.
     ToolCallStart {
         /// The block.
         block: u32,
-        /// The id as the vendor gives it, which may be that of an earlier call; empty if it gives
-        /// none. The [`Accumulator`](super::Accumulator) tells a repeat from another call and makes
-        /// the id that results refer to.
+        /// The id from the vendor. It may be that of an earlier call, or empty if the vendor gives
+        /// none. The [`Accumulator`](super::Accumulator) decides whether the call is a repeat, and
+        /// makes the id that results refer to.
         id: String,
-        /// The name, whole; empty if the vendor never gave one.
+        /// The complete name; empty if the vendor never gave one.
         name: String,
     },
-    /// More of the arguments' JSON text.
+    /// More of the JSON text of the arguments.
     ToolCallDelta {
         /// The block.
         block: u32,
         /// The text, never empty.
         json: String,
     },
-    /// The arguments' JSON text as it really is: what came of it before does not count.
+    /// The complete JSON text of the arguments. It replaces all earlier deltas.
     ToolCallArguments {
         /// The block.
         block: u32,
-        /// The text, whole.
+        /// The complete text.
         json: String,
     },
-    /// The call's arguments are all there. It may run only once the answer has completed, unless
-    /// it only reads.
+    /// The arguments of the call are complete. Unless the call only reads, it may run only once the
+    /// answer is complete.
     ToolCallEnd {
         /// The block.
         block: u32,
     },
-    /// What the vendor wants back with this block. If no other event names the block, it is a
-    /// block of its own.
+    /// Data that the vendor wants back with this block. If no other event names the block, the data
+    /// is a block of its own.
     Vendor {
         /// The block.
         block: u32,
-        /// What the block is, so that a proof without words is still known as reasoning.
+        /// The kind of the block. Thinking with a signature but without text is recognized by it.
         part: VendorPart,
-        /// The data. A later one for the same block replaces an earlier one.
+        /// The data. Later data for the same block replaces earlier data.
         data: VendorData,
     },
-    /// Tokens counted so far; each replaces the one before.
+    /// The token counts so far. Each event replaces the one before.
     UsageSoFar(Usage),
-    /// A try failed, and another one follows after a wait. Nothing of the answer has been said
-    /// yet, or what was said has been taken back.
+    /// A try failed, and another one follows after a wait. Nothing of the answer has been emitted
+    /// yet, or it has been discarded.
     ///
-    /// The wait runs from the moment at which the event is said. A provider around this one may ask
-    /// for the next event later than that, and the try is then made later.
+    /// The wait begins when the event is emitted. If a wrapping provider asks for the next event
+    /// later than the end of the wait, the next try is made then.
     Retrying {
-        /// The number of the try that follows in this call of the provider; the first one is 1.
+        /// The number of the next try in this call of the provider. The first try is 1.
         attempt: u32,
-        /// How many there may be in this call.
+        /// The maximum number of tries in this call.
         of: u32,
-        /// How long it waits.
+        /// The length of the wait.
         wait: Duration,
-        /// How long the server wants nobody to ask, if it refused because it gets too much (429, or
-        /// overloaded): nothing at all if it did not say how long.
+        /// Set if the server refused the request because of overload or too many requests (such as
+        /// 429): how long it asks for no requests, or zero if it did not say.
         refused: Option<Duration>,
-        /// What failed, in words.
+        /// The failure, in words.
         cause: String,
     },
-    /// A provider is down, and another one is asked.
+    /// A provider has failed, and another one is asked.
     FallingBack {
-        /// Who is down.
+        /// The provider that failed.
         from: String,
-        /// Who is asked now.
+        /// The provider that is asked now.
         to: String,
-        /// What failed, in words.
+        /// The failure, in words.
         cause: String,
     },
-    /// Who gives the answer, where several could.
+    /// The provider that answers, if several were possible.
     AnsweredBy {
         /// The provider's name.
         provider: String,
-        /// The model that it asks.
+        /// The model that it uses.
         model: String,
     },
-    /// What was said of this answer so far does not count: it broke off, and begins again.
+    /// The answer so far does not count: it broke off, and a new one begins.
     Discarded {
-        /// What failed, in words.
+        /// The failure, in words.
         cause: String,
     },
     /// The answer is complete. It is the last event.
     Completed {
         /// Why the model stopped.
         stop: StopReason,
-        /// Tokens counted, as far as they are known. In a box, so that all events are small.
+        /// The known token counts, boxed so that all events are small.
         usage: Box<Usage>,
     },
 }
 
-/// What kind of block vendor data belongs to.
+/// The kind of block that vendor data belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum VendorPart {
-    /// Words.
+    /// Text.
     Text,
     /// Thinking.
     Reasoning,
     /// A call.
     ToolCall,
-    /// Something that only this vendor knows.
+    /// A block that only this vendor understands.
     Opaque,
 }
 
 impl StreamEvent {
-    /// Whether a reader has learned something of the answer from it. Until then the same question
-    /// can be asked again, of the same provider or of another one, and nobody is the wiser.
+    /// Whether a reader has learned anything of the answer from the event. Before the first such
+    /// event, the request can be repeated with the same or another provider without anyone
+    /// noticing.
     pub(crate) fn is_said(&self) -> bool {
         match self {
             Self::Started { .. }
@@ -192,7 +193,7 @@ mod tests {
 
     #[test]
     fn an_event_is_small() {
-        // Each word of an answer is one of these, and is moved several times.
+        // Each piece of an answer is an event, and is moved several times.
         assert!(size_of::<StreamEvent>() <= 104, "{}", size_of::<StreamEvent>());
     }
 }

@@ -1,4 +1,4 @@
-//! Tools that the model has found by a search.
+//! Tools that the model has found with a search.
 
 /// The tools that one search has found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -6,15 +6,15 @@ pub(crate) struct FoundTools {
     /// The id of the call.
     pub(crate) call: String,
     pub(crate) tools: Vec<String>,
-    /// The message of the transcript that has its result.
+    /// The index of the transcript's message that contains the result of the call.
     pub(crate) place: usize,
 }
 
-/// Those whose results are sent.
+/// The searches whose results are sent.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Found<'a> {
     all: &'a [FoundTools],
-    /// Of the messages before this one of the transcript, results are not sent.
+    /// The results in messages of the transcript before this index are not sent.
     from: usize,
     /// The name of the tool that searches, if the model is offered it.
     search: Option<&'a str>,

@@ -1,5 +1,5 @@
-//! What failures have cost: a run, and one call in it. It decides nothing; see `policy` for what is
-//! made of it.
+//! What failures have cost: a run, and one call of it. It only counts; the decisions are made in
+//! `policy`.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -13,25 +13,24 @@ use super::Request;
 /// What failures have cost so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lost {
-    /// Tries that failed.
+    /// The number of failed tries.
     pub attempts: u32,
-    /// Time that they took, and that was waited after them.
+    /// The duration of the failed tries, and of the waits after them.
     pub time: Duration,
 }
 
-/// What one run has lost to failures: one record for all its turns and all its providers.
+/// What failures have cost one run: one record for all its turns and all its providers.
 ///
-/// An agent makes one for each run and hands it down with every [`Request`]. A clone is the same
-/// record.
+/// An agent makes one for each run and adds it to every [`Request`]. A clone is the same record.
 #[derive(Clone, Debug, Default)]
 pub struct Ledger(Arc<Record>);
 
 #[derive(Debug, Default)]
 struct Record {
     lost: Mutex<Lost>,
-    /// Of a call that several providers may answer: what each of them has lost.
+    /// For a call that several providers may answer: the record of each of them.
     members: Mutex<Vec<Ledger>>,
-    /// How long the call has waited for its turn, whoever of them it waited for.
+    /// How long the call has waited in queues, for all providers together.
     in_line: Arc<Mutex<Duration>>,
 }
 
@@ -41,15 +40,15 @@ impl Ledger {
         *self.0.lost.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes down tries that failed, and time that was lost.
+    /// Adds failed tries and lost time.
     pub fn add(&self, attempts: u32, time: Duration) {
         let mut lost = self.0.lost.lock().unwrap_or_else(PoisonError::into_inner);
         lost.attempts = lost.attempts.saturating_add(attempts);
         lost.time = lost.time.saturating_add(time);
     }
 
-    /// The record of the member with this number. It is the same one whenever it is asked for, so
-    /// that a call which comes back to a member goes on counting where it was.
+    /// The record of the member with this index. It is always the same one, so that a call which
+    /// returns to a member continues its count.
     pub(super) fn member(&self, number: usize) -> Self {
         let mut members = self.0.members.lock().unwrap_or_else(PoisonError::into_inner);
         if members.len() <= number {
@@ -65,15 +64,15 @@ impl Ledger {
         *self.0.in_line.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes down time that was waited for a turn. It is not lost to a failure.
+    /// Adds time in a queue. It does not count as lost to failures.
     pub(super) fn was_in_line(&self, time: Duration) {
         let mut in_line = self.0.in_line.lock().unwrap_or_else(PoisonError::into_inner);
         *in_line = in_line.saturating_add(time);
     }
 }
 
-/// One try, as the layer that makes it sees it. What the layers below have written into the run's
-/// record already is not written there again.
+/// One try, seen from the layer that makes it. What lower layers have already added to the run's
+/// record is not added again.
 pub(crate) struct Attempt<'r> {
     request: &'r Request<'r>,
     before: Lost,
@@ -87,7 +86,7 @@ impl<'r> Attempt<'r> {
         Self { request, before, in_line: request.call().in_line(), begun: Instant::now() }
     }
 
-    /// Writes down that it failed, and says how long it took; the time in line does not count.
+    /// Records that the try failed, and returns its duration without the time in queues.
     pub(crate) fn failed(self) -> Duration {
         let Self { request, before, in_line, begun } = self;
         let in_line = request.call().in_line().saturating_sub(in_line);

@@ -1,6 +1,6 @@
-//! How large an answer may become.
+//! Size limits of an answer.
 
-/// How large an answer may become, in bytes. What passes a limit fails with
+/// The size limits of an answer, in bytes. An answer over a limit fails with
 /// [`ErrorKind::TooLarge`](crate::ErrorKind::TooLarge), so that a broken or hostile server cannot
 /// fill the memory.
 ///
@@ -16,8 +16,8 @@ pub struct AnswerLimits {
     pub event: usize,
     /// The arguments of one call. Default 4 MiB.
     pub arguments: usize,
-    /// All that is kept of one answer. Default 64 MiB. More than 4,096 parts (blocks, items, calls)
-    /// are never kept.
+    /// Everything that is kept of one answer. Default 64 MiB. Independently of it, an answer has at
+    /// most 4,096 parts (blocks, items, calls).
     pub response: usize,
 }
 

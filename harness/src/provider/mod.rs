@@ -1,5 +1,5 @@
-//! Who answers: the trait, what it is asked, what it says while it answers, and the one
-//! accumulator that makes a whole answer of it.
+//! Providers: the trait, the request, the events of an answer, and the accumulator that builds the
+//! whole answer from them.
 //!
 #![doc = include_str!("../../guide/prompt-cache.md")]
 
@@ -51,45 +51,46 @@ pub(crate) use self::{
 };
 use crate::{error::Error, secret::Secrets};
 
-/// The events of one answer, in order. After an error there are no more.
+/// The events of one answer, in order. An error is the last item.
 pub type EventStream<'a> =
     std::pin::Pin<Box<dyn futures_core::Stream<Item = Result<StreamEvent, Error>> + Send + 'a>>;
 
-/// Who answers: a vendor's service, a local server, or a script.
+/// A source of answers: a vendor's service, a local server, or a script.
 ///
-/// A provider around a provider is how retry and fallback are made. One that repeats requests marks
-/// them with [`Request::retried_outside`], and one that would try again by itself makes one try of
-/// a marked request, so that tries do not multiply.
+/// Retries and fallbacks are providers that wrap other providers. A provider that retries requests
+/// marks them with [`Request::retried_outside`]. A provider that would retry by itself makes only
+/// one try of a marked request, so that retries do not multiply.
 pub trait Provider: Send + Sync {
-    /// What it is called in messages and records, such as `anthropic`.
+    /// Its name in messages and records, such as `anthropic`.
     fn name(&self) -> &str;
 
-    /// The model that it asks.
+    /// The model that it uses.
     fn model(&self) -> &str;
 
-    /// Asks. Nothing happens before the stream is polled, and dropping the stream closes the
-    /// connection at once.
+    /// Sends the request and returns the events of the answer. Nothing happens before the stream is
+    /// polled. Dropping the stream closes the connection at once.
     ///
     /// A complete answer ends with [`StreamEvent::Completed`]; a stream that ends without it was
     /// cut off. A failure is the last item.
     fn stream<'a>(&'a self, request: Request<'a>) -> EventStream<'a>;
 
-    /// What it knows to be secret, such as its key. An agent takes it out of the results of tools,
-    /// out of error texts and out of traces. A provider around others hands on what they know;
-    /// unless a provider says so, it knows nothing.
+    /// The secrets that it knows, such as its key. An agent removes them from tool results, error
+    /// texts and traces. A provider that wraps others must return their secrets. The default is
+    /// none.
     fn secrets(&self) -> &Secrets {
         Secrets::none()
     }
 
-    /// Whether it tells the model by itself what the [answer](Request::answer) has to be. If not, and unless it says
-    /// so, the agent writes the schema after the message of the user. A provider around others says what
-    /// they say.
+    /// Whether it tells the model the schema of the [answer](Request::answer) itself. If not, which
+    /// is the default, the agent writes the schema after the user's message. A provider that wraps
+    /// others returns what they return.
     fn tells_answer_schema(&self) -> bool {
         false
     }
 
-    /// Whether its vendor sums up a conversation by itself when [asked to](Request::asks_for_summary). Unless a provider
-    /// says so, it is not asked. A provider around others says what they say.
+    /// Whether its vendor can summarize a conversation when [asked to](Request::asks_for_summary).
+    /// The default is `false`, and then the agent does not ask. A provider that wraps others
+    /// returns what they return.
     fn has_vendor_summaries(&self) -> bool {
         false
     }

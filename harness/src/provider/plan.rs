@@ -1,21 +1,23 @@
-//! Messages as they are sent, without their long texts: these are read where they lie while they are sent.
+//! Encoded messages without their long texts. The long texts are read from the messages while the
+//! request is sent.
 
 use super::escape::{Way, as_is, by_bytes, by_steps, plan, put};
 use crate::message::{Block, Message, Source, ToolContent};
 
-/// Texts of at least so many bytes are not kept in a plan. For one, it keeps about 40, and its steps.
+/// Texts of at least this many bytes are not copied into a plan. For each of them, the plan keeps
+/// about 40 bytes and its steps.
 const LONG: usize = 128;
 
-/// Some messages as they are sent.
+/// Some encoded messages.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Part {
-    /// All but the long texts.
+    /// The bytes of everything but the long texts.
     ready: Vec<u8>,
     /// The long texts, in order.
     texts: Vec<Held>,
-    /// How their letters are escaped.
+    /// How the characters of the texts are escaped.
     steps: Vec<u8>,
-    /// How many bytes the texts are when they are sent.
+    /// The number of bytes of the texts when they are sent.
     sent: usize,
 }
 
@@ -24,24 +26,24 @@ pub(crate) struct Part {
 struct Held {
     message: Message,
     place: Place,
-    /// Where it begins in the text at this place, and how long it is.
+    /// Its start in the text at this place, and its length in bytes.
     from: u32,
     size: u32,
-    /// Before which of the ready bytes it stands.
+    /// The index of the ready byte before which it is inserted.
     before: u32,
-    /// Where its steps begin.
+    /// The index of its first step.
     steps: u32,
     way: Way,
 }
 
-/// Where a text stands in its message: in which block, and in which part of it.
+/// The place of a text in its message: the block, and the part of the block.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     block: u32,
     part: u32,
 }
 
-/// The place of the data that a vendor wants back with a block. Other parts are those of a result.
+/// The part number of a block's vendor data. Other part numbers are those of a result.
 const VENDOR: u32 = u32::MAX;
 
 /// The text at a place.
@@ -97,15 +99,15 @@ impl Part {
         self.ready.is_empty()
     }
 
-    /// Its bytes, if it has no long text.
+    /// Its bytes, if it has no long texts.
     pub(crate) fn all_ready(&self) -> Option<&[u8]> {
         self.texts.is_empty().then_some(&self.ready)
     }
 
-    /// Without these bytes at its end, if they are there.
+    /// A copy without these bytes at the end, if it ends with them.
     pub(crate) fn without_end(&self, end: &[u8]) -> Option<Self> {
         let left = self.ready.strip_suffix(end)?.len();
-        // They stand behind the last text.
+        // They must come after the last text.
         let is_behind = self.texts.last().is_none_or(|text| text.before as usize <= left);
         let mut part = is_behind.then(|| self.clone())?;
         part.ready.truncate(left);
@@ -117,17 +119,17 @@ impl Part {
         self.ready.extend_from_slice(bytes);
     }
 
-    /// How many bytes it is when it is sent.
+    /// The number of bytes when it is sent.
     pub(crate) fn size(&self) -> usize {
         self.ready.len() + self.sent
     }
 
-    /// How many bytes it needs.
+    /// The number of bytes of memory that it needs.
     pub(crate) fn weight(&self) -> usize {
         self.ready.len() + self.steps.len() + self.texts.len() * size_of::<Held>()
     }
 
-    /// Gives back the room to grow into: it may be kept for as long as the conversation.
+    /// Frees unused capacity, because the part may be kept as long as the conversation.
     pub(crate) fn shrink(&mut self) {
         self.ready.shrink_to_fit();
         self.texts.shrink_to_fit();
@@ -135,7 +137,7 @@ impl Part {
     }
 }
 
-/// How much a part has of each.
+/// The lengths of a part's lists at one moment.
 #[derive(Clone, Copy)]
 pub(crate) struct Mark {
     ready: usize,
@@ -144,17 +146,17 @@ pub(crate) struct Mark {
     sent: usize,
 }
 
-/// What is being written: ready bytes, and the long texts of the message that is said to be written.
+/// A part that is being written: ready bytes, and the long texts of the current message.
 #[derive(Debug, Default)]
 pub(crate) struct Draft {
     part: Part,
     message: Option<Message>,
-    /// Where in memory the long texts of the message begin and end, in order.
+    /// The memory addresses where each long text of the message begins and ends, in order.
     found: Vec<(usize, usize, Place)>,
 }
 
 impl Draft {
-    /// Goes on with a part.
+    /// Continues a part.
     pub(crate) fn of(part: Part) -> Self {
         Self { part, ..Self::default() }
     }
@@ -167,7 +169,8 @@ impl Draft {
         &self.part
     }
 
-    /// What is written from now on are words of this message. Its long texts are held, and not written.
+    /// Sets the message whose texts are written from now on. Its long texts are referenced, not
+    /// copied.
     pub(crate) fn begin(&mut self, message: &Message) {
         self.found.clear();
         if message.size() < LONG {
@@ -184,12 +187,12 @@ impl Draft {
         self.message = Some(message.clone());
     }
 
-    /// The ready bytes. Only add to them.
+    /// The ready bytes. Only append to them.
     pub(crate) fn ready(&mut self) -> &mut Vec<u8> {
         &mut self.part.ready
     }
 
-    /// How many bytes are ready.
+    /// The number of ready bytes.
     pub(crate) fn len(&self) -> usize {
         self.part.ready.len()
     }
@@ -202,9 +205,9 @@ impl Draft {
         self.part.ready.push(byte);
     }
 
-    /// Holds this text, if it is a long one of the message.
+    /// References this text if it is a long text of the message, and returns whether it is.
     ///
-    /// A text is known by where it lies: nothing else can lie there as long as the message lives.
+    /// A text is recognized by its address, which nothing else can have while the message lives.
     fn hold(&mut self, text: &str, is_escaped: bool) -> bool {
         if text.len() < LONG {
             return false;
@@ -233,7 +236,7 @@ impl Draft {
         true
     }
 
-    /// Writes what stands between the quotes of a text of JSON.
+    /// Writes the inside of a JSON string, without the quotes.
     pub(crate) fn put_letters(&mut self, text: &str) {
         if self.hold(text, true) {
             return;
@@ -241,10 +244,10 @@ impl Draft {
         put(&mut self.part.ready, text.as_bytes());
     }
 
-    /// Writes a text of JSON with its quotes.
+    /// Writes a JSON string with its quotes.
     pub(crate) fn put_text(&mut self, text: &str) {
         if self.message.is_none() || text.len() < LONG {
-            // It cannot fail: a text can always be written, and memory takes all.
+            // This cannot fail: every text can be serialized, and a `Vec` accepts all bytes.
             let _ = serde_json::to_writer(&mut self.part.ready, text);
             return;
         }
@@ -253,9 +256,9 @@ impl Draft {
         self.push(b'"');
     }
 
-    /// Writes what is JSON already.
+    /// Writes text that is already JSON.
     pub(crate) fn put_json(&mut self, json: &str) {
-        // Its first and last byte stay ready: whoever goes on looks at them.
+        // The first and the last byte stay ready, because later code looks at them.
         if self.message.is_some()
             && json.len() >= LONG + 2
             && let (Some(first), Some(last)) = (json.chars().next(), json.chars().next_back())
@@ -279,7 +282,7 @@ impl Draft {
         Mark { ready: ready.len(), texts: texts.len(), steps: steps.len(), sent: *sent }
     }
 
-    /// What was added since the mark.
+    /// Removes and returns everything that was added since the mark.
     pub(crate) fn split_off(&mut self, mark: Mark) -> Part {
         let part = &mut self.part;
         let mut rest = Part {
@@ -290,7 +293,7 @@ impl Draft {
         };
         part.sent = mark.sent;
         for text in &mut rest.texts {
-            // Both were written behind the mark.
+            // Both were written after the mark.
             text.before -= u32::try_from(mark.ready).unwrap_or_default();
             text.steps -= u32::try_from(mark.steps).unwrap_or_default();
         }
@@ -298,18 +301,19 @@ impl Draft {
     }
 }
 
-/// How far a part is written.
+/// How much of a part has been written.
 #[derive(Debug, Default)]
 pub(crate) struct Cursor {
     ready: usize,
     text: usize,
-    /// How much of the text is read, and how many steps are taken.
+    /// How many bytes of the current text have been read, and how many steps done.
     read: usize,
     steps: usize,
 }
 
 impl Cursor {
-    /// Writes as much as there is room for; returns how much that was and whether it was all.
+    /// Writes as much as fits. Returns the number of bytes written, and whether the part is
+    /// complete.
     pub(crate) fn write(&mut self, part: &Part, out: &mut [u8]) -> (usize, bool) {
         let mut done = 0;
         loop {

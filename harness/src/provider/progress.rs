@@ -1,47 +1,47 @@
-//! Whether JSON that arrives in pieces is whole. Each byte is looked at once, and the text is parsed
-//! once, however often somebody asks.
+//! Whether JSON that arrives in pieces is complete. Each byte is read once, and the text is parsed
+//! once, however often the question is asked.
 
 use serde::de::IgnoredAny;
 
-/// A value outside of brackets and quotes (a number, `true`) has no end that can be seen. It is
-/// parsed each time, if it is no longer than this.
+/// A value without brackets and quotes (a number, `true`) has no visible end. It is parsed at each
+/// question, if it is no longer than this.
 const BARE: usize = 64;
 
-/// How far a text of JSON has come that only grows.
+/// How far a growing JSON text has been read.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Progress {
-    /// So many bytes were looked at.
+    /// The number of bytes read.
     read: usize,
-    /// The first byte that is no space.
+    /// The first byte that is not white space.
     first: Option<u8>,
-    /// How many bytes were no spaces, as far as that matters: of a text in quotes only some are counted.
+    /// The number of bytes that are not white space. Inside quotes, only some are counted.
     solid: usize,
-    /// Brackets that are open.
+    /// The number of open brackets.
     depth: usize,
     state: State,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 enum State {
-    /// Nothing has come but spaces.
+    /// Only white space so far.
     #[default]
     Blank,
-    /// Within brackets.
+    /// Inside brackets.
     Open,
-    /// Within quotes.
+    /// Inside quotes.
     Quoted,
-    /// Behind a backslash within quotes.
+    /// After a backslash inside quotes.
     Escaped,
-    /// A value outside of brackets and quotes.
+    /// A value without brackets and quotes.
     Bare,
-    /// One value, and only spaces behind it.
+    /// One value, with only white space after it.
     Whole,
-    /// Whatever comes, it is no JSON.
+    /// Invalid, whatever follows.
     Broken,
 }
 
 impl Progress {
-    /// Reads what is new of a text, which begins with what was read before.
+    /// Reads the new part of a text that begins with everything that was read before.
     pub(crate) fn read(&mut self, text: &str) {
         while let Some(byte) = text.as_bytes().get(self.read).copied() {
             let is_space = matches!(byte, b' ' | b'\t' | b'\n' | b'\r');
@@ -84,8 +84,8 @@ impl Progress {
         }
     }
 
-    /// Something has ended at the byte that is being read: if it was the value itself, whether that is
-    /// valid is asked now.
+    /// Handles a bracket or quote that closes at the current byte. If it ends the value, the value
+    /// is parsed now.
     fn closed(&self, text: &str) -> State {
         match self.depth {
             0 if is_json(text.get(..=self.read).unwrap_or_default()) => State::Whole,
@@ -94,7 +94,7 @@ impl Progress {
         }
     }
 
-    /// Whether all that was read is one valid value. `text` is what was read.
+    /// Whether everything that was read is one valid value. `text` is the text that was read.
     pub(crate) fn is_whole(&self, text: &str) -> bool {
         match self.state {
             State::Whole => true,
@@ -103,12 +103,12 @@ impl Progress {
         }
     }
 
-    /// Whether all that was read is an object without members.
+    /// Whether everything that was read is an object without members.
     pub(crate) fn is_empty_object(&self) -> bool {
         self.state == State::Whole && self.is_object() && self.solid == 2
     }
 
-    /// Whether it begins as an object.
+    /// Whether the text begins as an object.
     pub(crate) fn is_object(&self) -> bool {
         self.first == Some(b'{')
     }

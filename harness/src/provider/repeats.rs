@@ -1,5 +1,5 @@
-//! Whether the arguments of two calls are the same. Servers send a call twice: once in pieces and once
-//! more whole, or the same call under two numbers.
+//! Whether two calls have the same arguments. Some servers send a call twice: once in pieces and
+//! once complete, or the same call at two block indexes.
 
 use std::collections::HashMap;
 
@@ -7,17 +7,17 @@ use serde_json::{Map, Value};
 
 use crate::message::{Arguments, Fingerprint};
 
-/// What tells arguments from others, whatever their spelling.
+/// Identifies arguments independently of their formatting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Print {
     hash: Fingerprint,
-    /// Whether the object stands in a JSON string. No tool takes it like that, but a repeat may be
-    /// spelled so.
+    /// Whether the object is inside a JSON string. No tool accepts this, but a repeat may be
+    /// formatted so.
     is_wrapped: bool,
 }
 
 impl Print {
-    /// That of these arguments; `None` if they are not JSON, or broke off.
+    /// The print of these arguments; `None` if they are not JSON or are incomplete.
     pub(super) fn of(arguments: &str) -> Option<Self> {
         if let Ok(decoded) = Arguments::decode(arguments) {
             return Some(Self { hash: decoded.fingerprint("object"), is_wrapped: false });
@@ -40,43 +40,44 @@ pub(super) struct Candidate<'a> {
     pub(super) name: &'a str,
     pub(super) arguments: &'a str,
     pub(super) print: Option<Print>,
-    /// Whether it may stand for arguments that follow, and whether it may be those.
+    /// Whether it may be a placeholder for arguments that follow, and whether it may be those
+    /// arguments.
     pub(super) stands: bool,
     pub(super) fills: bool,
 }
 
-/// A call that broke off is compared with so many others, at most.
+/// The maximum number of calls that an incomplete call is compared with.
 const COMPARED: usize = 16;
 
-/// Of each of these calls, which the server names alike, the last one before it that it repeats. A call
-/// without a name repeats one of any name.
+/// For each of these calls, which all have the same id from the server, the last earlier call that
+/// it repeats. A call without a name can repeat a call with any name.
 pub(super) fn repeated<'a>(
     calls: impl Iterator<Item = Candidate<'a>>,
 ) -> Vec<(usize, Option<usize>)> {
-    // Each call stands in both once under its name and once under none.
+    // Both maps contain each call twice: under its name and under no name.
     let mut named: HashMap<Option<&str>, Vec<(usize, &str)>> = HashMap::new();
     let mut printed: HashMap<(Option<&str>, Print), usize> = HashMap::new();
-    // The last one of each name that has no arguments, and the last one that has some.
+    // The last call of each name without arguments, and the last one with arguments.
     let mut empty: HashMap<&str, usize> = HashMap::new();
     let mut full: HashMap<Option<&str>, usize> = HashMap::new();
     let mut found = Vec::new();
     for Candidate { at, name, arguments, print, stands, fills } in calls {
         let key = Some(name).filter(|name| !name.is_empty());
         let others = named.get(&key).map_or(&[][..], Vec::as_slice);
-        // No arguments at all, in a call that began once more, are a part of any others.
+        // A call that began again without any arguments is a part of every earlier call.
         let earlier = if arguments.trim().is_empty() {
             others.last().map(|(at, _)| *at)
         } else if let Some(print) = print {
             let spelled = |is_wrapped| printed.get(&(key, Print { is_wrapped, ..print })).copied();
-            // One in a string repeats one in a string, and no other one does.
+            // An object in a string repeats only another object in a string.
             spelled(false).max(spelled(true).filter(|_| print.is_wrapped))
         } else {
             let others = others.iter().rev().take(COMPARED);
             others.clone().find(|(_, other)| is_part(arguments, other)).map(|(at, _)| *at)
         };
-        // An empty object stood for arguments that had not come yet.
+        // An earlier empty object was a placeholder for these arguments.
         let stood = if earlier.is_none() && fills { empty.remove(name) } else { None };
-        // And one that comes after them says nothing.
+        // An empty object after the arguments adds nothing.
         let said = if stands { full.get(&key).copied() } else { None };
         let earlier = earlier.max(said).or(stood);
         if stands && earlier.is_none() {
@@ -97,7 +98,7 @@ pub(super) fn repeated<'a>(
     found
 }
 
-/// Whether arguments that broke off are a part of others, from their beginning on.
+/// Whether incomplete arguments are the beginning of other arguments, ignoring white space.
 fn is_part(arguments: &str, of: &str) -> bool {
     let mut whole = of.chars().filter(|char| !char.is_whitespace());
     arguments.chars().filter(|char| !char.is_whitespace()).all(|char| whole.next() == Some(char))

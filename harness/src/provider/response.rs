@@ -5,31 +5,31 @@ use serde::{Deserialize, Serialize};
 use super::WantedItem;
 use crate::message::Message;
 
-/// Why the model stopped speaking.
+/// Why the model stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum StopReason {
-    /// It has said what it had to say.
+    /// The answer is finished.
     Complete,
-    /// It waits for the results of its calls.
+    /// The model waits for the results of its calls.
     ToolCalls,
-    /// A limit of length cut it off. A call in it may be incomplete and is never run.
+    /// A length limit cut the answer off. A call in it may be incomplete and is never run.
     Truncated,
-    /// The vendor paused a long turn; the same conversation, sent again, goes on.
+    /// The vendor paused a long turn. Sending the same conversation again continues it.
     Paused,
-    /// The model or a filter refused. No call in it is run.
+    /// The model or a filter refused to answer. No call in it is run.
     Refused,
-    /// It waits until the program has executed an item of this type, which the library cannot: it runs
-    /// functions. No call in it is run. The item stays in the transcript, and the conversation can go on:
-    /// the vendor is told that it was not executed, or the item is left out of what is sent where the
-    /// vendor has no words for that.
+    /// The model waits until the program has executed an item of this type. The library cannot
+    /// execute it: it runs only functions. No call in the answer is run. The item stays in the
+    /// transcript, and the conversation can go on: later requests tell the vendor that the item was
+    /// not executed, or leave it out if the vendor has no answer for such items.
     ///
-    /// `chat.resume()` lets the model go on without the item, and `chat.send(..)` with the person's next
-    /// words, which may say what the program has done in its place. The program cannot hand in an output
-    /// of its own for the item. If it is to execute such things, leave the vendor's tool out of
-    /// [`Settings::extra`](super::Settings::extra) and give the agent a function with `#[tool]` that does
-    /// the same: its calls are approved, ordered and answered as all others.
+    /// `chat.resume()` lets the model continue without the item. `chat.send(..)` continues with the
+    /// user's next message, which may say what the program has done instead. The program cannot
+    /// hand in an output for the item. If it is to execute such items, remove the vendor's tool
+    /// from [`Settings::extra`](super::Settings::extra) and give the agent a function with
+    /// `#[tool]` that does the same: its calls are approved, ordered and answered like all others.
     Unsupported(WantedItem),
 }
 
@@ -40,14 +40,14 @@ impl StopReason {
     }
 }
 
-/// Tokens counted. What is not known is `None`, never 0.
+/// Token counts. An unknown count is `None`, never 0.
 ///
-/// The meaning is the same for every vendor: `input` includes what was read from or written to a
+/// The meaning is the same for every vendor: `input` includes tokens read from or written to a
 /// cache, and `output` includes `reasoning`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Usage {
-    /// All tokens of the request, cached ones included.
+    /// All tokens of the request, including cached ones.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub input: Option<u64>,
     /// The part of `input` that was read from the vendor's prompt cache.
@@ -56,21 +56,21 @@ pub struct Usage {
     /// The part of `input` that was written to the vendor's prompt cache.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache_write: Option<u64>,
-    /// All tokens of the answer, thinking included.
+    /// All tokens of the answer, including thinking.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output: Option<u64>,
     /// The part of `output` that was thinking.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reasoning: Option<u64>,
-    /// The part of `input` that the vendor read to sum up the conversation before it answered. It
-    /// is paid for, but the answer was given without it.
+    /// The part of `input` that the vendor used to summarize the conversation before it answered.
+    /// It is billed, but the model did not see it when it answered.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub compaction: Option<u64>,
 }
 
 impl Usage {
-    /// Adds the tokens of another answer. An unknown number counts as none, so a sum over answers
-    /// of which some are unknown is a lower bound.
+    /// Adds the tokens of another answer. Unknown counts are skipped, so the sum is a lower bound
+    /// if some are unknown.
     pub fn add(&mut self, other: &Self) {
         fn sum(mine: &mut Option<u64>, other: Option<u64>) {
             if let Some(other) = other {
@@ -86,7 +86,7 @@ impl Usage {
         sum(&mut self.compaction, *compaction);
     }
 
-    /// The tokens beyond those of a part.
+    /// These counts minus those of a part.
     pub(crate) fn without(&self, part: &Self) -> Self {
         let rest = |whole: Option<u64>, part: Option<u64>| {
             whole.map(|whole| whole.saturating_sub(part.unwrap_or(0)))
@@ -102,7 +102,7 @@ impl Usage {
         }
     }
 
-    /// Whether no tokens are known.
+    /// Whether every count is unknown or 0.
     pub(crate) fn is_nothing(&self) -> bool {
         let Self { input, cache_read, cache_write, output, reasoning, compaction } = self;
         let parts = [input, cache_read, cache_write, output, reasoning, compaction];
@@ -113,16 +113,16 @@ impl Usage {
 /// A whole answer of a provider.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProviderResponse {
-    /// What the model said; `None` if it said nothing that can be kept.
+    /// The model's message; `None` if it contains nothing to keep.
     pub message: Option<Message>,
-    /// Why it stopped.
+    /// Why the model stopped.
     pub stop: StopReason,
-    /// Tokens counted, as far as they are known.
+    /// The known token counts.
     pub usage: Usage,
     /// The vendor's id of the answer.
     pub id: Option<String>,
     /// The model that answered, as the vendor names it.
     pub model: Option<String>,
-    /// Who answered, where several could.
+    /// The name of the provider that answered, if several providers were possible.
     pub provider: Option<String>,
 }

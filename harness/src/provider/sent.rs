@@ -1,4 +1,5 @@
-//! What was sent already, so that a long conversation is not written anew for each question.
+//! The encoded messages of an earlier request, so that a long conversation is not encoded again for
+//! each request.
 
 use std::{
     fmt,
@@ -8,55 +9,55 @@ use std::{
 use super::Part;
 use crate::message::Messages;
 
-/// So many bytes are kept, at most. Vendors refuse requests of this size.
+/// The maximum size that is kept, in bytes. Vendors refuse requests of this size.
 const MOST: usize = 32 * 1024 * 1024;
 
-/// The messages of one conversation as they were last sent, in the form of the wire that sent them. A
-/// conversation only grows, so the next request writes only what is new.
+/// The messages of one conversation as they were last sent, encoded for one wire. A conversation
+/// only grows, so the next request encodes only the new messages.
 ///
-/// What is kept is a plan: the bytes of each message without its texts of 128 bytes and more, and in up to an
-/// eighth of these texts' bytes the places where letters are escaped. The texts are read from the messages
-/// while a request is sent. A value that a tool has returned
-/// ([`ToolContent::Json`](crate::message::ToolContent::Json)) is kept as the text that is sent. No plan of more
-/// than 32 MiB is kept.
+/// It keeps a plan: the bytes of each message without its texts of 128 bytes and more, and, in up
+/// to an eighth of the size of these texts, the positions of escaped characters. The texts are read
+/// from the messages while a request is sent. A value that a tool has returned
+/// ([`ToolContent::Json`](crate::message::ToolContent::Json)) is kept as encoded text. A plan of
+/// more than 32 MiB is not kept.
 ///
 /// It belongs to one conversation, and a provider finds it in the
-/// [`Request`](super::Request::with_sent). What does not fit any more (another wire, another
-/// conversation) is written anew.
+/// [`Request`](super::Request::with_sent). If it does not fit the request (another wire, another
+/// conversation), the messages are encoded again.
 #[derive(Default)]
 pub struct Sent(Mutex<Option<Written>>);
 
-/// Messages that are written.
+/// Encoded messages.
 pub(crate) struct Written {
-    /// Which wire wrote them, and how: the bytes are of use only where this is the same.
+    /// The wire and its settings that encoded them: they can be used only for the same ones.
     pub(crate) form: String,
-    /// Which messages they are.
+    /// The encoded messages.
     pub(crate) messages: Messages,
-    /// How they are sent, in order.
+    /// Their bytes, in order.
     pub(crate) parts: Vec<Arc<Part>>,
-    /// After how many messages a part ends for certain, and how many parts these are.
+    /// A number of messages after which a part ends, and the number of parts up to there.
     pub(crate) end: Option<(usize, usize)>,
 }
 
 impl Sent {
-    /// Nothing yet.
+    /// An empty store.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Gives back what is held. The next request writes all messages anew.
+    /// Frees what is held. The next request encodes all messages again.
     pub fn forget(&self) {
         self.replace(None);
     }
 
-    /// How many bytes are held.
+    /// The number of bytes held.
     pub fn size(&self) -> usize {
         let written = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         written.iter().flat_map(|written| &written.parts).map(|part| part.weight()).sum()
     }
 
-    /// What is written already of these messages in this form. Whoever takes it keeps what it
-    /// becomes.
+    /// Takes out what is encoded of these messages in this form. The caller puts the extended
+    /// version back with [`keep`](Self::keep).
     pub(crate) fn take(&self, form: &str, messages: &Messages) -> Option<Written> {
         let written = self.replace(None)?;
         (written.form == form && messages.begins_with(&written.messages)).then_some(written)

@@ -1,27 +1,27 @@
-//! How a provider shall answer: the settings that every vendor has a word for.
+//! The settings of an answer that all vendors have in some form.
 
 use std::fmt;
 
 use serde_json::{Map, Value};
 
-/// How hard the model thinks. Each wire says it in its vendor's words; a level that a model does
-/// not know is refused by the vendor, who names the levels that it does know.
+/// How much the model thinks. Each wire translates it into its vendor's setting. The vendor refuses
+/// a level that the model does not have, and its error names the levels that it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Effort {
-    /// Not at all, or as little as the model allows.
+    /// No thinking, or the minimum of the model.
     Off,
-    /// Hardly.
+    /// Very little thinking.
     Minimal,
-    /// A little.
+    /// Little thinking.
     Low,
-    /// Moderately.
+    /// A moderate amount of thinking.
     Medium,
-    /// Hard.
+    /// Much thinking.
     High,
-    /// Harder.
+    /// Very much thinking.
     XHigh,
-    /// As hard as it can.
+    /// The maximum of the model.
     Max,
 }
 
@@ -29,41 +29,43 @@ pub enum Effort {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum ToolChoice {
-    /// As it sees fit.
+    /// The model decides.
     #[default]
     Auto,
-    /// It must call one.
+    /// The model must call a tool.
     Required,
-    /// It must not call any. The tools are still described, so that a prompt cache stays warm.
+    /// The model must not call a tool. The tools are still sent, so that the prompt cache stays
+    /// valid.
     Forbidden,
-    /// It must call the tool of this name.
+    /// The model must call the tool with this name.
     Tool(String),
 }
 
-/// How the vendor's prompt cache is used. A vendor keeps the beginning of a request for a while, and reads it
-/// for a tenth of its price or so when another request begins with the same bytes.
+/// How the vendor's prompt cache is used. A vendor caches the beginning of a request for some time.
+/// If another request begins with the same bytes, the cached part costs about a tenth of its price.
 ///
 /// | | Anthropic, also through OpenRouter | OpenAI up to `gpt-5.5` | OpenAI from `gpt-5.6` | others |
 /// |---|---|---|---|---|
 /// | `Off` | nothing is marked | cannot be switched off | no writes (`mode: explicit`) | as the server does |
 /// | `Short` | marks for 5 minutes: tools, system prompt, last message | 5 to 10 minutes | 30 minutes | as the server does |
-/// | `Long` | the same marks for 1 hour; to write costs 2 times the input, else 1.25 | 24 hours, where the model has it | 30 minutes | as the server does |
+/// | `Long` | the same marks for 1 hour; writing costs 2 times the input price instead of 1.25 times | 24 hours, where the model has it | 30 minutes | as the server does |
 ///
 /// Sources: <https://docs.claude.com/en/docs/build-with-claude/prompt-caching> and
 /// <https://platform.openai.com/docs/guides/prompt-caching>.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum PromptCache {
-    /// It is not used, as far as the vendor allows that.
+    /// The cache is not used, as far as the vendor allows that.
     Off,
-    /// For minutes: the price of a conversation that goes on without long pauses is the lowest.
+    /// For minutes: the cheapest choice for a conversation without long pauses.
     #[default]
     Short,
-    /// For an hour or more: for conversations that wait, such as for a person.
+    /// For an hour or more: for conversations with long pauses, such as those that wait for a
+    /// person.
     Long,
 }
 
-/// How a provider shall answer. What is `None` is left to the vendor.
+/// The settings of an answer. The vendor decides about those that are `None`.
 ///
 /// ```
 /// use harness::provider::{Effort, Settings};
@@ -73,55 +75,57 @@ pub enum PromptCache {
 /// ```
 #[derive(Clone, Default, PartialEq)]
 pub struct Settings {
-    /// The most tokens of an answer, thinking included.
+    /// The maximum number of tokens of an answer, including thinking.
     pub max_tokens: Option<u32>,
-    /// Chance in the choice of words. Newer models refuse it.
+    /// The sampling temperature. Newer models refuse it.
     pub temperature: Option<f64>,
-    /// The share of likely words that is chosen from. Newer models refuse it.
+    /// The probability mass for nucleus sampling. Newer models refuse it.
     pub top_p: Option<f64>,
-    /// Texts at which the answer stops.
+    /// Stop sequences: the answer ends at any of these texts.
     pub stop: Vec<String>,
-    /// How hard the model thinks.
+    /// How much the model thinks.
     pub effort: Option<Effort>,
-    /// Whether the thinking of earlier turns goes back to the model, as it does unless this is `false`.
-    /// Of the turn that goes on, since the person's last words, it goes back all the same: vendors
-    /// refuse the results of calls without the thinking that led to them. Words that follow such results
-    /// at once, as after a run that was stopped, begin no turn. A server that wants all
-    /// thinking back ([`ThoughtReplay::Field`](crate::wire::chat::ThoughtReplay::Field)) gets it.
+    /// Whether requests contain the thinking of earlier turns. They do unless this is `false`. The
+    /// thinking of the current turn, since the user's last message, is always sent: vendors refuse
+    /// the results of calls without the thinking before the calls. A user message directly after
+    /// such results, as after a stopped run, begins no new turn. A server that needs all thinking
+    /// ([`ThoughtReplay::Field`](crate::wire::chat::ThoughtReplay::Field)) always gets it.
     ///
-    /// It makes requests shorter, and the vendor's prompt cache is lost from the first message that is
-    /// sent without its thinking.
+    /// `false` makes requests shorter, but the vendor's prompt cache misses from the first message
+    /// on whose thinking is left out.
     pub earlier_thinking: Option<bool>,
     /// Whether it may, must or must not call a tool. Newer models refuse to be forced.
     pub tool_choice: Option<ToolChoice>,
-    /// Whether it may call several tools at once.
+    /// Whether the model may make several calls in one answer.
     pub parallel_calls: Option<bool>,
-    /// Whether the vendor holds the model to the schemas of the tools. A tool whose schema has no
-    /// [strict form](crate::tool::ToolSchema::strict) is sent without; unless this is `true`, all
-    /// are. The arguments are checked when the call comes, whichever it is.
+    /// Whether the vendor holds the model to the schemas of the tools (strict mode). A tool whose
+    /// schema has no [strict form](crate::tool::ToolSchema::strict) is sent without it, as are all
+    /// tools unless this is `true`. In both cases the library checks the arguments of each call.
     pub strict_tools: Option<bool>,
     /// How the vendor's prompt cache is used. Default: [`PromptCache::Short`].
     pub prompt_cache: Option<PromptCache>,
-    /// Which requests have their beginning in common: OpenAI sends requests of one key to the same machines,
-    /// whose cache holds what they have sent before. Default: the id of the first message, so each
-    /// conversation and its forks have a key of their own, the same one after a restart. Servers that are not
-    /// known to take a key get one only if it stands here. At most 64 letters; a longer one is hashed. Where it stands here,
-    /// OpenAI's models from `gpt-5.6` on also get the end of the system prompt marked, for conversations that begin alike.
+    /// Groups requests that begin alike: OpenAI routes requests with the same key to the same
+    /// machines, whose cache contains earlier requests. Default: the id of the first message, so a
+    /// conversation and its forks share a key, and keep it after a restart. Servers that are not
+    /// known to accept a key get one only if it is set here. At most 64 characters; a longer key is
+    /// hashed. If a key is set here, the end of the system prompt is also marked for OpenAI's
+    /// models from `gpt-5.6` on, for conversations that begin alike.
     pub cache_key: Option<String>,
-    /// A name for the end user that says nothing about them, for the vendor's abuse checks.
+    /// A name for the end user that does not identify them, for the vendor's abuse checks.
     pub user: Option<String>,
-    /// Members of the request's body in the vendor's own words.
+    /// Additional members of the request's body, in the vendor's format.
     ///
-    /// Where the request has such a member already and both are objects, they are merged: members
-    /// given here win, `null` removes one, and what is not named stays (`output_config` with a
-    /// `format` keeps the effort). A member of such an object that is `null` is not sent. An object whose `type` differs replaces the whole, as does any
-    /// other value; `null` leaves the member out. `tools` are added to those of the request;
-    /// `messages`, `input` and `stream` cannot be replaced.
+    /// If the request already has the member and both values are objects, they are merged: members
+    /// given here replace those of the request, `null` removes one, and members not named here stay
+    /// (`output_config` with a `format` keeps the effort). A member of such an object that is
+    /// `null` is not sent. An object with a different `type`, or any other value, replaces the
+    /// whole member; `null` removes it. `tools` are added to those of the request. `messages`,
+    /// `input` and `stream` cannot be replaced.
     pub extra: Map<String, Value>,
 }
 
 impl Settings {
-    /// These settings, with what they leave open taken from `base`.
+    /// These settings; values that they leave open are taken from `base`.
     #[must_use]
     pub fn over(&self, base: &Self) -> Self {
         let Self {
@@ -164,9 +168,9 @@ impl Settings {
     }
 }
 
-/// Puts `over` over a value: members of objects one by one, everything else as a whole. An object
-/// that says another `type` is another thing, and replaces. A member whose value is `null` takes away
-/// what is there.
+/// Merges `over` into a value: objects member by member, everything else is replaced. An object
+/// with another `type` is a different thing and also replaces the value. A member of `over` that is
+/// `null` removes the member of the value.
 pub(crate) fn merge(value: &mut Value, over: &Value) {
     let (Value::Object(members), Value::Object(more)) = (&mut *value, over) else {
         value.clone_from(over);
@@ -186,8 +190,8 @@ pub(crate) fn merge(value: &mut Value, over: &Value) {
     }
 }
 
-/// As [`merge`], where both are members of a request's body in the vendor's own words. A `null` stays: it
-/// takes away what the request says by itself, too.
+/// Like [`merge`], for two values of [`Settings::extra`]. A `null` stays in the result, because it
+/// must also remove the member that the request writes by itself.
 fn merge_extra(value: &mut Value, over: &Value) {
     match (&mut *value, over) {
         (Value::Object(members), Value::Object(more)) if !is_another(members, more) => {
@@ -206,8 +210,8 @@ fn is_another(members: &Map<String, Value>, more: &Map<String, Value>) -> bool {
     more.get("type").is_some_and(|kind| members.get("type").is_some_and(|own| own != kind))
 }
 
-/// Of the members in the vendor's own words only the names: their values may hold the key of a
-/// server that the vendor is to ask.
+/// Shows only the names of `extra`: its values may contain the key of a server that the vendor is
+/// to call.
 impl fmt::Debug for Settings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {

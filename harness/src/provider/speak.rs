@@ -1,5 +1,6 @@
-//! Makes a stream of events of an async block that says them: how a provider around a provider is
-//! written. What another stream says goes straight through, without waking the block.
+//! Makes a stream of events from an async block that emits them. Providers that wrap other
+//! providers are written with it. The events of another stream pass through without waking the
+//! block.
 
 use std::{
     future::poll_fn,
@@ -15,8 +16,8 @@ use crate::error::Error;
 
 type Item = Result<StreamEvent, Error>;
 
-/// The stream of what the block says. The block runs only while the stream is polled, and goes on
-/// after an event only when the next one is wanted.
+/// The stream of the events that the block emits. The block runs only while the stream is polled,
+/// and continues after an event only when the next one is wanted.
 pub(crate) fn speak<'a, F>(block: impl FnOnce(Speaker<'a>) -> F) -> EventStream<'a>
 where
     F: Future<Output = ()> + Send + 'a,
@@ -26,34 +27,35 @@ where
     Box::pin(Speech { passing: None, complete: false, block: Some(Block { running, shared }) })
 }
 
-/// Says events.
+/// Emits events.
 pub(crate) struct Speaker<'a>(Arc<Mutex<Shared<'a>>>);
 
-/// What the block and the stream hand to each other.
+/// The data that the block and the stream exchange.
 #[derive(Default)]
 struct Shared<'a> {
     said: Option<Item>,
-    /// A stream that is to speak for itself.
+    /// A stream whose events are to pass through.
     passing: Option<EventStream<'a>>,
-    /// That stream, back again.
+    /// That stream, after the pass-through has ended.
     passed: Option<Passed<'a>>,
 }
 
-/// A stream that has spoken for itself.
+/// A stream whose events have passed through.
 pub(crate) struct Passed<'a> {
     pub(crate) stream: EventStream<'a>,
-    /// What it said last, which has not been handed out: nothing, if it is at its end.
+    /// Its last item, which was not handed out; `None` if the stream has ended.
     pub(crate) item: Option<Item>,
     /// Whether the last event that was handed out completed the answer.
     pub(crate) complete: bool,
 }
 
 impl<'a> Speaker<'a> {
-    /// Hands an event out, and waits until the next one is wanted.
+    /// Emits an event, and waits until the next one is wanted.
     pub(crate) async fn say(&self, item: Item) {
         lock(&self.0).said = Some(item);
         let mut handed_out = false;
-        // Pending without a waker: the stream is ready, and whoever wants more polls it.
+        // Pending without a waker: the stream yields the event, and its caller polls it again for
+        // the next one.
         poll_fn(|_| match std::mem::replace(&mut handed_out, true) {
             true => Poll::Ready(()),
             false => Poll::Pending,
@@ -61,8 +63,8 @@ impl<'a> Speaker<'a> {
         .await;
     }
 
-    /// Lets a stream speak for itself, until it fails, ends, or says something that is not part of
-    /// the answer but of how it is come by.
+    /// Passes a stream's events through, until it fails, ends, or emits an event that is not part
+    /// of the answer (a retry, a fallback, a discarded beginning).
     pub(crate) async fn pass_on(&self, stream: EventStream<'a>) -> Passed<'a> {
         lock(&self.0).passing = Some(stream);
         poll_fn(|_| match lock(&self.0).passed.take() {
@@ -72,8 +74,7 @@ impl<'a> Speaker<'a> {
         .await
     }
 
-    /// Leaves the rest to a stream, whatever it says. The block ends with it, so that nothing is
-    /// held any more that it needed.
+    /// Passes all further events of a stream through. The block ends, so that its data is released.
     pub(crate) fn leave_to(&self, stream: EventStream<'a>) {
         lock(&self.0).passing = Some(stream);
     }
@@ -101,7 +102,7 @@ impl Speech<'_> {
         Poll::Ready(Some(item))
     }
 
-    /// A stream that was passed on has said something that the block is to hear.
+    /// Returns a stream to the block, with the item that the block is to handle.
     fn hand_back(&mut self, item: Option<Item>) -> Option<Poll<Option<Item>>> {
         let stream = self.passing.take()?;
         match &self.block {
@@ -159,7 +160,7 @@ impl Stream for Speech<'_> {
     }
 }
 
-/// Whether an event is part of the answer, and not of how it is come by.
+/// Whether an event is part of the answer, and not a report about retries or fallbacks.
 fn is_of_the_answer(event: &StreamEvent) -> bool {
     match event {
         StreamEvent::Retrying { .. }

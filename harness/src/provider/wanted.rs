@@ -1,10 +1,10 @@
-//! What the model waits for and the library cannot do.
+//! Items that the model waits for and the library cannot execute.
 
 use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// The type of an item of an answer that the program is asked to execute and the library cannot, in the
+/// The type of an item that the program is asked to execute and the library cannot execute, in the
 /// vendor's words, such as `local_shell_call` or `mcp_approval_request`.
 ///
 /// ```
@@ -18,7 +18,7 @@ pub struct WantedItem {
     bytes: [u8; LONGEST],
 }
 
-/// Names are shorter. What is longer is cut.
+/// Known names are shorter. Longer ones are cut.
 const LONGEST: usize = 47;
 
 impl WantedItem {

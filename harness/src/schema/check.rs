@@ -1,7 +1,7 @@
-//! Checks a value against a schema that was [read](Checker), and says all that is wrong with it.
+//! Checks a value against a [compiled schema](Checker), and lists its faults.
 //!
-//! One walk answers both questions. As long as nothing is wrong it writes no words and stops at the first
-//! fault; only then it walks again and tells each fault with its place.
+//! The same pass answers both questions. First it writes no texts and stops at the first fault.
+//! Only if there is one, it runs again and lists each fault with its place.
 
 use std::{
     cmp::Ordering,
@@ -19,32 +19,34 @@ use super::{
     words,
 };
 
-/// So many faults of one argument are told; a model that is so wrong begins anew.
+/// The maximum number of faults listed for one argument. A model with more of them starts over
+/// anyway.
 const MOST: usize = 16;
 
-/// So many faults are told in all.
+/// The maximum number of faults listed in total.
 const MOST_IN_ALL: usize = 100;
 
-/// So deep is a value followed through its schema: enough for every value that is read from JSON, with
-/// several schemas at each of its levels, and few enough for the smallest stack.
+/// The maximum depth of a value in its schema: enough for every value that is read from JSON, with
+/// several schemas for each of its levels, and few enough for the smallest stack.
 const DEEPEST: usize = 400;
 
-/// So many steps may a check take. A schema and a value of ordinary size need some hundreds; this many
-/// take a second.
+/// The maximum number of steps of a check. A schema and a value of ordinary size need some
+/// hundreds; this many take a second.
 const STEPS: usize = 20_000_000;
 
-/// So much text is searched, in bytes times the size of the pattern in KiB: some seconds for the worst of
-/// patterns, and 16 MiB for an ordinary one.
+/// The maximum work of pattern searches, in bytes of text times the size of the pattern in KiB:
+/// some seconds for the worst patterns, and 16 MiB of text for an ordinary one.
 const SEARCHED: usize = 16 * 1024 * 1024;
 
-/// So many answers are kept; beyond, a check that asks again and again comes to its last step.
+/// The maximum number of cached results. With more of them, a check that repeats itself reaches its
+/// last step.
 const KEPT: usize = 500_000;
 
 const DEEP: &str = "nested too deeply";
 
 const TOO_LARGE: &str = "too large to be checked against the schema; write less at once";
 
-/// Where a value is.
+/// The place of a value.
 pub(super) enum Place<'a> {
     Root,
     Name(&'a Place<'a>, &'a str),
@@ -62,20 +64,20 @@ impl Place<'_> {
 }
 
 impl Checker {
-    /// Whether the value is what the schema says.
+    /// Whether the value fits the schema.
     pub(crate) fn fits(&self, value: &Value) -> bool {
         let mut check = Check::new(self, true);
         check.node(self.root, value, &Place::Root, 0) && check.is_answered()
     }
 
-    /// All that is wrong with the value, up to a number.
+    /// The faults of the value, up to a maximum number.
     pub(crate) fn faults(&self, value: &Value) -> Vec<Fault> {
         let mut check = Check::new(self, false);
         check.node(self.root, value, &Place::Root, 0);
         if check.overrun {
             check.faults.push(Fault::new(TOO_LARGE));
         } else if check.too_deep {
-            // What else was found may come from what was not looked at.
+            // Other faults may be caused by the parts that were not checked.
             check.faults.retain(|fault| fault.reason.starts_with(DEEP));
             if check.faults.is_empty() {
                 let text = format!("{DEEP} to be checked against the schema; write it flatter");
@@ -87,7 +89,7 @@ impl Checker {
         check.faults
     }
 
-    /// All that is wrong with a member of the object that the schema describes.
+    /// The faults of a member of the object that the schema describes.
     pub(crate) fn faults_of(&self, name: &str, value: &Value) -> Vec<Fault> {
         let rules = self.node(self.root).object.as_deref();
         let Some(property) = rules.and_then(|rules| rules.property(name)) else {
@@ -98,8 +100,8 @@ impl Checker {
         check.faults
     }
 
-    /// Whether the value fits this part of the schema if a member that may be left out may be `null`.
-    /// Counts what it took.
+    /// Whether the value fits this part of the schema if optional members may be `null`. Adds the
+    /// work to `spent`.
     pub(super) fn nearly_fits(&self, id: Id, value: &Value, spent: &mut Spent) -> bool {
         let Spent { steps, searched } = *spent;
         let mut check = Check { lenient: true, steps, searched, ..Check::new(self, true) };
@@ -109,7 +111,7 @@ impl Checker {
     }
 }
 
-/// What walks through one value have taken together.
+/// The work of several passes through one value.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Spent {
     steps: usize,
@@ -117,43 +119,43 @@ pub(super) struct Spent {
 }
 
 impl Spent {
-    /// Counts one more step. Says whether there was one left.
+    /// Counts a step. Returns whether it was still allowed.
     pub(super) fn step(&mut self) -> bool {
         self.steps += 1;
         self.steps <= STEPS
     }
 
-    /// Whether a text has the pattern in it. `None` if it takes too long to find out.
+    /// Whether the pattern matches a text. `None` if the search would take too long.
     pub(super) fn matches(&mut self, pattern: &Pattern, text: &str) -> Option<bool> {
-        // An empty text is searched, too.
+        // An empty text is also searched.
         let size = (text.len() + 1).saturating_mul(pattern.size);
         self.searched = self.searched.saturating_add(size);
         (self.searched <= SEARCHED).then(|| pattern.is_match(text))
     }
 }
 
-/// One walk through a value.
+/// One pass through a value.
 struct Check<'a> {
     checker: &'a Checker,
-    /// Nobody reads the faults: the first one ends the walk.
+    /// The faults are not read, so the first one ends the pass.
     quiet: bool,
-    /// A member that may be left out may be `null`.
+    /// Optional members may be `null`.
     lenient: bool,
     faults: Vec<Fault>,
-    /// So many faults are enough.
+    /// The number of faults that are enough.
     most: usize,
     steps: usize,
-    /// How much text was searched for patterns, in bytes times the size of the pattern.
+    /// The work of pattern searches, in bytes of text times the size of the pattern.
     searched: usize,
-    /// Whether a part of the value was passed over because the check took too long. Then there is no
-    /// answer, and what was said of that part may mean the opposite below a `not`.
+    /// Whether a part of the value was skipped because the check took too long. Then there is no
+    /// result, because the result for that part could be inverted by a `not`.
     overrun: bool,
-    /// The same because it is too deep.
+    /// Whether a part was skipped because it is too deep.
     too_deep: bool,
-    /// What nodes that several places refer to have answered about a value, by its address: it
-    /// is borrowed as long as this walk, so that no two have one.
+    /// Cached results of shared nodes for a value, identified by its address. The value is borrowed
+    /// during this pass, so addresses are unique.
     known: HashMap<(Id, usize), bool>,
-    /// The same of which all faults are told already.
+    /// Shared nodes and values whose faults are already listed.
     told: HashSet<(Id, usize)>,
 }
 
@@ -178,13 +180,13 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// Whether all of the value was looked at, so that the answer counts.
+    /// Whether the whole value was checked, so that the result counts.
     fn is_answered(&self) -> bool {
         !self.overrun && !self.too_deep
     }
 
-    /// Notes what is wrong. Says `false`, which is the answer about the value. Once something was passed
-    /// over, what seems wrong may come from that.
+    /// Records a fault and returns `false`, the result for the value. After a part was skipped,
+    /// faults are not recorded, because they may be caused by that.
     fn fault(&mut self, place: &Place<'_>, reason: impl FnOnce() -> String) -> bool {
         if !self.quiet && !self.overrun && self.faults.len() < self.most.min(MOST_IN_ALL) {
             let fault = Fault { at: place.pointer(), reason: reason() };
@@ -195,12 +197,12 @@ impl<'a> Check<'a> {
         false
     }
 
-    /// Counts parts that are looked at and perhaps not checked one by one.
+    /// Counts parts that are read but perhaps not checked one by one.
     fn looks_at(&mut self, parts: usize) {
         self.steps += parts / 4;
     }
 
-    /// Whether a text has the pattern in it.
+    /// Whether the pattern matches a text.
     fn matches(&mut self, pattern: &Pattern, text: &str) -> bool {
         let mut spent = Spent { steps: self.steps, searched: self.searched };
         let found = spent.matches(pattern, text);
@@ -209,7 +211,7 @@ impl<'a> Check<'a> {
         found.unwrap_or(true)
     }
 
-    /// Whether a value is one of those that are allowed.
+    /// Whether a value is one of the allowed ones.
     fn is_among(&mut self, values: &Values, value: &Value) -> bool {
         match value {
             Value::String(text) if values.list.len() >= MANY => values.texts.contains(text),
@@ -220,7 +222,7 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// Whether the value fits, without a word about it.
+    /// Whether the value fits, without recording faults.
     fn fits(&mut self, id: Id, value: &Value, depth: usize) -> bool {
         let told = std::mem::replace(&mut self.quiet, true);
         let fits = self.node(id, value, &Place::Root, depth);
@@ -248,7 +250,7 @@ impl<'a> Check<'a> {
                 return *known;
             }
         } else if self.told.len() >= KEPT || !self.told.insert(key) {
-            // Its faults are told, if it has some.
+            // Its faults, if any, are already listed.
             return true;
         }
         let fits = self.rules(node, value, place, depth);
@@ -272,7 +274,7 @@ impl<'a> Check<'a> {
         if node.never {
             return self.fault(place, || "nothing is allowed here".to_owned());
         }
-        // Of a value of another type the rest says nothing that helps.
+        // For a value of another type, faults of the other rules would not help.
         if node.kinds.is_some_and(|kinds| !kinds.takes(value)) {
             return self.fault(place, || words::expected(words::of_node(node), value));
         }
@@ -313,7 +315,7 @@ impl<'a> Check<'a> {
         fits
     }
 
-    /// `anyOf`, `oneOf`, `not`, `if`.
+    /// Checks `anyOf`, `oneOf`, `not` and `if`.
     fn applied(&mut self, node: &'a Node, value: &Value, place: &Place<'_>, depth: usize) -> bool {
         let mut fits = true;
         for choice in &node.choices {
@@ -363,7 +365,8 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// Tells of a value that fits none of the choices what is wrong with it as the one that is meant.
+    /// Lists the faults of a value that fits none of the choices, for the choice that is probably
+    /// meant.
     #[cold]
     fn none_fits(
         &mut self,
@@ -423,7 +426,8 @@ impl<'a> Check<'a> {
         let StringRules { shortest, longest, pattern } = rules;
         let mut fits = true;
         if shortest.is_some() || longest.is_some() {
-            // Bytes are counted first: there are at least as many, and four times as many at most.
+            // First the bytes are counted: a text has at least as many bytes as characters, and at
+            // most four times as many.
             let bytes = text.len() as u64;
             let is_sure = shortest.is_none_or(|shortest| bytes / 4 >= shortest)
                 && longest.is_none_or(|longest| bytes <= longest);
@@ -507,7 +511,7 @@ impl<'a> Check<'a> {
         fits
     }
 
-    /// The places of two items that are equal.
+    /// The indexes of two equal items.
     fn twice(&mut self, items: &[Value]) -> Option<(usize, usize)> {
         let mut seen = HashMap::with_capacity(items.len());
         items.iter().enumerate().find_map(|(index, item)| {
@@ -563,7 +567,7 @@ impl<'a> Check<'a> {
         self.fault(&Place::Name(place, name), || words::required(checker, Some(id)))
     }
 
-    /// One member of an object. Counts it if it is to be taken as absent.
+    /// Checks one member of an object. Counts it in `absent` if it is to be treated as missing.
     fn member(
         &mut self,
         rules: &'a ObjectRules,
@@ -611,7 +615,7 @@ impl<'a> Check<'a> {
         self.node(others, value, &below, depth + 1) && fits
     }
 
-    /// What a schema says of an object beside its members.
+    /// Checks the rules for an object as a whole.
     fn whole_object(
         &mut self,
         node: &'a Node,
@@ -674,7 +678,7 @@ impl<'a> Check<'a> {
     /// Whether a member's name fits.
     fn name(&mut self, names: Id, name: &str, place: &Place<'_>, depth: usize) -> bool {
         let text = Value::from(name);
-        // What is known belongs to values that stay; this one goes.
+        // The cache is for values that stay in memory; this one does not.
         let mut check = Check {
             lenient: self.lenient,
             steps: self.steps,
@@ -694,8 +698,8 @@ impl<'a> Check<'a> {
         })
     }
 
-    /// Whether a member is spoken of by this part of the schema, or by those that look at the same
-    /// object and fit it. Parts that were `seen` do not speak of it.
+    /// Whether this part of the schema, or one that applies to the same object and accepts it,
+    /// evaluates a member. Parts in `seen` do not evaluate it.
     fn covers_member(
         &mut self,
         node: &'a Node,
@@ -752,7 +756,8 @@ impl<'a> Check<'a> {
         })
     }
 
-    /// Whether this holds for one of the parts of the schema that look at the same value and fit it.
+    /// Whether `holds` is true for one of the parts of the schema that apply to the same value and
+    /// accept it.
     fn applied_somewhere(
         &mut self,
         node: &'a Node,
@@ -770,7 +775,7 @@ impl<'a> Check<'a> {
         }
         let Some(condition) = node.condition.as_deref() else { return false };
         if !condition.is_sure {
-            // Nobody knows which branch it is.
+            // It is unknown which branch applies.
             let mut branches = condition.then.into_iter().chain(condition.otherwise);
             return holds(self, condition.test) || branches.any(|branch| holds(self, branch));
         }

@@ -1,20 +1,21 @@
-//! Closes the objects that types describe. `serde` passes over a member that a struct does not have, and
-//! nobody would learn that what the model wrote was lost: so the schema says that there are no others, and
-//! the check refuses them. A struct that keeps the others (`#[serde(flatten)]` of a map) says so itself.
+//! Closes the objects that types describe. `serde` ignores a member that a struct does not have, so
+//! a member written by the model would be lost without notice. Therefore the schema does not allow
+//! other members, and the check refuses them. A struct that keeps other members
+//! (`#[serde(flatten)]` of a map) allows them in its own schema.
 
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-/// Words whose schemas look at the same value.
+/// Keywords whose schemas apply to the same value.
 const IN_PLACE: [&str; 3] = ["allOf", "anyOf", "oneOf"];
 
-/// How a schema stands to the value that it describes.
+/// The relation of a schema to the value that it describes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stand {
-    /// It says all of it.
+    /// It describes the whole value.
     Alone,
-    /// Others say something of it, too.
+    /// Other schemas also describe the value.
     Beside,
 }
 
@@ -24,7 +25,7 @@ pub(super) fn close<'a>(
     definitions: &mut Map<String, Value>,
 ) {
     let mut schemas: Vec<&mut Value> = schemas.collect();
-    // A definition that is a part of a larger object in one place cannot be closed by itself.
+    // A definition that is part of a larger object somewhere cannot be closed by itself.
     let mut parts: BTreeSet<String> = BTreeSet::new();
     loop {
         let before = parts.len();
@@ -76,11 +77,11 @@ fn several(map: &Map<String, Value>) -> bool {
     map.get("allOf").and_then(Value::as_array).is_some_and(|all| all.len() > 1)
 }
 
-/// What is done with each object of a schema.
+/// Called with each object of a schema.
 type Visit<'a> = dyn FnMut(&mut Map<String, Value>, Stand, Option<&str>) + 'a;
 
-/// Visits every object of a schema, from the inside out, with how it stands to its value and the name of
-/// the definition that it refers to.
+/// Visits every object of a schema, from the inside out, with its relation to its value and the
+/// name of the definition that it refers to.
 fn walk(schema: &mut Value, stand: Stand, visit: &mut Visit<'_>) {
     let Value::Object(map) = schema else { return };
     for word in ["properties", "patternProperties"] {
@@ -107,7 +108,7 @@ fn walk(schema: &mut Value, stand: Stand, visit: &mut Visit<'_>) {
     let name = name.and_then(|name| name.strip_prefix("#/$defs/")).map(str::to_owned);
     let refers = if map.contains_key("properties") { Stand::Beside } else { stand };
     match name {
-        // How the one that is referred to stands is what counts of a reference.
+        // For a reference, the relation of its target counts.
         Some(name) if refers == Stand::Beside => {
             visit(map, Stand::Beside, Some(&name));
             if stand == Stand::Alone {

@@ -1,5 +1,5 @@
-//! Reads a schema once, so that a check of a value reads no words: every part becomes a node, and each
-//! reference the number of its node.
+//! Compiles a schema once, so that the check of a value reads no keywords: every part becomes a
+//! node, and each reference becomes the index of its node.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -17,13 +17,13 @@ use super::{
     pattern,
 };
 
-/// So deep may a schema be nested.
+/// The maximum nesting depth of a schema.
 const DEEPEST: usize = 128;
 
-/// So many schemas may follow each other that all look at one value.
+/// The maximum number of schemas in a chain that apply to the same value.
 const LONGEST_CHAIN: usize = 64;
 
-/// A schema that is ready to check values.
+/// A compiled schema, which checks values.
 #[derive(Debug)]
 pub(crate) struct Checker {
     pub(super) nodes: Vec<Node>,
@@ -33,7 +33,7 @@ pub(crate) struct Checker {
     pub(super) of_answer: bool,
 }
 
-/// Why a schema cannot be used at all: a value could never be checked against it.
+/// The reason why a schema cannot be used: no value could ever be checked against it.
 #[derive(Clone, Debug)]
 pub(crate) struct Unusable {
     /// JSON pointer into the schema.
@@ -48,7 +48,7 @@ impl fmt::Display for Unusable {
     }
 }
 
-/// A part of a schema that the model is told and that is not checked.
+/// A part of a schema that is sent to the model but not checked.
 ///
 /// ```
 /// use harness::{SideEffects, Tool};
@@ -74,7 +74,7 @@ impl Unchecked {
         Self { pointer: at.to_owned(), keyword: keyword.to_owned(), reason: reason.into() }
     }
 
-    /// JSON pointer to the part of the schema.
+    /// The JSON pointer to the part of the schema.
     pub fn pointer(&self) -> &str {
         &self.pointer
     }
@@ -83,7 +83,7 @@ impl Unchecked {
         &self.reason
     }
 
-    /// The word that is not checked.
+    /// The keyword that is not checked.
     pub fn keyword(&self) -> &str {
         &self.keyword
     }
@@ -100,11 +100,11 @@ impl fmt::Display for Unchecked {
 }
 
 impl Checker {
-    /// Reads a schema.
+    /// Compiles a schema.
     ///
     /// # Errors
-    /// Fails if it refers to what is not inside of it, refers to itself without going into the value, or
-    /// is nested too deeply.
+    /// If it has a reference to something outside of it, a reference to itself for the same value,
+    /// or too many levels.
     pub(crate) fn new(schema: &Value) -> Result<Self, Unusable> {
         let mut compiler = Compiler {
             schema,
@@ -122,7 +122,7 @@ impl Checker {
             }
         }
         let Compiler { nodes, targets, mut unchecked, .. } = compiler;
-        // A place that is referred to may be read more than once.
+        // A part with several references may be compiled more than once.
         let mut seen = HashSet::new();
         unchecked.retain(|part| seen.insert(part.clone()));
         let mut checker = Self { nodes, root, unchecked, of_answer: false };
@@ -131,19 +131,19 @@ impl Checker {
         Ok(checker)
     }
 
-    /// Reads the schema of an answer, whose members are no arguments.
+    /// Compiles the schema of an answer, whose members are not called arguments.
     ///
     /// # Errors
-    /// Fails as [`new`](Self::new) does.
+    /// The same as [`new`](Self::new).
     pub(crate) fn of_answer(schema: &Value) -> Result<Self, Unusable> {
         Ok(Self { of_answer: true, ..Self::new(schema)? })
     }
 
-    /// Reads the schema of the arguments of a tool. One that lists some and says nothing of others takes
-    /// no others.
+    /// Compiles the schema of the arguments of a tool. If it lists some arguments and does not
+    /// mention others, others are not allowed.
     ///
     /// # Errors
-    /// Fails as [`new`](Self::new).
+    /// The same as [`new`](Self::new).
     pub(crate) fn of_arguments(schema: &Value) -> Result<Self, Unusable> {
         let mut checker = Self::new(schema)?;
         let never = checker.nodes.len();
@@ -163,12 +163,12 @@ impl Checker {
         Ok(checker)
     }
 
-    /// What of the schema is told and not checked.
+    /// The parts of the schema that are sent but not checked.
     pub(crate) fn unchecked(&self) -> &[Unchecked] {
         &self.unchecked
     }
 
-    /// The node of this number.
+    /// The node with this index.
     #[inline]
     pub(super) fn node(&self, id: Id) -> &Node {
         static ANY: Node = Node {
@@ -192,13 +192,14 @@ impl Checker {
         self.nodes.get(id).unwrap_or(&ANY)
     }
 
-    /// Fails if a check would not end: a schema that needs its own answer about the same value.
+    /// Fails if a check would not end, because a schema needs its own result for the same value.
     fn ends(&self, targets: &HashMap<String, Id>) -> Result<(), Unusable> {
         let place = |id: Id| {
             let known = targets.iter().find(|(_, target)| **target == id);
             known.map(|(pointer, _)| pointer.as_str()).unwrap_or_default()
         };
-        // For each node: not seen, on the way, or how many follow each other from here.
+        // For each node: `None` if not visited, `Some(None)` if in progress, or the length of the
+        // chain from here.
         let mut lengths: Vec<Option<Option<usize>>> = vec![None; self.nodes.len()];
         for start in 0..self.nodes.len() {
             let mut way = vec![(start, false)];
@@ -255,12 +256,12 @@ fn unusable(at: &str, reason: impl Into<String>) -> Unusable {
 struct Compiler<'a> {
     schema: &'a Value,
     nodes: Vec<Node>,
-    /// The node of each place that is referred to.
+    /// The node for each place that is a target of references.
     targets: HashMap<String, Id>,
-    /// Places that are referred to and not read yet.
+    /// Targets that are not compiled yet.
     waiting: Vec<(Id, String, &'a Value)>,
     unchecked: Vec<Unchecked>,
-    /// The places of all `$anchor`, found when the first is asked for.
+    /// The places of all `$anchor`, collected at the first use.
     anchors: Option<HashMap<String, String>>,
 }
 
@@ -274,7 +275,7 @@ impl<'a> Compiler<'a> {
         self.unchecked.push(Unchecked::new(at, keyword, reason));
     }
 
-    /// The node that a reference names; it is read later.
+    /// The node of a reference's target, which is compiled later.
     fn target(&mut self, reference: &str, at: &str) -> Result<Id, Unusable> {
         let own = self.schema.get("$id").and_then(Value::as_str);
         let local = own.and_then(|own| reference.strip_prefix(own.trim_end_matches('#')));
@@ -339,10 +340,11 @@ impl<'a> Compiler<'a> {
         anchors.get(name).cloned()
     }
 
-    /// A node for a part of the schema.
+    /// The node of a part of the schema.
     fn child(&mut self, schema: &'a Value, at: String, depth: usize) -> Result<Id, Unusable> {
         let node = self.node(schema, &at, depth + 1)?;
-        // What only refers to another place is that place, unless it says something of its own.
+        // A part that is only a reference uses the node of its target, unless it adds rules of its
+        // own.
         if let ([target], true) = (node.all.as_slice(), node.about.is_none()) {
             let target = *target;
             let alone = Node { all: Vec::new(), shared: false, format: None, at: None, ..node };
@@ -433,7 +435,7 @@ impl<'a> Compiler<'a> {
                 ("$id", _) if !at.is_empty() => {
                     self.not_checked(at, word, "references below it are read from the root");
                 }
-                // What belongs to one type is read below, and the rest says nothing of the value.
+                // Keywords of one type are read below, and the others have no rules for the value.
                 _ => {}
             }
         }
@@ -473,7 +475,7 @@ impl<'a> Compiler<'a> {
             below: limit("exclusiveMaximum"),
             multiple: limit("multipleOf"),
         };
-        // Before draft 6 the limit itself stood in `minimum`.
+        // Before draft 6, the limit itself was in `minimum`.
         if map.get("exclusiveMinimum") == Some(&Value::Bool(true)) {
             rules.above = rules.least.take();
         }
@@ -520,7 +522,8 @@ impl<'a> Compiler<'a> {
             ..ArrayRules::default()
         };
         let mut says = rules.least.is_some() || rules.most.is_some() || rules.unique;
-        // Before draft 2020-12 the first items stood in `items`, and those behind in `additionalItems`.
+        // Before draft 2020-12, the first items were in `items` and the others in
+        // `additionalItems`.
         let (first, behind) = match map.get("items") {
             Some(Value::Array(first)) => (Some(("items", first)), "additionalItems"),
             _ => (
@@ -621,7 +624,7 @@ impl<'a> Compiler<'a> {
         Ok(says.then(|| Box::new(rules)))
     }
 
-    /// Notes the words whose value is not what the standard says.
+    /// Records the keywords whose value has the wrong type.
     fn malformed(&mut self, map: &Map<String, Value>, at: &str) {
         for (word, value) in map {
             let is_right = match word.as_str() {
@@ -651,7 +654,7 @@ impl<'a> Compiler<'a> {
     }
 }
 
-/// A count, also one that is written as `3.0`.
+/// A count, which may also be written as `3.0`.
 fn whole(value: &Value) -> Option<u64> {
     let Value::Number(number) = value else { return None };
     number.as_u64().or_else(|| super::number::written_as_float(number)?.try_into().ok())
@@ -665,7 +668,7 @@ fn texts(list: Option<&Value>) -> Vec<&str> {
     list.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect()
 }
 
-/// The fragment of a reference, with its `%xx` read.
+/// The fragment of a reference, percent-decoded.
 fn decoded(fragment: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(fragment.len());
     let mut rest = fragment.as_bytes();

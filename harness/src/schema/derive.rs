@@ -1,4 +1,4 @@
-//! Makes the schema of a type, and the one of the arguments of a tool from those of its parameters.
+//! Derives the schema of a type, and the schema of a tool's arguments from its parameters.
 
 use std::iter;
 
@@ -7,19 +7,19 @@ use serde_json::{Map, Value, json};
 
 use super::{close::close, length::Length, range::Range};
 
-/// What the model is told of a tool, and what each call of it is checked against.
+/// The description of a tool for the model, against which its calls are checked.
 #[doc = include_str!("../../guide/schema.md")]
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolSchema {
-    /// The name by which the model calls it.
+    /// The name of the tool.
     pub name: String,
-    /// When and how to use it.
+    /// When and how to use the tool.
     pub description: String,
-    /// JSON Schema (draft 2020-12) of the arguments: always an object.
+    /// The JSON Schema (draft 2020-12) of the arguments, always that of an object.
     pub input_schema: Value,
 }
 
-/// The formats that vendors take; others only say what a type is in Rust.
+/// The formats that vendors accept. Others only name a Rust type.
 const FORMATS: [&str; 11] = [
     "date-time",
     "time",
@@ -43,7 +43,7 @@ fn generator() -> SchemaGenerator {
         .into_generator()
 }
 
-/// The schema of what a type is written as; none of one that says nothing.
+/// The schema of a type's serialized form; `None` if the schema has no content.
 pub(crate) fn output_schema<T: schemars::JsonSchema>() -> Option<Value> {
     let settings = SchemaSettings::draft2020_12().for_serialize().with(|settings| {
         settings.inline_subschemas = true;
@@ -57,7 +57,7 @@ pub(crate) fn output_schema<T: schemars::JsonSchema>() -> Option<Value> {
     says_something.then_some(schema)
 }
 
-/// One member of an object whose schema is made.
+/// One member of an object whose schema is derived.
 pub(crate) struct Property<'a> {
     pub(crate) name: &'a str,
     pub(crate) description: &'a str,
@@ -67,15 +67,16 @@ pub(crate) struct Property<'a> {
     pub(crate) pattern: Option<&'a str>,
     pub(crate) default: Option<Value>,
     pub(crate) examples: Vec<Value>,
-    /// Whether it may be left out.
+    /// Whether it is optional.
     pub(crate) optional: bool,
 }
 
-/// The schema of an object that is made of types.
+/// The derived schema of an object.
 pub(crate) struct Derived {
-    /// What the model is told.
+    /// The schema that is sent to the model.
     pub(crate) told: Value,
-    /// What is checked: the same, and the limits of the types that nobody has to be told.
+    /// The schema for the check: the same, with the limits of number types that the model need not
+    /// know.
     pub(crate) checked: Value,
 }
 
@@ -110,20 +111,22 @@ pub(crate) fn schema_of<'a>(members: impl Iterator<Item = Property<'a>>) -> Deri
     Derived { told, checked }
 }
 
-/// The name of the member that holds an answer which is no object by itself: vendors take objects alone.
+/// The name of the member that contains an answer which is not an object, because vendors accept
+/// only objects.
 pub(crate) const WRAPPED: &str = "answer";
 
-/// The schema of an answer of a type.
+/// The derived schema of an answer.
 pub(crate) struct DerivedAnswer {
-    /// What the model is told: the schema of an object.
+    /// The schema that is sent to the model, that of an object.
     pub(crate) told: Value,
-    /// What is checked: the same, and the limits of the types that nobody has to be told.
+    /// The schema for the check: the same, with the limits of number types that the model need not
+    /// know.
     pub(crate) checked: Value,
     /// Whether the answer is the member [`WRAPPED`] of that object.
     pub(crate) wrapped: bool,
 }
 
-/// The schema of an answer of a type.
+/// Derives the schema of an answer from its type.
 pub(crate) fn schema_of_answer<T: schemars::JsonSchema>() -> DerivedAnswer {
     let mut generator = generator();
     let mut checked = generator.subschema_for::<T>().to_value();
@@ -152,15 +155,15 @@ pub(crate) fn schema_of_answer<T: schemars::JsonSchema>() -> DerivedAnswer {
     DerivedAnswer { told, checked, wrapped: !is_object }
 }
 
-/// Says the limits of the number types of Rust, which `schemars` tells by a format.
+/// Adds the limits of Rust's number types, which `schemars` gives only as a format.
 fn limit(schema: &mut Value) {
     let Value::Object(map) = schema else { return };
     let limits = match map.get("format").and_then(Value::as_str) {
         Some("int64" | "int") => Some((json!(i64::MIN), json!(i64::MAX))),
         Some("uint64" | "uint" | "uint128") => Some((json!(0), json!(u64::MAX))),
-        // No reader of JSON that is used here keeps a larger integer whole.
+        // The JSON reader here keeps no larger integer exactly.
         Some("int128") => Some((json!(i64::MIN), json!(u64::MAX))),
-        // What is above becomes infinite.
+        // Larger values become infinite.
         Some("float") => Some((json!(f64::from(f32::MIN)), json!(f64::from(f32::MAX)))),
         _ => None,
     };
@@ -193,9 +196,9 @@ fn limit(schema: &mut Value) {
 /// The schema of one member.
 fn property(member: Property<'_>, generator: &mut SchemaGenerator) -> Option<Map<String, Value>> {
     let mut value = (member.schema)(generator).to_value();
-    // The program's own examples are better than any.
+    // The program's own examples replace the generated one.
     let written = if member.examples.is_empty() { written_as(&value) } else { None };
-    // `true` takes anything, and a description cannot be put into it.
+    // `true` accepts everything, but a description cannot be added to it.
     if value == Value::Bool(true) {
         value = Value::Object(Map::new());
     }
@@ -205,7 +208,7 @@ fn property(member: Property<'_>, generator: &mut SchemaGenerator) -> Option<Map
     let with_example = written.map(|written| format!("{description} ({written})"));
     let description = with_example.as_deref().unwrap_or(description);
     let description = match schema.get("description").and_then(Value::as_str) {
-        // The words about each name of an enum are worth keeping; those about the type are not.
+        // The descriptions of an enum's names are kept; the description of the type is not.
         Some(about) if about.starts_with(NAMES) => format!("{description}\n{about}"),
         Some(about) => match about.split_once(&format!("\n{NAMES}")) {
             Some((_, names)) => format!("{description}\n{NAMES}{names}"),
@@ -239,14 +242,14 @@ pub(crate) fn schema_of_type<T: schemars::JsonSchema>() -> Value {
     value
 }
 
-/// How the list of an enum's names begins.
+/// The beginning of each line in the list of an enum's names.
 const NAMES: &str = "- `";
 
-/// Makes a schema what models and vendors can use: no `true`, no titles, names of an enum as
-/// `enum`, no formats that only Rust knows.
+/// Adapts a schema to models and vendors: no `true`, no titles, an enum's names as `enum`, no
+/// formats that only Rust knows.
 fn tidy(schema: &mut Value) {
     match schema {
-        // `true` takes anything, and a description cannot be put into it.
+        // `true` accepts everything, but a description cannot be added to it.
         Value::Bool(true) => *schema = Value::Object(Map::new()),
         Value::Object(map) => {
             tidy_object(map);
@@ -279,7 +282,7 @@ fn tidy_object(schema: &mut Map<String, Value>) {
             tidy(child);
         }
     }
-    // `additionalProperties: true` says nothing; `false` and a schema say something.
+    // `additionalProperties: true` has no effect; `false` and a schema have one.
     match schema.get_mut("additionalProperties") {
         Some(Value::Bool(true)) => {
             schema.shift_remove("additionalProperties");
@@ -294,7 +297,7 @@ fn tidy_object(schema: &mut Map<String, Value>) {
     }
 }
 
-/// How a date, a time or a duration is written: the name of a format leaves it open whether the zone
+/// An example of a date, a time or a duration. The name of a format does not say whether the zone
 /// may be missing, and vendors know few of the names.
 fn written_as(schema: &Value) -> Option<&'static str> {
     Some(match schema.get("format")?.as_str()? {
@@ -309,8 +312,8 @@ fn written_as(schema: &Value) -> Option<&'static str> {
     })
 }
 
-/// Says how a date inside of a type is written. Of a parameter itself it is said beside the words of
-/// its function.
+/// Adds such an example to the description of a date inside a type. For a parameter itself, it is
+/// added to the description from the function.
 fn say_format(schema: &mut Map<String, Value>) {
     let Some(written) = written_as(&Value::Object(schema.clone())) else { return };
     let says = |about: &Value| about.as_str().is_some_and(|about| about.contains(written));
@@ -324,10 +327,11 @@ fn say_format(schema: &mut Map<String, Value>) {
     schema.insert("description".to_owned(), Value::String(description));
 }
 
-/// Says which integers a type holds, where only the name of a format says it. The ends of 64 bits are
-/// not told, but for the 0 of those without a sign, which `schemars` says: llama.cpp reads a limit into
-/// 64 bits with a sign, so that `u64::MAX` becomes -1 and nothing fits; it takes the ends of `i64` for
-/// "no end at all" and refuses both of them together; and readers that keep numbers as floats round them.
+/// Adds the limits of integer types that only a format gives. The limits of 64-bit types are not
+/// sent, except the 0 of unsigned types, which `schemars` writes. The reasons: llama.cpp reads a
+/// limit into a signed 64-bit integer, so that `u64::MAX` becomes -1 and no value fits. It treats
+/// the limits of `i64` as "no limit" and refuses both together. Readers that store numbers as
+/// floats round them.
 fn say_bounds(schema: &mut Map<String, Value>) {
     let bounds: [i64; 2] = match schema.get("format").and_then(Value::as_str) {
         Some("int8") => [i8::MIN.into(), i8::MAX.into()],
@@ -346,8 +350,8 @@ fn say_bounds(schema: &mut Map<String, Value>) {
     }
 }
 
-/// `oneOf` of constant strings, which is what a documented enum becomes, as one `enum`; the words
-/// about each name go into the description.
+/// Converts a `oneOf` of constant strings, the form of a documented enum, to one `enum`. The
+/// descriptions of the names go into the description.
 fn names_as_enum(schema: &mut Map<String, Value>) {
     let Some(Value::Array(choices)) = schema.get("oneOf") else { return };
     let mut names = Vec::new();

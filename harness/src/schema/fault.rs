@@ -1,8 +1,8 @@
-//! What is wrong with a value, and where inside it.
+//! The faults of a value, and their places in it.
 
 use std::fmt;
 
-/// What is wrong at one place of a value.
+/// A fault at one place of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Fault {
     /// A JSON pointer into the value; empty for the value itself.
@@ -11,17 +11,17 @@ pub(crate) struct Fault {
 }
 
 impl Fault {
-    /// What is wrong with the value itself.
+    /// A fault of the value itself.
     pub(crate) fn new(reason: impl Into<String>) -> Self {
         Self { at: String::new(), reason: reason.into() }
     }
 
-    /// The same, seen from the object whose member the value is.
+    /// The same fault, as seen from the object that contains the value as a member.
     pub(crate) fn below(self, name: &str) -> Self {
         Self { at: step(name) + &self.at, ..self }
     }
 
-    /// The member of the outermost object in which the fault is, and the place inside of it.
+    /// The member of the outermost object that contains the fault, and the place inside the member.
     fn argument(&self) -> Option<(String, &str)> {
         let inside = self.at.strip_prefix('/')?;
         let (name, _) = inside.split_once('/').unwrap_or((inside, ""));
@@ -34,7 +34,7 @@ impl Fault {
         self.argument().is_some_and(|(argument, _)| argument == name)
     }
 
-    /// One line of a refusal: the argument in backticks, the place inside of it, and the reason.
+    /// One line of a refusal: the argument in backticks, the place inside it, and the reason.
     pub(crate) fn line(&self) -> String {
         let reason = &self.reason;
         let pause = if reason.starts_with("is ") { "" } else { ":" };
@@ -57,8 +57,8 @@ impl fmt::Display for Fault {
     }
 }
 
-/// So many characters of a place are told. A model that makes up a name of a megabyte does not get it back
-/// with each fault below it.
+/// The maximum length of a quoted place, in characters. A model that invents a name of a megabyte
+/// must not get it back with each fault below it.
 const LONGEST: usize = 400;
 
 fn in_short(place: &str) -> String {
@@ -73,7 +73,7 @@ pub(crate) fn step(name: &str) -> String {
     format!("/{}", name.replace('~', "~0").replace('/', "~1"))
 }
 
-/// Why a type did not read a value.
+/// The reason why a type could not read a value.
 #[derive(Debug)]
 pub struct Misfit(pub(crate) Fault);
 

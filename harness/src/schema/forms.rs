@@ -1,5 +1,5 @@
-//! The schemas of the tools of one agent as they are sent: written once for each form, and used by all
-//! requests after that.
+//! The schemas of one agent's tools as they are sent: serialized once for each form, and used by
+//! all later requests.
 
 use std::{
     fmt,
@@ -8,22 +8,22 @@ use std::{
 
 use super::{StrictForm, ToolSchema};
 
-/// In which form schemas are sent.
+/// The form in which schemas are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Told {
-    /// As they are.
+    /// Unchanged.
     AsIs,
-    /// The vendor shall hold the model to them, as far as they have such a form.
+    /// In the form to which the vendor holds the model, for the tools that have such a form.
     Held(StrictForm),
-    /// In words that the vendor can read: it refuses all others.
+    /// With only the keywords that the vendor can read, because it refuses all others.
     Readable(StrictForm),
 }
 
-/// A schema as it is sent.
+/// A schema in the form in which it is sent.
 #[derive(Debug)]
 pub(crate) struct Parameters {
     pub(crate) json: String,
-    /// Whether the vendor shall hold the model to it.
+    /// Whether the vendor holds the model to it.
     pub(crate) strict: bool,
 }
 
@@ -48,12 +48,12 @@ impl Told {
     }
 }
 
-/// The schemas of the tools of one agent, in each form in which they were sent. A copy is the same.
+/// The schemas of one agent's tools, in each form in which they have been sent. Clones share them.
 #[derive(Clone, Default)]
 pub(crate) struct Forms(Arc<Mutex<Vec<(Told, All)>>>);
 
 impl Forms {
-    /// The schemas in this form. The tools are always the same.
+    /// The schemas in this form. `tools` must always be the same.
     pub(crate) fn get(&self, told: Told, tools: &[ToolSchema]) -> All {
         let mut forms = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, known)) = forms.iter().find(|(of, _)| *of == told) {

@@ -1,18 +1,20 @@
-//! What a schema takes and the type behind it never reads, whatever a model writes: maps whose keys no string can
-//! be, and choices with a tag inside of what is no object. The schema does not say it, so each object is tried.
+//! Finds values that a schema accepts and the type behind it never reads: maps whose keys cannot be
+//! strings, and choices of a tagged enum whose content is not an object. The schema does not show
+//! this, so each object is tried.
 
 use serde_json::{Map, Value, json};
 
 use super::fault::Misfit;
 
-/// Keys of which every type that is read from a string takes one, or says another thing about it
-/// than that it is a string.
+/// Keys for the trial. Every type that can be read from a string accepts one of them, or gives
+/// another error than that it is a string.
 const KEYS: [&str; 2] = ["true", "1"];
 
-/// What is wrong with a member of the object that `root` describes, and the way out; `check` reads the member's
-/// value as its type does.
+/// The fault of a member of the object that `root` describes, with the way out. `check` reads the
+/// member's value as its type does.
 ///
-/// An untagged enum does not tell what it makes of a key, and of a tuple only the first part is tried.
+/// An untagged enum does not report what it does with a key. Of a tuple, only the first element is
+/// tried.
 pub(crate) fn never_read(
     member: &str,
     root: &Value,
@@ -33,12 +35,12 @@ pub(crate) fn never_read_in(
 struct Search<'a> {
     check: &'a dyn Fn(Value) -> Result<(), Misfit>,
     root: &'a Value,
-    /// The definitions that were tried: a type may contain itself.
+    /// The definitions that have been tried, because a type may contain itself.
     seen: Vec<&'a str>,
 }
 
 impl<'a> Search<'a> {
-    /// Tries all objects of a schema; `whole` makes the argument of a value at this place.
+    /// Tries all objects of a schema. `whole` builds the argument from a value at this place.
     fn schema(
         &mut self,
         schema: &'a Value,
@@ -77,7 +79,7 @@ impl<'a> Search<'a> {
         }
         let properties =
             || schema.get("properties").and_then(Value::as_object).into_iter().flatten();
-        // The tag of an enum comes before what it says something of.
+        // The tag of an enum must come before its content.
         let tags = properties().filter_map(|(name, schema)| Some((name, schema.get("const")?)));
         let tags: Map<String, Value> =
             tags.map(|(name, tag)| (name.clone(), tag.clone())).collect();
@@ -101,7 +103,7 @@ impl<'a> Search<'a> {
         let values = schema.get("additionalProperties").into_iter();
         let matching = schema.get("patternProperties").and_then(Value::as_object);
         let values = values.chain(matching.into_iter().flat_map(Map::values));
-        // A number is a good key for most.
+        // A number is a valid key for most types.
         let values = values.map(|schema| ("1", schema));
         for (name, schema) in properties().map(|(name, of)| (name.as_str(), of)).chain(values) {
             let place = format!("{place}/{name}");
@@ -112,7 +114,7 @@ impl<'a> Search<'a> {
         None
     }
 
-    /// What is wrong with a choice of an enum that has nothing beside its tag.
+    /// The fault of an enum's choice that has only its tag.
     fn tagged(
         &self,
         schema: &Value,
@@ -136,7 +138,7 @@ impl<'a> Search<'a> {
         ))
     }
 
-    /// What is expected in place of this key, if it cannot be a string.
+    /// The expected type in place of this key, if the key cannot be a string.
     fn fault(&self, key: &str, argument: Value) -> Option<String> {
         let misfit = (self.check)(argument).err()?;
         let (_, expected) =

@@ -1,4 +1,4 @@
-//! How long a text or a list may be, and of what form a text is: `#[param(length(1..=64))]` and
+//! The length of a text or a list, and the pattern of a text: `#[param(length(1..=64))]` and
 //! `#[param(pattern = "^[a-z]+$")]`.
 
 use std::{
@@ -10,18 +10,18 @@ use std::{
 
 use serde_json::{Map, Value};
 
-/// A type of which `#[param(length(..))]` can speak: a text, a list, or an `Option` of one.
+/// A type that `#[param(length(..))]` accepts: a text, a list, or an `Option` of one.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no length",
     label = "only texts and lists have a length",
     note = "`#[param(length(..))]` is for strings, paths and lists, and for `Option` of one; on a field of a type of your own write `#[schemars(length(min = 1, max = 64))]`"
 )]
 pub trait Lengthy {
-    /// What is counted.
+    /// The unit of the length.
     const UNIT: Unit;
 }
 
-/// A type of which `#[param(pattern = ..)]` can speak: a text, or an `Option` of one.
+/// A type that `#[param(pattern = ..)]` accepts: a text, or an `Option` of one.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no pattern",
     label = "only texts have a pattern",
@@ -29,7 +29,7 @@ pub trait Lengthy {
 )]
 pub trait Textual {}
 
-/// What a length counts.
+/// The unit of a length.
 #[derive(Clone, Copy, Debug)]
 pub enum Unit {
     /// The characters of a text.
@@ -76,7 +76,7 @@ impl<T: Lengthy> Lengthy for Option<T> {
 #[diagnostic::do_not_recommend]
 impl<T: Textual> Textual for Option<T> {}
 
-/// The least and the greatest length.
+/// The minimum and the maximum length.
 #[derive(Clone, Copy, Debug)]
 pub struct Length {
     unit: Unit,
@@ -85,13 +85,13 @@ pub struct Length {
 }
 
 impl Length {
-    /// The length of a `T` between these ends; one that is not there is open.
+    /// The length of a `T` with these ends; a missing end is open.
     pub const fn of<T: Lengthy>(
         least: Option<usize>,
         most: Option<usize>,
         inclusive: bool,
     ) -> Self {
-        // `..10` is `..=9`; that `..0` is empty was said before.
+        // `..10` equals `..=9`. The empty `..0` has been refused before.
         let most = match most {
             Some(most) if !inclusive => Some(most.saturating_sub(1)),
             _ => most,
@@ -99,7 +99,7 @@ impl Length {
         Self { unit: T::UNIT, least, most }
     }
 
-    /// Writes it into a schema.
+    /// Adds the length to a schema.
     pub(super) fn describe(&self, schema: &mut Map<String, Value>) {
         let [least, most] = match self.unit {
             Unit::Characters => ["minLength", "maxLength"],
@@ -114,7 +114,7 @@ impl Length {
     }
 }
 
-/// The pattern of a `T`. The one place where the macro names the bound.
+/// The pattern of a `T`. With this function, the macro names the trait bound.
 pub const fn pattern<T: Textual>(pattern: &'static str) -> &'static str {
     pattern
 }

@@ -1,15 +1,16 @@
-//! The limits of a value in words, for the description of a schema that may not say them itself.
+//! The limits of a value as text, for the description of a schema that may not contain them as
+//! keywords.
 
 use serde_json::{Map, Value};
 
-/// A part of a schema that is told as it is may have so many characters.
+/// The maximum length of a schema part that is quoted, in characters.
 const LONGEST: usize = 400;
 
-/// Takes the words out of a schema that limit a value and are not kept, and says them in a sentence or
-/// several. Empty if there is nothing to say.
+/// Removes the limiting keywords that are not kept from a schema, and returns them as sentences.
+/// Empty if there are none.
 ///
 /// # Errors
-/// Fails with a word whose value is too long to be told.
+/// A keyword whose value is too long to be quoted.
 pub(super) fn in_words(
     map: &mut Map<String, Value>,
     kept: &dyn Fn(&str, &Value) -> bool,
@@ -30,7 +31,7 @@ pub(super) fn in_words(
             said.push(sentence);
         }
     }
-    // Limits belong together; what stands for itself comes behind.
+    // Limits become one sentence; complete sentences follow it.
     let (limits, others): (Vec<String>, Vec<String>) =
         said.into_iter().partition(|words| !words.ends_with('.'));
     let mut text = limits.join(", ");
@@ -42,14 +43,14 @@ pub(super) fn in_words(
     Ok(parts.collect::<Vec<_>>().join(" "))
 }
 
-/// What a word says. `None` for words that this is not about; empty for what needs no words.
+/// The text for a keyword. `None` for keywords that are not limits; empty if no text is needed.
 fn sentence(word: &str, value: &Value, map: &Map<String, Value>) -> Option<String> {
     let of = |count: &Value, one: &str, several: &str| {
         let name = if count == 1 { one } else { several };
         format!("{count} {name}")
     };
     Some(match word {
-        // Before draft 6 a boolean beside the limit.
+        // Before draft 6, this was a boolean beside the limit.
         "exclusiveMinimum" | "exclusiveMaximum" if value.is_boolean() => {
             let words = if word == "exclusiveMinimum" {
                 "not the least itself"

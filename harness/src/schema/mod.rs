@@ -1,5 +1,5 @@
-//! What a value may be: schemas of types, their strict forms for vendors, the check of a value against
-//! a schema, and all that is wrong with it. It knows nothing of tools, calls or providers.
+//! JSON Schemas: the schemas of types, their strict forms for vendors, and the check of a value
+//! with a list of its faults. This module depends on no tools, calls or providers.
 
 mod check;
 mod close;

@@ -1,12 +1,14 @@
-//! Did you mean: the known word that is nearest to a misspelt one.
+//! Suggestions: the known word that is nearest to a misspelt one.
 
 use strsim::osa_distance;
 
-/// A longer word is no misspelt name, and to compare it costs as much as both are long.
+/// A longer word is not a misspelt name, and the time to compare it is proportional to the product
+/// of the lengths.
 const LONGEST: usize = 200;
 
-/// The nearest candidate of which this word may be a misspelling, where both may well be names: at most a fourth
-/// of its letters are wrong, or two of three have changed places.
+/// The nearest candidate that may have been misspelt as this word, if both are probably names: at
+/// most a quarter of the letters are wrong, or in words of three letters two neighbours are
+/// swapped.
 pub(crate) fn misspelt<'a>(
     word: &str,
     candidates: impl IntoIterator<Item = &'a str>,
@@ -20,7 +22,7 @@ pub(crate) fn misspelt<'a>(
         let lower = candidate.to_lowercase();
         let other = lower.chars().count();
         let most = length.max(other) / 4;
-        // To compare them costs more than to count them.
+        // Comparing them costs more than counting their letters.
         let distance = (length.abs_diff(other) <= most).then(|| osa_distance(&word, &lower))?;
         let is_near = distance <= most || is_swapped(&word, &lower);
         is_near.then_some((distance, candidate))
@@ -28,7 +30,8 @@ pub(crate) fn misspelt<'a>(
     ranked.min_by_key(|(distance, _)| *distance).map(|(_, candidate)| candidate)
 }
 
-/// Whether two neighbours of three letters have changed places: one other letter of three makes another name.
+/// Whether two neighbours of three letters are swapped. With only three letters, a different letter
+/// makes a different name.
 fn is_swapped(word: &str, other: &str) -> bool {
     let (word, other): (Vec<char>, Vec<char>) = (word.chars().collect(), other.chars().collect());
     match (word.as_slice(), other.as_slice()) {
@@ -38,7 +41,7 @@ fn is_swapped(word: &str, other: &str) -> bool {
 }
 
 /// The candidate that was probably meant: at most a third of its letters are wrong, or one of the
-/// two begins with the other.
+/// two words begins with the other.
 pub(crate) fn nearest<'a>(
     word: &str,
     candidates: impl IntoIterator<Item = &'a str>,
@@ -64,7 +67,7 @@ mod tests {
 
     #[test]
     fn a_longer_name_is_not_hidden_by_a_shorter_one_that_is_as_near() {
-        // Three letters are wrong: too many for eleven, not for fourteen.
+        // Three letters are wrong: too many of eleven, but not of fourteen.
         let (word, shorter, longer) = ("abcdefghijk", "abcdefghxyz", "abcdefghijkxyz");
         assert_eq!(misspelt(word, [shorter]), None);
         assert_eq!(misspelt(word, [longer]), Some(longer));

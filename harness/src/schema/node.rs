@@ -1,4 +1,4 @@
-//! What a schema says, part by part, as it is kept for the check.
+//! The compiled parts of a schema.
 
 use std::collections::{HashMap, HashSet};
 
@@ -6,13 +6,13 @@ use serde_json::{Number, Value};
 
 use super::{number::is_whole, pattern::Pattern};
 
-/// The number of a node.
+/// The index of a node.
 pub(super) type Id = usize;
 
-/// What one part of a schema says. What it does not say takes no room.
+/// One part of a schema. Absent rules take no memory.
 #[derive(Debug, Default)]
 pub(super) struct Node {
-    /// Nothing is allowed here.
+    /// No value is allowed here.
     pub(super) never: bool,
     pub(super) kinds: Option<Kinds>,
     pub(super) values: Option<Box<Values>>,
@@ -20,7 +20,7 @@ pub(super) struct Node {
     pub(super) string: Option<Box<StringRules>>,
     pub(super) array: Option<Box<ArrayRules>>,
     pub(super) object: Option<Box<ObjectRules>>,
-    /// All of these hold for the same value: `allOf`, and what `$ref` names.
+    /// Schemas that also apply to the same value: `allOf`, and the target of `$ref`.
     pub(super) all: Vec<Id>,
     pub(super) choices: Vec<Choice>,
     pub(super) not: Option<Id>,
@@ -28,11 +28,11 @@ pub(super) struct Node {
     /// The first line of the description.
     pub(super) about: Option<Box<str>>,
     pub(super) format: Option<Box<str>>,
-    /// Several places of the schema refer to it, so its answer about a value is kept.
+    /// Several places of the schema refer to it, so its result for a value is cached.
     pub(super) shared: bool,
-    /// A part of what it says is not checked.
+    /// Some of its keywords are not checked.
     pub(super) unread: bool,
-    /// Where it is in the schema, of a node that may turn an answer around.
+    /// The place in the schema, for a node that can invert a result.
     pub(super) at: Option<Box<str>>,
 }
 
@@ -78,7 +78,7 @@ impl Kinds {
     }
 }
 
-/// The values of `enum`, or the one of `const`.
+/// The values of `enum`, or the single value of `const`.
 #[derive(Debug)]
 pub(super) struct Values {
     pub(super) list: Vec<Value>,
@@ -86,7 +86,7 @@ pub(super) struct Values {
     pub(super) texts: HashSet<String>,
 }
 
-/// From so many values on, the texts among them are found by their hash.
+/// With at least this many values, texts among them are found by hash.
 pub(super) const MANY: usize = 16;
 
 impl Values {
@@ -123,7 +123,7 @@ pub(super) struct ArrayRules {
     pub(super) least: Option<u64>,
     pub(super) most: Option<u64>,
     pub(super) unique: bool,
-    /// What must be contained, and how often.
+    /// The schema of items that must be contained, with the minimum and the maximum number of them.
     pub(super) contains: Option<(Id, u64, Option<u64>)>,
     pub(super) unevaluated: Option<Id>,
 }
@@ -132,14 +132,14 @@ pub(super) struct ArrayRules {
 pub(super) struct ObjectRules {
     /// In the order of the schema.
     pub(super) properties: Vec<Property>,
-    /// Where each of them is, if there are many.
+    /// The index of each of them, if there are many.
     pub(super) index: HashMap<String, usize>,
-    /// What must be there beside properties that are listed.
+    /// Required members that are not listed as properties.
     pub(super) required: Vec<String>,
-    /// Whether `properties` is said, be it of none.
+    /// Whether the schema has `properties`, even an empty one.
     pub(super) lists: bool,
     pub(super) patterns: Vec<(Pattern, Id)>,
-    /// A name that fits none of the patterns may fit one that could not be read.
+    /// A name that matches none of the patterns may match one that could not be compiled.
     pub(super) unread_patterns: bool,
     pub(super) others: Option<Id>,
     pub(super) names: Option<Id>,
@@ -171,21 +171,21 @@ impl ObjectRules {
 #[derive(Debug)]
 pub(super) struct Choice {
     pub(super) ids: Vec<Id>,
-    /// Not more than one of them: `oneOf`.
+    /// Whether at most one of them may fit: `oneOf`.
     pub(super) one: bool,
 }
 
 #[derive(Debug)]
 pub(super) struct Condition {
     pub(super) test: Id,
-    /// Whether all of the test is checked; if not, nobody knows which branch holds.
+    /// Whether the test is checked completely; otherwise it is unknown which branch applies.
     pub(super) is_sure: bool,
     pub(super) then: Option<Id>,
     pub(super) otherwise: Option<Id>,
 }
 
 impl Node {
-    /// The nodes that look at the same value.
+    /// The nodes that apply to the same value.
     pub(super) fn in_place(&self) -> impl Iterator<Item = Id> {
         let condition = self.condition.as_deref();
         let condition = condition
@@ -201,7 +201,7 @@ impl Node {
             .chain(dependent.map(|(_, id)| *id))
     }
 
-    /// All nodes that it leads to.
+    /// All nodes that it refers to.
     pub(super) fn all_below(&self) -> impl Iterator<Item = Id> {
         let array = self.array.as_deref().into_iter().flat_map(|rules| {
             let contained = rules.contains.map(|(id, ..)| id);
@@ -217,7 +217,7 @@ impl Node {
         self.in_place().chain(array).chain(object)
     }
 
-    /// Whether it takes whatever there is.
+    /// Whether it accepts every value.
     pub(super) fn is_silent(&self) -> bool {
         let Self {
             never,

@@ -1,10 +1,11 @@
-//! Numbers and values as JSON Schema compares them: 1.0 is 1, and no digit of a large integer is lost.
+//! Numbers and values as JSON Schema compares them: 1.0 equals 1, and large integers keep all
+//! digits.
 
 use std::cmp::Ordering;
 
 use serde_json::{Number, Value};
 
-/// How two numbers compare, exactly.
+/// Compares two numbers exactly.
 pub(super) fn compare(one: &Number, other: &Number) -> Ordering {
     match (one.as_i128(), other.as_i128()) {
         (Some(one), Some(other)) => one.cmp(&other),
@@ -34,20 +35,19 @@ pub(super) fn is_whole(number: &Number) -> bool {
     !number.is_f64() || float(number).fract() == 0.0
 }
 
-/// The integer that is written as a float such as `3.0`. Beyond 2^53 a float does not say which
-/// integer is meant.
+/// The integer value of a float such as `3.0`. Beyond 2^53, a float does not determine one integer.
 #[expect(clippy::cast_possible_truncation, reason = "whole and at most 2^53")]
 pub(super) fn written_as_float(number: &Number) -> Option<i64> {
     let float = number.as_f64().filter(|_| number.is_f64())?;
     (float.fract() == 0.0 && float.abs() <= 9_007_199_254_740_992.0).then_some(float as i64)
 }
 
-/// Whether a number is a multiple of another one, in decimals: 0.3 is one of 0.1.
+/// Whether a number is a multiple of another one in decimal arithmetic: 0.3 is a multiple of 0.1.
 pub(super) fn is_multiple(number: &Number, of: &Number) -> bool {
     let exact = || {
         let ((one, places), (other, more)) = (decimal(number)?, decimal(of)?);
         if places >= more {
-            // Digit by digit, so that nothing becomes too large.
+            // Digit by digit, so that nothing overflows.
             let mut rest = one.checked_rem(other)?;
             for _ in more..places {
                 rest = rest.checked_mul(10)?.checked_rem(other)?;
@@ -55,7 +55,7 @@ pub(super) fn is_multiple(number: &Number, of: &Number) -> bool {
             return Some(rest == 0);
         }
         let scale = 10_i128.checked_pow(more.abs_diff(places));
-        // What does not fit is larger than the number.
+        // A product that overflows is larger than the number.
         Some(match scale.and_then(|scale| other.checked_mul(scale)) {
             Some(other) => one.checked_rem(other)? == 0,
             None => one == 0,
@@ -64,7 +64,7 @@ pub(super) fn is_multiple(number: &Number, of: &Number) -> bool {
     exact().unwrap_or_else(|| float(number) % float(of) == 0.0)
 }
 
-/// A number as its digits and the power of ten that they are multiplied with.
+/// A number as its decimal digits and a power of ten.
 fn decimal(number: &Number) -> Option<(i128, i32)> {
     let text = number.to_string();
     let (digits, exponent) = text.split_once(['e', 'E']).unwrap_or((&text, "0"));
@@ -90,7 +90,7 @@ pub(super) fn equal(one: &Value, other: &Value) -> bool {
     }
 }
 
-/// A text that is the same for equal values and for no others.
+/// A text that is equal for equal values and different for different values.
 pub(super) fn canonical(value: &Value, out: &mut String) {
     match value {
         Value::Number(number) => {

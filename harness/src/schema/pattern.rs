@@ -1,23 +1,23 @@
-//! The patterns of a schema. JSON Schema writes them in the dialect of ECMAScript; the engine here runs in
-//! time linear in the text, so a pattern that needs another kind of engine is not taken.
+//! The patterns of a schema. JSON Schema uses ECMAScript's dialect. The engine here takes time
+//! linear in the text, so patterns that need a backtracking engine are refused.
 
 use regex_lite::{Regex, RegexBuilder};
 
-/// A pattern may become a program of so many KiB.
+/// The maximum size of a compiled pattern, in KiB.
 const LARGEST: usize = 128;
 
-/// What `\s` is in ECMAScript, as the inside of a class.
+/// ECMAScript's `\s`, as the inside of a class.
 const SPACE: &str = r"\t\n\x0B\x0C\r \u{A0}\u{1680}\u{2000}-\u{200A}\u{2028}\u{2029}\u{202F}\u{205F}\u{3000}\u{FEFF}";
 
-/// What `.` is not.
+/// ECMAScript's `.`: any character but these.
 const LINE_ENDS: &str = r"[^\n\r\u{2028}\u{2029}]";
 
-/// A pattern that is ready to search a text.
+/// A compiled pattern.
 #[derive(Debug)]
 pub(super) struct Pattern {
     regex: Regex,
-    /// How large its program is at most, in KiB: a search takes at most so many steps for each byte of the
-    /// text, times a constant.
+    /// The maximum size of its program, in KiB. A search takes at most this many steps for each
+    /// byte of the text, times a constant.
     pub(super) size: usize,
 }
 
@@ -27,11 +27,11 @@ impl Pattern {
     }
 }
 
-/// The pattern, ready to search a text.
+/// Compiles a pattern.
 ///
 /// # Errors
-/// Fails, and says why, if the pattern is wrong, too large, or asks for more than this engine can: it
-/// looks around, refers back, or names Unicode classes.
+/// The reason, if the pattern is invalid, too large, or needs what this engine does not support:
+/// lookaround, backreferences or Unicode classes.
 pub(super) fn compile(pattern: &str) -> Result<Pattern, String> {
     let translated = translate(pattern)?;
     let mut size = 1;
@@ -44,7 +44,7 @@ pub(super) fn compile(pattern: &str) -> Result<Pattern, String> {
     }
 }
 
-/// The same pattern in the words of the engine.
+/// Translates the pattern to the engine's syntax.
 fn translate(pattern: &str) -> Result<String, String> {
     let mut out = String::with_capacity(pattern.len());
     let mut rest = pattern;
@@ -58,7 +58,7 @@ fn translate(pattern: &str) -> Result<String, String> {
                 in_class = false;
                 out.push(']');
             }
-            // Two of these have a meaning of their own inside of a class.
+            // Two of these have a special meaning inside a class of the engine.
             '[' | '&' | '~' if in_class => out.extend(['\\', c]),
             '-' if in_class && after.starts_with('-') => {
                 return Err("has `--` inside of a class".to_owned());
@@ -90,7 +90,7 @@ fn translate(pattern: &str) -> Result<String, String> {
     Ok(out)
 }
 
-/// Translates what follows an opening parenthesis, up to where the group itself begins.
+/// Translates what follows an opening parenthesis, up to the content of the group.
 fn group<'a>(after: &'a str, out: &mut String) -> Result<&'a str, String> {
     out.push('(');
     let Some(kind) = after.strip_prefix('?') else { return Ok(after) };
@@ -100,14 +100,14 @@ fn group<'a>(after: &'a str, out: &mut String) -> Result<&'a str, String> {
     }
     let is_name = kind.starts_with('<') && !kind.starts_with("<=") && !kind.starts_with("<!");
     match kind.split_once('>').filter(|_| is_name) {
-        // The name has no meaning without what refers back to it.
+        // Without backreferences, the name has no meaning.
         Some((_, rest)) => Ok(rest),
         None if kind.starts_with(['=', '!', '<']) => Err("looks around".to_owned()),
         None => Err("begins a group with `(?`, and what follows is not of the standard".to_owned()),
     }
 }
 
-/// Whether a brace begins a count, such as `2,5}`.
+/// Whether a brace begins a repetition count, such as `2,5}`.
 fn is_count(after: &str) -> bool {
     after.split_once('}').is_some_and(|(count, _)| {
         count.starts_with(|c: char| c.is_ascii_digit())
@@ -146,7 +146,7 @@ fn escape<'a>(after: &'a str, in_class: bool, out: &mut String) -> Result<&'a st
     Ok(rest)
 }
 
-/// A character by so many hexadecimal digits.
+/// A character given by this number of hexadecimal digits.
 fn hex<'a>(rest: &'a str, digits: usize, out: &mut String) -> Result<&'a str, String> {
     let wrong = || "has an escape without its hexadecimal digits".to_owned();
     let (code, behind) = rest.split_at_checked(digits).ok_or_else(wrong)?;
@@ -156,7 +156,8 @@ fn hex<'a>(rest: &'a str, digits: usize, out: &mut String) -> Result<&'a str, St
     Ok(behind)
 }
 
-/// A character by its number: four digits, two times four for one of the higher ones, or braces.
+/// A character given by its code: four digits, two times four digits for a surrogate pair, or
+/// braces.
 fn unicode<'a>(rest: &'a str, out: &mut String) -> Result<&'a str, String> {
     if let Some(braced) = rest.strip_prefix('{') {
         let (code, behind) = braced.split_once('}').ok_or("has an open brace")?;

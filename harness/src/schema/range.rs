@@ -1,15 +1,15 @@
-//! The numbers that a parameter takes: `#[param(range(1..=100))]`.
+//! The range of a numeric parameter: `#[param(range(1..=100))]`.
 
 use serde_json::{Map, Number, Value};
 
-/// A type of which `#[param(range(..))]` can speak: a number, or an `Option` of one.
+/// A type that `#[param(range(..))]` accepts: a number, or an `Option` of one.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no range",
     label = "only numbers have a range",
     note = "`#[param(range(..))]` is for integers and floats, and for `Option` of one; limits of a text or a list are given with `#[param(length(..))]`"
 )]
 pub trait Ranged {
-    /// The number itself.
+    /// The number type.
     type Number;
 
     /// The number as the end of a range.
@@ -62,12 +62,12 @@ impl<T: Ranged> Ranged for Option<T> {
     }
 }
 
-/// Both ends of a range.
+/// The ends of a range.
 #[derive(Clone, Copy, Debug)]
 pub struct Range {
     low: Option<Edge>,
     high: Option<Edge>,
-    /// Whether the high end itself is in.
+    /// Whether the high end belongs to the range.
     inclusive: bool,
 }
 
@@ -90,10 +90,10 @@ impl Edge {
 }
 
 impl Range {
-    /// A range of `T` between these ends; one that is not there is open.
+    /// A range of `T` with these ends; a missing end is open.
     pub fn of<T: Ranged<Number = N>, N>(low: Option<N>, high: Option<N>, inclusive: bool) -> Self {
         let (low, high) = (low.map(T::edge), high.map(T::edge));
-        // `..10` of integers is `..=9`, which every reader of a schema understands.
+        // For integers, `..10` equals `..=9`, which every reader of a schema understands.
         match high {
             Some(Edge::Integer(high)) if !inclusive => {
                 Self { low, high: Some(Edge::Integer(high - 1)), inclusive: true }
@@ -102,7 +102,7 @@ impl Range {
         }
     }
 
-    /// Whether no number is in it.
+    /// Whether the range contains no number.
     pub(crate) fn is_empty(&self) -> bool {
         match (self.low, self.high) {
             (Some(Edge::Integer(low)), Some(Edge::Integer(high))) => low > high,
@@ -117,7 +117,7 @@ impl Range {
         }
     }
 
-    /// Writes it into the schema of a number.
+    /// Adds the range to the schema of a number.
     pub(crate) fn describe(&self, schema: &mut Map<String, Value>) {
         if let Some(low) = self.low.and_then(Edge::to_value) {
             schema.insert("minimum".to_owned(), Value::Number(low));

@@ -1,5 +1,5 @@
-//! Gives a value the form that its schema says in another spelling: `null` for what may be left out is left
-//! out, and `3.0` where an integer is wanted is `3`.
+//! Converts other notations of a value to that of its schema: `null` for an optional member is
+//! removed, and `3.0` for an integer becomes `3`.
 
 use std::collections::HashSet;
 
@@ -13,15 +13,15 @@ use super::{
     number::written_as_float,
 };
 
-/// So deep is a value followed; one that is deeper does not fit.
+/// The maximum depth of a value. A deeper one does not fit.
 const DEEPEST: usize = 400;
 
 impl Checker {
-    /// The value if it fits, without what is `null` and may be left out, at every depth, if it fits only
-    /// then. Models that are held to a strict form write `null` for what they leave out.
+    /// Returns the value if it fits, or without the `null` of optional members at every depth if it
+    /// fits only then. Models in strict mode write `null` for members that they omit.
     ///
     /// # Errors
-    /// Fails with the value and all that is wrong with it.
+    /// The value and its faults.
     pub(crate) fn read(&self, mut value: Value) -> Result<Value, (Value, Vec<Fault>)> {
         if self.fits(&value) {
             return Ok(value);
@@ -35,13 +35,13 @@ impl Checker {
         Err((value, faults))
     }
 
-    /// Writes each integer that is written as `3.0` as `3`, where the schema wants an integer: JSON Schema
-    /// counts both as one, and models write it. Says whether something changed.
+    /// Changes each `3.0` to `3` where the schema expects an integer. JSON Schema accepts both, and
+    /// models write it. Returns whether something has changed.
     pub(crate) fn integers(&self, value: &mut Value) -> bool {
         has(value, &is_float) && self.shape(self.root, value, Spelling::Float)
     }
 
-    /// The same of a member of the object that the schema describes.
+    /// The same for a member of the object that the schema describes.
     pub(crate) fn integers_of(&self, name: &str, value: &mut Value) -> bool {
         let rules = self.node(self.root).object.as_deref();
         let property = rules.and_then(|rules| rules.property(name));
@@ -49,23 +49,24 @@ impl Checker {
             && property.is_some_and(|it| self.shape(it.id, value, Spelling::Float))
     }
 
-    /// Shapes a value that this part of the schema describes. Says whether something changed.
+    /// Converts a value that this part of the schema describes. Returns whether something has
+    /// changed.
     fn shape(&self, id: Id, value: &mut Value, of: Spelling) -> bool {
         Shaping { checker: self, of, spent: Spent::default() }.value(vec![id], value, 0)
     }
 }
 
-/// One walk that shapes a value.
+/// One pass that converts a value.
 struct Shaping<'a> {
     checker: &'a Checker,
     of: Spelling,
-    /// What it took to find out what is meant. A walk that takes too much ends: what is not shaped by then
-    /// does not fit.
+    /// The work done to find the meant choices. A pass with too much work ends, and a value that is
+    /// not converted by then does not fit.
     spent: Spent,
 }
 
 impl<'a> Shaping<'a> {
-    /// Shapes a value that these parts of the schema describe together.
+    /// Converts a value to which these parts of the schema apply together.
     fn value(&mut self, ids: Vec<Id>, value: &mut Value, depth: usize) -> bool {
         if depth > DEEPEST {
             return false;
@@ -102,8 +103,8 @@ impl<'a> Shaping<'a> {
         changed
     }
 
-    /// Shapes the value itself, and finds all parts of the schema that look at it, each of them once
-    /// however many ways lead to it.
+    /// Converts the value itself, and collects all parts of the schema that apply to it, each of
+    /// them once.
     fn in_place(&mut self, mut open: Vec<Id>, value: &mut Value) -> (Vec<&'a Node>, bool) {
         let (mut nodes, mut changed, mut seen) = (Vec::new(), false, HashSet::new());
         open.reverse();
@@ -116,7 +117,7 @@ impl<'a> Shaping<'a> {
             changed |= self.itself(node, value);
             open.extend(&node.all);
             for choice in &node.choices {
-                // The first one that it fits, as for most readers of a value that may be several things.
+                // The first choice that fits, as for most readers of such values.
                 open.extend(match choice.ids.as_slice() {
                     _ if matches!(value, Value::Null | Value::Bool(_) | Value::String(_)) => None,
                     [only] => Some(*only),
@@ -133,7 +134,7 @@ impl<'a> Shaping<'a> {
         (nodes, changed)
     }
 
-    /// Shapes a number, or takes out what is `null`, as one part of the schema says it.
+    /// Converts a number, or removes `null` members, by one part of the schema.
     fn itself(&mut self, node: &Node, value: &mut Value) -> bool {
         let is_integer = node.kinds.is_some_and(|it| it.has("integer") && !it.has("number"));
         match (self.of, value) {
@@ -161,10 +162,10 @@ impl<'a> Shaping<'a> {
     }
 }
 
-/// Another spelling that is taken for what the schema says.
+/// Another notation that is accepted for the schema's own.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Spelling {
-    /// `null` for what may be left out.
+    /// `null` for an optional member.
     Null,
     /// `3.0` for `3`.
     Float,
@@ -174,7 +175,7 @@ fn is_float(value: &Value) -> bool {
     matches!(value, Value::Number(number) if written_as_float(number).is_some())
 }
 
-/// Whether a part of the value is so.
+/// Whether `is_so` holds for some part of the value.
 fn has(value: &Value, is_so: &dyn Fn(&Value) -> bool) -> bool {
     is_so(value)
         || match value {

@@ -1,14 +1,14 @@
-//! A part of a schema in short, for a vendor that refuses the words that would say all of it: its type, and
-//! the schema itself in the description. Calls are checked against the schema itself.
+//! A shortened part of a schema, for a vendor that refuses the keywords of the full form: its type,
+//! and the schema itself in the description. Calls are checked against the schema itself.
 
 use serde_json::{Map, Value, json};
 
 use super::limits::said_of;
 
-/// A schema of so many characters is told as it is.
+/// The maximum length of a schema that is quoted, in characters.
 const LONGEST: usize = 400;
 
-/// References are followed so many times to find a type.
+/// The maximum number of references that are followed to find a type.
 const MOST_REFERENCES: usize = 16;
 
 pub(super) fn in_short(source: &Value, schema: &Value) -> Value {

@@ -1,6 +1,6 @@
-//! The strict form of a schema: what a vendor asks for that holds the model to it while it writes. Each
-//! vendor takes other words. What one does not take is told in the description, and a call is always
-//! checked against the schema itself.
+//! The strict form of a schema, which a vendor needs to hold the model to the schema while it
+//! writes. Each vendor supports other keywords. The rules that a vendor does not support are put
+//! into the description, and a call is always checked against the schema itself.
 
 use std::{
     collections::{BTreeSet, HashSet},
@@ -17,7 +17,7 @@ use super::{
     short::in_short,
 };
 
-/// Whose strict form is meant.
+/// The vendor of a strict form.
 #[doc = include_str!("../../guide/strict.md")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -26,13 +26,13 @@ pub enum StrictForm {
     Anthropic,
     /// OpenAI's strict functions, on both of its protocols.
     OpenAI,
-    /// What Gemini takes of a schema. It is not held to it.
+    /// The part of JSON Schema that Gemini accepts. Gemini does not hold the model to it.
     Gemini,
-    /// What servers have in common that take OpenAI's form without saying how much of it.
+    /// The common part of servers that accept OpenAI's form without documenting how much of it.
     Common,
 }
 
-/// Why a schema has no strict form.
+/// The reason why a schema has no strict form.
 ///
 /// ```
 /// use harness::{tool, tool::StrictForm};
@@ -48,7 +48,7 @@ pub enum StrictForm {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotStrict {
-    /// JSON pointer to the part that has no strict form; empty for all of it.
+    /// The JSON pointer to the part without a strict form; empty for the whole schema.
     pointer: String,
     reason: String,
 }
@@ -69,13 +69,15 @@ impl fmt::Display for NotStrict {
 impl std::error::Error for NotStrict {}
 
 impl ToolSchema {
-    /// The schema in the form in which a vendor holds the model to it: each object is closed, and what
-    /// the vendor does not take is told in the descriptions. A call that follows it fits the tool.
+    /// The schema in the form with which a vendor holds the model to it: each object is closed, and
+    /// rules that the vendor does not support are put into the descriptions. A call that follows it
+    /// fits the tool.
     ///
     /// # Errors
-    /// Fails, and says at which place, if there is no such form: for a map with any key, a tuple, a value
-    /// of any type, a schema that joins several, and where a vendor does not take it, a type that
-    /// contains itself.
+    /// [`NotStrict`] with the place, if there is no such form: for a map with any key, a tuple, a
+    /// value of any type, several schemas for one value, an invalid type or reference, a schema
+    /// beyond the vendor's limits, and, where a vendor does not support it, a type that contains
+    /// itself.
     ///
     /// ```
     /// use harness::{tool, tool::StrictForm};
@@ -105,8 +107,8 @@ impl ToolSchema {
 }
 
 impl StrictForm {
-    /// The strict forms of the tools of one request, in their order. A vendor limits what a request may
-    /// hold of them: a tool that is over has none.
+    /// The strict forms of the tools of one request, in their order. A vendor limits the total for
+    /// a request. A tool that would exceed a limit has no strict form.
     pub fn of_all(self, tools: &[ToolSchema]) -> Vec<Result<Value, NotStrict>> {
         let mut left = self.budget();
         let forms = tools.iter().map(|tool| {
@@ -119,8 +121,8 @@ impl StrictForm {
         forms.collect()
     }
 
-    /// What a request may hold of strict tools, at most. Source: Anthropic's documentation of strict tool
-    /// use and the texts of its errors.
+    /// The limits of a request's strict tools. Source: Anthropic's documentation of strict tool use
+    /// and the texts of its errors.
     const fn budget(self) -> Option<Budget> {
         match self {
             Self::Anthropic => Some(Budget { tools: 20, optional: 24, unions: 16 }),
@@ -128,8 +130,9 @@ impl StrictForm {
         }
     }
 
-    /// The schema in words that the vendor can read, for one that refuses all others: a part without a
-    /// strict form is told in short. `None` if it is not the schema of one object.
+    /// The schema with only the keywords that the vendor can read, for a vendor that refuses all
+    /// others: a part without a strict form is shortened. `None` if it is not the schema of one
+    /// object.
     pub(crate) fn readable(self, tool: &ToolSchema) -> Option<Value> {
         let mut schema = tool.input_schema.clone();
         let mut writer = Writer::new(self, &tool.input_schema);
@@ -163,7 +166,7 @@ impl StrictForm {
         }
     }
 
-    /// The words that the vendor takes of those that limit a value.
+    /// The limiting keywords that the vendor accepts.
     const fn kept(self) -> &'static [&'static str] {
         match self {
             Self::OpenAI => &[
@@ -212,13 +215,13 @@ impl StrictForm {
         }
     }
 
-    /// Whether a member may be left out; if not, it may be `null`.
+    /// Whether an optional member may be missing; otherwise it may be `null`.
     const fn leaves_out(self) -> bool {
         matches!(self, Self::Anthropic | Self::Gemini)
     }
 }
 
-/// What is left of a request's limits.
+/// The rest of a request's limits.
 struct Budget {
     tools: usize,
     optional: usize,
@@ -246,7 +249,7 @@ impl Budget {
     }
 }
 
-/// What a schema holds of that which vendors count.
+/// The quantities of a schema that vendors limit.
 #[derive(Default)]
 struct Size {
     properties: usize,
@@ -295,7 +298,7 @@ impl Size {
     }
 }
 
-/// Words that say nothing of a value; `nullable` is none of JSON Schema.
+/// Keywords without rules for a value. `nullable` is not part of JSON Schema.
 const SILENT: [&str; 10] = [
     "title",
     "$schema",
@@ -311,7 +314,7 @@ const SILENT: [&str; 10] = [
 
 const KINDS: [&str; 7] = ["null", "boolean", "integer", "number", "string", "array", "object"];
 
-/// Words without which the schema would mean something else.
+/// Keywords without which the schema would have another meaning.
 const REFUSED: [(&str, &str); 7] = [
     ("patternProperties", "takes any key of a pattern"),
     ("prefixItems", "is a tuple"),
@@ -322,10 +325,10 @@ const REFUSED: [(&str, &str); 7] = [
     ("$recursiveRef", "depends on who refers to it"),
 ];
 
-/// So deep may a strict form be nested, as deep as a schema that is checked.
+/// The maximum nesting depth of a strict form, equal to that of a schema for the check.
 const DEEPEST: usize = 128;
 
-/// So many parts may a schema become when each reference is replaced by what it names.
+/// The maximum number of parts after each reference has been replaced by its target.
 const MOST_PARTS: usize = 5_000;
 
 /// Writes one strict form.
@@ -333,13 +336,13 @@ struct Writer<'a> {
     form: StrictForm,
     /// The schema itself, to which references refer.
     source: &'a Value,
-    /// The places that are referred to, in an order that is the same each time: so are the definitions
-    /// in the form, and the vendor finds the beginning of the request in its cache.
+    /// The targets of references, in an order that is always the same. The definitions in the form
+    /// have the same order, so that the vendor finds the beginning of the request in its cache.
     referred: BTreeSet<String>,
     parts: usize,
-    /// How deep the part is that is being written.
+    /// The depth of the current part.
     depth: usize,
-    /// A part that has no strict form is told in short, in place of an error.
+    /// Whether a part without a strict form is shortened instead of being an error.
     in_short: bool,
 }
 
@@ -363,7 +366,7 @@ impl<'a> Writer<'a> {
         }
         let mut kept = Map::new();
         let Some(Value::Object(mut definitions)) = definitions else { return Ok(()) };
-        // One definition may refer to others.
+        // A definition may refer to others.
         loop {
             let next = self.referred.iter().find_map(|name| {
                 let name = name.strip_prefix("#/$defs/")?.replace("~1", "/").replace("~0", "~");
@@ -435,7 +438,7 @@ impl<'a> Writer<'a> {
             for (index, choice) in choices.iter_mut().enumerate() {
                 self.close(choice, &format!("{pointer}/anyOf/{index}"))?;
             }
-            // What each choice says is said by none of them a second time.
+            // A type that every choice has is not repeated beside the choices.
             if let Some(kinds) = map.shift_remove("type")
                 && !choices_are(map, &kinds)
             {
@@ -455,13 +458,13 @@ impl<'a> Writer<'a> {
         }
         let (is_object, is_array) = (is(map, "object"), is(map, "array"));
         self.kinds(map);
-        // A word that a vendor does not know makes it refuse the whole request.
+        // A vendor refuses the whole request for an unknown keyword.
         map.retain(|word, value| match word.as_str() {
             "properties" | "required" | "additionalProperties" => is_object,
             "items" => is_array,
             "type" | "enum" | "anyOf" => true,
             "nullable" => self.form == StrictForm::Gemini,
-            // What of these is not kept is in words by now.
+            // The removed ones of these have been put into the description.
             "description" | "format" | "pattern" => value.is_string(),
             "minItems" => value.is_number(),
             word => self.form.kept().contains(&word) && value.is_number(),
@@ -469,7 +472,7 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// A reference stays where the vendor takes it, and is replaced by what it names elsewhere.
+    /// Keeps a reference if the vendor accepts it, and otherwise replaces it by its target.
     fn refer(&mut self, schema: &mut Value, pointer: &str) -> Result<(), NotStrict> {
         let refuse = |reason: &str| Err(NotStrict::new(pointer, reason));
         let Value::Object(map) = schema else { return refuse("takes any value") };
@@ -507,7 +510,7 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// `allOf` of one schema is that schema.
+    /// Replaces an `allOf` of one schema by that schema.
     fn unwrap(&mut self, map: &mut Map<String, Value>, pointer: &str) -> Result<(), NotStrict> {
         let joins = || NotStrict::new(pointer, "joins several schemas");
         let Some(all) = map.shift_remove("allOf") else { return Ok(()) };
@@ -526,7 +529,7 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// `const` is an `enum` of one; of the values only plain ones are taken.
+    /// Replaces `const` by an `enum` with one value. Only scalar values are allowed.
     fn values(&mut self, map: &mut Map<String, Value>, pointer: &str) -> Result<(), NotStrict> {
         if let Some(value) = map.shift_remove("const") {
             map.insert("enum".to_owned(), json!([value]));
@@ -553,7 +556,7 @@ impl<'a> Writer<'a> {
             };
             map.insert("type".to_owned(), kinds);
         }
-        // Gemini takes texts alone.
+        // Gemini accepts only texts.
         if self.form == StrictForm::Gemini
             && !are_texts
             && let Some(Value::Array(values)) = map.shift_remove("enum")
@@ -564,13 +567,14 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// Tells in the description what the vendor does not take.
+    /// Puts rules that the vendor does not support into the description.
     fn words(&mut self, map: &mut Map<String, Value>, pointer: &str) -> Result<(), NotStrict> {
         let kept = |word: &str, value: &Value| match word {
             "format" => value.as_str().is_some_and(|format| self.form.formats().contains(&format)),
             "pattern" => {
-                // An engine that makes a grammar of it does not look around or refer back, and a pattern
-                // that no engine reads makes the vendor refuse the whole request.
+                // An engine that converts the pattern to a grammar has no lookaround and no
+                // backreferences. A pattern that no engine can read makes the vendor refuse the
+                // whole request.
                 let is_plain = value.as_str().is_some_and(|it| pattern::compile(it).is_ok());
                 self.form.kept().contains(&word) && is_plain
             }
@@ -635,7 +639,8 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// Gemini has no lists of types: `null` is a word of its own, and several types are choices.
+    /// Gemini has no lists of types: `null` becomes the keyword `nullable`, and several types
+    /// become choices.
     fn kinds(&self, map: &mut Map<String, Value>) {
         if self.form != StrictForm::Gemini {
             return;
@@ -644,7 +649,7 @@ impl<'a> Writer<'a> {
             let mut kinds = kinds.clone();
             let before = kinds.len();
             kinds.retain(|kind| kind != "null");
-            // What is left of an `enum` is texts, and `null` is none of them.
+            // The rest of an `enum` is texts, and `null` is not a text.
             if kinds.len() < before && !map.contains_key("enum") {
                 map.insert("nullable".to_owned(), Value::Bool(true));
             }
@@ -667,7 +672,7 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// Whether the place that a reference names leads back to itself.
+/// Whether the target of a reference refers to itself, directly or indirectly.
 fn is_recursive(source: &Value, reference: &str) -> bool {
     let mut seen = HashSet::new();
     let mut open = vec![reference.to_owned()];
@@ -680,7 +685,7 @@ fn is_recursive(source: &Value, reference: &str) -> bool {
             match part {
                 Value::Object(map) => {
                     if let Some(Value::String(next)) = map.get("$ref") {
-                        // What refers to a place around this one holds itself, too.
+                        // A reference to a place around this one also contains this one.
                         if reference == next || reference.starts_with(&format!("{next}/")) {
                             return true;
                         }
@@ -707,7 +712,7 @@ fn is_of_the_standard(kinds: &Value) -> bool {
     }
 }
 
-/// Whether the choices are all of these types.
+/// Whether every choice has one of these types.
 fn choices_are(map: &Map<String, Value>, kinds: &Value) -> bool {
     let of = |kinds: &Value| match kinds {
         Value::Array(several) => several.clone(),
@@ -724,7 +729,7 @@ fn choices_are(map: &Map<String, Value>, kinds: &Value) -> bool {
     })
 }
 
-/// Whether the type is this one, alone or beside others.
+/// Whether the type is this one, alone or with others.
 fn is(map: &Map<String, Value>, kind: &str) -> bool {
     match map.get("type") {
         Some(Value::String(one)) => one == kind,
@@ -733,7 +738,7 @@ fn is(map: &Map<String, Value>, kind: &str) -> bool {
     }
 }
 
-/// Lets `null` stand for what is left out.
+/// Allows `null` in place of a missing value.
 fn or_null(schema: &mut Value) {
     let Value::Object(map) = schema else { return };
     let null = || Value::String("null".to_owned());
@@ -763,7 +768,7 @@ fn or_null(schema: &mut Value) {
     }
 }
 
-/// Takes `null` out of what may be left out: a vendor counts members of several types.
+/// Removes `null` from an optional member, because a vendor limits the members with several types.
 fn without_null(schema: &mut Value) {
     let Value::Object(map) = schema else { return };
     if let Some(Value::Array(kinds)) = map.get_mut("type")

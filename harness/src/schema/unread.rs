@@ -1,6 +1,7 @@
-//! What follows from parts of a schema that cannot be checked. Such a part takes whatever there is, which is
-//! right where it would only narrow what fits. Below a `not` it would refuse everything instead, so what would
-//! turn its answer around is not checked either, and that is told.
+//! The consequences of parts of a schema that cannot be checked. Such a part accepts every value,
+//! which is right where it would only restrict the values. Below a `not` it would make the check
+//! refuse every value. So rules that would invert its result are not checked either, and that is
+//! reported.
 
 use super::{
     compile::{Checker, Unchecked},
@@ -10,7 +11,7 @@ use super::{
 const REASON: &str = "a part of it is not checked";
 
 impl Checker {
-    /// Takes out what would turn around the answer of a part that is not checked.
+    /// Removes rules that would invert the result of a part that is not checked.
     pub(super) fn leave_open(&mut self) {
         if self.unchecked.is_empty() {
             return;
@@ -49,7 +50,7 @@ impl Checker {
         self.unchecked.append(&mut told);
     }
 
-    /// Of each node whether a part of what it says is not checked, at whatever depth.
+    /// For each node, whether some part of it, at any depth, is not checked.
     fn unsure(&self) -> Vec<bool> {
         let mut is_unsure: Vec<bool> = self.nodes.iter().map(|node| node.unread).collect();
         let mut above: Vec<Vec<Id>> = vec![Vec::new(); self.nodes.len()];

@@ -1,4 +1,4 @@
-//! The words about a fault: what was expected, what was found, and what was probably meant.
+//! The texts of faults: what was expected, what was found, and what was probably meant.
 
 use std::{cmp::Ordering, collections::HashSet};
 
@@ -11,16 +11,16 @@ use super::{
     number::compare,
 };
 
-/// So many of the values or names that are allowed are listed.
+/// The maximum number of allowed values or names in a list.
 const LISTED: usize = 40;
 
-/// So many characters of what was found are quoted.
+/// The maximum number of quoted characters of a value.
 const QUOTED: usize = 200;
 
-/// What a part of the schema wants that no value fits.
+/// The expectation of a schema that no value fits.
 pub(super) const NOTHING: &str = "nothing, because the schema allows no value here";
 
-/// What a part of the schema wants, in a few words, if there are some.
+/// The expectation of a part of the schema in a few words, if there is one.
 pub(super) fn expectation(checker: &Checker, id: Id) -> Option<String> {
     of_node(checker.node(id)).or_else(|| of_node(followed(checker, id)))
 }
@@ -44,7 +44,7 @@ pub(super) fn of_node(node: &Node) -> Option<String> {
     Some(if kinds.is_empty() { NOTHING.to_owned() } else { kinds.join(" or ") })
 }
 
-/// The part itself, or what it refers to if it says nothing itself.
+/// The part itself, or the target of its reference if it has no rules of its own.
 pub(super) fn followed(checker: &Checker, mut id: Id) -> &Node {
     loop {
         let node = checker.node(id);
@@ -80,7 +80,7 @@ pub(super) fn found(value: &Value) -> String {
     }
 }
 
-/// A text as it is quoted: its beginning.
+/// The beginning of a text as it is quoted.
 pub(super) fn text(text: &str) -> String {
     match text.char_indices().nth(QUOTED) {
         Some((end, _)) => format!("{}..", Value::from(text.get(..end).unwrap_or_default())),
@@ -88,7 +88,7 @@ pub(super) fn text(text: &str) -> String {
     }
 }
 
-/// What is said of something that has to be there.
+/// The text about a missing value.
 pub(super) fn required(checker: &Checker, id: Option<Id>) -> String {
     let expected = id.and_then(|id| expectation(checker, id));
     let about = id.and_then(|id| {
@@ -102,7 +102,7 @@ pub(super) fn required(checker: &Checker, id: Option<Id>) -> String {
     }
 }
 
-/// What is said of a name that there is not, among what an object takes.
+/// The text about an unknown name in an object.
 pub(super) fn unknown(name: &str, rules: &ObjectRules, is_argument: bool) -> String {
     let known: Vec<&str> = rules.properties.iter().map(|it| it.name.as_str()).collect();
     no_such(name, &known, is_argument)
@@ -125,7 +125,7 @@ fn no_such(name: &str, known: &[&str], is_argument: bool) -> String {
     }
 }
 
-/// The same where several parts of the schema list what the object takes.
+/// The same if several parts of the schema list the members of the object.
 pub(super) fn unknown_among(checker: &Checker, node: &Node, name: &str) -> String {
     let mut known = Vec::new();
     let (mut nodes, mut seen) = (vec![node], HashSet::new());
@@ -144,7 +144,7 @@ pub(super) fn unknown_among(checker: &Checker, node: &Node, name: &str) -> Strin
     no_such(name, &known, false)
 }
 
-/// What a value may not be.
+/// The text about a value that `not` excludes.
 pub(super) fn excluded(checker: &Checker, not: Id, value: &Value) -> String {
     match expectation(checker, not) {
         Some(not) => format!("must not be {not}, found {}", found(value)),
@@ -154,7 +154,7 @@ pub(super) fn excluded(checker: &Checker, not: Id, value: &Value) -> String {
 
 pub(super) fn range(rules: &NumberRules, number: &Number) -> String {
     let NumberRules { least, most, above, below, multiple: _ } = rules;
-    // The end of a type of numbers is only worth a word where it is passed.
+    // The limit of a number type is only mentioned if it is exceeded.
     let is_far = |limit: &Number| limit.as_f64().is_some_and(|it| it.abs() >= 2_147_483_647.0);
     let is_kept = |limit: &&Number, wrong| !is_far(limit) || compare(number, limit) == wrong;
     let least = least.as_ref().filter(|limit| is_kept(limit, Ordering::Less));
@@ -175,7 +175,7 @@ pub(super) fn range(rules: &NumberRules, number: &Number) -> String {
     format!("must be {limits}, not {number}")
 }
 
-/// What is said of a wrong number of parts.
+/// The text about a wrong number of parts.
 pub(super) fn count(
     [least, most]: [Option<u64>; 2],
     found: u64,
@@ -198,7 +198,7 @@ pub(super) fn contains(checker: &Checker, id: Id, limits: [Option<u64>; 2], foun
     format!("{count}, that is {what}")
 }
 
-/// The field that tells the choices apart, and its values as JSON.
+/// The field that distinguishes the choices, and its values as JSON.
 pub(super) fn tag<'a>(checker: &'a Checker, choices: &[Id]) -> Option<(&'a str, Vec<String>)> {
     let constant = |id: Id| match checker.node(id).values.as_deref()?.list.as_slice() {
         [only] => Some(found(only)),
@@ -211,12 +211,12 @@ pub(super) fn tag<'a>(checker: &'a Checker, choices: &[Id]) -> Option<(&'a str, 
     Some((&tag.name, tags.collect::<Option<_>>()?))
 }
 
-/// The one choice that a value is meant to be, which its kind, its tag or its names tell.
+/// The one choice that a value is meant to be, determined by its type, its tag or its names.
 pub(super) fn meant(checker: &Checker, choices: &[Id], value: &Value) -> Option<Id> {
     let only = |wanted: &dyn Fn(&Node) -> bool| {
         let mut found = choices.iter().copied().filter(|id| {
             let node = followed(checker, *id);
-            // Of what says no type, the values may say it.
+            // If it gives no type, its values may determine it.
             node.kinds.is_none_or(|kinds| kinds.takes(value))
                 && node.values.as_deref().is_none_or(|values| values.list.contains(value))
                 && wanted(node)

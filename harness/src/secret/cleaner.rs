@@ -1,31 +1,33 @@
-//! A text that comes in pieces: whole characters, without what is secret.
+//! Cleans a text that arrives in pieces: it returns complete characters without secrets.
 
 use super::{HIDDEN, Secrets};
 
-/// Takes bytes in pieces of any size and gives text. What is no UTF-8 becomes U+FFFD; what is secret is hidden, also
-/// where two pieces meet.
+/// Accepts bytes in pieces of any size and returns text. Invalid UTF-8 becomes U+FFFD. Secrets are
+/// replaced, also where they extend over two pieces.
 pub(crate) struct Cleaner {
     secrets: Secrets,
-    /// So much is searched at a time.
+    /// The number of bytes that are searched at a time.
     searched: usize,
-    /// As long as the longest secret: so much is held back, since a secret may end behind it.
+    /// The number of bytes that are held back, because a secret may end after them: a little more
+    /// than the longest secret.
     margin: usize,
-    /// The end of a piece that is no whole character.
+    /// The incomplete character at the end of a piece.
     cut: Vec<u8>,
     pub(crate) held: String,
-    /// So many bytes of it were hidden already, and are there to find what overlaps them.
+    /// The number of bytes of `held` that were already replaced. They are kept to find secrets that
+    /// overlap them.
     hidden: usize,
 }
 
 impl Cleaner {
-    /// Searches pieces of this size or more.
+    /// A cleaner that searches pieces of at least this size.
     pub(crate) fn new(secrets: Secrets, searched: usize) -> Self {
-        // A text that was cut ends with a mark of three bytes.
+        // A cut text ends with a mark of three bytes.
         let margin = secrets.longest().saturating_add(4);
         Self { secrets, searched, margin, cut: Vec::new(), held: String::new(), hidden: 0 }
     }
 
-    /// Takes a piece, and gives what is clean for certain, if there is enough of it.
+    /// Adds a piece. Returns the text that is certainly clean, if there is enough of it.
     pub(crate) fn push(&mut self, piece: &[u8]) -> String {
         self.cut.extend_from_slice(piece);
         let mut whole = self.cut.len();
@@ -43,14 +45,14 @@ impl Cleaner {
         }
     }
 
-    /// Gives the rest.
+    /// Returns the rest.
     pub(crate) fn finish(mut self) -> String {
         let rest = std::mem::take(&mut self.cut);
         self.held.push_str(&String::from_utf8_lossy(&rest));
         self.clean(self.held.len())
     }
 
-    /// Takes what is before `to` off.
+    /// Removes the text before `to` and returns it cleaned.
     fn clean(&mut self, to: usize) -> String {
         let mut to = (0..=to).rev().find(|at| self.held.is_char_boundary(*at)).unwrap_or(0);
         let mut clean = String::with_capacity(to);
@@ -60,14 +62,14 @@ impl Cleaner {
                 break;
             }
             let (start, end) = (range.start.max(from), range.end.min(to));
-            // What overlaps or touches what was hidden is hidden by the same mark.
+            // A secret that overlaps or touches replaced bytes is covered by the same mark.
             if range.start > self.hidden || self.hidden == 0 {
                 clean.push_str(self.held.get(from..start).unwrap_or_default());
                 clean.push_str(HIDDEN);
             }
             from = end.max(from);
             if range.end >= to && to < self.held.len() {
-                // It goes on: what is left of it is found again, and has its mark.
+                // The secret continues. Its rest will be found again and already has its mark.
                 let kept = to.saturating_sub(self.margin).max(range.start);
                 let kept = (kept..=to).find(|at| self.held.is_char_boundary(*at)).unwrap_or(to);
                 hidden = to.saturating_sub(kept);
@@ -101,7 +103,7 @@ mod tests {
 
     const SEARCHED: usize = 256 * 1024;
 
-    /// However a text comes, it is cleaned as if it came at once.
+    /// A text in pieces is cleaned like the same text in one piece.
     #[test]
     fn secrets_are_found_where_pieces_meet() {
         let secrets = Secrets::default().with("sk-0123456789").with("9sk-").with("correct horse");
@@ -111,7 +113,7 @@ mod tests {
         for round in 0..30 {
             let mut text = String::new();
             while text.len() < 900_000 {
-                // Some texts are hardly anything but secrets.
+                // Some texts consist almost only of secrets.
                 let most = if round % 3 == 0 { 1 } else { words.len() };
                 let word = words[random.usize(..most)];
                 text.push_str(&word.repeat(random.usize(1..200)));

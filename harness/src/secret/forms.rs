@@ -1,8 +1,9 @@
-//! How a value is spelled inside of JSON and URLs. Writers differ in what they escape beyond what they
-//! must, and a value has to be found in the text of each.
+//! How a value is written inside JSON and URLs. Writers differ in the characters that they escape
+//! beyond the required ones, and a value must be found in all these forms.
 
-/// What JSON writers escape by number beside what they must, and whether their digits are capitals:
-/// nothing, what is not ASCII (Python, PHP), what HTML gives a meaning to (Go, Gson), and what .NET does.
+/// The characters that JSON writers escape by number beyond the required ones, whether they also
+/// escape non-ASCII characters, and whether their hexadecimal digits are upper case: none,
+/// non-ASCII (Python, PHP), characters with a meaning in HTML (Go, Gson), and those of .NET.
 const NUMBERED: [(&str, bool, bool); 6] = [
     ("", false, false),
     ("", true, false),
@@ -12,9 +13,10 @@ const NUMBERED: [(&str, bool, bool); 6] = [
     ("+<>&'`\"", true, true),
 ];
 
-/// What beside letters and digits stands in a URL as it is, and whether a space is a `+`: the unreserved
-/// characters (RFC 3986), with slashes, in forms, after `encodeURIComponent` and after `encodeURI`; and
-/// what WHATWG's URL standard leaves in a query, in that of a known scheme, in a path and in a password.
+/// The characters besides letters and digits that a URL contains unencoded, and whether a space
+/// becomes `+`: the unreserved characters (RFC 3986), the same with slashes, form encoding,
+/// `encodeURIComponent` and `encodeURI`; and by WHATWG's URL standard in a query, in a query of a
+/// special scheme, in a path and in a password.
 const PLAIN: [(&str, bool); 11] = [
     ("-_.~", false),
     ("-_.~/", false),
@@ -29,7 +31,7 @@ const PLAIN: [(&str, bool); 11] = [
     ("!$&'()*+,-./:;=?@[\\]^_`{|}~", false),
 ];
 
-/// A value as it is, as JSON spells it, and as it stands in a URL. Most are the same.
+/// A value unchanged, as JSON escapes it, and as URLs encode it. Most forms are equal.
 pub(crate) fn forms(value: &str) -> impl Iterator<Item = String> {
     let mut forms = vec![value.to_owned()];
     if value.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte)) {
@@ -37,11 +39,11 @@ pub(crate) fn forms(value: &str) -> impl Iterator<Item = String> {
     }
     for (escaped, all, capitals) in NUMBERED {
         let json = json(value, escaped, all, capitals);
-        // Some servers escape each slash.
+        // Some servers escape every slash.
         forms.push(json.replace('/', "\\/"));
         forms.push(json);
     }
-    // JSON in a string of JSON.
+    // JSON inside a JSON string.
     let twice = json(&json(value, "", false, false), "", false, false);
     forms.extend([value.replace('/', "\\\\\\/"), twice.replace('/', "\\\\\\/"), twice]);
     for digits in [b"0123456789ABCDEF", b"0123456789abcdef"] {
@@ -53,8 +55,8 @@ pub(crate) fn forms(value: &str) -> impl Iterator<Item = String> {
     forms.into_iter()
 }
 
-/// A value inside of a string of JSON: with these characters escaped by number, with what is not ASCII if
-/// `all` is to be, and with what must be.
+/// A value inside a JSON string: with these characters escaped by number, with non-ASCII characters
+/// escaped if `all`, and with the required escapes.
 fn json(value: &str, escaped: &str, all: bool, capitals: bool) -> String {
     let mut json = String::with_capacity(value.len());
     for c in value.chars() {
@@ -73,7 +75,7 @@ fn json(value: &str, escaped: &str, all: bool, capitals: bool) -> String {
     json
 }
 
-/// A value with all but letters, digits and these characters encoded.
+/// A value with all bytes percent-encoded except letters, digits and these characters.
 fn percent(value: &str, plain: &str, is_form: bool, digits: &[u8; 16]) -> String {
     let digit = |nibble: u8| digits.get(usize::from(nibble)).map_or('0', |digit| *digit as char);
     let mut encoded = String::with_capacity(value.len());

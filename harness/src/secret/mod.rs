@@ -1,5 +1,6 @@
-//! Values that must not be shown, and what stands in their place. It knows nobody's key: a provider
-//! and the program say which values are secret; what a trace must guess is in `trace`.
+//! Values that must not be shown, and the mark that replaces them. This module knows no keys
+//! itself: the provider and the program name the secret values. What a trace must guess is in
+//! `trace`.
 
 mod cleaner;
 mod forms;
@@ -22,23 +23,23 @@ pub(crate) use self::{
     cleaner::Cleaner, forms::forms, name::Names, search::united, searches::Searches,
 };
 
-/// What stands where something secret was.
+/// The text that replaces a secret.
 pub(crate) const HIDDEN: &str = "[secret]";
 
-/// A shorter value cannot be looked for: it is a part of ordinary words.
+/// The minimum length of a value in bytes. Shorter values would be found inside ordinary words.
 const LEAST: usize = 4;
 
-/// Values that must not be shown. In a text each of them is replaced by `[secret]`.
+/// Values that must not be shown. In a text, each of them is replaced by `[secret]`.
 ///
-/// A provider says which values it knows to be secret
+/// A provider names the secret values that it knows
 /// ([`Provider::secrets`](crate::Provider::secrets)), and a program adds its own with
-/// [`AgentBuilder::secret`](crate::agent::AgentBuilder::secret). They are taken out of the results
-/// and error texts of tools before a model reads them, out of errors of providers, and out of
-/// traces. What a person or a model wrote is not changed: the arguments of a call and the words of
-/// an answer stay as they are.
+/// [`AgentBuilder::secret`](crate::agent::AgentBuilder::secret). They are removed from the results
+/// and error texts of tools before a model reads them, from errors of providers, and from traces.
+/// Text written by a user or a model is not changed: the arguments of a call and the text of an
+/// answer stay as they are.
 ///
-/// A value is found as it is given, as JSON escapes it and as a URL encodes it. A value of fewer
-/// than four bytes is left out, since it would be found inside ordinary words.
+/// A value is found in its original form, as JSON escapes it and as a URL encodes it. A value of
+/// fewer than four bytes is ignored, because it would be found inside ordinary words.
 ///
 /// ```
 /// use harness::secret::Secrets;
@@ -53,24 +54,24 @@ pub struct Secrets(Option<Arc<Known>>);
 
 #[derive(Clone, Default)]
 struct Known {
-    /// Each value in all forms in which it may be met.
+    /// All forms of each value.
     forms: BTreeSet<Arc<str>>,
-    /// Those that were looked for before others were added.
+    /// The searches for the forms that were known before the latest additions.
     settled: Searches,
-    /// And these others.
+    /// The latest additions, which are not searched for yet.
     fresh: Vec<Arc<str>>,
-    /// Looks for all, once somebody asks.
+    /// The searches for all forms, built at the first use.
     searches: OnceLock<Searches>,
 }
 
 impl Secrets {
-    /// None at all: for a provider that knows no secret.
+    /// An empty set, for a provider that knows no secrets.
     pub fn none() -> &'static Self {
         static NONE: Secrets = Secrets(None);
         &NONE
     }
 
-    /// Adds a value. Spaces around it do not count.
+    /// Adds a value. White space around it is ignored.
     #[must_use]
     pub fn with(mut self, value: impl AsRef<str>) -> Self {
         let value = value.as_ref().trim();
@@ -80,7 +81,7 @@ impl Secrets {
         self
     }
 
-    /// Adds all values of others.
+    /// Adds all values of `others`.
     #[must_use]
     pub fn and(mut self, others: &Self) -> Self {
         match (&self.0, &others.0) {
@@ -104,18 +105,18 @@ impl Secrets {
         }
     }
 
-    /// Whether there are none.
+    /// Whether there are no values.
     pub fn is_empty(&self) -> bool {
         self.0.is_none()
     }
 
-    /// The bytes of the longest.
+    /// The length of the longest form, in bytes.
     pub(crate) fn longest(&self) -> usize {
         let forms = self.0.iter().flat_map(|known| &known.forms);
         forms.map(|form| form.len()).max().unwrap_or_default()
     }
 
-    /// The text without them.
+    /// The text with every secret replaced by `[secret]`.
     pub fn hide<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let found = self.find(text);
         match found.is_empty() {
@@ -124,7 +125,7 @@ impl Secrets {
         }
     }
 
-    /// Where they stand in this text, in order. Ranges that overlap or touch are one.
+    /// The ranges of secrets in this text, in order. Ranges that overlap or touch are merged.
     pub(crate) fn find(&self, text: &str) -> Vec<Range<usize>> {
         let Some(known) = &self.0 else { return Vec::new() };
         let searches = known.searches.get_or_init(|| {
@@ -136,7 +137,7 @@ impl Secrets {
     }
 }
 
-/// How many there are, and nothing of them.
+/// Shows only the number of forms.
 impl fmt::Debug for Secrets {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let forms = self.0.as_ref().map_or(0, |known| known.forms.len());
@@ -144,12 +145,12 @@ impl fmt::Debug for Secrets {
     }
 }
 
-/// Whether a value is long enough to be looked for in texts.
+/// Whether a value is long enough to be searched for in texts.
 pub(crate) fn is_findable(value: &str) -> bool {
     value.trim().len() >= LEAST && !HIDDEN.contains(value.trim())
 }
 
-/// The text with the mark in place of these ranges, which are in order and apart.
+/// The text with these ranges, which are in order and do not touch, replaced by the mark.
 pub(crate) fn without(text: &str, ranges: &[Range<usize>]) -> String {
     let mut left = String::with_capacity(text.len());
     let mut from = 0;
@@ -162,11 +163,11 @@ pub(crate) fn without(text: &str, ranges: &[Range<usize>]) -> String {
     left
 }
 
-/// Stands where a text was cut. A beginning of a secret right before it is hidden as well: most of a
-/// key is as good as the whole.
+/// The mark at the end of a cut text. The beginning of a secret directly before it is also
+/// replaced, because most of a key is as dangerous as the whole key.
 pub(crate) const CUT: &str = "…";
 
-/// The beginning of a text that others wrote, for an error that quotes it: at most so many bytes.
+/// The beginning of a foreign text, for an error that quotes it: at most `most` bytes.
 pub(crate) fn beginning(text: &str, most: usize) -> Cow<'_, str> {
     if text.len() <= most {
         return Cow::Borrowed(text);

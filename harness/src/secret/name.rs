@@ -1,8 +1,8 @@
-//! Which names stand before secret values: of fields, headers, variables and members of a query.
+//! The names that precede secret values: names of fields, headers, variables and query members.
 
 use std::collections::HashSet;
 
-/// Names of what is secret, unless the program gives others.
+/// The default names of secret values.
 const NAMES: [&str; 18] = [
     "key",
     "apikey",
@@ -24,17 +24,17 @@ const NAMES: [&str; 18] = [
     "ssn",
 ];
 
-/// Words that say the same at the end of a longer one: `PGPASSWORD`, `clientsecret`.
+/// Words that mark a secret even at the end of a longer word: `PGPASSWORD`, `clientsecret`.
 const ENDS: [&str; 6] = ["password", "passwd", "passphrase", "secret", "apikey", "token"];
 
-/// Names of what is secret. Each stands for all names that end with it as a word: `key` for
-/// `api_key`, `X-Api-Key` and `apiKey`.
+/// Names of secret values. Each applies to all names that end with it as a whole word: `key`
+/// applies to `api_key`, `X-Api-Key` and `apiKey`.
 #[derive(Clone, Debug)]
 pub(crate) struct Names {
     names: HashSet<String>,
-    /// The length of the longest one.
+    /// The length of the longest name.
     longest: usize,
-    /// Whether the end of a word is enough.
+    /// Whether [`ENDS`] count at the end of a word.
     ends: bool,
 }
 
@@ -45,7 +45,7 @@ impl Default for Names {
 }
 
 impl Names {
-    /// These, and no others.
+    /// Only these names.
     pub(crate) fn of(names: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
         let mut these = Self { names: HashSet::new(), longest: 0, ends: false };
         for name in names {
@@ -54,17 +54,17 @@ impl Names {
         these
     }
 
-    /// Adds one.
+    /// Adds a name.
     pub(crate) fn add(&mut self, name: &str) {
         let name = words(name).concat();
         self.longest = self.longest.max(name.len());
         self.names.insert(name);
     }
 
-    /// Whether this is the name of something secret.
+    /// Whether this is the name of a secret value.
     pub(crate) fn has(&self, name: &str) -> bool {
         let words = words(name);
-        // Only an end of it that is no longer than the longest name can be one.
+        // Only a suffix no longer than the longest name can match.
         let mut end = String::new();
         for word in words.iter().rev() {
             if end.len() + word.len() > self.longest {
@@ -80,8 +80,8 @@ impl Names {
     }
 }
 
-/// The words of a name, in lower case: `userPassword`, `user-password` and `USER_PASSWORD` have
-/// the same.
+/// The words of a name, in lower case: they are equal for `userPassword`, `user-password` and
+/// `USER_PASSWORD`.
 fn words(name: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     let mut after_lower = false;

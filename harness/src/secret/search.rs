@@ -1,8 +1,9 @@
-//! Finds any of many words in a text, in one pass (Aho and Corasick's automaton).
+//! Finds any of many words in a text, in one pass (the automaton of Aho and Corasick).
 //!
-//! `aho-corasick` would list all matches at each place, of which there are many where words begin
-//! alike, or leave the end of a word that overlaps another one. What is needed here is less: at
-//! each place the longest word that ends there, so that all of them are covered.
+//! The crate `aho-corasick` would either list all matches at each position, of which there are many
+//! if words have common beginnings, or miss the end of a word that overlaps another one. This
+//! search needs less: for each position, the longest word that ends there, so that all words are
+//! covered.
 
 use std::ops::Range;
 
@@ -11,38 +12,39 @@ use super::CUT;
 #[cfg(test)]
 pub(crate) use self::work::work;
 
-/// So many bytes of a word are enough where a text was cut.
+/// The number of bytes of a word that are enough at the end of a cut text.
 const BEGINNING: usize = 6;
 
-/// Finds any of its words. What it costs grows with the words and with the text, and with nothing
-/// else.
+/// Finds any of its words. The time is proportional to the length of the words plus the length of
+/// the text.
 #[derive(Clone, Debug)]
 pub(crate) struct Search {
-    /// In order of depth, so that the children of one node stand beside each other. The first one is
+    /// In order of depth, so that the children of a node are adjacent. The first node is the root,
     /// the beginning of all words.
     nodes: Vec<Node>,
-    /// The children of the first one by their bytes: most of a text is looked up there. 0 is none.
+    /// The children of the root by their bytes, because most of a text is looked up there. 0 means
+    /// none.
     first: Box<[u32; 256]>,
-    /// Their bytes, if they are few.
+    /// The bytes of the root's children.
     few: Vec<u8>,
 }
 
-/// A beginning of words, by its last byte.
+/// A beginning of words, represented by its last byte.
 #[derive(Clone, Copy, Debug)]
 struct Node {
     byte: u8,
-    /// How many children there are, from `child` on, in order of their bytes.
+    /// The number of children. They begin at `child`, ordered by their bytes.
     children: u16,
     child: u32,
-    /// The longest end of this beginning that is itself the beginning of a word.
+    /// The longest proper suffix of this beginning that is also a beginning of a word.
     shorter: u32,
-    /// The length of the longest word that ends here; 0 if none does.
+    /// The length of the longest word that ends here; 0 if there is none.
     word: u32,
     depth: u32,
 }
 
 impl Search {
-    /// Finds these words. Empty ones are left out.
+    /// A search for these words. Empty words are ignored.
     pub(crate) fn new<'a>(words: impl IntoIterator<Item = &'a str>) -> Self {
         let mut words: Vec<&[u8]> = words.into_iter().map(str::as_bytes).collect();
         words.retain(|word| !word.is_empty());
@@ -50,7 +52,7 @@ impl Search {
         words.dedup();
         let root = Node { byte: 0, children: 0, child: 0, shorter: 0, word: 0, depth: 0 };
         let mut search = Self { nodes: vec![root], first: Box::new([0; 256]), few: Vec::new() };
-        // Of each node the words that begin with it, and how long it is.
+        // For each node, the range of words that begin with it, and its depth.
         let mut open = vec![(0..words.len(), 0_usize)];
         let mut at = 0;
         while let Some((of, depth)) = open.get(at).cloned() {
@@ -80,7 +82,7 @@ impl Search {
         mut found: impl FnMut(Range<usize>),
     ) {
         let child = index(self.nodes.len());
-        // A word that ends here stands before those that go on.
+        // A word that ends here is sorted before the longer ones.
         let mut from = usize::from(words.first().is_some_and(|word| word.len() == depth));
         let mut children = 0;
         while let Some(byte) = words.get(from).and_then(|word| word.get(depth)).copied() {
@@ -129,8 +131,8 @@ impl Search {
         }
     }
 
-    /// Adds where words stand in this text. Ranges that overlap or touch are one; they are in order
-    /// if there were none before.
+    /// Adds the ranges of words in this text. Ranges that overlap or touch are merged, and they are
+    /// in order if `found` was empty.
     pub(crate) fn find(&self, text: &str, found: &mut Vec<Range<usize>>) {
         let bytes = text.as_bytes();
         let (mut node, mut at) = (0, 0);
@@ -157,7 +159,7 @@ impl Search {
         }
     }
 
-    /// How far it is to where a word may begin.
+    /// The distance to the next position where a word may begin.
     fn skip(&self, rest: &[u8]) -> Option<usize> {
         match *self.few {
             [] => None,
@@ -184,7 +186,7 @@ fn push(found: &mut Vec<Range<usize>>, mut range: Range<usize>) {
     found.push(range);
 }
 
-/// Puts ranges of several searches in order; those that overlap or touch become one.
+/// Sorts the ranges of several searches, and merges those that overlap or touch.
 pub(crate) fn united(mut ranges: Vec<Range<usize>>) -> Vec<Range<usize>> {
     ranges.sort_unstable_by_key(|range| range.start);
     let mut apart: Vec<Range<usize>> = Vec::with_capacity(ranges.len());
@@ -197,12 +199,12 @@ pub(crate) fn united(mut ranges: Vec<Range<usize>>) -> Vec<Range<usize>> {
     apart
 }
 
-/// Words of 4 GiB are not met; one would only not be found.
+/// Words of 4 GiB do not occur; such a word would just not be found.
 fn index(number: usize) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }
 
-/// How much work was done by this thread: a test compares that of twice as much text.
+/// The amount of work done by this thread. A test compares it with that for twice as much text.
 #[cfg(test)]
 mod work {
     use std::cell::Cell;
@@ -213,7 +215,7 @@ mod work {
         STEPS.set(STEPS.get() + 1);
     }
 
-    /// The steps that this takes.
+    /// The number of steps that `run` takes.
     pub(crate) fn work(run: impl FnOnce()) -> u64 {
         let before = STEPS.get();
         run();

@@ -1,14 +1,14 @@
-//! Finds any of many words to which more are added between two searches.
+//! Finds any of many words, and allows adding words between searches.
 
 use std::{ops::Range, sync::Arc};
 
 use super::{Search, united};
 
-/// Finds any of its words. Adding words builds no search for all of them anew: a word is moved to a
-/// larger search only a few times.
+/// Finds any of its words. Adding words does not rebuild the search for all of them: each word is
+/// moved to a larger search only a few times.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Searches {
-    /// Each has more than twice the words of those behind it, so that there are few.
+    /// Each part has more than twice as many words as the parts after it, so there are few parts.
     parts: Vec<Arc<Part>>,
 }
 
@@ -19,7 +19,7 @@ struct Part {
 }
 
 impl Searches {
-    /// Adds words, which are looked for from now on.
+    /// Adds words, which are searched for from now on.
     pub(crate) fn add(&mut self, mut words: Vec<Arc<str>>) {
         if words.is_empty() {
             return;
@@ -31,7 +31,7 @@ impl Searches {
         self.parts.push(Arc::new(Part { words, search }));
     }
 
-    /// Where they stand in this text, in order. Ranges that overlap or touch are one.
+    /// The ranges of words in this text, in order. Ranges that overlap or touch are merged.
     pub(crate) fn find(&self, text: &str) -> Vec<Range<usize>> {
         let mut found = Vec::new();
         if let [part] = self.parts.as_slice() {

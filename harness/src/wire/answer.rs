@@ -1,7 +1,7 @@
-//! How an answer that has to fit a schema is asked for. Each vendor has a mode for it that takes some schemas,
-//! and some cannot be combined with tools; a tool that only takes the answer does nearly everywhere; words
-//! after the message of the user always do. What is chosen follows from the table of models, the schema and
-//! the request alone.
+//! Chooses how an answer with a schema is requested. Each vendor has a mode for it that accepts
+//! some schemas, and some of these modes exclude tools. A tool whose arguments are the answer works
+//! nearly everywhere, and text after the user's message always works. The choice depends only on
+//! the table of models, the schema and the request.
 
 use serde_json::Value;
 
@@ -12,20 +12,20 @@ use crate::{
     schema::{StrictForm, ToolSchema},
 };
 
-/// What the vendors want the form to be called.
+/// The name of the format, which the vendors require.
 pub(super) const NAME: &str = "answer";
 
-/// What is known of the one who is asked.
+/// What is known about the server.
 pub(super) struct Server {
     /// When the vendor's own mode can be used.
     pub(super) mode: SchemaAnswers,
     pub(super) form: StrictForm,
-    /// Whether the mode takes also schemas to which it cannot hold the model.
+    /// Whether the mode also accepts schemas to which it cannot hold the model.
     pub(super) takes_any: bool,
-    /// Whether the model is told in words beside the mode: a local server may pass over what it does not
-    /// know, and one that constrains the answer does not show the schema to the model.
+    /// Whether the schema is also sent as text: a local server may ignore a mode that it does not
+    /// support, and one that constrains the answer does not show the schema to the model.
     pub(super) in_words: bool,
-    /// The way, if it is not left to what is known.
+    /// The way to use, if it is fixed.
     pub(super) way: Option<AnswerWay>,
 }
 
@@ -34,13 +34,13 @@ pub(super) struct Plan<'a> {
     answer: &'a AnswerSchema,
     /// The schema for the vendor's mode, and whether the model is held to it.
     pub(super) format: Option<(Value, bool)>,
-    /// The tools, with the one that takes the answer.
+    /// The tools, including the one for the answer.
     tools: Option<Vec<ToolSchema>>,
     words: bool,
 }
 
 impl<'a> Plan<'a> {
-    /// The way to ask, if the answer has to fit a schema.
+    /// Chooses the way, if the answer has to fit a schema.
     pub(super) fn of(request: &Request<'a>, settings: &Settings, server: &Server) -> Option<Self> {
         let answer = request.answer()?;
         let is_open = match server.mode {
@@ -75,7 +75,7 @@ impl<'a> Plan<'a> {
         Some(Self { answer, format, tools, words })
     }
 
-    /// The request, with the tool that takes the answer if there is one.
+    /// The request, including the tool for the answer if there is one.
     pub(super) fn request<'r>(&'r self, request: &Request<'r>) -> Request<'r> {
         match &self.tools {
             Some(tools) => request.clone().with_tools(tools),
@@ -83,14 +83,14 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// The message of this number, with the schema if it is the one that asks for the answer.
+    /// The message with this index, with the schema if it asks for the answer.
     fn message(&self, at: usize, message: &Message) -> Option<Message> {
         let asks = self.words && at == self.answer.message();
         asks.then(|| message.with_text(self.answer.in_words()))
     }
 }
 
-/// The message of this number as it is sent.
+/// The message with this index in the form that is sent.
 pub(super) fn said(plan: Option<&Plan<'_>>, at: usize, message: &Message) -> Message {
     plan.and_then(|plan| plan.message(at, message)).unwrap_or_else(|| message.clone())
 }
@@ -101,15 +101,16 @@ pub(super) fn form(plan: Option<&Plan<'_>>) -> String {
     format!(" answer {} {}", plan.answer.message(), plan.answer.in_words())
 }
 
-/// Whether a refusal is one of the way in which the answer was asked for.
+/// Whether the server refuses the way in which the answer was requested.
 ///
-/// Anthropic: `output_config.format: ..`, `The compiled grammar is too large`. OpenAI: `Invalid schema for
-/// response_format 'x'`, `'response_format' of type 'json_schema' is not supported with this model`. Groq: `json mode
-/// cannot be combined with tool/function calling`, `This model does not support response format json_schema`.
-/// DeepSeek: `This response_format type is unavailable now`. Gemini: `Function calling with a response mime
-/// type: 'application/json' is unsupported`, `too many states for serving`. llama.cpp: `Cannot use custom grammar
-/// constraints with tools`. Ollama: `does not support tools`. Others say it by a code, such as `unsupported_response_format`, or name
-/// their own field, such as `generation_config.response_schema` or `guided_json`.
+/// Anthropic: `output_config.format: ..`, `The compiled grammar is too large`. OpenAI: `Invalid
+/// schema for response_format 'x'`, `'response_format' of type 'json_schema' is not supported with
+/// this model`. Groq: `json mode cannot be combined with tool/function calling`, `This model does
+/// not support response format json_schema`. DeepSeek: `This response_format type is unavailable
+/// now`. Gemini: `Function calling with a response mime type: 'application/json' is unsupported`,
+/// `too many states for serving`. llama.cpp: `Cannot use custom grammar constraints with tools`.
+/// Ollama: `does not support tools`. Others use a code, such as `unsupported_response_format`, or
+/// name their own field, such as `generation_config.response_schema` or `guided_json`.
 pub(crate) fn refuses(way: AnswerWay, err: &crate::error::Error) -> bool {
     if !matches!(err.status(), Some(400 | 404 | 415 | 422 | 500 | 501)) {
         return false;
@@ -158,7 +159,7 @@ pub(crate) fn refuses(way: AnswerWay, err: &crate::error::Error) -> bool {
     }
 }
 
-/// Whether the refusal holds for any schema.
+/// Whether the refusal applies to every schema.
 pub(crate) fn refuses_all(err: &crate::error::Error) -> bool {
     let words = err.message().to_ascii_lowercase();
     let of_all = [

@@ -1,5 +1,6 @@
-//! What a request says of the vendor's prompt cache. OpenAI keeps the conversation by itself; the system prompt is marked where
-//! other conversations are to find it. Anthropic keeps what is marked.
+//! The members of a request for the vendor's prompt cache. OpenAI caches the conversation by
+//! itself; the system prompt is marked if other conversations should find it. Anthropic caches what
+//! is marked.
 //!
 //! Sources: <https://platform.openai.com/docs/guides/prompt-caching> and
 //! <https://openrouter.ai/docs/guides/best-practices/prompt-caching>.
@@ -14,7 +15,7 @@ use crate::{
     provider::{Draft, PromptCache, Request, Settings},
 };
 
-/// So long a key may be.
+/// The maximum length of a key.
 const KEY: usize = 64;
 
 pub(super) fn write(
@@ -24,7 +25,7 @@ pub(super) fn write(
     takes: &Takes,
 ) {
     let cache = settings.prompt_cache.unwrap_or_default();
-    // Other servers that speak these protocols may refuse a member that they do not know.
+    // Other servers of these protocols may refuse unknown members.
     let is_known = matches!(takes.provider(), "openai" | "azure");
     let first = || request.first().map(|first| first.id());
     let own = is_known && cache != PromptCache::Off;
@@ -39,7 +40,8 @@ pub(super) fn write(
         }
         _ => {}
     }
-    // OpenRouter passes the member on to Anthropic, which marks the last message of each request by itself.
+    // OpenRouter passes the member on to Anthropic, which then marks the last message of each
+    // request itself.
     if takes.provider() == "openrouter"
         && takes.model().starts_with("anthropic/")
         && let Some(mark) = anthropic(cache)
@@ -48,8 +50,8 @@ pub(super) fn write(
     }
 }
 
-/// What marks the end of a part that Anthropic keeps. All marks of a request have one lifetime, since longer ones
-/// would have to stand before shorter ones.
+/// The mark at the end of a part that Anthropic caches. All marks of a request have the same
+/// lifetime, because longer ones would have to precede shorter ones.
 pub(super) fn anthropic(cache: PromptCache) -> Option<&'static str> {
     match cache {
         PromptCache::Off => None,
@@ -58,9 +60,10 @@ pub(super) fn anthropic(cache: PromptCache) -> Option<&'static str> {
     }
 }
 
-/// Whether the system prompt is marked. OpenAI's newer models look for a beginning only where a mark was, and the vendor
-/// sets one behind the newest message alone. A program that gives a key says that its conversations begin alike;
-/// without it each has a key of its own and finds only itself.
+/// Whether the system prompt is marked. OpenAI's newer models look up the beginning of a request
+/// only up to marks, and the vendor itself sets one only after the newest message. A program that
+/// sets a key indicates that its conversations begin alike. Without a key, each conversation has
+/// its own key and finds only itself.
 pub(super) fn marks_system(settings: &Settings, takes: &Takes) -> bool {
     settings.cache_key.is_some()
         && matches!(takes.provider(), "openai" | "azure")
@@ -68,7 +71,7 @@ pub(super) fn marks_system(settings: &Settings, takes: &Takes) -> bool {
         && settings.prompt_cache != Some(PromptCache::Off)
 }
 
-/// A marked text, as the one part of a message.
+/// A marked text, as the only part of a message.
 pub(super) fn marked(out: &mut Draft, kind: &str, words: &str) {
     comma(out);
     raw(out, "{");

@@ -1,4 +1,4 @@
-//! Citations and pictures of an answer, in the shapes in which vendors send them.
+//! Citations and pictures in an answer, in the vendors' formats.
 
 use std::ops::Range;
 
@@ -8,8 +8,8 @@ use super::{
 };
 use crate::message::{Citation, Media};
 
-/// The citation that this JSON is, if it names a source. Chat Completions wraps its members in one that
-/// is called as its type.
+/// The citation in this JSON, if it names a source. Chat Completions puts its members into an
+/// object named like its type.
 pub(super) fn citation(json: &str) -> Option<Citation> {
     let outer = Members::of(json);
     let kind = text_of(outer.get("type"));
@@ -41,13 +41,13 @@ pub(super) fn citation(json: &str) -> Option<Citation> {
     citation.names_source().then_some(citation)
 }
 
-/// Whether the vendor may take this back as a citation of its own: an object of some type. Requests with
-/// anything else in their place are refused, and each later one with them.
+/// Whether the vendor may accept this as a citation in later requests: an object with a type. With
+/// anything else in its place, this and all later requests would be refused.
 pub(super) fn goes_back(json: &str) -> bool {
     json.starts_with('{') && !text_of(Members::of(json).get("type")).is_empty()
 }
 
-/// The picture at this address, which may hold the picture itself.
+/// The picture at this URL, which may be a data URL with the picture.
 pub(super) fn image(url: &str) -> Option<Media> {
     let url = url.trim();
     let Some(rest) = after(url, "data:") else {
@@ -59,7 +59,7 @@ pub(super) fn image(url: &str) -> Option<Media> {
     Media::from_base64(mime, data).ok()
 }
 
-/// What follows this beginning, whether its letters are large or small.
+/// The text after this beginning, ignoring case.
 fn after<'a>(text: &'a str, beginning: &str) -> Option<&'a str> {
     let (first, rest) = text.split_at_checked(beginning.len())?;
     first.eq_ignore_ascii_case(beginning).then_some(rest)

@@ -1,4 +1,4 @@
-//! What decoding is on every wire: bytes in, events out, the limits on both. Each wire brings
+//! The decoding that all wires share: bytes in, events out, and the limits of both. Each wire adds
 //! only its dialect.
 
 use std::{
@@ -20,28 +20,28 @@ use crate::{
     secret::beginning,
 };
 
-/// So many parts of one answer are kept, at most: blocks, items, calls. A model gives some dozens.
+/// The maximum number of parts of one answer: blocks, items, calls. Models send some dozens.
 const PARTS: usize = 4096;
 
-/// What one wire makes of the records of an answer.
+/// Converts the records of one wire into events.
 pub(crate) trait Dialect: Unpin {
-    /// What is the same in many deltas.
+    /// The data that many deltas have in common.
     type Delta: Copy + Debug + Send + Unpin;
 
-    /// Reads one record. Says whether it was an event: a keep-alive is none.
+    /// Reads one record. Returns whether it was an event; keep-alives are not.
     fn read(&mut self, event: &str, data: &str, out: &mut Outlet) -> Result<bool, Error>;
 
-    /// Reads a record of one of the kinds that answers are full of, in one pass over its bytes, and
-    /// does what [`read`](Self::read) would do. Does nothing if the record is of another kind, or
-    /// unusual, or wrong.
+    /// Reads a record of one of the most common kinds in one pass over its bytes, with the same
+    /// effect as [`read`](Self::read). Returns `None` without any effect if the record is of
+    /// another kind, unusual or invalid.
     fn read_common(&mut self, data: &[u8], out: &mut Outlet) -> Option<Result<bool, Error>>;
 
-    /// The delta that a record is, if others of its kind differ from it only in `places`. The
-    /// record was [`read`](Self::read) just before.
+    /// The delta in a record that has just been [`read`](Self::read), if other records of its kind
+    /// differ only in `places`.
     fn delta(&self, data: &str, places: &mut Places) -> Option<Self::Delta>;
 
-    /// Reads another delta of the same kind, of which only the text is new. It does what
-    /// [`read`](Self::read) would; nothing, if it cannot know what that is.
+    /// Reads another delta of the same kind with a new text, with the same effect as
+    /// [`read`](Self::read). Returns `None` without any effect if that effect is unknown.
     fn again(
         &mut self,
         delta: Self::Delta,
@@ -49,14 +49,15 @@ pub(crate) trait Dialect: Unpin {
         out: &mut Outlet,
     ) -> Option<Result<(), Error>>;
 
-    /// The bytes are over. A wire whose end may go unsaid ends here; others do nothing.
+    /// Called at the end of the bytes. A wire whose answers may have no explicit end ends the
+    /// answer here; others do nothing.
     fn end(&mut self, out: &mut Outlet) -> Result<(), Error>;
 }
 
-/// Reads the bytes of an answer. See the wires for what each makes of them.
+/// Decodes the bytes of an answer. The wires describe what each of them accepts.
 ///
-/// Any cut of the bytes gives the same events. What was read before a failure is handed out
-/// before it.
+/// The events do not depend on how the bytes are cut into pieces. Events read before a failure are
+/// handed out before the error.
 #[derive(Debug)]
 #[expect(private_bounds, reason = "the wires are known: nobody outside brings another one")]
 pub struct Decoder<D: Dialect> {
@@ -73,20 +74,20 @@ pub struct Decoder<D: Dialect> {
 #[derive(Debug)]
 struct Known<D> {
     shape: Option<(Shape, D)>,
-    /// How many deltas were of this shape since it was made, and how many were not.
+    /// The number of deltas with this shape since it was made, and of those with another shape.
     served: u32,
     missed: u32,
-    /// How many shapes in a row were of little use, and how many records are let pass before the next
-    /// one is made: a server may send no two that are alike.
+    /// The number of shapes in a row that were not useful, and the number of records to skip before
+    /// the next one is made: a server may never send two similar records.
     useless: u32,
     pause: u32,
 }
 
-/// A shape was worth making if it served so often for each delta that it missed.
+/// A shape was useful if it matched this many times for each delta that it did not match.
 const WORTH: u32 = 4;
 
-/// Whether records are tried as common ones. A server whose records never are sends something unusual,
-/// and trying costs more than it gives: after each failure in a row, more records are let pass.
+/// Whether records are tried as common ones. If a server's records are always unusual, trying costs
+/// more than it saves: after each failure in a row, more records are skipped.
 #[derive(Debug, Default)]
 struct Pace {
     failures: u32,
@@ -120,11 +121,12 @@ impl<D: Dialect> Decoder<D> {
         }
     }
 
-    /// Takes the next bytes. After the end of the answer, whatever comes is left alone.
+    /// Decodes the next bytes. Bytes after the end of the answer are ignored.
     ///
     /// # Errors
-    /// Fails with the error that the vendor reports inside the stream, if the answer cannot be
-    /// understood, and if it is larger than the limits.
+    /// - The error that the vendor reports inside the stream.
+    /// - [`ErrorKind::Protocol`] if the answer cannot be understood.
+    /// - [`ErrorKind::TooLarge`] if the answer exceeds one of the limits.
     pub fn push(&mut self, bytes: &[u8]) -> Result<(), Error> {
         if self.failed || self.out.done {
             return Ok(());
@@ -136,11 +138,11 @@ impl<D: Dialect> Decoder<D> {
         Ok(())
     }
 
-    /// Reads from `bytes` up to the next event, and takes what it has read away from them. There
-    /// is none when they are used up, or when the answer has come to its end.
+    /// Reads from `bytes` up to the next event, and removes what was read from them. Returns `None`
+    /// when they are used up, or when the answer is complete.
     ///
     /// # Errors
-    /// As [`push`](Self::push).
+    /// The same as [`push`](Self::push).
     pub(crate) fn pull(&mut self, bytes: &mut &[u8]) -> Result<Option<StreamEvent>, Error> {
         loop {
             if let Some(event) = self.out.events.pop_front() {
@@ -153,14 +155,14 @@ impl<D: Dialect> Decoder<D> {
         }
     }
 
-    /// Reads one record at most.
+    /// Reads at most one record.
     fn read(&mut self, bytes: &mut &[u8]) -> Result<(), Error> {
         let result = self.read_alike(bytes).unwrap_or_else(|| self.read_lines(bytes));
         self.failed = result.is_err();
         result
     }
 
-    /// Reads the record at the beginning of `bytes`, if it is of the known shape.
+    /// Reads the record at the beginning of `bytes`, if it has the known shape.
     fn read_alike(&mut self, bytes: &mut &[u8]) -> Option<Result<(), Error>> {
         let Self { sse, dialect, out, known, heard, .. } = self;
         let (shape, delta) = known.shape.as_ref().filter(|_| sse.is_between())?;
@@ -172,16 +174,17 @@ impl<D: Dialect> Decoder<D> {
         Some(result)
     }
 
-    /// Reads the lines of one record, or those of it that are there.
+    /// Reads the lines of one record, or those of them that have arrived.
     fn read_lines(&mut self, bytes: &mut &[u8]) -> Result<(), Error> {
         let Self { sse, dialect, out, known, pace, heard, .. } = self;
-        // The record as it stands in the stream, if none of it came before.
+        // The bytes of the record in the stream, if none of it came before.
         let record = sse.is_between().then_some(*bytes);
         loop {
             let mut delta = None;
             *bytes = sse.take_first(bytes, &mut |data| {
                 let is_common = read(data, dialect, out, pace, heard)?;
-                // A piece that ends with the line holds no whole record, and there will be more such.
+                // A piece that ends inside a record contains no whole one, and more such pieces
+                // will follow.
                 let is_wanted = is_common && record.is_some() && known.wants();
                 if is_wanted {
                     delta = places(data, dialect);
@@ -201,10 +204,11 @@ impl<D: Dialect> Decoder<D> {
         }
     }
 
-    /// The bytes are over.
+    /// Ends the answer after the last bytes.
     ///
     /// # Errors
-    /// Fails as [`ErrorKind::CutOff`] if the answer is not complete.
+    /// - [`ErrorKind::CutOff`] if the answer is not complete.
+    /// - The errors of [`push`](Self::push), for an event at the end of the bytes.
     pub fn finish(&mut self) -> Result<(), Error> {
         if self.failed || self.out.done {
             return Ok(());
@@ -212,7 +216,7 @@ impl<D: Dialect> Decoder<D> {
         let Self { sse, dialect, out, pace, heard, .. } = self;
         let result = sse.finish(|record| read(record, dialect, out, pace, heard).map(drop));
         let result = match result {
-            // The last event was cut in the middle.
+            // The last event was cut off.
             Err(err) if err.kind() == ErrorKind::Protocol => Err(cut_off().because(err)),
             Err(err) => Err(err),
             Ok(()) if self.out.done => Ok(()),
@@ -225,10 +229,10 @@ impl<D: Dialect> Decoder<D> {
         result
     }
 
-    /// Takes an answer that came in one piece although a stream was asked for.
+    /// Decodes an answer that arrived in one piece although a stream was requested.
     ///
     /// # Errors
-    /// As [`push`](Self::push) and [`finish`](Self::finish).
+    /// The same as [`push`](Self::push) and [`finish`](Self::finish).
     pub fn push_whole(&mut self, body: &[u8]) -> Result<(), Error> {
         let record = Record { event: b"", data: body };
         let Self { dialect, out, pace, heard, .. } = self;
@@ -238,24 +242,24 @@ impl<D: Dialect> Decoder<D> {
         self.finish()
     }
 
-    /// The next event that has been read.
+    /// The next decoded event.
     pub fn next_event(&mut self) -> Option<StreamEvent> {
         self.out.events.pop_front()
     }
 
-    /// Whether the answer has come to its end.
+    /// Whether the answer is complete.
     pub fn is_complete(&self) -> bool {
         self.out.done
     }
 
-    /// How many records have been read that say something: comments and pings do not.
+    /// The number of events read, without comments and pings.
     pub fn heard(&self) -> u64 {
         self.heard
     }
 }
 
 impl<D> Known<D> {
-    /// Whether a shape is to be made of this record, if it is a delta.
+    /// Whether a shape should be made of this record, if it is a delta.
     fn wants(&mut self) -> bool {
         let wants = self.pause == 0;
         self.pause = self.pause.saturating_sub(1);
@@ -263,7 +267,7 @@ impl<D> Known<D> {
         wants
     }
 
-    /// One more record has cost a look and given nothing.
+    /// Records that a record was examined without a result.
     fn in_vain(&mut self) {
         self.useless = self.useless.saturating_add(1).min(10);
         self.pause = (1_u32 << self.useless) / 4;
@@ -291,7 +295,7 @@ fn places<D: Dialect>(record: Record<'_>, dialect: &D) -> Option<(D::Delta, Plac
     Some((delta, places))
 }
 
-/// Reads one record. Says whether it was a common one.
+/// Reads one record. Returns whether it was a common one.
 fn read<D: Dialect>(
     record: Record<'_>,
     dialect: &mut D,
@@ -302,7 +306,7 @@ fn read<D: Dialect>(
     if out.done {
         return Ok(false);
     }
-    // What an event is by its name is said by the dialect.
+    // The dialect decides about errors.
     if record.event != b"error" && pace.tries() {
         let result = dialect.read_common(record.data, out);
         pace.tried(result.is_some());
@@ -321,7 +325,7 @@ fn read<D: Dialect>(
     Ok(false)
 }
 
-/// One broken character costs that character, not the answer.
+/// An invalid character is replaced and does not make the answer fail.
 fn text(bytes: &[u8]) -> Cow<'_, str> {
     match std::str::from_utf8(bytes) {
         Ok(text) => Cow::Borrowed(text),
@@ -329,28 +333,28 @@ fn text(bytes: &[u8]) -> Cow<'_, str> {
     }
 }
 
-/// An event that is no JSON, with its beginning quoted.
+/// The error of an event that is not JSON, with its beginning quoted.
 pub(super) fn not_understood(data: &str, err: serde_json::Error) -> Error {
-    // As it is, since a key with a quote in it is known only so, and on one line.
+    // Unescaped, because a key with a quote in it is recognized only in this form, and on one line.
     let data = halves::joined(data).replace(|c: char| c.is_control(), " ");
     let quoted = beginning(&data, 120);
     Error::new(ErrorKind::Protocol, format!("an event of the answer is not JSON: `{quoted}`"))
         .because(err)
 }
 
-/// Words for an event: those that had to be made are not made twice.
+/// The text of an event. Owned texts are not copied again.
 pub(crate) trait Words: AsRef<str> + Into<String> {}
 
 impl<T: AsRef<str> + Into<String>> Words for T {}
 
-/// Where a dialect puts the events; it counts what they hold.
+/// Where a dialect emits its events. It counts their sizes.
 #[derive(Debug)]
 pub(crate) struct Outlet {
     events: VecDeque<StreamEvent>,
     limits: AnswerLimits,
     size: usize,
     parts: usize,
-    /// Bytes of arguments so far, by block.
+    /// The number of bytes of arguments so far, for each block.
     calls: HashMap<u32, usize>,
     halves: Halves,
     done: bool,
@@ -455,7 +459,8 @@ impl Outlet {
         Ok(())
     }
 
-    /// The vendor says at the end what the arguments are, and it is not what it said before.
+    /// Replaces the arguments of a call, if the vendor's complete arguments at the end differ from
+    /// the deltas.
     pub(super) fn call_arguments(&mut self, block: u32, json: &str) -> Result<(), Error> {
         let json = match self.halves.seen {
             true => {
@@ -478,7 +483,7 @@ impl Outlet {
                     ErrorKind::TooLarge,
                     format!(
                         "the arguments of one call are larger than {} bytes; raise \
-                         `AnswerLimits::arguments` if that is meant to be",
+                         `AnswerLimits::arguments` if that is intended",
                         self.limits.arguments
                     ),
                 ));
@@ -494,7 +499,7 @@ impl Outlet {
         self.events.push_back(StreamEvent::ToolCallEnd { block });
     }
 
-    /// The other half of a character did not come.
+    /// Emits U+FFFD for half a character whose other half did not come.
     fn alone(&mut self, block: u32, of: Of) {
         let text = char::REPLACEMENT_CHARACTER.to_string();
         self.events.push_back(match of {
@@ -504,7 +509,7 @@ impl Outlet {
         });
     }
 
-    /// Keeps JSON for the vendor. `json` is one value.
+    /// Keeps JSON for the vendor. `json` must be one value.
     pub(super) fn vendor(
         &mut self,
         block: u32,
@@ -536,34 +541,36 @@ impl Outlet {
         self.events.push_back(StreamEvent::Completed { stop, usage: Box::new(usage) });
     }
 
-    /// Counts a part of the answer that begins.
+    /// Counts a new part of the answer.
     pub(super) fn part(&mut self) -> Result<(), Error> {
         self.parts = self.parts.saturating_add(1);
         match self.parts <= PARTS {
             true => Ok(()),
             false => Err(Error::new(
                 ErrorKind::TooLarge,
-                format!("the answer has more than {PARTS} parts, as no model gives"),
+                format!(
+                    "the answer has more than {PARTS} parts, which is not plausible for a model"
+                ),
             )),
         }
     }
 
-    /// Counts what a dialect keeps for later. It is counted again when it is handed on.
+    /// Counts text that a dialect keeps for later. It is counted again when it is emitted.
     pub(super) fn kept(&mut self, text: &str) -> Result<(), Error> {
         self.keeps(text.len())
     }
 
-    /// The same, of so many bytes.
+    /// The same for this number of bytes.
     pub(super) fn keeps(&mut self, size: usize) -> Result<(), Error> {
         self.grow(size)
     }
 
-    /// Counts a source of the words that a dialect keeps for later, with what it costs to keep it.
+    /// Counts a citation that a dialect keeps for later, with the memory that it needs.
     pub(super) fn source(&mut self, json: &str) -> Result<(), Error> {
         self.grow(json.len().saturating_add(64))
     }
 
-    /// How many bytes the answer may still have.
+    /// The number of bytes that the answer may still have.
     pub(super) fn room(&self) -> usize {
         self.limits.response.saturating_sub(self.size)
     }
@@ -576,8 +583,8 @@ impl Outlet {
         Err(Error::new(
             ErrorKind::TooLarge,
             format!(
-                "the answer is larger than {} bytes; raise `AnswerLimits::response` if that is meant \
-                 to be",
+                "the answer is larger than {} bytes; raise `AnswerLimits::response` if that is \
+                 intended",
                 self.limits.response
             ),
         ))

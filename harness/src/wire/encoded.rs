@@ -1,4 +1,5 @@
-//! The body of a request: most of a long conversation was planned before, and is written while it is sent.
+//! The body of a request. Most of a long conversation has been planned before, and is written while
+//! it is sent.
 
 use std::sync::{Arc, LazyLock};
 
@@ -9,30 +10,32 @@ use crate::{
     provider::{Cursor, Draft, Part, Request, Settings, Written},
 };
 
-/// Parts that take less grow; above it a new one begins.
+/// Parts below this size grow; above it, a new part begins.
 const PART: usize = 64 * 1024;
 
-/// A piece of a body has at most so many bytes. What was handed on stays where it is until it is sent, also if
-/// the run is stopped meanwhile, and the connection is closed after it: so it must not be all of it. And a
-/// piece that was just written is read from the processor's nearest cache.
+/// The maximum size of a piece of a body. A piece that was handed on stays in memory until it is
+/// sent, even if the run is stopped meanwhile, and the connection is closed only after it. So a
+/// piece must not be the whole body. Also, a piece that was just written is read from the
+/// processor's nearest cache.
 const PIECE: usize = 32 * 1024;
 
-/// So much room a piece needs beside its bytes: a step in a text takes more room than it fills.
+/// The additional room that a piece needs: a step writes more bytes than count.
 const MARGIN: usize = 128;
 
-/// The body of a request. Its long texts are those of the messages and are written while it is sent.
+/// The body of a request. Its long texts are stored only in the messages, and are written while it
+/// is sent.
 #[derive(Clone, Debug)]
 pub struct Encoded {
     parts: Vec<Arc<Part>>,
 }
 
 impl Encoded {
-    /// How many bytes it is.
+    /// The size in bytes.
     pub fn size(&self) -> usize {
         self.parts.iter().map(|part| part.size()).sum()
     }
 
-    /// Its bytes in one piece.
+    /// All bytes in one vector.
     pub fn into_bytes(self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.size().saturating_add(MARGIN));
         for part in &self.parts {
@@ -48,7 +51,7 @@ impl Encoded {
         bytes
     }
 
-    /// Its bytes, written piece by piece.
+    /// A writer that gives the bytes piece by piece.
     pub(crate) fn into_pieces(self) -> Pieces {
         let room = self.size().min(PIECE).saturating_add(MARGIN);
         Pieces { parts: self.parts.into_iter(), current: None, room }
@@ -63,12 +66,12 @@ pub(crate) struct Pieces {
 }
 
 impl Pieces {
-    /// How many bytes the room for a piece should have.
+    /// The size of a buffer for one piece.
     pub(crate) fn room(&self) -> usize {
         self.room
     }
 
-    /// Writes the next bytes and returns how many they are: none when all is written.
+    /// Writes the next bytes and returns their number, which is 0 at the end.
     pub(crate) fn write(&mut self, out: &mut [u8]) -> usize {
         let mut done = 0;
         loop {
@@ -86,12 +89,13 @@ impl Pieces {
     }
 }
 
-/// From which message on thinking is sent: the person's last words, if that of earlier turns is left
-/// out, and else from the first one on; in any case from where the request says. Words that follow the results of calls at once stand in the turn
-/// that asked for the calls: Messages refuses the results without the thinking before the calls.
+/// The index of the first message whose thinking is sent. It is the user's last message if the
+/// settings leave out the thinking of earlier turns, and otherwise 0, but never before the index
+/// that the request gives. A user message directly after the results of calls belongs to the turn
+/// with the calls: Messages refuses the results without the thinking before the calls.
 ///
-/// `needs_open` is whether the model refuses a turn that it has not ended without the thinking of it, also where
-/// earlier words have changed since.
+/// `needs_open` is whether the model refuses an unfinished turn without its thinking, even if
+/// earlier messages have been replaced.
 ///
 /// Source: <https://docs.claude.com/en/docs/build-with-claude/extended-thinking>.
 pub(super) fn thinking_from(request: &Request<'_>, settings: &Settings, needs_open: bool) -> usize {
@@ -119,19 +123,19 @@ pub(super) fn thinking_from(request: &Request<'_>, settings: &Settings, needs_op
     of_settings.max(of_request)
 }
 
-/// For how long the bytes of a message stay the same.
+/// How long the bytes of a message stay the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stays {
-    /// Whatever follows.
+    /// Always, whatever follows.
     Always,
-    /// As long as this many messages of the conversation are the same ones.
+    /// As long as the first messages of the conversation, this many, stay the same.
     AsLongAs(usize),
-    /// Until the next message, which may change them.
+    /// Until the next message, which may change the bytes.
     UntilTheNext,
 }
 
 impl Stays {
-    /// For how long both stay.
+    /// The shorter of both.
     pub(super) fn and(self, other: Self) -> Self {
         match (self, other) {
             (Self::UntilTheNext, _) | (_, Self::UntilTheNext) => Self::UntilTheNext,
@@ -141,26 +145,27 @@ impl Stays {
     }
 }
 
-/// How the messages of a request are written.
+/// How the messages of a request are encoded.
 pub(super) struct Form {
-    /// All that the bytes of a message depend on beside the messages, and what the recipient takes.
+    /// Everything that the bytes of a message depend on besides the messages and the recipient.
     pub(super) is: String,
-    /// A mark in this request alone: the number of the message that it ends, and what is written into its last
-    /// block.
+    /// A cache mark of this request only: the index of the message that it ends, and the text that
+    /// is inserted into the message's last block.
     pub(super) mark: Option<(usize, String)>,
 }
 
-/// What ends a message: its last block, the blocks, and itself.
+/// The bytes that end a message: of its last block, of the list of blocks, and of the message.
 const LAST: &[u8] = b"}]}";
 
-/// Ends a body with the conversation, which is the member `name`. `leading` is what comes before
-/// the first message. `write` gets the messages before the one that it writes, and returns
-/// for how long its bytes stay the same: from the first message on that the next one may change, all is written
-/// anew for the next request.
+/// Writes the conversation as the last member of a body, with this name. `leading` precedes the
+/// first message. `write` gets the messages before the current one and the current one, and returns
+/// how long its bytes stay the same. From the first message on that the next one may change,
+/// everything is encoded again for the next request.
 ///
 /// # Errors
-/// Fails if nothing of the conversation can be sent, or if the user's last message holds what `recipient`
-/// cannot take.
+/// - [`ErrorKind::Transcript`] if nothing of the conversation can be sent.
+/// - [`ErrorKind::Content`] if the user's last message contains a file that `recipient` cannot
+///   take.
 pub(super) fn conversation(
     body: Body<'_>,
     name: &str,
@@ -174,7 +179,7 @@ pub(super) fn conversation(
     let Form { is: form, mark } = form;
     let form = &*format!("{form} {}", recipient.takes.form());
     let known = request.sent().and_then(|sent| sent.take(form, messages));
-    // A part ends where the mark stands.
+    // A part ends at the mark.
     let ends = mark.as_ref().map(|(at, _)| at + 1);
     let known = known.filter(|known| match ends {
         Some(ends) if known.messages.len() > ends => {
@@ -188,7 +193,7 @@ pub(super) fn conversation(
     if Some(count) == ends && end.is_none() {
         end = Some((count, parts.len()));
     }
-    // What was written before was looked at then.
+    // Messages that were encoded before have been checked then.
     let mut later = messages.iter().skip(count);
     let says =
         |message: &&Message| message.role() == Role::User && !request.is_beside_summary(message);
@@ -202,9 +207,9 @@ pub(super) fn conversation(
         _ => None,
     };
     let mut new = Draft::of(new.unwrap_or_default());
-    // How many messages stay as they are, and how many parts.
+    // The number of messages and of parts that stay the same.
     let mut changes = None;
-    // How many messages have to stay so that those that are written do.
+    // The number of messages that must stay the same so that the encoded ones do.
     let mut needed = 0;
     for (at, message) in messages.iter().enumerate().skip(count) {
         if Some(at) == ends && end.is_none() {
@@ -217,7 +222,7 @@ pub(super) fn conversation(
         let mark = new.mark();
         let first = leading.is_empty() && parts.is_empty();
         if new.part().is_empty() && !first {
-            // What is written separates itself from what stands before it.
+            // Each part begins with the comma after the previous one.
             new.push(b',');
         }
         let from = new.len();
@@ -243,7 +248,7 @@ pub(super) fn conversation(
     if parts.is_empty() {
         return Err(Error::new(
             ErrorKind::Transcript,
-            "there is nothing to send: no message has a word in it",
+            "there is nothing to send: every message is empty; add one with text or a file",
         ));
     }
     if let Some(sent) = request.sent().filter(|_| stay > 0 && needed <= stay) {
@@ -267,7 +272,7 @@ pub(super) fn conversation(
     Ok(Encoded { parts })
 }
 
-/// What ends every body.
+/// The end of every body.
 static END: LazyLock<Arc<Part>> = LazyLock::new(|| Arc::new(Part::of(b"]}".to_vec())));
 
 fn finish(parts: &mut Vec<Arc<Part>>, mut new: Part) {

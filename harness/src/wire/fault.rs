@@ -1,5 +1,5 @@
-//! The errors that vendors report, in the shapes they have been seen in: one reader for the body
-//! of an answer that is no success and for an error inside a stream.
+//! Reads the errors of vendors, in the formats seen so far, both from the body of an unsuccessful
+//! response and from inside a stream.
 
 use std::time::Duration;
 
@@ -15,32 +15,32 @@ use crate::{
     secret::beginning,
 };
 
-/// What an error body says.
+/// The contents of an error body.
 #[derive(Debug, Default)]
 struct Said {
     message: Option<String>,
     code: Option<String>,
-    /// A code that is a number: often the HTTP status once more.
+    /// A numeric code, often the HTTP status.
     number: Option<u16>,
     kind: Option<String>,
     request_id: Option<String>,
-    /// How long to wait, where that is a member of its own.
+    /// The waiting time, if it is a member of its own.
     wait: Option<Duration>,
 }
 
-/// So much of what another server has said stands in an error, in bytes.
+/// The maximum length of another server's quoted error, in bytes.
 const QUOTED: usize = 1024;
 
 fn is_of_a_constant(byte: u8) -> bool {
     byte.is_ascii_uppercase() || byte == b'_'
 }
 
-/// The error that `body` tells of, or `None` if it tells of none.
+/// The error in `body`, or `None` if it contains none.
 ///
-/// Known shapes: `{"error": {"message", "type", "code"}}` with the code as text, number or null,
-/// `{"error": "text"}`, `{"code", "error": "text"}`, `{"detail": "text"}`,
-/// `{"message", "type", "code"}`, and Google's, which may stand in a list:
-/// `[{"error": {"message", "code": 429, "status": "RESOURCE_EXHAUSTED", "details": []}}]`.
+/// Known formats: `{"error": {"message", "type", "code"}}` with the code as text, number or null,
+/// `{"error": "text"}`, `{"code", "error": "text"}`, `{"detail": "text"}`, `{"message", "type",
+/// "code"}`, and Google's, which may be in a list: `[{"error": {"message", "code": 429, "status":
+/// "RESOURCE_EXHAUSTED", "details": []}}]`.
 pub(super) fn in_json(body: &str) -> Option<Error> {
     let body = halves::joined(body);
     let body = halves::readable(&body);
@@ -64,14 +64,14 @@ pub(super) fn in_json(body: &str) -> Option<Error> {
     }
     let said_inside = said.message.is_some();
     said.read(&members);
-    // Only a body that names an error may be read as one by its other members.
+    // The other members describe an error only if the body has one.
     if !said_inside && said.message.is_none() {
         return None;
     }
     Some(said.into_error())
 }
 
-/// The members of an object, or of the first one of a list.
+/// The members of an object, or of the first object of a list.
 fn members_of(body: &str) -> Option<Members<'_>> {
     let body = match body.trim_start().starts_with('[') {
         true => serde_json::from_str::<Vec<Raw<'_>>>(body).ok()?.first()?.get(),
@@ -81,7 +81,7 @@ fn members_of(body: &str) -> Option<Members<'_>> {
 }
 
 impl Said {
-    /// Reads the members that are not known yet.
+    /// Reads the members that are still missing.
     fn read(&mut self, members: &Members<'_>) {
         set(&mut self.message, text(members.get("message")));
         let kind = text(members.get("type")).filter(|kind| kind != "error");
@@ -99,7 +99,7 @@ impl Said {
             }
             Some(_) | None => {}
         }
-        // A router quotes what the server behind it has answered.
+        // A router quotes the response of the server behind it.
         let metadata = members.get("metadata").map(Members::of);
         let quoted = metadata.as_ref().and_then(|members| match members.get("raw") {
             Some(json) if json.starts_with('{') => Some(json.to_owned()),
@@ -118,7 +118,7 @@ impl Said {
             match code.parse::<u16>() {
                 Ok(number) => self.number = self.number.or(Some(number)),
                 Err(_) if name == "code" => set(&mut self.code, Some(code)),
-                // Google's word for the error, such as `INVALID_ARGUMENT`.
+                // Google's error status, such as `INVALID_ARGUMENT`.
                 Err(_) if name == "status" && code.bytes().all(is_of_a_constant) => {
                     set(&mut self.kind, Some(code));
                 }
@@ -130,7 +130,7 @@ impl Said {
     fn into_error(self) -> Error {
         let Self { message, code, number, kind, request_id, wait } = self;
         let message = message.unwrap_or_else(|| "the vendor gives no reason".to_owned());
-        // Inside a stream there are no headers, and the time to wait stands in the words.
+        // A stream has no headers for it, so the waiting time is only in the message.
         let wait = wait.or_else(|| wait::in_words(&message));
         let mut err = Error::new(ErrorKind::Api, message);
         if let Some(wait) = wait {
@@ -149,7 +149,7 @@ impl Said {
     }
 }
 
-/// Whether the member that is there for an error tells of one: some servers always send it, and leave it
+/// Whether a member for an error contains one. Some servers always send the member, and leave it
 /// empty.
 pub(super) fn is_told(json: &str) -> bool {
     let is_nothing = |json: &str| matches!(json, "null" | "false" | "0" | "\"\"" | "{}" | "[]");
@@ -159,12 +159,12 @@ pub(super) fn is_told(json: &str) -> bool {
     }
 }
 
-/// The error that an event tells of which is an error by its name.
+/// The error in an event that is named an error.
 pub(super) fn in_event(data: &str) -> Error {
     in_json(data).unwrap_or_else(|| Error::new(ErrorKind::Api, halves::joined(data.trim())))
 }
 
-/// The error of an answer whose status is no success, whatever its body is.
+/// The error of a response with an unsuccessful status, with any body.
 pub(crate) fn of_body(status: u16, body: &[u8]) -> Error {
     let body = String::from_utf8_lossy(body);
     let body = body.trim_start_matches('\u{feff}').trim();
@@ -174,7 +174,7 @@ pub(crate) fn of_body(status: u16, body: &[u8]) -> Error {
     found.unwrap_or_else(|| Error::new(ErrorKind::Api, plain(status, body))).with_status(status)
 }
 
-/// The error in the body of a success that is no stream, if there is one.
+/// The error in the body of a successful response that is not a stream, if there is one.
 pub(crate) fn in_success(body: &[u8]) -> Option<Error> {
     let body = String::from_utf8_lossy(body);
     let members = members_of(&body)?;
@@ -182,12 +182,12 @@ pub(crate) fn in_success(body: &[u8]) -> Option<Error> {
     named.filter(|json| is_told(json)).and_then(|_| in_json(&body))
 }
 
-/// What can be said of a body that is no error object.
+/// The message about a body that is not an error object.
 fn plain(status: u16, body: &str) -> String {
-    words(body).unwrap_or_else(|| format!("the server answered with status {status} and no words"))
+    words(body).unwrap_or_else(|| format!("the server answered with status {status} and no text"))
 }
 
-/// The beginning of a text without markup, if there are words in it.
+/// The beginning of a text without markup, if there is any text.
 pub(crate) fn words(body: &str) -> Option<String> {
     let mut words = String::new();
     let mut inside_tag = false;

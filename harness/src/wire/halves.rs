@@ -1,19 +1,20 @@
-//! Characters that a server has cut in two. A server that cuts its texts as UTF-16 may send the first
-//! half of a character at the end of one delta (`"ab\ud83d"`) and the second half at the beginning of
-//! the next one (`"\ude42cd"`). JSON allows such halves, and a Rust text cannot hold them.
+//! Handles characters that a server has cut in two. A server that cuts its texts as UTF-16 may send
+//! the first half of a character (a surrogate) at the end of one delta (`"ab\ud83d"`) and the
+//! second half at the beginning of the next one (`"\ude42cd"`). JSON allows such halves, but a Rust
+//! string cannot contain them.
 //!
-//! Before an event is read, each half is replaced by two characters that stand for it. The dialects
+//! Before an event is read, each half is replaced by two characters that represent it. The dialects
 //! pass them on like other characters, and the outlet joins the halves again: see [`Halves`].
 
 use std::borrow::Cow;
 
 use memchr::memchr;
 
-/// Stands before the character that stands for a half. It is a noncharacter, which Unicode reserves
-/// for the use inside of a program.
+/// Precedes the character that represents a half. It is a noncharacter, which Unicode reserves for
+/// internal use in programs.
 const MARK: char = '\u{10FFFF}';
 
-/// A half of this value is the private character this far above it.
+/// The distance from the value of a half to the private-use character that represents it.
 const ABOVE: u32 = 0x10_0000;
 
 const FIRST: std::ops::RangeInclusive<u16> = 0xd800..=0xdbff;
@@ -27,8 +28,8 @@ fn escaped_half(text: &[u8]) -> Option<u16> {
     (FIRST.contains(&unit) || SECOND.contains(&unit)).then_some(unit)
 }
 
-/// The JSON with `write` in place of each half that is escaped in it and has no other half beside it;
-/// nothing if there is none.
+/// The JSON with each escaped half that has no matching half beside it replaced by `write`; `None`
+/// if there is none.
 fn replaced(json: &str, write: impl Fn(u16, &mut String)) -> Option<String> {
     let bytes = json.as_bytes();
     let (mut out, mut done, mut at) = (String::new(), 0, 0);
@@ -36,7 +37,7 @@ fn replaced(json: &str, write: impl Fn(u16, &mut String)) -> Option<String> {
     while let Some(next) = bytes.get(at..).and_then(|rest| memchr(b'\\', rest)) {
         at = at.saturating_add(next);
         let Some(half) = bytes.get(at..).and_then(escaped_half) else {
-            // The character after the backslash is no backslash of another escape.
+            // Skips the escaped character, which may itself be a backslash.
             at = at.saturating_add(2);
             continue;
         };
@@ -57,7 +58,8 @@ fn replaced(json: &str, write: impl Fn(u16, &mut String)) -> Option<String> {
     })
 }
 
-/// The JSON of an event with the characters that stand for the halves in it; nothing if there is none.
+/// The JSON of an event with each half replaced by the characters that represent it; `None` if
+/// there is none.
 pub(super) fn marked(json: &str) -> Option<String> {
     replaced(json, |half, out| {
         out.push(MARK);
@@ -66,14 +68,14 @@ pub(super) fn marked(json: &str) -> Option<String> {
     })
 }
 
-/// The JSON with U+FFFD in place of each half, so that every reader takes it.
+/// The JSON with U+FFFD in place of each half, so that every reader accepts it.
 pub(super) fn readable(json: &str) -> Cow<'_, str> {
     let without = replaced(json, |_, out| out.push(char::REPLACEMENT_CHARACTER));
     without.map_or(Cow::Borrowed(json), Cow::Owned)
 }
 
-/// The bytes as text. Halves that stand in them as if they were characters of UTF-8 are written as JSON
-/// escapes them; whatever else is no UTF-8 costs that character.
+/// The bytes as text. Halves that are encoded like UTF-8 characters become JSON escapes. Any other
+/// invalid UTF-8 is replaced.
 pub(super) fn text_of(bytes: &[u8]) -> String {
     let (mut out, mut rest) = (Vec::with_capacity(bytes.len()), bytes);
     while let Some(at) = memchr(0xed, rest) {
@@ -120,8 +122,8 @@ fn pieces(text: &str) -> impl Iterator<Item = Piece> + '_ {
     })
 }
 
-/// Joins the halves in `text`, of which the first one is `held`, perhaps. Gives the first half at its
-/// end, too, whose other half is still to come. A half that stays alone becomes U+FFFD.
+/// Joins the halves in `text`, where `held` may be an earlier first half. Also returns a first half
+/// at the end, whose second half is still to come. A single half becomes U+FFFD.
 fn join(mut held: Option<u16>, text: &str) -> (String, Option<u16>) {
     let mut out = String::with_capacity(text.len());
     for piece in pieces(text) {
@@ -133,7 +135,7 @@ fn join(mut held: Option<u16>, text: &str) -> (String, Option<u16>) {
             out.extend(units.map(|unit| unit.unwrap_or(char::REPLACEMENT_CHARACTER)));
             continue;
         }
-        // Whatever was held stays alone.
+        // A held half has no second half.
         out.extend(first.map(|_| char::REPLACEMENT_CHARACTER));
         match piece {
             Piece::Char(char) => out.push(char),
@@ -146,7 +148,7 @@ fn join(mut held: Option<u16>, text: &str) -> (String, Option<u16>) {
 
 fn has_marks(text: &str) -> bool {
     let mut rest = text.as_bytes();
-    // Hardly any text holds as much as the first byte of it.
+    // Few texts contain even the first byte of a mark.
     while let Some(found) = memchr(b'\xf4', rest).and_then(|at| rest.get(at..)) {
         if found.starts_with("\u{10FFFF}".as_bytes()) {
             return true;
@@ -166,7 +168,7 @@ pub(super) fn joined(text: &str) -> Cow<'_, str> {
     Cow::Owned(whole)
 }
 
-/// The text without a first half at its end, whose other half is still to come.
+/// The text without a first half at its end, whose second half is still to come.
 pub(super) fn without_last(text: &str) -> &str {
     let mut chars = text.chars();
     let half = chars.next_back().map(u32::from).and_then(|char| char.checked_sub(ABOVE));
@@ -177,7 +179,7 @@ pub(super) fn without_last(text: &str) -> &str {
     }
 }
 
-/// The JSON with its halves as the server wrote them: escaped.
+/// The JSON with its halves escaped, as the server wrote them.
 pub(super) fn escaped(json: &str) -> Cow<'_, str> {
     if !has_marks(json) {
         return Cow::Borrowed(json);
@@ -200,16 +202,16 @@ pub(super) enum Of {
     Arguments,
 }
 
-/// The halves of one answer whose other halves are still to come.
+/// The first halves of an answer whose second halves are still to come.
 #[derive(Debug, Default)]
 pub(super) struct Halves {
-    /// Whether there was a half in this answer. Until then nothing needs to be looked at.
+    /// Whether the answer contains a half. Before that, texts need not be searched.
     pub(super) seen: bool,
     held: Vec<(u32, Of, u16)>,
 }
 
 impl Halves {
-    /// More of a text. A first half at its end is held until the other one comes.
+    /// Joins the next piece of a text. A first half at its end is held until the second one comes.
     pub(super) fn join(&mut self, block: u32, of: Of, text: &str) -> String {
         let held = self.take(block, of);
         let (whole, held) = join(held, text);
@@ -219,13 +221,13 @@ impl Halves {
         whole
     }
 
-    /// The half that is held of this text, which has come to its end.
+    /// Removes and returns the held half of this text, which has ended.
     pub(super) fn take(&mut self, block: u32, of: Of) -> Option<u16> {
         let at = self.held.iter().position(|held| (held.0, held.1) == (block, of))?;
         Some(self.held.swap_remove(at).2)
     }
 
-    /// A text of which a half is still held, if there is one.
+    /// Removes a held half and returns the text that it belongs to.
     pub(super) fn next(&mut self) -> Option<(u32, Of)> {
         (!self.held.is_empty()).then(|| self.held.remove(0)).map(|(block, of, _)| (block, of))
     }

@@ -1,4 +1,4 @@
-//! Writes the JSON of a request straight into its bytes, so that nothing is copied on the way.
+//! Writes the JSON of a request directly into its bytes, without intermediate copies.
 
 use std::borrow::Cow;
 
@@ -13,31 +13,31 @@ use crate::{
     schema::{Parameters, ToolSchema},
 };
 
-/// The body of a request: members that are written one by one. A member that the user's own
-/// words replace is not written; an object is merged with theirs at the end.
+/// The body of a request, written member by member. A member that the program's `extra` replaces is
+/// not written. An object is merged with that in `extra` at the end.
 pub(super) struct Body<'a> {
     out: Draft,
     extra: &'a Map<String, Value>,
-    /// Objects of the request itself that the user's own words say more of.
+    /// The request's own objects that `extra` adds members to.
     merged: Map<String, Value>,
 }
 
 impl<'a> Body<'a> {
-    /// A body with the user's own members.
+    /// A body with the program's `extra` members.
     ///
     /// # Errors
-    /// Fails if one of them is of what a provider must say itself.
+    /// [`ErrorKind::Configuration`] if one of them has a reserved name.
     pub(super) fn new(extra: &'a Map<String, Value>, reserved: &[&str]) -> Result<Self, Error> {
         if let Some(name) = reserved.iter().find(|name| extra.contains_key(**name)) {
             return Err(Error::new(
                 ErrorKind::Configuration,
-                format!("`extra` cannot replace `{name}`: it is made of the conversation"),
+                format!("`extra` cannot replace `{name}`: it is made from the conversation"),
             ));
         }
         Ok(Self { out: Draft::of(Part::of(vec![b'{'])), extra, merged: Map::new() })
     }
 
-    /// Writes a member, unless the user's own words replace it or are merged with it.
+    /// Writes a member, unless `extra` replaces it or is merged with it.
     pub(super) fn member(&mut self, name: &str, write: impl FnOnce(&mut Draft)) {
         match self.extra.get(name) {
             None => {
@@ -56,7 +56,7 @@ impl<'a> Body<'a> {
         }
     }
 
-    /// Writes a member of which the value is at hand.
+    /// Writes a member with this value.
     pub(super) fn value(&mut self, name: &str, value: &(impl Serialize + ?Sized)) {
         self.member(name, |out| put(out, value));
     }
@@ -68,8 +68,8 @@ impl<'a> Body<'a> {
         }
     }
 
-    /// Writes the tools: `own` first, then those among the user's own members, such as tools that
-    /// the vendor runs itself.
+    /// Writes the tools: first `own`, then those in `extra`, such as tools that the vendor executes
+    /// itself.
     pub(super) fn tools(&mut self, own: impl FnOnce(&mut Draft)) {
         let more = self.extra.get("tools").and_then(Value::as_array);
         let before = self.out.len();
@@ -82,7 +82,7 @@ impl<'a> Body<'a> {
             put(&mut self.out, tool);
         }
         if self.out.len() == start {
-            // An empty list is refused.
+            // Servers refuse an empty list.
             self.out.ready().truncate(before);
         } else {
             self.out.push(b']');
@@ -92,7 +92,7 @@ impl<'a> Body<'a> {
     /// The whole body up to the first element of the list `last`, which is its last member.
     pub(super) fn finish(mut self, last: &str) -> Draft {
         for (name, value) in self.extra {
-            // With `null` a member that is written by default is left out.
+            // `null` removes a member that is written by default.
             if !value.is_null() && name != "tools" {
                 key(&mut self.out, name);
                 match self.merged.get(name).unwrap_or(value) {
@@ -114,10 +114,10 @@ impl<'a> Body<'a> {
     }
 }
 
-/// Makes room for these tools at once: a list that grows is copied, or not, as the allocator happens to have
-/// room behind it.
+/// Reserves memory for these tools at once: a growing buffer is sometimes copied, depending on the
+/// allocator.
 pub(super) fn room_for(out: &mut Draft, tools: &[ToolSchema], parameters: &[Parameters]) {
-    /// What is written of each tool beside its own words.
+    /// The size of a tool's JSON besides its own texts.
     const AROUND: usize = 128;
     let sizes = tools.iter().zip(parameters).map(|(tool, parameters)| {
         tool.name.len() + tool.description.len() + parameters.json.len() + AROUND
@@ -125,26 +125,26 @@ pub(super) fn room_for(out: &mut Draft, tools: &[ToolSchema], parameters: &[Para
     out.ready().reserve(sizes.sum());
 }
 
-/// Writes the name of the next member of the object that is being written.
+/// Writes the name of the next member of the current object.
 pub(super) fn key(out: &mut Draft, name: &str) {
     comma(out);
     put(out, name);
     out.push(b':');
 }
 
-/// Separates from what was written before, if anything was.
+/// Writes a comma if something precedes it.
 pub(super) fn comma(out: &mut Draft) {
     if !matches!(out.last(), None | Some(b'{' | b'[' | b':' | b',')) {
         out.push(b',');
     }
 }
 
-/// Writes a value. Texts are written by [`text`].
+/// Writes a value. For texts, use [`text`].
 pub(super) fn put(out: &mut Draft, value: &(impl Serialize + ?Sized)) {
     let out = out.ready();
     let at = out.len();
     if serde_json::to_writer(&mut *out, value).is_err() {
-        // Only a map whose keys are no text cannot be written, and there is none.
+        // Only a map with keys that are not text cannot be written, and there is none.
         out.truncate(at);
         out.extend_from_slice(b"null");
     }
@@ -167,31 +167,30 @@ pub(super) fn texts<'a>(out: &mut Draft, texts: impl IntoIterator<Item = &'a str
     out.push(b'"');
 }
 
-/// Writes what is JSON already.
+/// Writes text that is already JSON.
 pub(super) fn raw(out: &mut Draft, json: &str) {
     out.put_json(json);
 }
 
-/// Writes a member that is text into the object that is being written.
+/// Writes a text member of the current object.
 pub(super) fn member(out: &mut Draft, name: &str, text: &str) {
     key(out, name);
     out.put_text(text);
 }
 
-/// Writes a file as an address that holds it.
+/// Writes a file as a data URL.
 pub(super) fn data_url(out: &mut Draft, mime: &str, data: &str) {
     texts(out, ["data:", mime, ";base64,", data], "");
 }
 
-/// Vendor data as it can be sent: what one reader would refuse, or take for something else than
-/// another, makes the whole body unreadable and is left out. Half a character is sent as U+FFFD.
+/// Vendor data in a form that can be sent. JSON that some reader would refuse or read differently
+/// would make the whole body unreadable, so it is left out. Half a character is sent as U+FFFD.
 pub(super) fn sendable(json: &str) -> Option<Cow<'_, str>> {
     let json = halves::readable(json);
     is_strict(&json).then_some(json)
 }
 
-/// Writes the members of an object, but for those of these names, into the object that is being
-/// written.
+/// Writes the members of an object, except those with these names, into the current object.
 pub(super) fn members(out: &mut Draft, json: &str, without: &[&str]) {
     for (name, value) in &Members::of(json).0 {
         if !without.contains(&&**name) {
@@ -201,8 +200,9 @@ pub(super) fn members(out: &mut Draft, json: &str, without: &[&str]) {
     }
 }
 
-/// Arguments as an object that every reader takes. What is refused as a call is sent as an empty one,
-/// for the model is told what was wrong by the result. Half a character is sent as U+FFFD.
+/// Arguments as an object that every reader accepts. Arguments that are refused are sent as an
+/// empty object, because the result of the call tells the model what was wrong. Half a character is
+/// sent as U+FFFD.
 pub(super) fn object(arguments: &str) -> Cow<'_, str> {
     let arguments = halves::readable(arguments.trim());
     match arguments.starts_with('{') && is_strict(&arguments) {

@@ -1,6 +1,6 @@
-//! Which files can be sent. What a model, a protocol or a vendor cannot take stands in the conversation for
-//! good, and would have every later request refused: in its place the model reads a line that says so. Only
-//! in the message that the user has just said it is an error, before anything is sent.
+//! Decides which files can be sent. A file that a model, a protocol or a vendor cannot take would
+//! stay in the conversation and make every later request fail, so the model reads a line of text in
+//! its place. Only in the user's newest message is it an error, before anything is sent.
 
 use std::borrow::Cow;
 
@@ -13,7 +13,8 @@ use crate::{
     secret::beginning,
 };
 
-/// What the one who is asked takes beside words, as far as the table of models knows it.
+/// The provider, the model and the kinds of files that the model accepts, as far as the table of
+/// models knows them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Takes {
     provider: String,
@@ -22,8 +23,9 @@ pub struct Takes {
 }
 
 impl Takes {
-    /// What this model takes if it is asked of this provider: its [`name`](crate::Provider::name), whose
-    /// vendor also keeps the files that are sent by their id.
+    /// The abilities of this model at this provider. `provider` is its
+    /// [`name`](crate::Provider::name); files with an id are sent only if this provider's vendor
+    /// stores them.
     pub fn of(provider: impl Into<String>, model: impl Into<String>, models: &Models) -> Self {
         let (provider, model) = (provider.into(), model.into());
         let known = models.find(&provider, &model);
@@ -40,68 +42,68 @@ impl Takes {
         &self.model
     }
 
-    /// How the vendor's cache can be told how long it keeps what it has, if it is known.
+    /// The request option for the lifetime of the vendor's cache, if it is known.
     pub(super) fn cache_life(&self) -> Option<CacheLife> {
         self.known.cache_life
     }
 
-    /// Whether the model is known to take documents.
+    /// Whether the model is known to accept documents.
     pub(super) fn documents(&self) -> bool {
         self.known.documents == Some(true)
     }
 
-    /// Whether the vendor can hold the answer of the model to a schema, as far as it is known.
+    /// Whether the vendor can hold the model's answer to a schema, as far as it is known.
     pub(super) fn schema_answers(&self) -> Option<SchemaAnswers> {
         self.known.schema_answers
     }
 
-    /// All that the bytes of a message depend on.
+    /// Everything that the bytes of a message depend on.
     pub(super) fn form(&self) -> String {
         let Model { images, documents, audio, .. } = self.known;
         format!("{images:?} {documents:?} {audio:?} {:?}", (&self.provider, &self.model))
     }
 }
 
-/// What a protocol has a place for.
+/// The kinds of files that a protocol can carry.
 pub(super) struct Places {
-    /// Sound, as WAV or MP3.
+    /// Audio, as WAV or MP3.
     pub(super) audio: bool,
-    /// Pictures of kinds that only some servers take.
+    /// Picture formats that only some servers accept.
     pub(super) other_pictures: bool,
-    /// Pictures that the vendor keeps.
+    /// Pictures stored by the vendor.
     pub(super) picture_files: bool,
-    /// Documents by their address.
+    /// Documents by URL.
     pub(super) document_urls: bool,
-    /// Documents of office programs.
+    /// Office documents.
     pub(super) office: bool,
-    /// Letters of base64 that a picture may have.
+    /// The maximum size of a picture, in base64 characters.
     pub(super) picture_size: usize,
-    /// Letters of base64 that another file may have.
+    /// The maximum size of another file, in base64 characters.
     pub(super) size: usize,
 }
 
-/// Who is asked, and how.
+/// The recipient of a request: the model, and the protocol.
 #[derive(Clone, Copy)]
 pub(super) struct Recipient<'a> {
     pub(super) takes: &'a Takes,
     pub(super) places: &'a Places,
 }
 
-/// A file as it can be sent.
+/// A file in the form in which it can be sent.
 #[derive(Debug)]
 pub(super) enum Part<'a> {
     Image(Cow<'a, Media>),
-    /// With the name of its format.
+    /// With the name of the format.
     Audio {
         data: &'a str,
         format: &'static str,
     },
     Document(Cow<'a, Media>),
-    /// A document of text.
+    /// A text document.
     Text(Cow<'a, Media>),
 }
 
-/// How files of pictures begin that all vendors take.
+/// The media type of a picture that all vendors accept, from the beginning of the file.
 ///
 /// Source: <https://docs.anthropic.com/en/docs/build-with-claude/vision>.
 fn picture(file: &[u8]) -> Option<&'static str> {
@@ -114,14 +116,14 @@ fn picture(file: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// How files of sound begin.
+/// The format of audio, from the beginning of the file.
 ///
 /// Source: <https://platform.openai.com/docs/guides/audio>, whose chat models take `wav` and `mp3`.
 pub(super) fn sound(file: &[u8]) -> Option<&'static str> {
     match file {
         [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'A', b'V', b'E', ..] => Some("wav"),
         [b'I', b'D', b'3', ..] => Some("mp3"),
-        // A frame of layer III with a rate that there is: two samples without a header rarely look so.
+        // A layer III frame with a valid rate: headerless samples rarely look like one.
         [0xff, 0xe2 | 0xe3 | 0xf2 | 0xf3 | 0xfa | 0xfb, rate, ..]
             if rate & 0xf0 != 0xf0 && rate & 0x0c != 0x0c =>
         {
@@ -131,7 +133,7 @@ pub(super) fn sound(file: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// The documents of office programs that are read as text.
+/// Office documents that the vendor reads as text.
 ///
 /// Source: <https://platform.openai.com/docs/guides/pdf-files>.
 const OFFICE: [&str; 8] = [
@@ -145,14 +147,14 @@ const OFFICE: [&str; 8] = [
     "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
 ];
 
-/// So many letters of base64 hold the beginning of a file.
+/// The number of base64 characters that contain the beginning of a file.
 const BEGINNING: usize = 16;
 
-/// So much of a name that others have given is told.
+/// The maximum length of a foreign name in a message.
 const TOLD: usize = 100;
 
 impl Recipient<'_> {
-    /// The file as it can be sent, or why it cannot be.
+    /// The file in the form in which it can be sent, or the reason why it cannot be sent.
     pub(super) fn part<'m>(
         &self,
         kind: MediaKind,
@@ -283,7 +285,7 @@ impl Recipient<'_> {
         }
     }
 
-    /// Whether the vendor that is asked keeps the file.
+    /// Whether the vendor of this provider stores the file.
     fn kept_by(&self, provider: &str, id: &str) -> Result<(), Cow<'static, str>> {
         if provider == self.takes.provider {
             let is_id = |id: &str| !id.is_empty() && !id.contains(is_no_part_of_an_address);
@@ -294,7 +296,8 @@ impl Recipient<'_> {
             .into())
     }
 
-    /// The file as it can be sent, or the line that stands in its place: the same for the same file.
+    /// The file in the form in which it can be sent, or the line that replaces it. The same file
+    /// always gives the same line.
     pub(super) fn part_or_line<'m>(
         &self,
         kind: MediaKind,
@@ -303,10 +306,10 @@ impl Recipient<'_> {
         self.part(kind, media).map_err(|why| line(kind, media, &why))
     }
 
-    /// Checks the files of what the user has said last.
+    /// Checks the files of the user's last message.
     ///
     /// # Errors
-    /// Fails with the first one that cannot be sent.
+    /// [`ErrorKind::Content`] for the first file that cannot be sent.
     pub(super) fn check(&self, message: &Message) -> Result<(), Error> {
         for (kind, media) in message.blocks().iter().filter_map(|block| block.media()) {
             if let Err(why) = self.part(kind, media) {
@@ -316,7 +319,7 @@ impl Recipient<'_> {
         Ok(())
     }
 
-    /// Place, fault and way out.
+    /// The message with place, fault and way out.
     fn fault(&self, kind: MediaKind, media: &Media, why: &str) -> String {
         let told = media.told(kind);
         let asked = self.takes.known;
@@ -325,7 +328,7 @@ impl Recipient<'_> {
                 (asked.images, "send it as a PNG, JPEG, GIF or WebP file, or ask another model")
             }
             MediaKind::Audio => (asked.audio, "send it in words, or ask a model that takes sound"),
-            // A model that takes documents may take this one when its bytes are here.
+            // A model that accepts documents may accept this one by its bytes.
             MediaKind::Document
                 if asked.documents == Some(true)
                     && matches!(media.source(), Source::Url(_) | Source::File { .. }) =>
@@ -342,7 +345,7 @@ impl Recipient<'_> {
         format!("nothing was sent: the message holds a {told}, and {why}; {way_out}{declare}")
     }
 
-    /// Whether a file of these results is sent as a file, and not told in words.
+    /// Whether a file of these results is sent as a file, and not as text.
     pub(super) fn shows(&self, message: &Message) -> bool {
         message.results().any(|result| self.shown(result.content()).next().is_some())
     }
@@ -358,7 +361,7 @@ impl Recipient<'_> {
         })
     }
 
-    /// What a part of a result says in words, if it is not sent as a file.
+    /// The text of a part of a result, if it is not sent as a file.
     pub(super) fn words<'m>(&self, part: &'m ToolContent) -> Option<Cow<'m, str>> {
         if let ToolContent::Text(text) = part {
             return Some(Cow::Borrowed(text));
@@ -371,7 +374,7 @@ impl Recipient<'_> {
         }
     }
 
-    /// All that a result says in words, line by line, with lines for the files that cannot be sent.
+    /// The whole text of a result, in parts, with lines for the files that cannot be sent.
     pub(super) fn text<'m>(&self, result: &'m ToolResult) -> Vec<Cow<'m, str>> {
         result.content().iter().filter_map(|part| self.words(part)).collect()
     }
@@ -379,14 +382,14 @@ impl Recipient<'_> {
 
 const EMPTY: &str = "it is empty";
 
-/// The name that goes with a document whose vendor wants one: never an empty one, and the beginning of a long one.
+/// The name for a document, which some vendors require: never empty, and cut if it is long.
 pub(super) fn file_name(media: &Media) -> Cow<'_, str> {
     const SENT: usize = 200;
     let given = media.name().filter(|name| !name.trim().is_empty());
     given.map_or("document.pdf".into(), |name| in_line(&beginning(name, SENT)).into_owned().into())
 }
 
-/// The line that stands in the place of a file.
+/// The line that replaces a file.
 pub(super) fn line(kind: MediaKind, media: &Media, why: &str) -> String {
     let name = media.name().or(media.uri());
     let name = name.map(|name| format!(" named `{}`", in_line(&beginning(name, TOLD))));
@@ -407,10 +410,7 @@ fn fits(size: usize, most: usize) -> Result<(), Cow<'static, str>> {
     match size {
         0 => Err(EMPTY.into()),
         size if size <= most => Ok(()),
-        size => {
-            Err(format!("it has {size} bytes in base64, and {most} are the most that are taken")
-                .into())
-        }
+        size => Err(format!("it has {size} bytes in base64, and the maximum is {most}").into()),
     }
 }
 
@@ -436,8 +436,8 @@ fn is_no_part_of_an_address(letter: char) -> bool {
     letter.is_whitespace() || letter.is_control()
 }
 
-/// Whether this names a kind of picture that only some servers take, such as `image/heic`. None reads
-/// drawings.
+/// Whether this is a picture format that only some servers accept, such as `image/heic`. No model
+/// reads vector graphics.
 fn is_of_another_kind(mime: &str) -> bool {
     let known = ["png", "jpeg", "jpg", "gif", "webp", "svg+xml"];
     let is_plain = |name: &str| {

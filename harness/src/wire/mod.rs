@@ -1,5 +1,5 @@
-//! How providers are spoken to: pure codecs, from a request to bytes and from bytes to events.
-//! Nothing here reads a clock, opens a socket or tries again.
+//! The protocols of the vendors: pure codecs, from a request to bytes and from bytes to events.
+//! Nothing here reads a clock, opens a socket or retries.
 
 pub(crate) mod answer;
 mod cache;
@@ -24,7 +24,7 @@ pub mod chat;
 pub mod responses;
 
 pub(crate) use self::{decoder::Dialect, encoded::Pieces};
-/// The error of an answer with a status that is no success, whatever the shape of its body.
+/// The error of a response with an unsuccessful status. Its body may have any format.
 ///
 /// ```
 /// let err = harness::wire::error_of(429, br#"{"error": {"message": "slow down", "code": 429}}"#);

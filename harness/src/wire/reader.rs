@@ -1,11 +1,11 @@
-//! Reads the JSON of an event in one pass. Nearly all events are plain: no member twice, no name with
-//! an escape in it, whole numbers where a number matters. Such an event is read here, several times
-//! faster than `serde_json` reads it. At anything else this reader gives up, and `serde_json` reads
-//! the event from its beginning: what is valid, what a value means and which error an event is, is
-//! said there alone.
+//! Reads the JSON of an event in one pass. Nearly all events are plain: no duplicate members, no
+//! names with escapes, and integers where a number matters. This reader reads such an event several
+//! times faster than `serde_json`. For anything else it gives up, and `serde_json` reads the event
+//! from the beginning. Only `serde_json` decides what is valid, what a value means, and which error
+//! an invalid event gives.
 //!
-//! So whatever is read here must be what `serde_json` would have read. All of the syntax is checked,
-//! also of what is skipped.
+//! So the result here must always be that of `serde_json`. The whole syntax is checked, also that
+//! of skipped values.
 
 use std::{borrow::Cow, fmt};
 
@@ -17,11 +17,10 @@ use serde::{
 
 use super::walk::Walk;
 
-/// So deep may lists and objects be nested in each other. `serde_json` knows what to do with deeper
-/// ones.
+/// The maximum nesting depth of lists and objects. `serde_json` handles deeper ones.
 const DEEPEST: u32 = 60;
 
-/// Reads the value that `json` is.
+/// Reads the value in `json`.
 pub(super) fn from_str<'de, T: Deserialize<'de>>(json: &'de str) -> serde_json::Result<T> {
     match whole(json) {
         Ok(value) => Ok(value),
@@ -36,7 +35,7 @@ fn whole<'de, T: Deserialize<'de>>(json: &'de str) -> Result<T, GivenUp> {
     Ok(value)
 }
 
-/// The JSON is not as plain as this reader needs it, or it is wrong.
+/// The JSON is invalid, or not as plain as this reader requires.
 #[derive(Debug)]
 struct GivenUp;
 
@@ -60,7 +59,7 @@ struct Reader<'de> {
 }
 
 impl<'de> Reader<'de> {
-    /// The elements or members up to this byte.
+    /// The elements or members up to this end byte.
     fn nested<T>(
         &mut self,
         end: u8,
@@ -114,9 +113,9 @@ impl<'de> Deserializer<'de> for &mut Reader<'de> {
         }
     }
 
-    /// The wires read one newtype, and that is [`RawValue`](serde_json::value::RawValue). It asks for
-    /// a map of one member, whose name is the newtype's and whose value is the JSON. Should it ask for
-    /// something else one day, it fails, and `serde_json` reads the event.
+    /// The only newtype that the wires read is [`RawValue`](serde_json::value::RawValue). It asks
+    /// for a map with one member, whose name is the newtype's and whose value is the JSON. If a
+    /// later version asks for something else, this fails, and `serde_json` reads the event.
     fn deserialize_newtype_struct<V: Visitor<'de>>(
         self,
         name: &'static str,
@@ -153,7 +152,7 @@ impl<'de> Deserializer<'de> for &mut Reader<'de> {
     }
 }
 
-/// The elements or members of what is open.
+/// The elements or members of an open list or object.
 struct Nested<'a, 'de> {
     reader: &'a mut Reader<'de>,
     end: u8,
@@ -168,7 +167,7 @@ impl Nested<'_, '_> {
             (Some(_), true) => Ok(true),
             (Some(b','), false) => {
                 self.reader.walk.step(1);
-                // There is none between a comma and the end.
+                // A comma must not be followed by the end.
                 match self.reader.walk.next() {
                     Some(byte) if byte != self.end => Ok(true),
                     _ => Err(GivenUp),
@@ -212,7 +211,7 @@ impl<'de> SeqAccess<'de> for Nested<'_, 'de> {
     }
 }
 
-/// JSON as it stands there.
+/// JSON as it was written.
 struct Raw<'de> {
     name: &'static str,
     json: &'de str,

@@ -1,11 +1,11 @@
-//! Finds the members of a JSON object without reading them.
+//! Finds the members of a JSON object without parsing their values.
 //!
-//! What it finds in valid JSON is right; that the JSON is valid it does not check, and where
-//! anything is unusual it gives up.
+//! The result is right for valid JSON. It does not check whether the JSON is valid, and gives up at
+//! anything unusual.
 
-/// Walks over the object at the beginning of `json`. `each` is given the name of a member and
-/// all that follows, beginning with its value, and says how long the value is: see [`skip`] and
-/// [`value`]. Returns how long the object is, or nothing if somebody gave up.
+/// Walks over the object at the beginning of `json`. `each` gets the name of a member and the rest
+/// of the JSON from its value on, and returns the length of the value: see [`skip`] and [`value`].
+/// Returns the length of the object, or `None` if `each` or the walk gave up.
 pub(super) fn object<'a>(
     json: &'a str,
     mut each: impl FnMut(&'a str, &'a str) -> Option<usize>,
@@ -14,7 +14,7 @@ pub(super) fn object<'a>(
     let mut at = expect(bytes, 0, b'{')?;
     loop {
         let start = expect(bytes, after_space(bytes, at), b'"')?;
-        // A name with an escape in it is none of those that matter, and may be one in disguise.
+        // A name with an escape is not a relevant one in its plain form, but may be an escaped one.
         let end = start.checked_add(plain(bytes.get(start..)?)?)?;
         at = expect(bytes, end, b'"')?;
         at = after_space(bytes, expect(bytes, after_space(bytes, at), b':')?);
@@ -28,7 +28,7 @@ pub(super) fn object<'a>(
     }
 }
 
-/// The same for a list that holds one object and nothing else.
+/// The same for a list with exactly one object.
 pub(super) fn only<'a>(
     json: &'a str,
     each: impl FnMut(&'a str, &'a str) -> Option<usize>,
@@ -39,7 +39,7 @@ pub(super) fn only<'a>(
     expect(bytes, after_space(bytes, end), b']')
 }
 
-/// How long the value at the beginning of `json` is.
+/// The length of the value at the beginning of `json`.
 pub(super) fn skip(json: &str) -> Option<usize> {
     let bytes = json.as_bytes();
     match bytes.first()? {
@@ -52,14 +52,14 @@ pub(super) fn skip(json: &str) -> Option<usize> {
     }
 }
 
-/// Keeps the value at the beginning of `json`, and says how long it is.
+/// Keeps the value at the beginning of `json`, and returns its length.
 pub(super) fn value<'a>(json: &'a str, kept: &mut &'a str) -> Option<usize> {
     let length = skip(json)?;
     *kept = json.get(..length)?;
     Some(length)
 }
 
-/// How long the value at the beginning of `json` is, if it is `null`.
+/// The length of the value at the beginning of `json`, if it is `null`.
 pub(super) fn null(json: &str) -> Option<usize> {
     json.starts_with("null").then_some(4)
 }
@@ -75,20 +75,19 @@ fn after_space(bytes: &[u8], mut at: usize) -> usize {
     at
 }
 
-/// The place after the string that begins here.
+/// The index after the string that begins here.
 fn string_end(bytes: &[u8], at: usize) -> Option<usize> {
     let start = at.checked_add(1)?;
     start.checked_add(inner(bytes.get(start..)?)?)?.checked_add(1)
 }
 
-/// How long the text is that begins here, up to the quote that ends it, if nothing in it is
-/// escaped.
+/// The length of the text up to the quote that ends it, if it contains no escapes.
 pub(super) fn plain(bytes: &[u8]) -> Option<usize> {
     let length = stop(bytes)?;
     (*bytes.get(length)? == b'"').then_some(length)
 }
 
-/// The same, where something may be escaped.
+/// The same for a text that may contain escapes.
 pub(super) fn inner(bytes: &[u8]) -> Option<usize> {
     let mut length = 0_usize;
     loop {
@@ -101,16 +100,16 @@ pub(super) fn inner(bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// Where the first byte is that a text cannot hold as it is: a quote, a backslash, a control
-/// character. Most texts of an event are too short for what it costs to begin a search with
-/// vectors: eight bytes at a time are the faster.
+/// The index of the first byte that a string cannot contain unescaped: a quote, a backslash or a
+/// control character. Most texts of an event are too short for a vectorized search, so eight bytes
+/// are checked at a time.
 fn stop(bytes: &[u8]) -> Option<usize> {
     const ONES: u64 = u64::from_ne_bytes([1; 8]);
     const HIGH: u64 = ONES << 7;
     let (words, tail) = bytes.as_chunks::<8>();
     for (at, word) in words.iter().enumerate() {
         let word = u64::from_le_bytes(*word);
-        // The high bit of a byte that is below; of the lowest one found it is exact.
+        // The high bit of each byte below the limit. It is exact for the lowest byte that has it.
         let below = |word: u64, limit: u64| word.wrapping_sub(ONES * limit) & !word;
         let quote = below(word ^ (ONES * 0x22), 1);
         let escape = below(word ^ (ONES * 0x5c), 1);
@@ -124,7 +123,7 @@ fn stop(bytes: &[u8]) -> Option<usize> {
     words.len().checked_mul(8)?.checked_add(at)
 }
 
-/// The place after the object or list that begins `bytes`.
+/// The index after the object or list at the beginning of `bytes`.
 fn nested_end(bytes: &[u8]) -> Option<usize> {
     let mut at = 0_usize;
     let mut depth = 0_usize;

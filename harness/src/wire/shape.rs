@@ -1,32 +1,32 @@
-//! Reads an event that is like one before: in nearly all of a stream each event differs from the
-//! last one only in its words, a number and some padding. Such an event is compared with the
-//! other one byte by byte but for these places, and need not be parsed.
+//! Reads an event that is similar to an earlier one. In most of a stream, each event differs from
+//! the last one only in its text, a number and some padding. Such an event is compared with the
+//! earlier one byte by byte, except for these places, and need not be parsed.
 //!
-//! The event that it is compared with was parsed in full, so what is read here is what parsing
-//! would have read. Anything else is left to the parser.
+//! The earlier event was parsed completely, so the result is the same as that of parsing. All other
+//! events are left to the parser.
 
 use std::{borrow::Cow, ops::Range};
 
 use super::scan::{self, inner, plain};
 
-/// Where events of one kind differ.
+/// A kind of place in which events of one kind differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
-    /// The text that matters: what is between the quotes.
+    /// The relevant text, without its quotes.
     Text,
-    /// A text that does not matter.
+    /// An irrelevant text.
     Padding,
-    /// A whole number that does not matter.
+    /// An irrelevant integer.
     Number,
-    /// Spaces outside of all texts: padding too.
+    /// Spaces outside of all texts, which are also padding.
     Spaces,
 }
 
-/// The places of one event in which another one of its kind may differ. A wire fills it while it
-/// walks over the event.
+/// The places of one event in which others of its kind may differ. A wire fills it while it walks
+/// over the event.
 #[derive(Debug)]
 pub(crate) struct Places {
-    /// How long the event is.
+    /// The length of the event.
     size: usize,
     places: Vec<(Range<usize>, Place)>,
 }
@@ -36,8 +36,8 @@ impl Places {
         Self { size: event.len(), places: Vec::new() }
     }
 
-    /// The value at the beginning of `rest`, which goes on to the end of the event, is the text
-    /// that matters. Says how long it is; there is one such text in an event.
+    /// Marks the value at the beginning of `rest`, which extends to the end of the event, as the
+    /// relevant text, and returns its length. An event has only one such text.
     pub(super) fn text(&mut self, rest: &str) -> Option<usize> {
         let known = self.places.iter().any(|(_, place)| *place == Place::Text);
         let length = scan::skip(rest).filter(|_| !known && rest.starts_with('"'))?;
@@ -45,7 +45,7 @@ impl Places {
         Some(length)
     }
 
-    /// The value at the beginning of `rest` does not matter. Says how long it is.
+    /// Marks the value at the beginning of `rest` as irrelevant, and returns its length.
     pub(super) fn any(&mut self, rest: &str) -> Option<usize> {
         let length = scan::skip(rest)?;
         let value = rest.get(..length)?;
@@ -57,7 +57,7 @@ impl Places {
         Some(length)
     }
 
-    /// The last place of an event: the spaces before its last brace.
+    /// Adds the last place of an event: the spaces before its last brace.
     pub(super) fn end(&mut self, event: &str) {
         let Some(inside) = event.strip_suffix('}') else { return };
         let (start, end) = (inside.trim_end_matches(' ').len(), inside.len());
@@ -71,33 +71,33 @@ impl Places {
     }
 }
 
-/// What all events of one kind have in common, and where they differ.
+/// The common part of all events of one kind, and the places where they differ.
 #[derive(Debug)]
 pub(super) struct Shape {
-    /// The event that it was made of.
+    /// The event from which the shape was made.
     event: Box<[u8]>,
-    /// Where others may differ from it, and whether one was seen that does.
+    /// The places where others may differ from it, and whether one was seen that differs.
     places: Vec<(Range<usize>, Place, bool)>,
-    /// What they have in common, with the place that follows each piece.
+    /// The common pieces, each with the place that follows it.
     parts: Vec<(Range<usize>, Place)>,
-    /// Where the last piece begins, which no place follows.
+    /// The beginning of the last piece, which no place follows.
     end: usize,
 }
 
-/// An event that is of a known shape.
+/// An event of a known shape.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Alike<'a> {
-    /// The text that matters.
+    /// The relevant text.
     pub(super) text: Cow<'a, str>,
-    /// How many bytes the event has.
+    /// The length of the event in bytes.
     pub(super) length: usize,
 }
 
 impl Shape {
-    /// The shape of an event as it stood in the stream, line ends and all, if it is one line of
-    /// data, of which `places` tells, and at most its name before it. Where the event does not
-    /// differ from the one `before`, the next one is expected not to differ either: one comparison
-    /// is cheaper than many.
+    /// The shape of an event as it was in the stream, including line ends, if it has one line of
+    /// data, which `places` describes, and at most its name before it. Where the event does not
+    /// differ from the one `before`, the next one is expected not to differ either, because one
+    /// comparison is cheaper than many.
     pub(super) fn of(event: &[u8], places: &Places, before: Option<&Self>) -> Option<Self> {
         let last = event.iter().rposition(|byte| !matches!(byte, b'\r' | b'\n'))?;
         let start = last.checked_add(1)?.checked_sub(places.size)?;
@@ -119,17 +119,17 @@ impl Shape {
             }
             shape.places.push((at, *place, differs));
         }
-        // What is not read as itself is of no use.
+        // A shape is only useful if its own event matches it.
         (shape.read(event)?.length == event.len()).then_some(shape)
     }
 
-    /// Whether an event was seen that differs at this place, or this is one.
+    /// Whether an event was seen that differs at this place, or this value does.
     fn differs(&self, place: usize, value: Option<&[u8]>) -> bool {
         let Some((at, _, differs)) = self.places.get(place) else { return false };
         *differs || self.event.get(at.clone()) != value
     }
 
-    /// Reads the event at the beginning of `bytes`, if all of it is there and is of this shape.
+    /// Reads the event at the beginning of `bytes`, if it is complete and has this shape.
     pub(super) fn read<'a>(&self, bytes: &'a [u8]) -> Option<Alike<'a>> {
         let (mut at, mut text) = (0_usize, None);
         for (before, place) in &self.parts {
@@ -152,27 +152,27 @@ impl Shape {
     }
 }
 
-/// Whether this is the line that names an event, and nothing else.
+/// Whether this is only the line with the name of an event.
 fn is_name(line: &[u8]) -> bool {
     let end = memchr::memchr2(b'\r', b'\n', line).and_then(|at| line.get(at..));
     line.starts_with(b"event:") && matches!(end, Some(b"\r" | b"\n" | b"\r\n"))
 }
 
-/// The place after `part`, if that is what stands here.
+/// The index after `part`, if `part` is here.
 fn past(bytes: &[u8], at: usize, part: &[u8]) -> Option<usize> {
     let end = at.checked_add(part.len())?;
     (bytes.get(at..end)? == part).then_some(end)
 }
 
-/// How long the whole number is that begins here. A longer one than any counter, or one with a
-/// sign or a fraction, is left to the parser.
+/// The length of the integer that begins here. Integers longer than any counter, and numbers with a
+/// sign or a fraction, are left to the parser.
 fn number(bytes: &[u8]) -> Option<usize> {
     let length = bytes.iter().position(|byte| !byte.is_ascii_digit())?;
     let is_number = matches!((bytes.first()?, length), (_, 1) | (b'1'..=b'9', 2..=19));
     is_number.then_some(length)
 }
 
-/// The text that stands there, between its quotes.
+/// The text between these quotes.
 fn unescaped(bytes: &[u8], at: Range<usize>) -> Option<Cow<'_, str>> {
     let text = std::str::from_utf8(bytes.get(at.clone())?).ok()?;
     if memchr::memchr(b'\\', text.as_bytes()).is_none() {
@@ -185,7 +185,7 @@ fn unescaped(bytes: &[u8], at: Range<usize>) -> Option<Cow<'_, str>> {
     serde_json::from_slice(quoted).ok().map(Cow::Owned)
 }
 
-/// The text, if nothing is escaped in it but what models say all the time.
+/// The text, if it contains only the most common escapes.
 fn simply_unescaped(text: &str) -> Option<String> {
     let (mut out, mut rest) = (String::with_capacity(text.len()), text);
     while let Some((plain, escaped)) = rest.split_once('\\') {

@@ -1,11 +1,11 @@
-//! Splits a byte stream into server-sent events.
-//! It knows no JSON and no vendor; the wires say what the events mean.
+//! Splits a byte stream into server-sent events. This module depends on no JSON and no vendor; the
+//! wires interpret the events.
 
 use memchr::memchr2;
 
 use crate::error::{Error, ErrorKind};
 
-/// One event: its name, if it has one, and its data. Lines of data are joined by a line feed.
+/// One event: its name, if any, and its data. Several lines of data are joined by line feeds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record<'a> {
     /// The value of the `event` field; empty if there is none.
@@ -14,13 +14,14 @@ pub struct Record<'a> {
     pub data: &'a [u8],
 }
 
-/// Splits bytes into records, wherever the bytes are cut.
+/// Splits bytes into records, however the bytes are cut into pieces.
 ///
-/// Lines may end in LF, CR or CRLF, a byte order mark may lead, comments are skipped, and the
-/// blank line after the last event may be missing. Data that arrives in one piece is not copied.
+/// Lines may end in LF, CR or CRLF, a byte order mark may precede them, comments are skipped, and
+/// the blank line after the last event may be missing. Data that arrives in one piece is not
+/// copied.
 ///
-/// Some old servers report a failure on a line `error: ..` that is no data field; it is handed
-/// over as a record named `error`.
+/// Some old servers report a failure on a line `error: ..`, which is not a data field. It becomes a
+/// record named `error`.
 ///
 /// ```
 /// use harness::wire::SseParser;
@@ -38,20 +39,20 @@ pub struct Record<'a> {
 /// ```
 #[derive(Debug)]
 pub struct SseParser {
-    /// The start of a line whose end has not come.
+    /// The beginning of an incomplete line.
     line: Vec<u8>,
     event: Vec<u8>,
     data: Vec<u8>,
     has_data: bool,
-    /// The last byte was a carriage return, so a line feed would belong to it.
+    /// Whether the last byte was a carriage return, so that a line feed would belong to it.
     after_cr: bool,
-    /// Nothing but the byte order mark may still be dropped.
+    /// Whether a byte order mark may still follow.
     at_start: bool,
     limit: usize,
 }
 
 impl SseParser {
-    /// A parser that takes events of at most `limit` bytes.
+    /// A parser for events of at most `limit` bytes.
     pub fn new(limit: usize) -> Self {
         Self {
             line: Vec::new(),
@@ -64,11 +65,11 @@ impl SseParser {
         }
     }
 
-    /// Takes the next bytes and hands over each record that they complete.
+    /// Parses the next bytes and calls `each` for every record that they complete.
     ///
     /// # Errors
-    /// Fails with the error of `each`, or as too large if an event passes the limit. After an
-    /// error the parser is not used again.
+    /// The error of `each`, or [`ErrorKind::TooLarge`] if an event exceeds the limit. After an
+    /// error, the parser must not be used again.
     pub fn push(
         &mut self,
         bytes: &[u8],
@@ -81,7 +82,7 @@ impl SseParser {
         Ok(())
     }
 
-    /// Whether the next byte is the first one after an event, so that nothing is kept of one.
+    /// Whether the parser is between two events and keeps nothing of an event.
     pub(super) fn is_between(&self) -> bool {
         !self.at_start
             && !self.after_cr
@@ -90,9 +91,9 @@ impl SseParser {
             && self.event.is_empty()
     }
 
-    /// Takes the first record if it is whole, is one line of data and has at most its name before it, as
-    /// nearly all are; it is handed over as it stands there. Otherwise takes a line or two, and hands over
-    /// the record that they complete. Returns the bytes after them.
+    /// Takes the first record if it is complete and has one line of data, at most preceded by its
+    /// name, like nearly all records. It is handed on without a copy. Otherwise takes one or two
+    /// lines, and hands on the record that they complete. Returns the bytes after them.
     pub(super) fn take_first<'a>(
         &mut self,
         bytes: &'a [u8],
@@ -129,8 +130,8 @@ impl SseParser {
         self.take_line(line, rest, each)
     }
 
-    /// Takes the next line of whatever there is, and hands over the record that it completes. Returns
-    /// the bytes after it; what has no line end is kept.
+    /// Takes the next line, and hands on the record that it completes. Returns the bytes after it.
+    /// A line without an end is kept.
     fn take_next<'a>(
         &mut self,
         bytes: &'a [u8],
@@ -166,10 +167,10 @@ impl SseParser {
         Ok(rest)
     }
 
-    /// Hands over an event at the end of the stream that no blank line follows.
+    /// Hands on a last event without a blank line after it, at the end of the stream.
     ///
     /// # Errors
-    /// As [`push`](Self::push).
+    /// The same as [`push`](Self::push).
     pub fn finish(
         &mut self,
         mut each: impl FnMut(Record<'_>) -> Result<(), Error>,
@@ -182,8 +183,8 @@ impl SseParser {
         Ok(())
     }
 
-    /// Takes one whole line and returns the bytes after it. The blank line that follows a single
-    /// line of data is taken with it, so that the data need not be kept.
+    /// Takes one complete line and returns the bytes after it. The blank line after a single line
+    /// of data is also taken, so that the data need not be kept.
     fn take_line<'a>(
         &mut self,
         line: &[u8],
@@ -242,7 +243,7 @@ impl SseParser {
         Ok(rest)
     }
 
-    /// Drops one line end, of which the line feed may still be on its way.
+    /// Skips one line end. Its line feed may come with later bytes.
     fn skip_line_end<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
         match bytes {
             [b'\r', b'\n', rest @ ..] | [b'\n', rest @ ..] => rest,
@@ -269,22 +270,22 @@ impl SseParser {
             ErrorKind::TooLarge,
             format!(
                 "one event of the answer is larger than {} bytes; raise `AnswerLimits::event` if that \
-                 is meant to be",
+                 is intended",
                 self.limit
             ),
         )
     }
 }
 
-/// The line at the beginning, and what follows its end; nothing, if it may end in a carriage return
-/// alone or not be whole.
+/// The first line, and the bytes after its end; `None` if the line may be incomplete or end in a
+/// single carriage return.
 fn split(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (line, rest) = bytes.split_at(memchr2(b'\r', b'\n', bytes)?);
     let rest = rest.strip_prefix(b"\n").or_else(|| rest.strip_prefix(b"\r\n"))?;
     Some((line, rest))
 }
 
-/// What follows the end of a line, if a blank line comes next.
+/// The bytes after the end of a line, if the next line is blank.
 fn blank(bytes: &[u8]) -> Option<&[u8]> {
     match bytes {
         [b'\n', b'\n', rest @ ..] | [b'\r', b'\n', b'\r', b'\n', rest @ ..] => Some(rest),

@@ -1,5 +1,5 @@
-//! Values read out of a vendor's JSON without ever failing on their type: servers send `null`,
-//! numbers as text and text as numbers where the specification says otherwise.
+//! Reads values from a vendor's JSON without failing because of their type. Servers send `null`,
+//! numbers as text and text as numbers, against the specification.
 
 use std::{borrow::Cow, fmt, marker::PhantomData};
 
@@ -11,17 +11,17 @@ use serde_json::value::RawValue;
 
 use super::{halves, reader, walk::Walk};
 
-/// Text; a number counts as its digits, and anything else as no text.
+/// Text. A number counts as its digits, and any other value as empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Text<'a>(pub(super) Cow<'a, str>);
 
 impl Text<'_> {
-    /// The text, unless there is none.
+    /// The text, or `None` if it is empty.
     pub(super) fn some(&self) -> Option<&str> {
         (!self.0.is_empty()).then_some(&*self.0)
     }
 
-    /// The text as an own string, unless there is none.
+    /// The text as a `String`, or `None` if it is empty.
     pub(super) fn owned(&self) -> Option<String> {
         self.some().map(str::to_owned)
     }
@@ -35,14 +35,14 @@ impl std::ops::Deref for Text<'_> {
     }
 }
 
-/// Text, or a list of parts of which some are text; anything else counts as neither.
+/// Text, or a list of parts of which some are text. Any other value counts as empty.
 #[derive(Clone, Debug, Default)]
 pub(super) struct TextOrList<'a> {
     pub(super) text: Text<'a>,
     pub(super) list: Vec<Raw<'a>>,
 }
 
-/// The arguments of a call, or a piece of them: text, or the JSON itself where a server sends that.
+/// The arguments of a call, or a piece of them: text, or JSON if the server sends that.
 #[derive(Clone, Debug)]
 pub(super) struct Arguments<'a>(pub(super) Cow<'a, str>);
 
@@ -54,7 +54,7 @@ impl<'a> Arguments<'a> {
         })
     }
 
-    /// The arguments that come next; nothing, if `null` stands for them.
+    /// The arguments that come next; `Some(None)` for `null`.
     pub(super) fn walk(walk: &mut Walk<'a>) -> Option<Option<Self>> {
         match walk.next()? {
             b'"' => walk.text().map(|text| Some(Self(text))),
@@ -70,18 +70,18 @@ impl<'de: 'a, 'a> Deserialize<'de> for Arguments<'a> {
     }
 }
 
-/// A count; text that holds digits counts as the number, and anything else as unknown.
+/// A count. Text with digits counts as the number, and any other value as unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Count(pub(super) Option<u64>);
 
 impl Count {
-    /// The count that comes next; nothing, if it is neither a whole number nor `null`.
+    /// The count that comes next; `None` if it is neither an integer nor `null`.
     #[inline]
     pub(super) fn walk(walk: &mut Walk<'_>) -> Option<Self> {
         walk.number_or_null().map(Self)
     }
 
-    /// The counts of these names in the object that comes next; none, where `null` stands for it.
+    /// The counts with these names in the object that comes next; `Some(None)` for `null`.
     pub(super) fn walk_all<const N: usize>(
         walk: &mut Walk<'_>,
         names: [&str; N],
@@ -103,7 +103,7 @@ impl Count {
     }
 }
 
-/// An object; anything else counts as none.
+/// An object. Any other value counts as missing.
 #[derive(Clone, Debug)]
 pub(super) struct Obj<T>(pub(super) Option<T>);
 
@@ -113,7 +113,7 @@ impl<T> Default for Obj<T> {
     }
 }
 
-/// A list; anything else counts as empty.
+/// A list. Any other value counts as empty.
 #[derive(Clone, Debug)]
 pub(super) struct List<T>(pub(super) Vec<T>);
 
@@ -133,13 +133,14 @@ impl<'a> Raw<'a> {
         self.0
     }
 
-    /// The value that comes next. Half a character in it needs more than to be read: see `halves`.
+    /// The value that comes next; `None` if it contains half a character, which must be handled
+    /// first: see `halves`.
     pub(super) fn walk(walk: &mut Walk<'a>) -> Option<Self> {
         let json = std::str::from_utf8(walk.value()?).ok()?;
         halves::marked(json).is_none().then_some(Self(json))
     }
 
-    /// The list of values that comes next; an empty one, where `null` stands for it.
+    /// The list of values that comes next; an empty list for `null`.
     pub(super) fn walk_list(walk: &mut Walk<'a>) -> Option<Vec<Self>> {
         let mut all = Vec::new();
         if walk.next()? != b'[' {
@@ -159,12 +160,12 @@ impl<'de: 'a, 'a> Deserialize<'de> for Raw<'a> {
     }
 }
 
-/// The members of an object in their order, each byte for byte.
+/// The members of an object in order, byte for byte.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Members<'a>(pub(super) Vec<(Cow<'a, str>, Raw<'a>)>);
 
 impl<'a> Members<'a> {
-    /// The members of `json`; none if it is no object.
+    /// The members of `json`; none if it is not an object.
     pub(super) fn of(json: &'a str) -> Self {
         let walked = || {
             let mut walk = Walk::new(json.as_bytes());
@@ -179,8 +180,8 @@ impl<'a> Members<'a> {
         walked().or_else(parsed).unwrap_or_default()
     }
 
-    /// The object that comes next, as it was written, and its members. Half a character in it needs more
-    /// than to be read.
+    /// The object that comes next, as it was written, and its members; `None` if it contains half a
+    /// character, which must be handled first.
     pub(super) fn walk(walk: &mut Walk<'a>) -> Option<(&'a [u8], Self)> {
         walk.next();
         let start = walk.place();
@@ -202,18 +203,19 @@ impl<'a> Members<'a> {
         Some(Self(all))
     }
 
-    /// The JSON of the member of this name. Of several the last one counts, as for most readers of JSON.
+    /// The JSON of the member with this name. Of several, the last one counts, as for most JSON
+    /// readers.
     pub(super) fn get(&self, name: &str) -> Option<&'a str> {
         self.0.iter().rfind(|(member, _)| member == name).map(|(_, value)| value.get())
     }
 }
 
-/// The text that this JSON is; see [`Text`].
+/// The text in this JSON: see [`Text`].
 pub(super) fn text_of(json: Option<&str>) -> String {
     json.map(text_in).unwrap_or_default().into_owned()
 }
 
-/// The same, copied only if something is escaped in it.
+/// The same, copied only if it contains escapes.
 pub(super) fn text_in(json: &str) -> Cow<'_, str> {
     let mut walk = Walk::new(json.as_bytes());
     if let Some(text) = walk.text().filter(|_| walk.end().is_some()) {
@@ -222,13 +224,13 @@ pub(super) fn text_in(json: &str) -> Cow<'_, str> {
     reader::from_str::<Text<'_>>(json).map(|text| text.0).unwrap_or_default()
 }
 
-/// The elements of a list, each byte for byte; none if it is no list.
+/// The elements of a list, byte for byte; none if it is not a list.
 pub(super) fn elements(json: &str) -> Vec<&str> {
     let list = reader::from_str::<List<Raw<'_>>>(json).unwrap_or_default();
     list.0.into_iter().map(Raw::get).collect()
 }
 
-/// An object of these members, or nothing if there are none.
+/// An object with these members; `None` if there are no members.
 pub(super) fn join<'a>(members: impl Iterator<Item = (&'a str, &'a str)>) -> Option<String> {
     let mut out = String::new();
     for (name, value) in members {
@@ -243,7 +245,7 @@ pub(super) fn join<'a>(members: impl Iterator<Item = (&'a str, &'a str)>) -> Opt
     })
 }
 
-/// Writes a text as JSON has it.
+/// Writes a text as a JSON string.
 pub(super) fn quote(out: &mut String, text: &str) {
     let is_plain = |byte: u8| !matches!(byte, b'"' | b'\\' | ..0x20);
     if text.bytes().all(is_plain) {
@@ -255,7 +257,7 @@ pub(super) fn quote(out: &mut String, text: &str) {
     }
 }
 
-/// Answers every kind of value; a kind that is not overridden counts as nothing.
+/// Accepts every kind of value. A kind that is not overridden counts as missing.
 macro_rules! ignoring {
     ($($rest:item)*) => {
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,22 +1,22 @@
-//! Walks over JSON once and picks up what is wanted on the way.
+//! Walks over JSON once and reads the wanted parts.
 //!
-//! All of the syntax is checked, also of what is stepped over, and nothing is copied but a text with
-//! escapes in it. Where the JSON is wrong, or unusual, the walk ends with nothing: then somebody else
-//! reads it, and says what it is. The bytes need not be UTF-8 where nobody looks at them.
+//! The whole syntax is checked, also that of skipped values, and only texts with escapes are
+//! copied. If the JSON is invalid or unusual, the walk returns `None`, and another reader decides
+//! what it is. Skipped bytes need not be UTF-8.
 
 use std::{borrow::Cow, ops::Range};
 
-/// So deep may lists and objects be nested in what is stepped over.
+/// The maximum nesting depth of skipped lists and objects.
 const DEEPEST: u32 = 60;
 
-/// A place in JSON.
+/// A position in JSON.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Walk<'a> {
     json: &'a [u8],
     at: usize,
 }
 
-/// Members that were seen. None may come twice.
+/// The members seen so far. None may occur twice.
 #[derive(Default)]
 pub(super) struct Once(u32);
 
@@ -37,17 +37,17 @@ impl<'a> Walk<'a> {
         self.at += by;
     }
 
-    /// How many bytes were walked over.
+    /// The number of bytes walked over.
     pub(super) fn place(&self) -> usize {
         self.at
     }
 
-    /// What stands from there to here.
+    /// The bytes from that position to here.
     pub(super) fn since(&self, place: usize) -> Option<&'a [u8]> {
         self.json.get(place..self.at)
     }
 
-    /// The first byte that is no white space.
+    /// The next byte that is not white space.
     #[inline]
     pub(super) fn next(&mut self) -> Option<u8> {
         loop {
@@ -67,12 +67,12 @@ impl<'a> Walk<'a> {
         Some(())
     }
 
-    /// Nothing but white space is left.
+    /// Succeeds if only white space is left.
     pub(super) fn end(&mut self) -> Option<()> {
         self.next().is_none().then_some(())
     }
 
-    /// Walks over an object. `each` is given the name of a member, and walks over its value.
+    /// Walks over an object. `each` gets the name of a member, and walks over its value.
     #[inline]
     pub(super) fn object(
         &mut self,
@@ -92,7 +92,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// The same, where `null` may stand for the object. Says whether one stands there.
+    /// The same, but accepts `null` for the object. Returns whether it was an object.
     #[inline]
     pub(super) fn object_or_null(
         &mut self,
@@ -104,7 +104,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Steps over what is written like this, byte for byte.
+    /// Skips these bytes, if they come next.
     #[inline]
     pub(super) fn same(&mut self, written: &[u8]) -> Option<()> {
         if !self.json.get(self.at..)?.starts_with(written) {
@@ -114,7 +114,7 @@ impl<'a> Walk<'a> {
         Some(())
     }
 
-    /// The same as [`list`](Self::list), where `null` may stand for the list.
+    /// The same as [`list`](Self::list), but accepts `null` for the list.
     #[inline]
     pub(super) fn list_or_null(&mut self, each: impl FnMut(&mut Self) -> Option<()>) -> Option<()> {
         match self.next()? {
@@ -139,7 +139,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Steps over the comma after an element or a member, or over the end of all of them.
+    /// Skips the comma after an element or a member, or the end of the list or object.
     #[inline]
     fn goes_on(&mut self, end: u8) -> Option<bool> {
         let byte = self.next()?;
@@ -151,8 +151,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// The name of a member, and the colon. A name with an escape in it may be one that matters, in
-    /// disguise.
+    /// The name of a member, and the colon. Fails for a name with an escape, because it may be an
+    /// escaped relevant one.
     #[inline]
     pub(super) fn name(&mut self) -> Option<&'a [u8]> {
         let name = self.plain()?;
@@ -160,7 +160,7 @@ impl<'a> Walk<'a> {
         Some(name)
     }
 
-    /// A string in which nothing is escaped.
+    /// A string without escapes.
     #[inline]
     pub(super) fn plain(&mut self) -> Option<&'a [u8]> {
         self.expect(b'"')?;
@@ -173,7 +173,7 @@ impl<'a> Walk<'a> {
         self.json.get(start..end)
     }
 
-    /// What a string says.
+    /// The text of a string.
     pub(super) fn text(&mut self) -> Option<Cow<'a, str>> {
         self.expect(b'"')?;
         let start = self.at;
@@ -185,7 +185,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// What a string says; nothing, where `null` stands for one.
+    /// The text of a string; empty for `null`.
     pub(super) fn text_or_null(&mut self) -> Option<Cow<'a, str>> {
         match self.next()? {
             b'"' => self.text(),
@@ -193,8 +193,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Steps over what is left of a string behind its first quote. Says whether something is escaped
-    /// in it.
+    /// Skips the rest of a string after its first quote. Returns whether it contains escapes.
     #[inline]
     fn string(&mut self) -> Option<bool> {
         let end = special(self.json, self.at)?;
@@ -205,7 +204,7 @@ impl<'a> Walk<'a> {
         self.escaped_string(end).map(|()| true)
     }
 
-    /// The same from an escape on, or from whatever cannot stand in a string.
+    /// The same from the first escape or invalid character on.
     #[inline(never)]
     fn escaped_string(&mut self, mut at: usize) -> Option<()> {
         loop {
@@ -220,8 +219,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Steps over what a string says, or over `null`. A member that is read as text elsewhere is not stepped
-    /// over as whatever it is: there are numbers that nobody can read, such as `1e400`.
+    /// Skips a string or `null`. A member that another reader reads as text must not be skipped as
+    /// any value: some numbers cannot be read, such as `1e400`.
     #[inline]
     pub(super) fn skip_text(&mut self) -> Option<()> {
         match self.next()? {
@@ -239,7 +238,7 @@ impl<'a> Walk<'a> {
         self.same(word.as_bytes())
     }
 
-    /// A whole number of at most 19 digits, which fits always; or any other that fits.
+    /// An integer of at most 19 digits, which always fits, or a longer one that fits.
     #[inline]
     pub(super) fn number(&mut self) -> Option<u64> {
         self.next();
@@ -272,7 +271,7 @@ impl<'a> Walk<'a> {
         std::str::from_utf8(self.json.get(start..self.at)?).ok()?.parse().ok()
     }
 
-    /// A whole number; nothing, where `null` stands for one.
+    /// An integer; `Some(None)` for `null`.
     pub(super) fn number_or_null(&mut self) -> Option<Option<u64>> {
         match self.next()? {
             b'n' => self.literal("null").map(|()| None),
@@ -280,7 +279,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Steps over a number, and says whether it is a whole one.
+    /// Skips a number, and returns whether it is a non-negative integer.
     #[inline]
     fn skip_number(&mut self) -> Option<bool> {
         let mut at = self.at;
@@ -309,7 +308,7 @@ impl<'a> Walk<'a> {
         Some(is_whole)
     }
 
-    /// Steps over a value, with all that is nested in it, and gives what it was made of.
+    /// Skips a value with everything in it, and returns its bytes.
     #[inline]
     pub(super) fn value(&mut self) -> Option<&'a [u8]> {
         self.next();
@@ -318,7 +317,7 @@ impl<'a> Walk<'a> {
         self.json.get(start..self.at)
     }
 
-    /// Steps over a value, with all that is nested in it.
+    /// Skips a value with everything in it.
     #[inline]
     pub(super) fn skip(&mut self) -> Option<()> {
         match self.next()? {
@@ -331,7 +330,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Steps over a number or a literal.
+    /// Skips a number or a literal.
     #[inline]
     fn skip_scalar(&mut self) -> Option<()> {
         match *self.json.get(self.at)? {
@@ -342,9 +341,9 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Steps over a list or an object, with all that is nested in it.
+    /// Skips a list or an object with everything in it.
     fn skip_nested(&mut self) -> Option<()> {
-        // One bit for each object or list that is open: whether it is an object.
+        // One bit for each open object or list: whether it is an object.
         let (mut open, mut depth) = (0_u64, 0_u32);
         loop {
             match self.next()? {
@@ -371,7 +370,7 @@ impl<'a> Walk<'a> {
                 }
                 _ => self.skip_scalar()?,
             }
-            // A value ends here, or what is open is empty.
+            // A value ends here, or the open list or object is empty.
             loop {
                 if depth == 0 {
                     return Some(());
@@ -423,7 +422,7 @@ fn fraction(json: &[u8], mut at: usize) -> Option<usize> {
     Some(at)
 }
 
-/// How long the escape is that begins here.
+/// The length of the escape that begins here.
 fn escape(bytes: &[u8]) -> Option<usize> {
     match bytes.get(1)? {
         b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => Some(2),
@@ -432,9 +431,9 @@ fn escape(bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// Where the first byte from here on is that a string cannot hold as it is: a quote, a backslash, a
-/// control character. Most strings of an event are so short that to begin a search with vectors costs
-/// more than it saves: eight bytes at a time are faster.
+/// The index of the first byte from here on that a string cannot contain unescaped: a quote, a
+/// backslash or a control character. Most strings of an event are too short for a vectorized
+/// search, so eight bytes are checked at a time.
 #[inline]
 fn special(json: &[u8], at: usize) -> Option<usize> {
     match json.get(at..).and_then(<[u8]>::first_chunk) {
@@ -459,8 +458,8 @@ fn special_behind(json: &[u8], mut at: usize) -> Option<usize> {
     tail.iter().position(|byte| matches!(byte, b'"' | b'\\' | ..0x20)).map(|found| at + found)
 }
 
-/// The high bit of each byte that a string cannot hold as it is. Of the lowest one that is set it is
-/// exact.
+/// The high bit of each byte that a string cannot contain unescaped. It is exact for the lowest
+/// byte that has it.
 #[inline]
 fn special_in(word: [u8; 8]) -> u64 {
     const ONES: u64 = u64::from_ne_bytes([1; 8]);
@@ -471,11 +470,11 @@ fn special_in(word: [u8; 8]) -> u64 {
     (quote | escape | control) & !word & (ONES << 7)
 }
 
-/// What the text says, of which something is escaped.
+/// The text without its escapes.
 pub(super) fn unescaped(text: &str) -> Option<String> {
     let mut out = String::with_capacity(text.len());
     let mut start = 0;
-    // The text of a string holds nothing special but escapes.
+    // The inside of a string contains nothing special but escapes.
     while let Some(at) = special(text.as_bytes(), start) {
         out.push_str(text.get(start..at)?);
         let mut length = 2;
@@ -498,8 +497,8 @@ pub(super) fn unescaped(text: &str) -> Option<String> {
     Some(out)
 }
 
-/// The character that is escaped by its number, as `u00e9`, or by those of its two halves, as
-/// `ud83d\ude00`, and how long that is. Half a character is none.
+/// The character that is escaped by its code, as `u00e9`, or by its two surrogates, as
+/// `ud83d\ude00`, and the length of the escape. Half a character gives `None`.
 fn unicode(escape: &str) -> Option<(char, usize)> {
     let unit = |at: Range<usize>| u16::from_str_radix(escape.get(at)?, 16).ok();
     let first = unit(1..5).filter(|_| escape.starts_with('u'))?;

@@ -1,7 +1,7 @@
-//! Makes the body of a request of the transcript.
+//! Encodes a request of the Responses API from the transcript.
 //!
-//! Nothing is kept at the vendor: what it must remember goes back with each request. The bytes
-//! of a message depend on that message alone.
+//! The vendor stores nothing: each request repeats the whole conversation and the vendor's own
+//! items. The bytes of a message depend on that message alone.
 
 use std::{borrow::Cow, collections::HashMap};
 
@@ -35,28 +35,28 @@ use crate::{
     },
 };
 
-/// How requests are made on this wire.
+/// How requests are encoded on this wire.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The model that is asked.
+    /// The id of the model.
     pub model: String,
     /// The settings.
     pub settings: Settings,
-    /// What the model takes beside words.
+    /// Which kinds of files and which options the model accepts.
     pub takes: Takes,
-    /// How the model is told what its answer has to be, where it has to fit a schema. `None`: as the vendor, the
-    /// model and the schema allow it.
+    /// How the model is told the schema of its answer, if the request has one. `None`: chosen by
+    /// the vendor, the model and the schema.
     pub answer_way: Option<AnswerWay>,
-    /// Whether the model gets the tools that a search has found in the output of that search, behind everything that it
-    /// has read already, so that the prompt cache keeps what stands before. With `false`, they stand at the end of the
-    /// request's tools.
+    /// Whether tools that a search has found are sent in the output of that search, after everything that the model has
+    /// read already, so that the prompt cache keeps what came before. With `false`, they are sent at the end of the
+    /// request's list of tools.
     ///
     /// Source: <https://developers.openai.com/api/docs/guides/tools-tool-search>.
     pub defers_tools: bool,
 }
 
 impl Options {
-    /// Options for a model of OpenAI.
+    /// Options for a model of OpenAI, with the default settings.
     pub fn new(model: impl Into<String>) -> Self {
         let model = model.into();
         let models = Models::default();
@@ -78,21 +78,25 @@ pub(super) const PLACES: Places = Places {
     size: 50 * 1024 * 1024,
 };
 
-/// Vendors take ids of at most this many bytes.
+/// The longest id, in bytes, that vendors accept.
 const ID_LIMIT: usize = 64;
 
-/// The body of a request.
+/// Encodes the body of a request.
 ///
 /// # Errors
-/// Fails if there is nothing to send, or if `extra` names what is made of the conversation.
+/// - [`ErrorKind::Configuration`]: `Settings::stop` is not empty, or `extra` names a member that is
+///   made from the conversation.
+/// - [`ErrorKind::Transcript`]: the conversation has nothing to send.
+/// - [`ErrorKind::Content`]: the user's last message holds a file that this recipient cannot take.
 pub fn encode(request: &Request<'_>, options: &Options) -> Result<Vec<u8>, Error> {
     encode_pieces(request, options).map(Encoded::into_bytes)
 }
 
-/// As [`encode`], in pieces: what was [sent](Request::with_sent) before is not written again.
+/// Like [`encode`], but in pieces: messages that an earlier request has [sent](Request::with_sent)
+/// are not encoded again.
 ///
 /// # Errors
-/// As [`encode`].
+/// The same as [`encode`].
 pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded, Error> {
     let Options { model, settings, takes, answer_way: _, defers_tools } = options;
     let Settings {
@@ -129,7 +133,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     let mut body = Body::new(extra, &["input", "stream"])?;
     body.value("model", model);
     body.value("stream", &true);
-    // Nothing stays at the vendor, so thinking comes encrypted and goes back.
+    // The vendor stores nothing, so it is asked for the encrypted thinking, which goes back later.
     body.value("store", &false);
     body.value("include", &["reasoning.encrypted_content"]);
     body.maybe("max_output_tokens", max_tokens.as_ref());
@@ -137,7 +141,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     body.maybe("top_p", top_p.as_ref());
     let thinks = || Models::default().find("openai", model).thinking != Some(Thinking::Never);
     if let Some(effort) = effort.filter(|_| thinks()) {
-        // Without being asked for, no summary of the thinking is shown.
+        // The vendor shows a summary of the thinking only if the request asks for it.
         let config = match effort {
             Effort::Off => serde_json::json!({ "effort": "none" }),
             effort => serde_json::json!({ "effort": level(effort), "summary": "auto" }),
@@ -158,7 +162,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     let system = request.system().filter(|system| !system.trim().is_empty());
     let mut leading = Draft::default();
     match system {
-        // Only a part of a message can have a mark.
+        // Only a content part can carry a cache mark, so the prompt becomes a developer message.
         Some(system) if cache::marks_system(settings, takes) => {
             raw(&mut leading, r#"{"type":"message","role":"developer","content":["#);
             cache::marked(&mut leading, "input_text", system);
@@ -189,7 +193,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     })
 }
 
-/// What is known of how the answer can be held to a schema.
+/// What is known about the server's ways to hold an answer to a schema.
 fn server(options: &Options) -> Server {
     let known = options.takes.schema_answers();
     Server {
@@ -222,19 +226,19 @@ fn choice(choice: &ToolChoice) -> serde_json::Value {
     }
 }
 
-/// The tools that the model gets in the output of the search that has found them. Without a search of the library's own, or
-/// with a vendor that does not know such outputs, there are none.
+/// The tools that are sent in the output of the search that has found them. Empty if the agent has no tool search, or if the
+/// vendor does not support such outputs.
 #[derive(Default)]
 pub(super) struct Loaded<'a> {
     found: Found<'a>,
-    /// The name of the tool that searches, if the vendor is told that it is one.
+    /// The name of the search tool, if it is sent as the vendor's own type of tool.
     search: Option<&'a str>,
     /// The definition of each found tool, by its name.
     definitions: HashMap<&'a str, String>,
 }
 
 impl<'a> Loaded<'a> {
-    /// A tool that has to be called stands in the request, so then all of them do.
+    /// If `tool_choice` names the search or a found tool, none: the vendor wants that tool in the request's list.
     fn of(request: &Request<'a>, strict: bool, defers: bool, choice: Option<&ToolChoice>) -> Self {
         let found = request.found();
         let named = |name: &str| found.search() == Some(name) || found.has(name);
@@ -254,7 +258,7 @@ impl<'a> Loaded<'a> {
         Self { found, search, definitions: definitions.collect() }
     }
 
-    /// What the bytes of messages depend on.
+    /// The part of the state that the bytes of messages depend on.
     fn form(&self) -> String {
         if self.definitions.is_empty() {
             return String::new();
@@ -300,7 +304,7 @@ fn function(out: &mut Draft, tool: &ToolSchema, parameters: &Parameters, deferre
     member(out, "description", &tool.description);
     key(out, "parameters");
     raw(out, &parameters.json);
-    // Left out, the vendor makes it strict and rewrites the schema.
+    // Without this member the vendor turns strict mode on and rewrites the schema.
     key(out, "strict");
     put(out, &parameters.strict);
     if deferred {
@@ -309,8 +313,8 @@ fn function(out: &mut Draft, tool: &ToolSchema, parameters: &Parameters, deferre
     out.push(b'}');
 }
 
-/// Writes the items that a message is. Thinking and what follows it stay beside each other, in
-/// their order.
+/// Writes a message as one or several items. Thinking and the item that follows it stay adjacent
+/// and in order.
 pub(super) fn encode_message(
     out: &mut Draft,
     before: &Messages,
@@ -322,7 +326,7 @@ pub(super) fn encode_message(
     match message.role() {
         Role::User => encode_user(out, message, to),
         Role::Tool => {
-            // Results stand in the order of the calls.
+            // Results are in the order of their calls.
             let mut calls = before.last().into_iter().flat_map(Message::calls).peekable();
             for result in message.results() {
                 let call = calls.next_if(|call| call.id() == result.call_id());
@@ -332,24 +336,26 @@ pub(super) fn encode_message(
                 }
             }
         }
-        // What a filter has cut off is refused again; a refusal of the model's own is an answer.
+        // A message that a filter cut off would be refused again; a refusal by the model itself is
+        // an ordinary answer.
         Role::Assistant if message.is_refused() && !refuses(message) => {}
         Role::Assistant if is_foreign(message) => {
-            // Servers that fold items take calls only one after the other.
+            // Servers that merge items accept calls only directly after each other.
             let is_call = |block: &&Block| matches!(block, Block::ToolCall(_));
             let blocks = message.blocks().iter();
             let others = blocks.clone().filter(|block| !is_call(block));
             let blocks = others.chain(blocks.filter(is_call));
             blocks.for_each(|block| encode_block(out, block, true, loaded));
         }
-        // The vendor's own items go back in the order in which they came.
+        // The vendor's own items go back in the order in which they arrived.
         Role::Assistant => encode_items(out, message, thinking, loaded),
     }
 }
 
-/// Writes the vendor's own items. What the program was asked to execute goes back with the answer that it
-/// was not, if the vendor has words for that; otherwise it is left out, and the thinking before it, which
-/// the vendor does not take without it.
+/// Writes the vendor's own items. An item that asked the program to execute something goes back
+/// with an answer that it was not executed, if the vendor has an item type for that answer.
+/// Otherwise the item is left out, together with the thinking before it, because the vendor refuses
+/// thinking without the item that follows it.
 fn encode_items(out: &mut Draft, message: &Message, thinking: bool, loaded: &Loaded<'_>) {
     let answered: Vec<String> = items(message)
         .filter(|members| wanted(members).is_none())
@@ -388,7 +394,7 @@ fn encode_items(out: &mut Draft, message: &Message, thinking: bool, loaded: &Loa
     }
 }
 
-/// Whether this is what was left of an item when the picture in it became a block.
+/// Whether this is the rest of an item whose picture became a block of its own.
 fn is_picture(data: &VendorData) -> bool {
     let members = Members::of(data.json());
     data.wire() == WIRE
@@ -396,7 +402,7 @@ fn is_picture(data: &VendorData) -> bool {
         && members.get("result").is_none_or(|result| result == "null")
 }
 
-/// Writes the item that a picture was.
+/// Writes the item of a generated picture, with the picture put back into it.
 fn encode_picture(out: &mut Draft, data: &VendorData, picture: Option<&Media>) {
     let data_of = picture.and_then(Media::base64);
     let (Some(kept), Some(data)) = (ours(Some(data)), data_of) else { return };
@@ -407,7 +413,7 @@ fn encode_picture(out: &mut Draft, data: &VendorData, picture: Option<&Media>) {
     out.push(b'}');
 }
 
-/// The vendor's items in a message that nobody but the vendor understands.
+/// The items of a message that only the vendor understands.
 fn items(message: &Message) -> impl Iterator<Item = Members<'_>> {
     message.blocks().iter().filter_map(|block| match block {
         Block::Vendor(data) if data.wire() == WIRE => Some(Members::of(data.json())),
@@ -415,7 +421,7 @@ fn items(message: &Message) -> impl Iterator<Item = Members<'_>> {
     })
 }
 
-/// What is said of an item that the program was asked to execute and did not.
+/// The answer to an item that the program was asked to execute and did not execute.
 fn answer(kind: &str, id: &str) -> Option<serde_json::Value> {
     const WHY: &str = "This was not executed: the program cannot do it.";
     Some(match kind {
@@ -435,7 +441,7 @@ fn answer(kind: &str, id: &str) -> Option<serde_json::Value> {
     })
 }
 
-/// Whether nothing in the message came from this vendor.
+/// Whether nothing in the message comes from this vendor.
 fn is_foreign(message: &Message) -> bool {
     let ours = |data: Option<&VendorData>| data.is_some_and(|data| data.wire() == WIRE);
     !message.blocks().iter().any(|block| match block {
@@ -447,7 +453,7 @@ fn is_foreign(message: &Message) -> bool {
     })
 }
 
-/// Whether the model has said in words of its own that it refuses.
+/// Whether the message contains a refusal in the model's own words.
 fn refuses(message: &Message) -> bool {
     message.blocks().iter().any(|block| match block {
         Block::Text(text) => ours(text.vendor()).is_some_and(|kept| is_refusal(&kept)),
@@ -455,13 +461,13 @@ fn refuses(message: &Message) -> bool {
     })
 }
 
-/// Whether the model's words are a refusal in words of its own.
+/// Whether a text with this vendor data is a refusal in the model's own words.
 fn is_refusal(kept: &str) -> bool {
     Members::of(kept).get("refusal").is_some()
 }
 
-/// Writes a block. Without the thinking that led to it, it goes without its id: the vendor knows by the id
-/// that something is missing.
+/// Writes a block. If the thinking before it is left out, its id is left out too: by the id the
+/// vendor would notice the missing thinking.
 fn encode_block(out: &mut Draft, block: &Block, thinking: bool, loaded: &Loaded<'_>) {
     match block {
         Block::Text(text) => encode_text(out, text, thinking),
@@ -480,7 +486,8 @@ fn encode_block(out: &mut Draft, block: &Block, thinking: bool, loaded: &Loaded<
                 return;
             }
             let kind = text_of(Members::of(&json).get("type"));
-            // What has a block of its own is not sent as it came: its id and its result would be missing.
+            // These have a block of their own. Sent as they came, they would have no id and no
+            // result.
             let is_own = ["function_call", "custom_tool_call", "reasoning", "message"];
             let is_own = is_own.contains(&kind.trim_end_matches("_output"));
             if !kind.is_empty() && !is_own {
@@ -488,7 +495,7 @@ fn encode_block(out: &mut Draft, block: &Block, thinking: bool, loaded: &Loaded<
                 raw(out, &json);
             }
         }
-        // Only a person shows files; only tools answer calls.
+        // Only a user message contains files, and only tool results answer calls.
         Block::Image(_) | Block::Audio(_) | Block::Document(_) | Block::ToolResult(_) => {}
     }
 }
@@ -514,7 +521,7 @@ fn encode_user(out: &mut Draft, message: &Message, to: Recipient<'_>) {
     raw(out, "]}");
 }
 
-/// The model's words. With the id and the phase that came with them if the vendor gave any.
+/// Writes text of the model, with the id and the phase that the vendor gave it, if any.
 fn encode_text(out: &mut Draft, text: &TextBlock, with_id: bool) {
     if text.text().trim().is_empty() {
         return;
@@ -548,8 +555,8 @@ fn encode_text(out: &mut Draft, text: &TextBlock, with_id: bool) {
     out.push(b'}');
 }
 
-/// Thinking goes back encrypted or not at all: nothing is kept at the vendor to which an id
-/// could lead.
+/// Writes thinking if it is encrypted, and otherwise nothing: the vendor stores nothing, so an id
+/// alone would refer to nothing.
 fn encode_reasoning(out: &mut Draft, reasoning: &ReasoningBlock) {
     let Some(json) = ours(reasoning.vendor()) else { return };
     let members = Members::of(&json);
@@ -560,7 +567,7 @@ fn encode_reasoning(out: &mut Draft, reasoning: &ReasoningBlock) {
     raw(out, r#"{"type":"reasoning""#);
     for (name, value) in &members.0 {
         let is_taken = match &**name {
-            // What the vendor shows of the thinking is for reading; it takes no thinking in clear.
+            // The readable content is only for display; the vendor does not accept it as input.
             "type" | "content" | "status" | "summary" => false,
             "id" => value.get().starts_with('"'),
             _ => true,
@@ -586,13 +593,13 @@ fn encode_call(out: &mut Draft, call: &ToolCall, with_id: bool) {
     if custom {
         member(out, "input", &text_of(Some(&halves::readable(call.arguments()))));
     } else {
-        // They are text here, but there are servers that read it.
+        // The protocol wants text here, but some servers parse the text as JSON.
         member(out, "arguments", &object(call.arguments()));
     }
     for (name, value) in &members.0 {
         let id = text_of(Some(value.get()));
         let known = matches!(&**name, "type" | "call_id" | "name" | "arguments" | "input");
-        // The vendor refuses ids that are not made like its own.
+        // The vendor refuses ids that do not have its own form.
         let own = with_id && (id.starts_with("fc") || custom && id.starts_with("ctc"));
         let foreign = name == "id" && !own;
         if !known && !foreign && value.get() != "null" {
@@ -632,7 +639,7 @@ fn encode_loaded(out: &mut Draft, result: &ToolResult, tools: &[&str]) {
     raw(out, "]}");
 }
 
-/// Whether the call is one of free text, which is answered in words of its own.
+/// Whether the call takes free text; its result has an item type of its own.
 fn is_custom(call: &ToolCall) -> bool {
     let kept = ours(call.vendor()).unwrap_or_default();
     text_of(Members::of(&kept).get("type")) == "custom_tool_call"
@@ -670,7 +677,7 @@ fn encode_words(out: &mut Draft, text: &str) {
     }
 }
 
-/// Writes a file, or the line that stands in its place.
+/// Writes a file, or the text that replaces it.
 fn encode_media(out: &mut Draft, kind: MediaKind, media: &Media, to: Recipient<'_>) {
     let (address, media) = match to.part_or_line(kind, media) {
         Err(words) => return encode_words(out, &words),
@@ -687,14 +694,14 @@ fn encode_media(out: &mut Draft, kind: MediaKind, media: &Media, to: Recipient<'
             raw(out, r#"{"type":"input_file""#);
             ("file_url", media)
         }
-        // This wire has no place for sound.
+        // This wire cannot carry audio.
         Ok(Part::Audio { .. }) => return,
     };
     match media.source() {
         Source::Url(url) => member(out, address, url),
         Source::File { id, .. } => member(out, "file_id", id),
         Source::Data { mime, data } if address == "file_url" => {
-            // The vendor wants a name with it.
+            // The vendor requires a file name.
             member(out, "filename", &file_name(&media));
             key(out, "file_data");
             data_url(out, mime, data);
@@ -703,13 +710,13 @@ fn encode_media(out: &mut Draft, kind: MediaKind, media: &Media, to: Recipient<'
             key(out, address);
             data_url(out, mime, data);
         }
-        // It goes as words.
+        // Text files are written as text parts.
         Source::Text { .. } => {}
     }
     out.push(b'}');
 }
 
-/// Vendor data, if it is of this wire.
+/// The vendor data, if it belongs to this wire and can be sent.
 fn ours(data: Option<&VendorData>) -> Option<Cow<'_, str>> {
     data.filter(|data| data.wire() == WIRE).and_then(|data| sendable(data.json()))
 }

@@ -1,4 +1,4 @@
-//! One item of an answer while it arrives, and what is kept of it for the way back.
+//! One item of an answer while it arrives, and the parts of it that later requests send back.
 
 use super::WIRE;
 use crate::{
@@ -13,7 +13,7 @@ use crate::{
     },
 };
 
-/// What an event tells of an item.
+/// What an event says about an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum What {
     Text,
@@ -41,7 +41,7 @@ impl What {
         })
     }
 
-    /// The type of the item that it is told of.
+    /// The type of the items that have this kind of event.
     pub(super) fn kind(self) -> &'static str {
         match self {
             Self::Text | Self::TextDone | Self::Refusal | Self::RefusalDone => "message",
@@ -51,15 +51,15 @@ impl What {
     }
 }
 
-/// What an event says of an item. Each tells some of it.
+/// The data of an event about an item. Each event fills some of the fields.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Told<'a> {
-    /// What is new.
+    /// The text that is new in this event.
     pub(super) delta: &'a str,
     pub(super) text: &'a str,
     pub(super) refusal: &'a str,
     pub(super) arguments: Option<&'a str>,
-    /// Which part of the content is meant, and which of the summary.
+    /// The index of the part of the content, and of the part of the summary.
     pub(super) content_index: u64,
     pub(super) summary_index: u64,
 }
@@ -68,7 +68,7 @@ pub(super) struct Told<'a> {
 #[derive(Debug)]
 pub(super) struct Item {
     pub(super) index: Option<u64>,
-    /// The number by which the events name it.
+    /// The number that identifies the item in the decoder's events.
     pub(super) number: u32,
     kind: Kind,
     done: bool,
@@ -77,28 +77,29 @@ pub(super) struct Item {
 #[derive(Debug)]
 enum Kind {
     Message {
-        /// What was handed on of each part, by its number.
+        /// For each part, its index and the text handed on so far.
         parts: Vec<(u64, String)>,
         refused: bool,
-        /// How many citations were handed on.
+        /// The number of citations handed on.
         cited: usize,
     },
     Reasoning {
-        /// Which of the two kinds of thinking is handed on, and its part.
+        /// Which of the two kinds of thinking is handed on, and the index of its current part.
         part: Option<(What, u64)>,
     },
     Call {
         started: bool,
-        /// The arguments handed on.
+        /// The arguments handed on or kept so far.
         sent: String,
         ended: bool,
         cut: bool,
     },
     /// A call whose input is free text.
     Custom { started: bool },
-    /// A search for tools that the program is to make.
+    /// A search for tools that the program runs.
     Search { started: bool },
-    /// Everything that only the vendor understands, with what it waits for and what it answers.
+    /// An item that only the vendor understands: the type and the id of what it waits for, if
+    /// anything, and otherwise the id that it answers.
     Opaque { wants: Option<(String, String)>, answers: String },
 }
 
@@ -126,7 +127,7 @@ impl Item {
         matches!(self.kind, Kind::Call { .. } | Kind::Custom { .. } | Kind::Search { .. })
     }
 
-    /// The type and the id of an item that the program is asked to execute.
+    /// The type and the id, if the item asks the program to execute something.
     pub(super) fn wants(&self) -> Option<&(String, String)> {
         match &self.kind {
             Kind::Opaque { wants, .. } => wants.as_ref(),
@@ -134,7 +135,7 @@ impl Item {
         }
     }
 
-    /// The id of what the vendor has executed itself.
+    /// The id of the call that the vendor has already executed.
     pub(super) fn answers(&self) -> Option<&str> {
         match &self.kind {
             Kind::Opaque { answers, .. } => Some(answers),
@@ -158,7 +159,7 @@ impl Item {
         self.taken() == Some(what.kind())
     }
 
-    /// The [kind](What::kind) of what is told of it.
+    /// The [kind](What::kind) of the events that this item accepts.
     pub(super) fn taken(&self) -> Option<&'static str> {
         match self.kind {
             Kind::Message { .. } => Some("message"),
@@ -168,7 +169,7 @@ impl Item {
         }
     }
 
-    /// The item began.
+    /// Handles the event that starts the item.
     pub(super) fn added(&mut self, members: &Members<'_>, out: &mut Outlet) -> Result<(), Error> {
         let name = text_of(members.get("name"));
         match &mut self.kind {
@@ -184,7 +185,7 @@ impl Item {
         }
     }
 
-    /// More of the item came.
+    /// Handles an event that continues the item.
     pub(super) fn told(
         &mut self,
         what: What,
@@ -204,7 +205,7 @@ impl Item {
                 let Some((_, sent)) = parts.get_mut(at) else { return Ok(()) };
                 let text: &str = match what {
                     What::Text | What::Refusal => event.delta,
-                    // What the deltas left out.
+                    // The rest that no delta contained.
                     What::TextDone => behind(event.text, sent).unwrap_or_default(),
                     _ => behind(event.refusal, sent).unwrap_or_default(),
                 };
@@ -217,7 +218,7 @@ impl Item {
                     _ => event.content_index,
                 };
                 match part {
-                    // The summary repeats the thinking: one of them is enough.
+                    // The summary repeats the thinking: only the kind that came first is handed on.
                     Some((known, _)) if *known != what => return Ok(()),
                     Some((_, last)) if *last != at => out.reasoning(number, "\n\n")?,
                     _ => {}
@@ -226,7 +227,7 @@ impl Item {
                 out.reasoning(number, event.delta)
             }
             Kind::Call { started, sent, .. } => match what {
-                // It was said whole, and is said once more.
+                // The complete item has already been handled; this event repeats it.
                 _ if self.done => Ok(()),
                 What::Arguments => {
                     sent.push_str(event.delta);
@@ -245,7 +246,7 @@ impl Item {
         }
     }
 
-    /// A source of the item's words came.
+    /// Handles a citation of the item's text.
     pub(super) fn cited(&mut self, json: &str, out: &mut Outlet) -> Result<(), Error> {
         if let Kind::Message { cited, .. } = &mut self.kind {
             *cited = cited.saturating_add(1);
@@ -254,7 +255,8 @@ impl Item {
         Ok(())
     }
 
-    /// The item is whole: this is what it is, and what goes back to the vendor.
+    /// Handles the complete item: hands on what is still missing, and the data that goes back to
+    /// the vendor.
     pub(super) fn done(
         &mut self,
         members: &Members<'_>,
@@ -283,7 +285,7 @@ impl Item {
                     out.citation(number, annotation)?;
                 }
                 annotations.retain(|annotation| sources::goes_back(annotation));
-                // They name places in their part, and all parts go back as one.
+                // Annotations give offsets into their part, but all parts go back as one text.
                 let annotations = format!("[{}]", annotations.join(","));
                 let annotations = Some(("annotations", annotations.as_str()))
                     .filter(|(_, list)| texts == 1 && *list != "[]");
@@ -335,7 +337,7 @@ impl Item {
                 if !std::mem::replace(started, true) {
                     out.call_start(number, &call_id(members), &text_of(members.get("name")))?;
                 }
-                // Arguments are JSON everywhere; free text is a JSON string.
+                // Arguments are JSON on every wire, so free text becomes a JSON string.
                 let input = serde_json::json!(text_of(members.get("input"))).to_string();
                 out.call_delta(number, &input)?;
                 let known = |name: &str| matches!(name, "type" | "id" | "namespace" | "caller");
@@ -370,7 +372,7 @@ impl Item {
         }
     }
 
-    /// The answer is whole, and so is an item whose end went unsaid.
+    /// Ends a call whose end the server did not report, once the answer is complete.
     pub(super) fn close(&mut self, out: &mut Outlet) -> Result<(), Error> {
         if let Kind::Call { started: true, ended, cut: false, .. } = &mut self.kind
             && !std::mem::replace(ended, true)
@@ -381,18 +383,19 @@ impl Item {
     }
 }
 
-/// What stands in the whole behind what was `sent`, if it begins with it. A server may tell the whole again
-/// and again: to find out that it is too short must not cost as much as all that was sent.
+/// The part of `whole` after `sent`, if `whole` begins with `sent`. A server may repeat a short
+/// `whole` with each event, so finding out that it is too short must not take time in proportion to
+/// `sent`.
 fn behind<'a>(whole: &'a str, sent: &str) -> Option<&'a str> {
-    // Two halves of a character are four times as long as the character.
+    // The marks of two halves of a character are four times as long as the character.
     if whole.len() < sent.len() / 4 {
         return None;
     }
     whole.strip_prefix(&*halves::joined(sent))
 }
 
-/// Hands on what of the whole arguments was not handed on yet. If they are not what was, the
-/// end is right.
+/// Hands on the part of the complete arguments that was not handed on yet. If the complete
+/// arguments differ from what was handed on, the complete ones replace it.
 fn rest_of(number: u32, all: &str, sent: &mut String, out: &mut Outlet) -> Result<(), Error> {
     match behind(all, sent) {
         Some(rest) => {
@@ -400,7 +403,7 @@ fn rest_of(number: u32, all: &str, sent: &mut String, out: &mut Outlet) -> Resul
             sent.push_str(rest);
             Ok(())
         }
-        // No arguments at the end stand for those that came before it.
+        // An end without arguments confirms the arguments that came before it.
         None if are_none(all) => Ok(()),
         None => {
             all.clone_into(sent);
@@ -409,9 +412,9 @@ fn rest_of(number: u32, all: &str, sent: &mut String, out: &mut Outlet) -> Resul
     }
 }
 
-/// The type and the id of an item that wants an answer of whoever asked, as the vendor's reference has
-/// them: the calls that have an id for it (`shell_call`, `apply_patch_call`, `computer_call` and those
-/// that are new), unless the vendor says that it executes them, and what is to be allowed.
+/// The type and the id of an item that waits for an answer of the program, by the vendor's
+/// reference: calls that have a `call_id` (`shell_call`, `apply_patch_call`, `computer_call` and
+/// newer types) unless the vendor says that it executes them, and requests for an approval.
 pub(super) fn wanted(members: &Members<'_>) -> Option<(String, String)> {
     let kind = text_of(members.get("type"));
     if kind == "mcp_approval_request" {
@@ -423,15 +426,15 @@ pub(super) fn wanted(members: &Members<'_>) -> Option<(String, String)> {
     (wants && !is_theirs).then_some((kind, id))
 }
 
-/// What the model calls a search for tools by. The protocol gives it no name but its type.
+/// The name of the tool that searches for tools. The protocol has no name for it, only its type.
 const SEARCH: &str = "tool_search";
 
-/// Whether the program is to make this search for tools, and not the vendor.
+/// Whether the program has to run this search for tools, and not the vendor.
 fn is_ours(members: &Members<'_>) -> bool {
     text_of(members.get("execution")) == "client" && !text_of(members.get("call_id")).is_empty()
 }
 
-/// The picture that an item is, and the rest of the item.
+/// The generated picture in an item, and the rest of the item.
 fn picture(members: &Members<'_>) -> Option<(Media, String)> {
     if text_of(members.get("type")) != PICTURE {
         return None;
@@ -444,7 +447,7 @@ fn picture(members: &Members<'_>) -> Option<(Media, String)> {
     Some((image, rest))
 }
 
-/// The type of an item that is a picture.
+/// The type of an item that contains a generated picture.
 pub(super) const PICTURE: &str = "image_generation_call";
 
 /// Whether an item of this type is a call.
@@ -452,13 +455,14 @@ pub(super) fn is_call(kind: &str) -> bool {
     matches!(kind, "function_call" | "custom_tool_call" | "tool_search_call")
 }
 
-/// The id that results refer to; it is not the id of the item.
+/// The id that results refer to. It differs from the id of the item.
 pub(super) fn call_id(members: &Members<'_>) -> String {
     let id = text_of(members.get("call_id"));
     if id.is_empty() { text_of(members.get("id")) } else { id }
 }
 
-/// Arguments are text that holds JSON; some servers send the JSON itself.
+/// The arguments as text. The protocol sends text that holds JSON, but some servers send the JSON
+/// itself.
 fn arguments(json: Option<&str>) -> String {
     match json {
         Some(json) if json.starts_with('{') => halves::escaped(json).into_owned(),
