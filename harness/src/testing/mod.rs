@@ -1,8 +1,7 @@
-//! How to fake it: a provider that speaks a script, and a server on the loopback that speaks like
-//! a vendor and fails like a network. For your own tests as well as ours; nothing here is used
-//! by the rest of the library.
+//! Fakes for tests: a provider that follows a script, and a local server that behaves like a vendor's
+//! and fails like a network. Feature `testing`. The rest of the library does not use this module.
 //!
-//! Most tests want [`ScriptedProvider`]: no socket, no clock, one line a turn.
+//! Most tests need only [`ScriptedProvider`]: no socket, no clock, one line for each turn.
 //!
 //! ```
 //! use harness::{

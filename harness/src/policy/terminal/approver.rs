@@ -5,7 +5,8 @@ use std::{future::Future, io, path::PathBuf, pin::Pin};
 use super::{pages::ask, standing::talk_at};
 use crate::policy::{Approval, Approver, Question};
 
-/// Asks the person at the terminal of this program whether a call may run. It exists on Unix only.
+/// Asks the person at the terminal of this program whether a call may run. Feature `terminal`, on Unix
+/// only.
 ///
 /// It shows the whole question: the agents through which it came, the tool, the declared side effects, who asks and
 /// why, the folder, each argument by its JSON pointer with its decoded value on rows of its own, the preview, and
