@@ -158,8 +158,8 @@ impl Run<'_> {
             let Some(cut) = self.chat.cut(window, used) else {
                 return Err(Error::new(
                     ErrorKind::Transcript,
-                    "there is nothing to sum up: nothing was said that a summary could take the place of, or calls \
-                     wait for results",
+                    "there is nothing to summarize: nothing was said that a summary could replace, too little was \
+                     said since the last summary, or calls wait for results",
                 ));
             };
             self.is_worth_it(&cut, used)?;

@@ -53,7 +53,7 @@ pub enum Filled {
 ///
 /// | typed | means |
 /// |---|---|
-/// | a line | the value of this field |
+/// | a line | the value of this field; for a choice, its number |
 /// | Enter | the next page; or the default of this field; or the field is left out, if it may be |
 /// | `/back` | back to the field before |
 /// | `/decline` | no values are given, and the requester is told so |
