@@ -33,6 +33,8 @@ pub enum ErrorKind {
     Content,
     /// The answer exceeds a limit of its size.
     TooLarge,
+    /// A limit of money, tokens or calls is reached, so the model was not asked.
+    Limit,
     /// A journal could not be read or written.
     Journal,
     /// Somebody else has continued the conversation, so the new entries do not follow the stored
@@ -354,6 +356,7 @@ impl Error {
             | ErrorKind::Protocol
             | ErrorKind::Content
             | ErrorKind::TooLarge
+            | ErrorKind::Limit
             | ErrorKind::Journal
             | ErrorKind::Conflict
             | ErrorKind::Busy

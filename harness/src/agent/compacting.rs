@@ -63,7 +63,8 @@ impl Chat {
         let (all, as_sent) = (machine.transcript().messages(), |at: usize| seen.sent_for(at));
         // A cut never separates calls from their results.
         let may_cut = |at: usize| all.get(at).is_none_or(|message| message.role() != Role::Tool);
-        let window = used.estimate_of(window);
+        // By hand, the window may be far from full: the shares are those of what is sent.
+        let window = used.estimate_of(window.min(used.tokens));
         let user_tokens = self.agent.window().user_tokens(window);
         let reads = self.reads_large();
         let mut found = None;
@@ -132,8 +133,10 @@ impl Chat {
     /// Fails, and leaves what is sent unchanged: with [`ErrorKind::Transcript`] if there is nothing
     /// that a summary could replace, too little was said since the last summary, or calls wait for
     /// results; with [`ErrorKind::ContextFull`] if the model has failed twice to make a summary
-    /// that is short enough, or what must be kept is too large; and with the journal's error if the
-    /// journal cannot be written.
+    /// that is short enough, or what must be kept is too large; and with [`ErrorKind::Limit`] if a
+    /// limit of the conversation or of the program is reached. If the journal cannot be written, it
+    /// fails with the journal's error: then the summary is in use, and the next run or
+    /// [`save`](Self::save) writes it.
     pub async fn compact(&mut self) -> Result<ContextUse, Error> {
         let mut run = Run::one_action(self);
         run.compacts_now().await?;
@@ -151,7 +154,7 @@ impl Run<'_> {
             let summed_up = self.chat.machine.summed_up();
             let tries = self.chat.machine.failed_compactions().saturating_sub(before);
             if tries >= TRIES {
-                return Err(failed_twice(self.last_fault.as_deref()));
+                return Err(failed_twice(self.last_fault.as_deref(), true));
             }
             let used = self.chat.used();
             let window = self.chat.window_or(used);
@@ -163,6 +166,7 @@ impl Run<'_> {
                 ));
             };
             self.is_worth_it(&cut, used)?;
+            self.chat.may_ask()?;
             let asked = match self.asks_vendor(used, window).await? {
                 Some(asked) => asked,
                 None => self.asks_for_summary(&cut, used, window, tries > 0).await?,
@@ -196,7 +200,7 @@ impl Run<'_> {
     pub(super) async fn compacts(&mut self) -> Result<(), Error> {
         let failures = self.chat.machine.failed_compactions();
         if failures >= TRIES {
-            return Err(failed_twice(self.last_fault.as_deref()));
+            return Err(failed_twice(self.last_fault.as_deref(), false));
         }
         let used = self.chat.used();
         let window = self.chat.window_or(used);
@@ -209,7 +213,8 @@ impl Run<'_> {
             return asked.map_or(Ok(()), |cause| self.interrupted(cause));
         }
         // If the last request was refused, a request with one more message does not fit, either.
-        let is_refused = self.chat.machine.is_refused();
+        let (provider, model) = self.chat.agent.answers();
+        let is_refused = self.chat.machine.is_refused(provider, model);
         let leaves_room = used.tokens.saturating_add(percent(window, SUMMARY)) < window;
         let in_short = failures > 0 || is_refused || !leaves_room;
         match self.asks_for_summary(&cut, used, window, in_short).await? {
@@ -456,15 +461,20 @@ pub(super) fn most_after(before: u64) -> u64 {
     before.saturating_sub(before / 4)
 }
 
-fn failed_twice(fault: Option<&str>) -> Error {
+/// The error of a run whose window gets full, or of [`Chat::compact`].
+fn failed_twice(fault: Option<&str>, by_hand: bool) -> Error {
     let fault = fault.map(|fault| format!(": {fault}")).unwrap_or_default();
-    Error::new(
-        ErrorKind::ContextFull,
-        format!(
-            "the window of the model gets full, and the conversation could not be summed up twice{fault}. Nothing of it \
-             is lost: go on with a model that has a larger window, or begin a new conversation"
+    let text = match by_hand {
+        true => format!(
+            "the model was asked twice for a summary, and neither could be used{fault}. What is sent is as it was: go on \
+             without a summary, or ask for one again"
         ),
-    )
+        false => format!(
+            "the window of the model gets full, and the model was asked twice for a summary that could not be used{fault}. \
+             Nothing of the conversation is lost: go on with a model that has a larger window, or begin a new conversation"
+        ),
+    };
+    Error::new(ErrorKind::ContextFull, text)
 }
 
 impl Chat {

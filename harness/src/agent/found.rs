@@ -88,7 +88,7 @@ impl Run<'_> {
             return Ok(());
         }
         let Ok(arguments) = call.decoded() else { return Ok(()) };
-        let mut tools = self.chat.tools().find(&arguments);
+        let mut tools = self.chat.tools().find(arguments.into_map());
         let known = self.chat.machine.found();
         tools.retain(|tool| !known.iter().any(|found| found.tools.contains(tool)));
         if tools.is_empty() {

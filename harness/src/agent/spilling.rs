@@ -31,11 +31,7 @@ impl Spilling {
             }
             (true, None, Some(folder)) => Some(Where::Folder(folder.clone())),
         };
-        Self(place.map(|place| {
-            let (name, model) = agent.answers();
-            let window = agent.models().find(name, model).window;
-            (place, agent.tools().limits().output_in(window))
-        }))
+        Self(place.map(|place| (place, agent.tools().limits().output_in(chat.window_tokens()))))
     }
 
     /// For a call of the conversation in which this was said. A folder knows it by its first message, which is the same

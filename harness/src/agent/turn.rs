@@ -28,6 +28,7 @@ use super::{
     watcher::Watcher,
 };
 use crate::{
+    context::copied_line,
     error::{Error, ErrorKind},
     journal::{Entry, InterruptCause},
     message::{ToolCall, Transcript},
@@ -154,6 +155,7 @@ impl Run<'_> {
             reports,
             shown,
             over,
+            has_shortened: chat.machine.has_shortened(),
         };
         // One wait for the whole answer: to begin it anew with each event costs more than all the
         // rest of the event.
@@ -288,6 +290,8 @@ struct Hearing<'h, 'w> {
     reports: &'h mut Reports,
     shown: &'h mut Vec<(ToolCall, Instant)>,
     over: &'h DropGuard,
+    /// Whether lines stand in place of arguments that were cleared, so that a call may repeat one.
+    has_shortened: bool,
 }
 
 impl Hearing<'_, '_> {
@@ -381,6 +385,10 @@ impl Hearing<'_, '_> {
         // all calls before it could.
         let Some(calls) = self.answer.count_up_to(&call, may_start) else { return false };
         let tools = self.offered.tools();
+        // Such a call does not run.
+        if self.has_shortened && call.decoded().is_ok_and(|it| copied_line(&it).is_some()) {
+            return false;
+        }
         // The answer is part of what was said, and it is no message yet.
         let reads_it = tools.get(call.name()).is_some_and(Tool::needs::<Transcript>);
         let is_ready = tools.accepts(&call) && !tools.may_be_filled(&call) && !reads_it;

@@ -3,10 +3,11 @@
 
 use serde_json::{Map, Value, json};
 
+use super::clear::kept_as;
 use crate::{
     message::{Block, CallOutcome, Message, Messages, Role, ToolContent, Transcript},
     provider::tokens_of,
-    tool::{READ_RESULT, name_in, name_of_arguments},
+    tool::{READ_RESULT, name_of_arguments},
 };
 
 /// How much of the window at its end is not summarized, in percent, and how much of the room for
@@ -105,8 +106,8 @@ fn open_ends(messages: &Messages, reads: bool) -> Vec<String> {
                 false => String::new(),
             };
             let text = result.as_text();
-            let whole = match name_in(&text).filter(|_| reads && text.len() > ARGUMENTS) {
-                Some(kept) => format!(" (the whole: `{kept}`, which `{READ_RESULT}` reads)"),
+            let whole = match kept_as(result).filter(|_| reads && text.len() > ARGUMENTS) {
+                Some(kept) => format!(" (the whole: {kept}, which `{READ_RESULT}` reads)"),
                 None => String::new(),
             };
             let text = begin(&text, ARGUMENTS);

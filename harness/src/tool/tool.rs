@@ -721,6 +721,14 @@ impl Tool {
         })
     }
 
+    /// The arguments as a tool that was made by hand gets them, if they fit.
+    pub(crate) fn as_read(&self, arguments: Map<String, Value>) -> Option<Map<String, Value>> {
+        match &self.body {
+            Body::Declared { .. } => None,
+            Body::Made(made) => made.read(arguments).ok(),
+        }
+    }
+
     /// The parts of the schema that are sent to the model and not checked: a `pattern` that looks around, a keyword
     /// whose value the standard does not allow. Empty if all of it is checked.
     pub fn unchecked(&self) -> &[Unchecked] {

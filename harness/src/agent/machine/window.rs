@@ -29,8 +29,10 @@ pub(super) struct Window {
     /// The last request whose tokens the vendor has counted, or the estimate after the last later
     /// move.
     measured: Option<Measured>,
-    /// How many tokens the model's window has, as far as an error of its vendor states it.
-    told: Option<u64>,
+    /// How many tokens the window of a model has, as far as an error of its vendor states it.
+    told: Vec<Stated>,
+    /// Whether shorter arguments were ever sent for some call.
+    has_shortened: bool,
     /// How many requests in a row did not fit.
     overflows: u32,
     /// Whether nothing was moved since then.
@@ -45,6 +47,21 @@ pub(super) struct Window {
     pins: Arc<Vec<String>>,
     /// The tools that the model has searched for.
     found: Arc<Vec<FoundTools>>,
+}
+
+/// The size of a window, as an error of the vendor has stated it.
+#[derive(Clone, Debug)]
+struct Stated {
+    provider: String,
+    model: String,
+    tokens: u64,
+}
+
+impl Stated {
+    /// Whether it is about this model. Facts of earlier versions do not name the model, and are about every one.
+    fn is_of(&self, provider: &str, model: &str) -> bool {
+        self.model.is_empty() || (&*self.provider, &*self.model) == (provider, model)
+    }
 }
 
 /// A request whose tokens the vendor has counted.
@@ -381,19 +398,21 @@ impl Machine {
         self.window.measured
     }
 
-    /// How many tokens the model's window has, as far as an error of its vendor states it.
-    pub(in crate::agent) fn told_window(&self) -> Option<u64> {
-        self.window.told
+    /// How many tokens the window of this model has, as far as an error of its vendor states it.
+    pub(in crate::agent) fn told_window(&self, provider: &str, model: &str) -> Option<u64> {
+        let told = self.window.told.iter().filter(|it| it.is_of(provider, model));
+        told.map(|it| it.tokens).min()
     }
 
-    /// How many requests in a row did not fit into the window.
-    pub(in crate::agent) fn overflows(&self) -> u32 {
-        self.window.overflows
+    /// How many requests in a row did not fit into the window of this model.
+    pub(in crate::agent) fn overflows(&self, provider: &str, model: &str) -> u32 {
+        let last = self.window.told.last().filter(|it| it.is_of(provider, model));
+        last.map_or(0, |_| self.window.overflows)
     }
 
     /// Whether the last request did not fit and nothing was moved since then.
-    pub(in crate::agent) fn is_refused(&self) -> bool {
-        self.window.refused
+    pub(in crate::agent) fn is_refused(&self, provider: &str, model: &str) -> bool {
+        self.window.refused && self.window.told.last().is_some_and(|it| it.is_of(provider, model))
     }
 
     /// How many requests for a summary as text have failed in this run since the last summary.
@@ -438,9 +457,9 @@ impl Machine {
         })
     }
 
-    /// Whether shorter arguments are sent for some call.
-    pub(in crate::agent) fn shortens(&self) -> bool {
-        self.window.view.as_ref().is_some_and(|view| !view.shorter.is_empty())
+    /// Whether shorter arguments were ever sent for some call. A summary may repeat what stood there.
+    pub(in crate::agent) fn has_shortened(&self) -> bool {
+        self.window.has_shortened
     }
 
     pub(super) fn push(&mut self, message: Message) -> Result<(), Error> {
@@ -471,12 +490,15 @@ impl Machine {
                 Ok(())
             }
             Entry::VendorSummaryRefused { cause: _ } => self.refuse(),
-            Entry::ContextOverflowed { window, tokens, estimated } => {
+            Entry::ContextOverflowed { provider, model, window, tokens, estimated } => {
                 self.asking("a request cannot be refused")?;
-                self.window.overflows = self.window.overflows.saturating_add(1);
+                let is_same = self.window.told.last().is_none_or(|it| it.is_of(provider, model));
+                let before = if is_same { self.window.overflows } else { 0 };
+                self.window.overflows = before.saturating_add(1);
                 self.window.refused = true;
                 let refused = window.or(*tokens).unwrap_or(*estimated);
-                self.window.told = Some(self.window.told.map_or(refused, |told| told.min(refused)));
+                let (provider, model) = (provider.clone(), model.clone());
+                self.window.told.push(Stated { provider, model, tokens: refused });
                 if let Some(tokens) = tokens {
                     let messages = self.widest().messages().len();
                     self.window.measured = Some(Measured { messages, tokens: *tokens });
@@ -551,6 +573,7 @@ impl Machine {
         // The results among them that were not cleared are small, and stay.
         window.reads.retain(|(at, _)| last.is_none_or(|last| *at > last));
         window.long.retain(|place| !shorter.contains_key(place));
+        window.has_shortened |= !shorter.is_empty();
         view.shorter.extend(shorter);
         self.moved(after);
         Ok(())
@@ -646,7 +669,9 @@ impl Machine {
             view.made_of(self.transcript.messages());
         }
         let messages = self.widest().messages().len();
-        self.window.measured = Some(Measured { messages, tokens: after });
+        // Without a count of the vendor there is nothing by which later estimates could be corrected.
+        let measured = self.window.measured.map(|_| Measured { messages, tokens: after });
+        self.window.measured = measured;
         self.window.refused = false;
     }
 }
