@@ -31,7 +31,7 @@ pub enum ErrorKind {
     /// The model, the protocol or the vendor cannot take a file in the user's message. Nothing was
     /// sent.
     Content,
-    /// The answer exceeds a limit of its size.
+    /// The answer exceeds a size limit.
     TooLarge,
     /// A limit of money, tokens or calls is reached, so the model was not asked.
     Limit,
