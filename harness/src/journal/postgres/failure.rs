@@ -1,4 +1,4 @@
-//! What went wrong with the database, in words that name the place, the fault and the way out.
+//! The errors of the database, with the place, the fault and the way out.
 
 use std::error::Error as _;
 
@@ -9,9 +9,9 @@ use crate::error::{Error, ErrorKind};
 
 /// Why a call failed.
 pub(super) enum Failure {
-    /// The database or the way to it.
+    /// The database, or the connection to it, failed.
     Database(tokio_postgres::Error),
-    /// Anything else: it is said as it is.
+    /// Any other error. It is returned unchanged.
     Own(Error),
 }
 
@@ -28,7 +28,7 @@ impl From<Error> for Failure {
 }
 
 impl Failure {
-    /// Whether the server says that it has no memory, disk or place for more.
+    /// Whether the server reports that it has no memory, disk space or connections left.
     pub(super) fn is_lack_of_room(&self) -> bool {
         match self {
             Self::Database(err) => err.code().is_some_and(|code| code.code().starts_with("53")),
@@ -38,7 +38,8 @@ impl Failure {
 }
 
 impl Target {
-    /// The error for the program. `what` was to be done, such as "a conversation was to be read".
+    /// The error for the program. `what` is the task of the call, such as "a conversation was to be
+    /// read".
     pub(super) fn error(&self, what: &str, failure: Failure) -> Error {
         let err = match failure {
             Failure::Own(err) => return err,
@@ -49,8 +50,8 @@ impl Target {
             None => (self.kind_of_way(&err), self.lost(&err)),
         };
         let error = Error::new(kind, format!("{what}, but PostgreSQL at {} {fault}", self.place));
-        // What the server says of a fault can quote the row that was to be written, which is
-        // nothing for a log: only what it says for people is kept.
+        // The details of a server's error can quote the row that was to be written, which must not
+        // get into a log. So only the message is kept.
         let error = match err.as_db_error() {
             Some(_) => error,
             None => match err.into_source() {
@@ -73,7 +74,7 @@ impl Target {
         )
     }
 
-    /// What the server said, and what can be done about it.
+    /// The server's message, and a way out.
     fn said(&self, said: &DbError) -> String {
         let schema = &self.schema;
         let code = said.code();
@@ -109,7 +110,7 @@ impl Target {
         format!("says: {} ({}){help}", said.message(), code.code())
     }
 
-    /// How the connection was lost, or not made.
+    /// Describes how the connection was lost or could not be made.
     fn lost(&self, err: &tokio_postgres::Error) -> String {
         let mut words = err.to_string();
         let mut cause = err.source();
@@ -130,7 +131,8 @@ impl Target {
         format!("cannot be spoken to: {words}{help}")
     }
 
-    /// What an address lacks is for the program to mend; all else passes or is the server's.
+    /// The program has to correct an incomplete address. Other faults may pass, or are the
+    /// server's.
     fn kind_of_way(&self, err: &tokio_postgres::Error) -> ErrorKind {
         match err.to_string().as_str() {
             "invalid configuration" | "authentication error" => ErrorKind::Configuration,
@@ -139,7 +141,7 @@ impl Target {
     }
 }
 
-/// A wrong address is for the program to mend.
+/// The program has to correct a wrong address.
 fn kind(code: &SqlState) -> ErrorKind {
     let wrong = [
         SqlState::INVALID_PASSWORD,

@@ -1,4 +1,4 @@
-//! What goes wrong with a file, in words: which file, what, and the way out.
+//! The errors of a file, with the file, the fault and the way out.
 
 use std::{io, path::Path, time::Duration};
 
@@ -6,7 +6,8 @@ use rusqlite::{ErrorCode, ffi};
 
 use crate::error::{Error, ErrorKind};
 
-/// What SQLite says where it cannot make, lock or mend the files beside a file that it could read.
+/// The codes for a file that could be read, if SQLite could create, lock or repair the files beside
+/// it.
 const NEEDS_FOLDER: [Option<i32>; 4] = [
     Some(ffi::SQLITE_READONLY_RECOVERY),
     Some(ffi::SQLITE_READONLY_CANTLOCK),
@@ -17,7 +18,7 @@ const NEEDS_FOLDER: [Option<i32>; 4] = [
 const FULL: &str = "cannot grow: the disk is full, or the limit `max_size` is reached. Nothing of this \
                     call was written. Make room or raise the limit";
 
-/// Why something could not be done: SQLite says so, or we do.
+/// An error of SQLite or of this library.
 pub(super) enum Fault {
     Sqlite(rusqlite::Error),
     Ours(Error),
@@ -35,7 +36,7 @@ impl From<Error> for Fault {
     }
 }
 
-/// An error of this file.
+/// An error about this file.
 pub(super) fn of(path: &Path, words: &str) -> Error {
     Error::new(ErrorKind::Journal, format!("the journal `{}` {words}", path.display()))
 }
@@ -144,7 +145,7 @@ pub(super) fn no_thread(path: &Path, error: io::Error) -> Error {
     of(path, "cannot be opened: the system gives no thread").because(error)
 }
 
-/// A row that this library did not write.
+/// The error of a row that this library did not write.
 pub(super) fn is_strange(path: &Path, conversation: &str, what: &str) -> Error {
     of(path, &format!("has a row that cannot be read: {what} of the conversation `{conversation}`"))
 }
