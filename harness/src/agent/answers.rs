@@ -637,7 +637,10 @@ impl Inbox {
         }
         Err(Error::new(
             ErrorKind::Conflict,
-            format!("others are always faster to write into the conversation `{conversation}`"),
+            format!(
+                "the answer was not written: others wrote into the conversation `{conversation}` before \
+                 each of {ANSWERS} attempts. Try again"
+            ),
         ))
     }
 }

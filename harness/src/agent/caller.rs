@@ -249,7 +249,7 @@ impl CallSite {
         }
         if self.caller.depth == Some(0) {
             return refused(
-                "as many agents stand below each other as may: the agent did not run. \
+                "agents are already nested as deep as they may be: the agent did not run. \
                  `Guardrails::agent_depth` allows more"
                     .to_owned(),
             );
@@ -258,7 +258,7 @@ impl CallSite {
         match &mut *left {
             None => Ok(()),
             Some(0) => refused(
-                "the run has run as many agents as it may: the agent did not run. \
+                "the run has already used all the agents that it may: the agent did not run. \
                  `Guardrails::agents` allows more"
                     .to_owned(),
             ),
@@ -670,8 +670,8 @@ pub(super) async fn is_heard(journal: &dyn Journal, conversation: &str) -> Resul
             return Err(Error::new(
                 ErrorKind::NotWaiting,
                 format!(
-                    "nothing has changed: the agent of `{below}` does not go on, since the call `{}` of \
-                     `{parent}` that has run it has its result or was stopped",
+                    "nothing has changed: the agent of `{below}` does not continue, because its call `{}` in \
+                     `{parent}` already has a result or was stopped",
                     call.id()
                 ),
             ));

@@ -171,7 +171,10 @@ impl Durable {
                 return Err(if error.is_conflict() { self.lose() } else { error });
             }
         }
-        Err(Error::new(ErrorKind::Journal, "the journal refuses facts that follow what it has"))
+        Err(Error::new(
+            ErrorKind::Journal,
+            "the journal refuses facts that come right after those it has",
+        ))
     }
 
     /// Removes the pending facts that were written after all. The returned facts were written by
@@ -202,8 +205,8 @@ impl Durable {
     /// Records that another owner has continued the conversation.
     pub(super) fn lose(&mut self) -> Error {
         let why = format!(
-            "somebody else has gone on with the conversation `{}`: what was said here since then is \
-             not kept. Open it again",
+            "somebody else has continued the conversation `{}`: what was said here since then is not \
+             kept. Open it again",
             self.id
         );
         self.lost = Some(why.clone());

@@ -100,8 +100,8 @@ impl Connection {
             return Err(Failure::Own(Error::new(
                 ErrorKind::Configuration,
                 format!(
-                    "PostgreSQL at {} keeps text as {encoding}, which does not have all characters; \
-                     make the database with `createdb --encoding=UTF8 --template=template0`",
+                    "PostgreSQL at {} stores text as {encoding}, which does not have all characters; \
+                     create the database with `createdb --encoding=UTF8 --template=template0`",
                     target.place
                 ),
             )));

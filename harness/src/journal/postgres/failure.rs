@@ -67,7 +67,7 @@ impl Target {
         Error::new(
             ErrorKind::Journal,
             format!(
-                "{what}, but PostgreSQL at {} did not do it within {:?}: it cannot be reached, is \
+                "{what}, but PostgreSQL at {} did not answer within {:?}: it cannot be reached, is \
                  overloaded, or all connections of this journal are in use",
                 self.place, self.time_out
             ),
@@ -83,7 +83,7 @@ impl Target {
         {
             "; check user and password in the address, and the server's `pg_hba.conf`".to_owned()
         } else if *code == SqlState::INVALID_CATALOG_NAME {
-            "; make it with `createdb`, or correct the address".to_owned()
+            "; create it with `createdb`, or correct the address".to_owned()
         } else if *code == SqlState::INSUFFICIENT_PRIVILEGE {
             format!(
                 "; the role needs `GRANT USAGE ON SCHEMA \"{schema}\"`, `GRANT SELECT, INSERT, UPDATE, \
@@ -122,13 +122,13 @@ impl Target {
             "; if the server's certificate is not signed by an authority that the system trusts, give \
              its root with `root_certificates`"
         } else if words.contains("does not support TLS") {
-            "; turn it on there, or write `sslmode=disable` if the network is safe"
+            "; turn TLS on there, or write `sslmode=disable` if the network is safe"
         } else if words.contains("password missing") {
-            "; the address has none"
+            "; add a password to the address"
         } else {
             ""
         };
-        format!("cannot be spoken to: {words}{help}")
+        format!("cannot be connected to: {words}{help}")
     }
 
     /// The program has to correct an incomplete address. Other faults may pass, or are the

@@ -59,7 +59,10 @@ pub(super) async fn list(
         place.ok_or_else(|| {
             Error::new(
                 ErrorKind::Configuration,
-                format!("`{cursor}` is not where a page of this journal ended"),
+                format!(
+                    "`{cursor}` is not the end of a page of this journal; continue with the `next` of a \
+                     page, or begin without it"
+                ),
             )
         })
     });

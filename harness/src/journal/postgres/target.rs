@@ -105,11 +105,11 @@ fn parse(url: &str) -> Result<Config, Error> {
                 "`sslmode` is one of `disable`, `prefer` and `require`, which checks the \
                  certificate and the name of the server",
             ),
-            Some(name) => unreadable(&format!("the value of `{name}` is not one")),
+            Some(name) => unreadable(&format!("the value of `{name}` is not valid")),
             None if cause.starts_with("unknown option") => {
                 unreadable("an option in it is not known here")
             }
-            None => unreadable("its parts cannot be told apart"),
+            None => unreadable("its parts cannot be recognized"),
         }
     })?;
     // The first `@` ends the password. After it, what looks like a host or a database may be the
@@ -124,10 +124,10 @@ fn parse(url: &str) -> Result<Config, Error> {
         return Err(unreadable("it names no host"));
     }
     if hosts > 0 && addresses > 0 && hosts != addresses {
-        return Err(unreadable("it has another number of `host` than of `hostaddr`"));
+        return Err(unreadable("its numbers of `host` and of `hostaddr` differ"));
     }
     if config.get_ports().len() > 1 && config.get_ports().len() != hosts.max(addresses) {
-        return Err(unreadable("it has another number of ports than of hosts"));
+        return Err(unreadable("its numbers of ports and of hosts differ"));
     }
     Ok(config)
 }

@@ -39,7 +39,7 @@ pub(super) fn changed(transaction: &Transaction<'_>, id: &str) -> rusqlite::Resu
 impl Store {
     pub(super) fn describe(&mut self, id: &str, metadata: &Metadata) -> Result<(), Error> {
         let known = serde_json::to_string(metadata).map_err(|err| {
-            fault::of(self.path(), "cannot take this metadata: it is not to be written as JSON")
+            fault::of(self.path(), "cannot store this metadata: it cannot be written as JSON")
                 .because(err)
         })?;
         self.writing(|transaction, _, _| {
@@ -153,7 +153,7 @@ fn place_of(place: &str) -> Result<i64, Error> {
         Error::new(
             ErrorKind::Configuration,
             format!(
-                "`{place}` is not where a page of this journal ended; go on with the `next` of a \
+                "`{place}` is not the end of a page of this journal; continue with the `next` of a \
                  page, or begin without it"
             ),
         )

@@ -66,8 +66,8 @@ impl Fault {
             Some(ErrorCode::ReadOnly)
                 if NEEDS_FOLDER.contains(&error.sqlite_extended_error_code()) =>
             {
-                "cannot be opened: even who only reads must have the right to write its folder, \
-                 since SQLite keeps the files `-wal` and `-shm` there. Give the program that right, \
+                "cannot be opened: even a program that only reads needs the right to write its folder, \
+                 because SQLite keeps the files `-wal` and `-shm` there. Give the program that right, \
                  or open a copy of the file"
             }
             Some(ErrorCode::ReadOnly) => {
@@ -87,19 +87,19 @@ impl Fault {
                  have room for them"
             }
             Some(ErrorCode::SystemIoFailure) => {
-                "could not be read or written by the system. See what the system says of the disk"
+                "could not be read or written by the operating system. Check the disk in its log"
             }
             Some(ErrorCode::TooBig) => {
                 "cannot take a fact of this size: SQLite takes up to 1,000,000,000 bytes"
             }
-            _ => "could not do what was asked",
+            _ => "failed",
         };
         of(path, words).because(error)
     }
 }
 
 pub(super) fn no_path(path: &Path, error: io::Error) -> Error {
-    let words = format!("`{}` is no path of a file for a journal", path.display());
+    let words = format!("`{}` is not a valid path for the file of a journal", path.display());
     Error::new(ErrorKind::Configuration, words).because(error)
 }
 
@@ -119,8 +119,8 @@ pub(super) fn is_newer(path: &Path, version: i64, ours: i64) -> Error {
     of(
         path,
         &format!(
-            "cannot be opened: a later version of the library made it, with the schema {version}; \
-             this one knows schemas up to {ours}. It was not changed; use that version"
+            "cannot be opened: a later version of the library made it, with schema {version}; this \
+             version knows schemas up to {ours}. It was not changed; use the later version"
         ),
     )
 }
@@ -138,11 +138,11 @@ pub(super) fn has_moved(path: &Path) -> Error {
 }
 
 pub(super) fn ended(path: &Path) -> Error {
-    of(path, "has no thread any more: it has panicked. Open it again")
+    of(path, "cannot be used any more: its thread has panicked. Open it again")
 }
 
 pub(super) fn no_thread(path: &Path, error: io::Error) -> Error {
-    of(path, "cannot be opened: the system gives no thread").because(error)
+    of(path, "cannot be opened: the operating system cannot start a thread").because(error)
 }
 
 /// The error of a row that this library did not write.
@@ -156,7 +156,7 @@ pub(super) fn lives(path: &Path, error: io::Error) -> Error {
         _ => "give the program the right to read and write it",
     };
     let words = format!(
-        "the folder `{}`, by which processes know who holds a conversation, cannot be used: {way_out}",
+        "the folder `{}`, which shows who holds a conversation, cannot be used: {way_out}",
         path.display()
     );
     Error::new(ErrorKind::Journal, words).because(error)
