@@ -9,7 +9,7 @@ use crate::error::{Error, ErrorKind};
 /// The future of a call of a [`Journal`].
 pub type JournalFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
 
-/// A store of conversations, each of which is a list of facts.
+/// A store of conversations. Each conversation is a list of facts.
 ///
 /// [`MemoryJournal`](super::MemoryJournal) keeps them until the process ends. `SqliteJournal` and
 /// `PostgresJournal` need the features `sqlite` and `postgres`. `testing::journal_conformance`
