@@ -288,8 +288,8 @@ async fn a_summary_by_hand_that_fails_does_not_speak_of_a_full_window() {
     }
     let before = sent(&chat);
     let error = chat.compact().await.unwrap_err();
-    assert!(!error.to_string().contains("gets full"), "{error}");
-    assert!(error.to_string().contains("asked twice for a summary"), "{error}");
+    assert!(!error.to_string().contains("getting full"), "{error}");
+    assert!(error.to_string().contains("two attempts to summarize"), "{error}");
     assert_eq!(sent(&chat), before);
 }
 

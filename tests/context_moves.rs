@@ -371,7 +371,10 @@ async fn a_summary_that_fails_twice_ends_the_run() {
         let stopped = talks(&mut chat, 30).await.expect_err("no summary");
         let error = stopped.error().expect("an error");
         assert_eq!(error.kind(), ErrorKind::ContextFull, "{error}");
-        assert!(error.message().contains("asked twice for a summary"), "{error}");
+        assert!(
+            error.message().contains("two attempts to summarize the conversation failed"),
+            "{error}"
+        );
         assert_eq!(chat.sent(), chat.transcript());
         let failed = |fact: &&Entry| matches!(fact, Entry::CompactionFailed { .. });
         assert_eq!(facts(&journal, "a").await.iter().filter(failed).count(), 2);
@@ -393,7 +396,7 @@ async fn what_cannot_be_held_is_an_error_of_its_own() {
     let stopped = talks(&mut chat, 30).await.expect_err("no room");
     let error = stopped.error().expect("an error");
     assert_eq!(error.kind(), ErrorKind::ContextFull);
-    assert!(error.message().contains("what must not be lost"), "{error}");
+    assert!(error.message().contains("would free too little"), "{error}");
 }
 
 /// What a summary costs is charged to the run, and to the conversation.

@@ -113,7 +113,7 @@ impl Chat {
     pub fn pin(&mut self, text: impl Into<String>) -> Result<(), Error> {
         let text = text.into();
         if text.trim().is_empty() {
-            let why = "`Chat::pin` was given no words: nothing would be kept";
+            let why = "`Chat::pin` was given an empty text: pass the words to keep";
             return Err(Error::new(ErrorKind::Configuration, why));
         }
         self.record(&Entry::ContextPinned { text })
@@ -161,8 +161,8 @@ impl Run<'_> {
             let Some(cut) = self.chat.cut(window, used) else {
                 return Err(Error::new(
                     ErrorKind::Transcript,
-                    "there is nothing to sum up: nothing was said that a summary could take the place of, or calls \
-                     wait for results",
+                    "there is nothing to summarize: a summary could not replace anything, or calls wait for \
+                     results",
                 ));
             };
             self.is_worth_it(&cut, used)?;
@@ -175,7 +175,7 @@ impl Run<'_> {
                 None if self.chat.machine.summed_up() > summed_up => return Ok(()),
                 None => {}
                 Some(_) => {
-                    let what = "the conversation was not summed up: it was stopped";
+                    let what = "the conversation was not summarized: the request was stopped";
                     return Err(Error::new(ErrorKind::Transcript, what));
                 }
             }
@@ -192,7 +192,7 @@ impl Run<'_> {
         }
         Err(Error::new(
             ErrorKind::Transcript,
-            "there is nothing to sum up: too little was said since the last summary",
+            "there is nothing to summarize: too little was said since the last summary",
         ))
     }
 
@@ -237,10 +237,10 @@ impl Run<'_> {
             return Err(Error::new(
                 ErrorKind::ContextFull,
                 format!(
-                    "what must not be lost of the conversation needs {least} of the {} tokens that it has, so to sum it \
-                     up frees too little: the system prompt, the tools, the first words of the user and the newest \
-                     ones, pins, calls that were denied or are in doubt, and the newest turn. Use a model with a larger \
-                     window, fewer tools or shorter words",
+                    "a summary of the conversation would free too little: {least} of its {} tokens must be kept, \
+                     for the system prompt, the tools, the first and the newest messages of the user, pins, calls \
+                     that were denied or are in doubt, and the newest turn. Use a model with a larger window, fewer \
+                     tools or shorter messages",
                     used.tokens
                 ),
             ));
@@ -291,9 +291,7 @@ impl Run<'_> {
         let fault = fault(&text).or_else(|| {
             let most = most_after(used.tokens);
             (after >= most).then(|| {
-                format!(
-                    "it frees too little: there would be {after} tokens, and at most {most} may be"
-                )
+                format!("it frees too little: {after} tokens would remain, and at most {most} may")
             })
         });
         if let Some(fault) = fault {
@@ -466,12 +464,12 @@ fn failed_twice(fault: Option<&str>, by_hand: bool) -> Error {
     let fault = fault.map(|fault| format!(": {fault}")).unwrap_or_default();
     let text = match by_hand {
         true => format!(
-            "the model was asked twice for a summary, and neither could be used{fault}. What is sent is as it was: go on \
-             without a summary, or ask for one again"
+            "two attempts to summarize the conversation failed{fault}. What is sent has not changed: continue without a \
+             summary, or ask for one again"
         ),
         false => format!(
-            "the window of the model gets full, and the model was asked twice for a summary that could not be used{fault}. \
-             Nothing of the conversation is lost: go on with a model that has a larger window, or begin a new conversation"
+            "the model's window is getting full, and two attempts to summarize the conversation failed{fault}. \
+             Nothing of it is lost: continue with a model that has a larger window, or begin a new conversation"
         ),
     };
     Error::new(ErrorKind::ContextFull, text)

@@ -382,7 +382,7 @@ impl Machine {
         let known = |tool: &String| self.window.found.iter().any(|it| it.tools.contains(tool));
         if tools.is_empty() || tools.iter().any(known) {
             return Err(cannot(
-                "a search has found at least one tool, and none that was found before",
+                "a search must find at least one tool, and only tools that were not found before",
             ));
         }
         let (call, tools, place) =
@@ -538,7 +538,7 @@ impl Machine {
         for cleared in results {
             let Some(at) = can.get(&*cleared.call) else {
                 let id = &cleared.call;
-                let what = "is not one that only read and is sent whole, so it stays as it is";
+                let what = "cannot be cleared: the call did not only read, or its result is not sent whole";
                 return Err(cannot(format!("the result of the call `{id}` {what}")));
             };
             places.push((*at, cleared));
@@ -551,14 +551,14 @@ impl Machine {
             let is_object = Arguments::decode(&cleared.arguments).is_ok_and(|it| !it.is_empty());
             if !long.contains(&place) || !is_object {
                 let (message, call) = place;
-                let what = "is not one with long arguments that went well and is sent whole, or what is to be sent is \
-                            no object";
+                let what = "cannot be shortened: it has no long arguments, did not succeed or is not sent whole, or \
+                            the new arguments are not an object";
                 return Err(cannot(format!("the call {call} of the message {message} {what}")));
             }
             shorter.insert(place, cleared.arguments.clone());
         }
         if places.is_empty() && shorter.is_empty() {
-            return Err(cannot("a fact that clears names at least one result or call"));
+            return Err(cannot("a fact that clears must name at least one result or call"));
         }
         let last = places.iter().map(|(at, _)| *at).max();
         let window = &mut self.window;
@@ -595,7 +595,7 @@ impl Machine {
             && all.get(summed_up).is_none_or(|next| next.role() != Role::Tool);
         if !is_cut || summary.role() != Role::User {
             return Err(cannot(
-                "a summary is a message of the user in the place of more messages than before, up to the \
+                "a summary must be a message of the user that replaces more messages than before, up to the \
                  end of a turn",
             ));
         }
@@ -608,8 +608,7 @@ impl Machine {
         };
         if !vendor.is_none_or(is_vendors) {
             return Err(cannot(
-                "a summary of the vendor's own is a message of the model, and what is said beside it is one of \
-                 the user",
+                "a vendor's own summary must be a message of the model, and the words beside it one of the user",
             ));
         }
         let kept: Vec<usize> = kept.iter().map(|at| place(*at)).collect();
@@ -617,7 +616,9 @@ impl Machine {
             *at < summed_up && all.get(*at).is_some_and(|said| said.role() == Role::User)
         };
         if !kept.is_sorted_by(|one, next| one < next) || !kept.iter().all(is_said) {
-            return Err(cannot("of what is summed up, messages of the user stay, in their order"));
+            return Err(cannot(
+                "of the summarized messages, only those of the user can be kept, in their order",
+            ));
         }
         let (window, words_at) = (&mut self.window, all.len());
         let view = window.view.get_or_insert_default();
@@ -650,7 +651,7 @@ impl Machine {
         self.asking("a summary cannot be refused")?;
         let view = self.window.view.as_mut().filter(|view| view.vendor.is_some());
         let Some(view) = view else {
-            return Err(cannot("no summary of the vendor's own is sent that it could refuse"));
+            return Err(cannot("no vendor's own summary is sent, so none can be refused"));
         };
         view.vendor = None;
         view.made_of(self.transcript.messages());
