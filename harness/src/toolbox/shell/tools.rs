@@ -41,20 +41,20 @@ const MAX_SECONDS: u64 = 300;
 /// status than 0 is no error.
 ///
 /// # For the host
-/// Whether the command ends, its time does, the context's token is cancelled, the future is dropped
-/// or the program dies: what the command has started is killed. How much of that holds against
-/// processes that hide, and after `kill -9`, depends on one line in `main`: see
-/// [`supervise`](super::supervise), which has the table.
+/// When the command ends, its time is over, the context's token is cancelled, the future is dropped
+/// or the program dies, everything that the command has started is killed. How far this holds for
+/// processes that hide, and after `kill -9`, depends on one line in `main`: see the table of
+/// [`supervise`](super::supervise).
 ///
 /// A command may run for 30 s, unless the model asks for another time with `timeout_seconds`: 300 s at most.
-/// [`Sending::tool_time`](crate::agent::Sending::tool_time) makes that shorter for one run, and
+/// [`Sending::tool_time`](crate::agent::Sending::tool_time) shortens this for one run, and
 /// [`ToolLimits::time`](crate::ToolLimits) does not apply.
 ///
 /// Of the program's environment a command has `HOME`, `LANG`, `PATH`, `SHELL`, `TERM`, `TMPDIR`,
-/// `USER` and what begins with `LC_`, so that no key is in what it prints. Proxies, agents of `ssh` and
-/// homes of toolchains (`CARGO_HOME`) are not on that list: [`Bash`] can add them. This function
-/// cannot. Beside these it finds `HARNESS_COMMAND`, a random mark by which a stop finds what belongs to
-/// the command, and what bash sets itself.
+/// `USER` and the variables that begin with `LC_`, so that it cannot print a key. Variables for proxies, `ssh` agents
+/// and toolchains (`CARGO_HOME`) are not on that list: [`Bash`] can add them, this function cannot. The
+/// command also has `HARNESS_COMMAND`, a random mark by which a stop finds the processes of the
+/// command, and the variables that bash itself sets.
 ///
 /// Nothing keeps a command inside a folder, off the network or away from other processes of the
 /// same user. Every side effect is declared, so that an agent asks before it runs.
