@@ -15,7 +15,7 @@ pub(super) const QUESTIONS: usize = 8;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct McpForm {
-    /// The name that the program has given to the server.
+    /// The name that the program gave to the server.
     pub server: String,
     /// The question, in the server's own words.
     pub message: String,

@@ -67,9 +67,9 @@ pub struct McpPrompt {
 pub struct McpArgument {
     /// Its name.
     pub name: String,
-    /// What it is, in the server's words.
+    /// The server's description of it.
     pub description: Option<String>,
-    /// Whether it has to be there.
+    /// Whether it is required.
     pub required: bool,
 }
 

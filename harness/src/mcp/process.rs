@@ -156,8 +156,8 @@ impl Child {
         &self.said
     }
 
-    /// Closes nothing itself: waits until the leader has ended after its input was closed, then asks it to end by a
-    /// signal. The rest of the group ends when this value is dropped.
+    /// Waits until the leader has ended, whose input the caller has closed; if it does not end in time, asks it to end
+    /// by a signal. The rest of the group ends when this value is dropped.
     pub(super) async fn end(self) {
         if !self.ends_in_time().await {
             self.signal(false);
