@@ -79,7 +79,7 @@ impl Remote {
             };
             rounds += 1;
             let wanted = match rounds > ROUNDS {
-                true => Err(format!("has asked {ROUNDS} times and goes on")),
+                true => Err(format!("has asked {ROUNDS} times and asks again")),
                 false => Wanted::of(&self.definition, wanted, rounds),
             };
             let wanted = wanted.map_err(|why| {

@@ -62,7 +62,7 @@ fn read(text: &str, variables: Variables<'_>) -> Result<Vec<McpServerBuilder>, S
         if let Some(why) = name::fault(name) {
             return Err(format!("the name `{}` cannot be used: {why}", name.escape_debug()));
         }
-        let server = server.as_object().ok_or_else(|| format!("`{name}` is no object"))?;
+        let server = server.as_object().ok_or_else(|| format!("`{name}` is not an object"))?;
         Entry { server, variables }.builder(name).map_err(|why| format!("`{name}`: {why}"))
     };
     listed.iter().map(one).collect()
@@ -116,7 +116,7 @@ impl Entry<'_> {
             Some(Value::Array(items)) => {
                 items.iter().map(|item| self.filled(member, item)).collect()
             }
-            Some(_) => Err(format!("`{member}` is no list of texts")),
+            Some(_) => Err(format!("`{member}` is not a list of texts")),
         }
     }
 
@@ -129,14 +129,14 @@ impl Entry<'_> {
                 };
                 texts.iter().map(one).collect()
             }
-            Some(_) => Err(format!("`{member}` is no object of texts")),
+            Some(_) => Err(format!("`{member}` is not an object of texts")),
         }
     }
 
     /// The text with its variables replaced.
     fn filled(&self, member: &str, value: &Value) -> Result<String, String> {
         let mut rest =
-            value.as_str().ok_or_else(|| format!("`{member}` has something that is no text"))?;
+            value.as_str().ok_or_else(|| format!("`{member}` has a value that is not a text"))?;
         let mut filled = String::new();
         while let Some((before, named)) = rest.split_once("${") {
             let (named, after) = named

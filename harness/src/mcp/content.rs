@@ -92,7 +92,7 @@ pub(super) fn part(block: &Value) -> ToolContent {
         "audio" => match text("mimeType").filter(|mime| mime.starts_with("audio/")) {
             Some(mime) => file("sound", mime, text("data").unwrap_or_default(), None),
             None => {
-                format!("[sound, {}, which is no media type of sound]", short(text("mimeType")))
+                format!("[sound, {}, which is not a media type of sound]", short(text("mimeType")))
                     .into()
             }
         },
@@ -176,7 +176,7 @@ fn file(what: &str, mime: &str, data: &str, uri: Option<&str>) -> ToolContent {
         Err(_) => {
             let uri = uri.map(|uri| format!(" {}", short(Some(uri)))).unwrap_or_default();
             let mime = short(Some(mime));
-            format!("[{what}{uri}, {mime}, that cannot be read: it is no base64]").into()
+            format!("[{what}{uri}, {mime}, which cannot be read: it is not base64]").into()
         }
     }
 }

@@ -95,7 +95,7 @@ impl Address {
         if !known.is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host()) {
             return Err(Error::new(
                 ErrorKind::Configuration,
-                "this is no address of an MCP server: it begins with `https://` or `http://` and a host",
+                "this is not the address of an MCP server: give one that begins with `https://` or `http://` and a host",
             ));
         }
         let straight = Url::parse(&self.url).is_ok_and(|url| is_here(&url));

@@ -384,9 +384,9 @@ fn why(err: &ClientInitializeError) -> String {
         ClientInitializeError::TransportError { error, .. } => sources(&*error.error),
         ClientInitializeError::ConnectionClosed(_) => "it has closed the connection".to_owned(),
         ClientInitializeError::NoCompatibleProtocolVersion { .. } => {
-            "it speaks no version of the protocol that is spoken here".to_owned()
+            "it supports no version of the protocol that this library supports".to_owned()
         }
-        _ => "it has answered with something else".to_owned(),
+        _ => "it has answered with an unexpected message".to_owned(),
     }
 }
 

@@ -112,14 +112,14 @@ fn one(tool: &Value) -> Result<Listed, String> {
     let description = match tool.get("description") {
         None | Some(Value::Null) => tool.get("title").and_then(Value::as_str).unwrap_or_default(),
         Some(Value::String(text)) => text,
-        Some(_) => return wrong("its description is no text".to_owned()),
+        Some(_) => return wrong("its description is not a text".to_owned()),
     };
     if description.len() > DESCRIPTION {
         return wrong(format!("its description has more than {DESCRIPTION} bytes"));
     }
     let mut schema = match tool.get("inputSchema") {
         Some(Value::Object(schema)) => schema.clone(),
-        _ => return wrong("its `inputSchema` is no object".to_owned()),
+        _ => return wrong("its `inputSchema` is not an object".to_owned()),
     };
     schema.entry("type").or_insert_with(|| json!("object"));
     let schema = Value::Object(schema);
@@ -243,7 +243,7 @@ pub(super) fn told(err: &ServiceError) -> String {
         ServiceError::TransportSend(err) => sources(&*err.error),
         ServiceError::TransportClosed => "the connection was closed".to_owned(),
         ServiceError::Timeout { .. } => "it took too long".to_owned(),
-        _ => "it has answered with something else".to_owned(),
+        _ => "it has answered with an unexpected message".to_owned(),
     }
 }
 

@@ -13,7 +13,7 @@ pub(super) fn fault(server: &str) -> Option<String> {
     let fits = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     match server {
         _ if server.is_empty() || server.len() > LONGEST_SERVER || !server.chars().all(fits) => {
-            Some(format!("it has to be 1 to {LONGEST_SERVER} characters of `A-Z`, `a-z`, `0-9`, `_` and `-`"))
+            Some(format!("it must have 1 to {LONGEST_SERVER} characters of `A-Z`, `a-z`, `0-9`, `_` and `-`"))
         }
         _ if server.contains("__") || server.ends_with('_') => {
             Some("two underscores stand between server and tool, so it has no `__` and no `_` at its end".to_owned())

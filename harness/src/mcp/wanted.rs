@@ -135,7 +135,7 @@ fn response(question: &ElicitRequestParams, answer: &Value) -> Result<ElicitResu
             Some(mut names) if names.len() == 1 => {
                 names.next().map(|name| (name.clone(), single.clone())).into_iter().collect()
             }
-            _ => return Err("it is no object".to_owned()),
+            _ => return Err("it is not an object".to_owned()),
         },
     };
     let filled = Value::Object(filled);
@@ -150,6 +150,6 @@ fn response(question: &ElicitRequestParams, answer: &Value) -> Result<ElicitResu
     };
     match filled {
         Value::Object(filled) => Ok(accepted(filled)),
-        _ => Err("it is no object".to_owned()),
+        _ => Err("it is not an object".to_owned()),
     }
 }

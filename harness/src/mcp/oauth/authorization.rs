@@ -75,7 +75,7 @@ impl Authorization {
     pub(in super::super) fn new(auth: McpAuth, name: &str, server: &str) -> Result<Self, Error> {
         let wrong = |why| Error::new(ErrorKind::Configuration, why);
         let mut server =
-            Url::parse(server).map_err(|_| wrong("this is no address of an MCP server"))?;
+            Url::parse(server).map_err(|_| wrong("this is not the address of an MCP server"))?;
         server.set_fragment(None);
         if !is_safe(&server) {
             return Err(wrong(

@@ -48,7 +48,7 @@ impl Port {
     pub(super) async fn open(redirect: &str) -> Result<Self, Fault> {
         let wrong =
             |why: &str| (ErrorKind::Configuration, format!("`redirect` cannot be used: {why}"));
-        let mut url = Url::parse(redirect).map_err(|_| wrong("it is no address"))?;
+        let mut url = Url::parse(redirect).map_err(|_| wrong("it is not a URL"))?;
         if url.scheme() != "http" || !is_here(&url) {
             return Err(wrong(
                 "it begins with `http://127.0.0.1`, `http://[::1]` or `http://localhost`",
@@ -107,7 +107,7 @@ impl Port {
         let (status, words) = match &back {
             Some(Ok(_)) => ("200 OK", "Done. You can close this page."),
             Some(Err(_)) => ("200 OK", "The authorization was not given. You can close this page."),
-            None => ("404 Not Found", "Nothing is waited for here."),
+            None => ("404 Not Found", "No authorization is waiting for this request."),
         };
         let answer = format!(
             "HTTP/1.1 {status}\r\ncontent-type: text/plain\r\ncontent-length: {}\r\ncache-control: no-store\r\n\

@@ -114,7 +114,7 @@ impl Web {
         let host = url.host_str().unwrap_or_default();
         match timeout(REQUEST, reading).await {
             Ok(Ok(Some(answer))) if (300..400).contains(&answer.status) => {
-                let why = format!("{what} at `{host}` leads elsewhere, which is not followed");
+                let why = format!("{what} at `{host}` redirects, and redirects are not followed");
                 Err((ErrorKind::Protocol, why))
             }
             Ok(Ok(Some(answer))) => Ok(answer),
@@ -138,9 +138,9 @@ impl Web {
 }
 
 fn usable(near: bool, named: &str) -> Result<Url, &'static str> {
-    let url = Url::parse(named).map_err(|_| "it is none")?;
+    let url = Url::parse(named).map_err(|_| "it is not a URL")?;
     if !is_safe(&url) {
-        return Err("it is not one of `https`, nor on this machine");
+        return Err("it is not an `https` address, and not on this machine");
     }
     if !near && is_near(&url) {
         return Err("it is in the network of this machine, and the server is not");

@@ -126,7 +126,8 @@ impl Asked {
         let form =
             Tool::new(ANSWER, "", self.schema(), SideEffects::NONE, |_, _| unreachable_form());
         if let Err(faults) = form.check(&filled) {
-            let question = format!("{}\n(Not so: {})", self.question, faults.join("; "));
+            let question =
+                format!("{}\n(The last answer does not fit: {})", self.question, faults.join("; "));
             return Heard::Again(Self { question, ..self.clone() });
         }
         let answer = match self.form {

@@ -93,7 +93,7 @@ impl<H> Shared<H> {
                 }
             }
         }
-        Ok(failed(format!("it has asked {ROUNDS} times and goes on, so it was stopped")))
+        Ok(failed(format!("the tool has asked {ROUNDS} times and asks again, so it was stopped")))
     }
 
     /// Tells the client what its second call has to answer.

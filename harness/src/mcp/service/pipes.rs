@@ -132,7 +132,7 @@ pub(super) fn refused(bytes: &[u8]) -> Option<Box<JsonRpcError>> {
     let said: Value = match serde_json::from_slice(bytes) {
         Ok(said) => said,
         Err(err) => {
-            let why = format!("nothing was run: this is no JSON: {err}");
+            let why = format!("nothing was run: this is not JSON: {err}");
             return Some(Box::new(JsonRpcError::new(None, ErrorData::parse_error(why, None))));
         }
     };
@@ -142,7 +142,7 @@ pub(super) fn refused(bytes: &[u8]) -> Option<Box<JsonRpcError>> {
     let id = said.get("id").and_then(|id| serde_json::from_value(id.clone()).ok());
     let why = match said {
         Value::Array(_) => "several messages in one are not part of the protocol",
-        _ => "this is no message of JSON-RPC 2.0",
+        _ => "this is not a message of JSON-RPC 2.0",
     };
     let why = ErrorData::invalid_request(format!("nothing was run: {why}"), None);
     Some(Box::new(JsonRpcError::new(id, why)))

@@ -244,7 +244,7 @@ impl<H: ServerHandler> McpService<H> {
             )));
         }
         if self.at_once == 0 || self.at_once > Semaphore::MAX_PERMITS {
-            return Err(refused("no call could ever run: `at_once` is to be 1 or more".to_owned()));
+            return Err(refused("no call could ever run: `at_once` must be 1 or more".to_owned()));
         }
         let mut info = self.beside.get_info();
         info.capabilities.tools.get_or_insert_default();

@@ -102,14 +102,14 @@ impl<H> Shared<H> {
         {
             return Some(no_arguments(tool, is_new));
         }
-        let why = format!("nothing was run: the parameters of `{}` are not right", request.method);
+        let why = format!("nothing was run: the parameters of `{}` are not valid", request.method);
         Some(Err(ErrorData::invalid_params(why, None)))
     }
 }
 
 /// The answer to a call whose arguments are not an object.
 fn no_arguments(tool: &crate::tool::Tool, is_new: bool) -> Result<CustomResult, ErrorData> {
-    let mut why = "the call did not run: `arguments` is to be an object".to_owned();
+    let mut why = "the call did not run: `arguments` must be an object".to_owned();
     for fault in tool.check(&serde_json::Map::new()).err().unwrap_or_default() {
         why.push('\n');
         why.push_str(&fault);

@@ -140,7 +140,7 @@ impl Bash {
             wrong("cannot be opened; give the path of a folder that exists").because(err)
         })?;
         if !folder.is_dir() {
-            return Err(wrong("is no folder; give the path of a folder"));
+            return Err(wrong("is not a folder; give the path of a folder"));
         }
         Ok(Arc::new(Self { folder, variables: Variables::default() }))
     }
