@@ -1,4 +1,4 @@
-//! Searches files for a regular expression, with the parts that ripgrep is made of.
+//! Searches files for a regular expression, with the libraries of ripgrep.
 
 use std::{
     io::{self, Read},

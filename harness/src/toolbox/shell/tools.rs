@@ -38,7 +38,7 @@ const MAX_SECONDS: u64 = 300;
 /// # Errors
 /// Fails if the command cannot be started. If it was stopped before its end, or if its end is not
 /// known, the call is in doubt, and the text has the output so far. A command that ends with another
-/// status than 0 is no error.
+/// status than 0 is not an error.
 ///
 /// # For the host
 /// When the command ends, its time is over, the context's token is cancelled, the future is dropped
@@ -198,7 +198,7 @@ impl Bash {
     /// # Errors
     /// Fails if the command cannot be started. If it was stopped before its end, or if its end is
     /// not known, the call is in doubt, and the text has the output so far. A command that ends with
-    /// another status than 0 is no error.
+    /// another status than 0 is not an error.
     #[tool(
         side_effects = ["read", "write", "network", "mutate"],
         timeout = "310s",
