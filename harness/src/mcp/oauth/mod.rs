@@ -76,7 +76,7 @@ type OnPage =
 /// # }
 /// ```
 #[derive(Clone)]
-#[must_use = "it says what is done once a server is given it"]
+#[must_use = "it has no effect until it is given to a server"]
 pub struct McpAuth {
     name: String,
     client: Option<String>,
