@@ -24,7 +24,7 @@ use crate::{
 /// often the model is asked in a run, how long the run may take and how often it repeats itself, for each run
 /// alone.
 ///
-/// Only the named limits are set. A limit that is left open keeps its outer value, and `None` removes the limit.
+/// Only the named limits are set. A limit that is left open has no effect, and `None` removes the limit.
 /// When the limits are read from a file, an unknown member is an error, so that a misspelt limit is not ignored.
 ///
 /// ```
