@@ -742,8 +742,8 @@ impl Tool {
     /// Calls the tool. Nothing happens before the future is polled; dropping the future stops the tool.
     ///
     /// # Errors
-    /// Fails if `arguments` is not a JSON object or the arguments do not fit, if the tool fails, and if the tool
-    /// asks a question.
+    /// Fails if `arguments` is neither a JSON object nor `null`, if the arguments do not fit, if the tool fails, and if
+    /// it asks a question.
     pub async fn call(
         &self,
         context: &ToolContext,
