@@ -13,6 +13,8 @@ use harness::{
     ToolContent, ToolLimits, ToolOutput,
     context::Window,
     journal::MemoryJournal,
+    policy::{FallbackProvider, RetryPolicy, RetryProvider},
+    provider::{Settings, ToolChoice},
     testing::{RecordedRequest, ScriptedProvider, reply},
 };
 use serde_json::{Map, Value, json};
@@ -335,4 +337,110 @@ fn a_folder_without_a_name_is_refused() {
     let error = Agent::builder(model).spill_folder("").build().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Configuration);
     assert!(error.to_string().contains("spill_folder"), "{error}");
+}
+
+fn too_long() -> Error {
+    Error::new(ErrorKind::ContextFull, "prompt is too long: 2500 tokens > 2000 maximum")
+}
+
+/// The ready providers try again by themselves, so the refusal need not be the first failure.
+#[tokio::test(start_paused = true)]
+async fn an_overflow_behind_another_failure_is_overcome() {
+    let asked = AtomicUsize::new(0);
+    let model = ScriptedProvider::answering(move |request| {
+        if asks(request) {
+            return reply().text(summary("ok"));
+        }
+        match asked.fetch_add(1, Ordering::Relaxed) {
+            5 => reply().overloaded(),
+            6 => reply().error(too_long()),
+            _ => reply().text("b".repeat(2_000)),
+        }
+    });
+    let agent = Agent::builder(RetryProvider::new(model, RetryPolicy::default())).build().unwrap();
+    let mut chat = agent.chat();
+    for number in 0..6 {
+        chat.send(format!("{number}?")).await.unwrap();
+    }
+    assert!(chat.context().summed_up > 0);
+}
+
+/// A model with a small window, to which an agent falls back, is asked again; its window is not that of the other one.
+#[tokio::test]
+async fn an_overflow_at_a_fallback_is_overcome_and_binds_no_other_model() {
+    let down = Arc::new(AtomicUsize::new(0));
+    let is_down = Arc::clone(&down);
+    let large = ScriptedProvider::answering(move |request| match asks(request) {
+        _ if is_down.load(Ordering::Relaxed) == 1 => reply().overloaded(),
+        true => reply().text(summary("ok")),
+        false => reply().text("b".repeat(2_000)),
+    });
+    let small = ScriptedProvider::answering(|request| {
+        let bytes: usize = request.messages().iter().map(|message| message.text().len()).sum();
+        match asks(request) {
+            true => reply().text(summary("ok")),
+            false if bytes / 4 > 2_000 => reply().error(too_long()),
+            false => reply().text("small"),
+        }
+    });
+    let large = large.with_name("large").with_model("large");
+    let both = FallbackProvider::new(large)
+        .or(small.with_name("small").with_model("small"))
+        .with_retry(RetryPolicy::none())
+        .with_cool_down(Duration::from_millis(1));
+    let agent = Agent::builder(both).build().unwrap();
+    let mut chat = agent.open(&MemoryJournal::new(), "c").await.unwrap();
+    for number in 0..5 {
+        chat.send(format!("{number}?")).await.unwrap();
+    }
+    down.store(1, Ordering::Relaxed);
+    assert_eq!(chat.send("5?").await.unwrap().text(), "small");
+    assert!(chat.context().summed_up > 0);
+    assert_eq!(chat.context().window, None, "nobody knows the window of `large`");
+}
+
+/// The time of the run before is over, and that of a summary by hand begins with it.
+#[tokio::test(start_paused = true)]
+async fn a_summary_by_hand_has_a_time_of_its_own() {
+    let asked = AtomicUsize::new(0);
+    let model =
+        ScriptedProvider::answering(move |request| match asked.fetch_add(1, Ordering::Relaxed) {
+            1 => reply().pause(Duration::from_secs(100)).text("late"),
+            3 => reply().pause(Duration::from_secs(100)).text(summary("late")),
+            _ if asks(request) => reply().text(summary("ok")),
+            _ => reply().text("x".repeat(3_000)),
+        });
+    let limits = Guardrails::default().time(Duration::from_secs(50));
+    let agent = Agent::builder(model).guardrails(limits).window(Window::new().tokens(100_000));
+    let mut chat = agent.build().unwrap().chat();
+    chat.send("One.").await.unwrap();
+    assert!(chat.send("Two.").await.is_err());
+    chat.compact().await.unwrap();
+    let Ok(_) = chat.send("Three.").await else { return };
+    let error = chat.compact().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Limit, "{error}");
+}
+
+/// A model that has to call a tool cannot sum up.
+#[tokio::test]
+async fn a_summary_is_asked_for_without_a_tool_that_has_to_be_called() {
+    let model = ScriptedProvider::answering(|request| match asks(request) {
+        true => reply().text(summary("ok")),
+        false if request.results().next().is_some() => reply().text("x".repeat(600)),
+        false => reply().call("look", json!({})),
+    });
+    let look = tool("look", READ, |_| "p".repeat(900).into());
+    let agent = Agent::builder(model.clone()).tools([look]).window(Window::new().tokens(2_000));
+    let mut chat = agent.build().unwrap().chat();
+    for number in 0..10 {
+        let must = Settings { tool_choice: Some(ToolChoice::Required), ..Settings::default() };
+        chat.send(format!("{number}?")).settings(must).await.unwrap();
+    }
+    let requests = model.requests();
+    let summaries: Vec<_> = requests.iter().filter(|request| asks(request)).collect();
+    assert!(!summaries.is_empty());
+    for request in summaries {
+        let choice = request.settings().and_then(|settings| settings.tool_choice.clone());
+        assert_eq!(choice, Some(ToolChoice::Auto));
+    }
 }

@@ -478,6 +478,7 @@ async fn a_fact_that_cannot_follow_changes_nothing() {
         Entry::ContextOverflowed {
             provider: String::new(),
             model: String::new(),
+            fallback: false,
             window: None,
             tokens: None,
             estimated: 9,

@@ -17,7 +17,7 @@ use crate::{
     message::{Message, Messages, Role, Transcript},
     provider::{
         Accumulator, AnswerSchema, ProviderResponse, Request, Sent, StopReason, StreamEvent,
-        VendorsView, cut_off, tokens_of,
+        ToolChoice, VendorsView, cut_off, tokens_of,
     },
     tool::READ_RESULT,
 };
@@ -134,11 +134,11 @@ impl Chat {
     /// that a summary could replace, too little was said since the last summary, or calls wait for
     /// results; with [`ErrorKind::ContextFull`] if the model has failed twice to make a summary
     /// that is short enough, or what must be kept is too large; and with [`ErrorKind::Limit`] if a
-    /// limit of the conversation or of the program is reached. If the journal cannot be written, it
+    /// limit of the conversation or of the program is reached, or if it takes longer than a run may. If the journal cannot be written, it
     /// fails with the journal's error: then the summary is in use, and the next run or
     /// [`save`](Self::save) writes it.
     pub async fn compact(&mut self) -> Result<ContextUse, Error> {
-        let mut run = Run::one_action(self);
+        let mut run = Run::by_hand(self);
         run.compacts_now().await?;
         drop(run);
         self.save().await?;
@@ -174,8 +174,14 @@ impl Run<'_> {
             match asked {
                 None if self.chat.machine.summed_up() > summed_up => return Ok(()),
                 None => {}
+                Some(InterruptCause::Limit { detail, .. }) => {
+                    let what = format!(
+                        "the conversation was not summarized: a limit is reached: {detail}"
+                    );
+                    return Err(Error::new(ErrorKind::Limit, what));
+                }
                 Some(_) => {
-                    let what = "the conversation was not summarized: the request was stopped";
+                    let what = "the conversation was not summarized: it was stopped";
                     return Err(Error::new(ErrorKind::Transcript, what));
                 }
             }
@@ -356,7 +362,14 @@ impl Run<'_> {
         let Self { chat, watch, halt, summary, ledger, .. } = self;
         let agent = chat.agent.clone();
         let offered = chat.offered();
-        let (tools, settings) = (offered.tools(), chat.own.as_deref());
+        let tools = offered.tools();
+        let mut settings = chat.own.as_deref().and_then(|own| own.settings.clone());
+        // A model that has to call a tool cannot sum up.
+        if let Some(settings) = &mut settings
+            && matches!(settings.tool_choice, Some(ToolChoice::Required | ToolChoice::Tool(_)))
+        {
+            settings.tool_choice = Some(ToolChoice::Auto);
+        }
         let program = halt.program();
         // It begins with the same bytes as earlier requests, so that the vendor's cache is used.
         let alone = Sent::new();
@@ -369,7 +382,7 @@ impl Run<'_> {
         };
         let mut request = request
             .with_system(agent.system())
-            .with_settings(settings.and_then(|own| own.settings.as_ref()))
+            .with_settings(settings.as_ref())
             .with_ledger(Some(ledger))
             .with_sent(Some(if short { &alone } else { &chat.sent }))
             .with_stop(&program);

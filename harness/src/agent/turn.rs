@@ -76,6 +76,7 @@ impl Run<'_> {
             self.context.tools = ContextMeter::new(None, tools.schemas()).tools();
         }
         self.chat.guard.asked();
+        self.fell_back = false;
         self.emit(Event::TurnStarted { turn });
         match self.hear().await? {
             Heard::Out => self.replied(turn),
@@ -110,6 +111,7 @@ impl Run<'_> {
             shown,
             ledger,
             answer_way,
+            fell_back,
             ..
         } = self;
         let agent = chat.agent.clone();
@@ -156,6 +158,7 @@ impl Run<'_> {
             shown,
             over,
             has_shortened: chat.machine.has_shortened(),
+            fell_back,
         };
         // One future waits during the whole answer. Making a new one for each event costs more than
         // everything else about the event.
@@ -292,6 +295,7 @@ struct Hearing<'h, 'w> {
     over: &'h DropGuard,
     /// Whether lines stand in place of arguments that were cleared, so that a call may repeat one.
     has_shortened: bool,
+    fell_back: &'h mut bool,
 }
 
 impl Hearing<'_, '_> {
@@ -342,6 +346,7 @@ impl Hearing<'_, '_> {
                 self.watch.tell(Event::Retrying { attempt, of, wait, cause });
             }
             StreamEvent::FallingBack { from, to, cause } => {
+                *self.fell_back = true;
                 let cause = &*self.agent.secrets().hide(cause);
                 self.tracer.fall_back(from, to, cause);
                 self.watch.tell(Event::FallingBack { from, to, cause });

@@ -302,14 +302,18 @@ impl Run<'_> {
         let Chat { agent, machine, .. } = &*self.chat;
         let (name, model) = agent.answers();
         let is_again = machine.overflows(name, model) > 0;
-        if !error.is_context_full() || agent.window().is_off() || is_again {
+        // The first failure may be another one, after which a second try or another provider was asked.
+        let is_last = error.last().is_context_full();
+        if !(is_last || error.is_context_full()) || agent.window().is_off() || is_again {
             return Ok(false);
         }
-        let (window, tokens) = sizes(error);
+        let fallback = is_last && self.fell_back;
+        let (window, tokens) = sizes(if is_last { error.last() } else { error });
         let estimated = self.chat.used().tokens;
         let (provider, model) = self.chat.agent.answers();
         let (provider, model) = (provider.to_owned(), model.to_owned());
-        let fact = Entry::ContextOverflowed { provider, model, window, tokens, estimated };
+        let fact =
+            Entry::ContextOverflowed { provider, model, fallback, window, tokens, estimated };
         self.chat.record(&fact)?;
         Ok(self.chat.due().is_some())
     }

@@ -54,6 +54,8 @@ pub(super) struct Window {
 struct Stated {
     provider: String,
     model: String,
+    /// Whether it is the window of another provider, to which the agent of this model fell back.
+    fallback: bool,
     tokens: u64,
 }
 
@@ -400,8 +402,12 @@ impl Machine {
 
     /// How many tokens the window of this model has, as far as an error of its vendor states it.
     pub(in crate::agent) fn told_window(&self, provider: &str, model: &str) -> Option<u64> {
-        let told = self.window.told.iter().filter(|it| it.is_of(provider, model));
-        told.map(|it| it.tokens).min()
+        let all = self.window.told.iter().enumerate();
+        let of_model = all.filter(|(_, it)| it.is_of(provider, model));
+        // What was refused elsewhere has to fit there now. Later, the window is the model's own again.
+        let last = self.window.told.len().checked_sub(1).filter(|_| self.window.refused);
+        let counts = of_model.filter(|(at, it)| !it.fallback || Some(*at) == last);
+        counts.map(|(_, it)| it.tokens).min()
     }
 
     /// How many requests in a row did not fit into the window of this model.
@@ -490,7 +496,7 @@ impl Machine {
                 Ok(())
             }
             Entry::VendorSummaryRefused { cause: _ } => self.refuse(),
-            Entry::ContextOverflowed { provider, model, window, tokens, estimated } => {
+            Entry::ContextOverflowed { provider, model, fallback, window, tokens, estimated } => {
                 self.asking("a request cannot be refused")?;
                 let is_same = self.window.told.last().is_none_or(|it| it.is_of(provider, model));
                 let before = if is_same { self.window.overflows } else { 0 };
@@ -498,10 +504,11 @@ impl Machine {
                 self.window.refused = true;
                 let refused = window.or(*tokens).unwrap_or(*estimated);
                 let (provider, model) = (provider.clone(), model.clone());
-                self.window.told.push(Stated { provider, model, tokens: refused });
-                if let Some(tokens) = tokens {
+                let fallback = *fallback;
+                self.window.told.push(Stated { provider, model, fallback, tokens: refused });
+                if let Some(tokens) = tokens.filter(|_| !fallback) {
                     let messages = self.widest().messages().len();
-                    self.window.measured = Some(Measured { messages, tokens: *tokens });
+                    self.window.measured = Some(Measured { messages, tokens });
                 }
                 Ok(())
             }
