@@ -721,12 +721,10 @@ impl Tool {
         })
     }
 
-    /// The arguments as a tool that was made by hand gets them, if they fit.
+    /// The arguments as a tool made by hand gets them, if they fit.
     pub(crate) fn as_read(&self, arguments: Map<String, Value>) -> Option<Map<String, Value>> {
-        match &self.body {
-            Body::Declared { .. } => None,
-            Body::Made(made) => made.read(arguments).ok(),
-        }
+        let Body::Made(made) = &self.body else { return None };
+        made.read(arguments).ok()
     }
 
     /// The parts of the schema that are sent to the model and not checked: a `pattern` that looks around, a keyword
