@@ -700,10 +700,8 @@ impl Tool {
 
     /// The fault of a tool made by `#[tool]` that could not be found while compiling.
     pub(super) fn late_problem(&self) -> Option<&'static str> {
-        match &self.body {
-            Body::Declared { def, .. } => def.problem(),
-            Body::Made(_) => None,
-        }
+        let Body::Declared { def, .. } = &self.body else { return None };
+        def.problem()
     }
 
     /// Checks the arguments and runs nothing.
