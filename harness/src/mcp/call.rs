@@ -1,4 +1,5 @@
-//! One call: it is sent at most once, it can be stopped, and what was lost is in doubt.
+//! A call of a server's tool: it is sent at most once, it can be stopped, and if its answer is lost, it is in
+//! doubt.
 
 use std::sync::Arc;
 
@@ -18,22 +19,22 @@ use crate::{
     tool::{ToolContext, ToolError, ToolOutput},
 };
 
-/// How often a server may ask before it carries a call out.
+/// How often a server may ask before it runs a call.
 const ROUNDS: usize = 8;
 
 /// A tool of a server.
 #[derive(Debug)]
 pub(super) struct Remote {
     pub(super) link: Arc<Link>,
-    /// The server's own name for it.
+    /// The server's own name for the tool.
     pub(super) name: String,
-    /// A hash of what the server said of it.
+    /// A hash of the server's description of the tool.
     pub(super) definition: String,
-    /// What checks its structured content.
+    /// The checker of the tool's structured content.
     pub(super) output: Option<Arc<Checker>>,
 }
 
-/// Tells the server that nobody waits for the call any more, when it is dropped before the answer.
+/// Dropped before the answer has come, it tells the server that the call is not waited for any more.
 struct Waiting {
     session: Arc<Session>,
     call: Option<RequestId>,
@@ -48,7 +49,7 @@ impl Drop for Waiting {
 }
 
 impl Remote {
-    /// Calls it.
+    /// Calls the tool.
     pub(super) async fn call(
         &self,
         context: &ToolContext,
@@ -68,7 +69,7 @@ impl Remote {
             rounds = wanted.rounds;
             (params.input_responses, params.request_state) = wanted.ask(&link.person).await?;
         }
-        // Only after the server has said that it has not carried the call out is it sent once more.
+        // The call is sent again only after the server has said that it has not run it.
         loop {
             let answer = self.send(&session, context, params.clone()).await?;
             link.answered();
@@ -78,7 +79,7 @@ impl Remote {
             };
             rounds += 1;
             let wanted = match rounds > ROUNDS {
-                true => Err(format!("has asked {ROUNDS} times and goes on")),
+                true => Err(format!("has asked {ROUNDS} times and asks again")),
                 false => Wanted::of(&self.definition, wanted, rounds),
             };
             let wanted = wanted.map_err(|why| {
@@ -89,7 +90,8 @@ impl Remote {
         }
     }
 
-    /// A server that was started again may have other tools.
+    /// Checks that the session still has the tool and describes it in the same way: a server that was started again
+    /// may have other tools.
     fn check(&self, session: &Session) -> Result<(), ToolError> {
         let why = match session.describes(&self.name, &self.definition) {
             Some(true) => return Ok(()),
@@ -102,7 +104,7 @@ impl Remote {
         )))
     }
 
-    /// Sends the call once and waits for what the server says.
+    /// Sends the call once and waits for the server's answer.
     async fn send(
         &self,
         session: &Arc<Session>,
@@ -134,13 +136,13 @@ impl Remote {
         answer.map_err(|err| self.lost(session, &err))
     }
 
-    /// What a call comes to that has no answer.
+    /// The error of a call that has no answer.
     fn lost(&self, session: &Session, err: &ServiceError) -> ToolError {
         let link = &self.link;
         let server = &link.name;
         let words = link.shown(&told(err));
         match err {
-            // The server has answered that it failed.
+            // The server has answered that the call failed.
             ServiceError::McpError(_) => {
                 link.answered();
                 return ToolError::new(words);
@@ -161,7 +163,7 @@ impl Remote {
                 }
                 Some(StreamableHttpError::SessionExpired) => session.lose(),
                 Some(_) => {}
-                // A pipe that is broken stays so.
+                // A broken pipe stays broken.
                 None => session.lose(),
             },
             _ => {}
@@ -171,7 +173,8 @@ impl Remote {
         ToolError::in_doubt(why)
     }
 
-    /// What a call comes to that the server has refused (RFC 6750), and whether the program asks for a token anew.
+    /// The error of a call that the server has refused (RFC 6750); `may_help` says whether the program asks for a
+    /// new token.
     fn unauthorized(&self, may_help: bool) -> ToolError {
         let server = &self.link.name;
         let mut why = format!(
@@ -194,7 +197,7 @@ impl Remote {
         });
         match is_result {
             true => content::output(&value, self.output.as_deref()),
-            // It says something, and only the model can know what.
+            // It may mean something that only the model can understand.
             false => Ok(ToolContent::Json(value).into()),
         }
     }

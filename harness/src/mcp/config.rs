@@ -1,4 +1,4 @@
-//! Files in which people list their servers: `mcpServers`, as several programs write it, and `servers`.
+//! Files in which people list their servers: under `mcpServers`, as several programs write it, or under `servers`.
 
 use std::path::Path;
 
@@ -8,11 +8,12 @@ use super::{McpServer, McpServerBuilder, name};
 use crate::error::{Error, ErrorKind};
 
 impl McpServer {
-    /// The servers that a JSON text lists, in its order: under `mcpServers`, or `servers`. Each has
-    /// `command`, `args`, `env` and `cwd`, or `url` and `headers`; `type` may say `stdio` or `http`. In texts,
-    /// `${VAR}` is the program's variable of this name, and `${VAR:-word}` is `word` where there is none.
+    /// Reads the servers that a JSON text lists, in its order: under `mcpServers`, or `servers`. Each has
+    /// `command`, `args`, `env` and `cwd`, or `url` and `headers`; `type` may be `stdio` or `http`. In texts,
+    /// `${VAR}` is replaced by the program's variable of this name, and `${VAR:-word}` by `word` if the variable is
+    /// not set.
     ///
-    /// Nothing is started. No trust comes from the text: say by the returned builders what tools may do.
+    /// Nothing is started. The text cannot grant any trust: set on the returned builders what tools may do.
     ///
     /// ```
     /// use harness::mcp::McpServer;
@@ -24,8 +25,8 @@ impl McpServer {
     /// ```
     ///
     /// # Errors
-    /// Fails if the text is no JSON or lists no servers, if a server has neither `command` nor `url` or has both,
-    /// if a member is of another type, and if a variable is missing. It names the server and the member.
+    /// Fails if the text is not JSON or lists no servers, if a server has neither `command` nor `url` or has both,
+    /// if a name or a member is not valid, and if a variable is missing. The error names the server and the member.
     pub fn from_json(text: &str) -> Result<Vec<McpServerBuilder>, Error> {
         read(text, &|name| std::env::var(name).ok()).map_err(|why| {
             Error::new(
@@ -35,7 +36,7 @@ impl McpServer {
         })
     }
 
-    /// The servers that a file lists: see [`from_json`](Self::from_json).
+    /// Reads the servers that a file lists: see [`from_json`](Self::from_json).
     ///
     /// # Errors
     /// Fails if the file cannot be read, and as `from_json` does.
@@ -61,13 +62,13 @@ fn read(text: &str, variables: Variables<'_>) -> Result<Vec<McpServerBuilder>, S
         if let Some(why) = name::fault(name) {
             return Err(format!("the name `{}` cannot be used: {why}", name.escape_debug()));
         }
-        let server = server.as_object().ok_or_else(|| format!("`{name}` is no object"))?;
+        let server = server.as_object().ok_or_else(|| format!("`{name}` is not an object"))?;
         Entry { server, variables }.builder(name).map_err(|why| format!("`{name}`: {why}"))
     };
     listed.iter().map(one).collect()
 }
 
-/// What is said of one server.
+/// The entry of one server.
 struct Entry<'a> {
     server: &'a Map<String, Value>,
     variables: Variables<'a>,
@@ -115,7 +116,7 @@ impl Entry<'_> {
             Some(Value::Array(items)) => {
                 items.iter().map(|item| self.filled(member, item)).collect()
             }
-            Some(_) => Err(format!("`{member}` is no list of texts")),
+            Some(_) => Err(format!("`{member}` is not a list of texts")),
         }
     }
 
@@ -128,14 +129,14 @@ impl Entry<'_> {
                 };
                 texts.iter().map(one).collect()
             }
-            Some(_) => Err(format!("`{member}` is no object of texts")),
+            Some(_) => Err(format!("`{member}` is not an object of texts")),
         }
     }
 
-    /// The text with the variables that it names.
+    /// The text with its variables replaced.
     fn filled(&self, member: &str, value: &Value) -> Result<String, String> {
         let mut rest =
-            value.as_str().ok_or_else(|| format!("`{member}` has something that is no text"))?;
+            value.as_str().ok_or_else(|| format!("`{member}` has a value that is not a text"))?;
         let mut filled = String::new();
         while let Some((before, named)) = rest.split_once("${") {
             let (named, after) = named
@@ -151,7 +152,7 @@ impl Entry<'_> {
                 format!("`{member}` names the variable `{}`, which is not set; set it, or write `${{{}:-word}}`", name.escape_debug(), name.escape_debug())
             })?;
             filled.push_str(before);
-            // What a variable holds is not read for variables.
+            // The value of a variable is not searched for variables.
             filled.push_str(&value);
             rest = after;
         }

@@ -1,4 +1,4 @@
-//! The HTTP client below the protocol: it adds the token to each request, and sends each of them once.
+//! The HTTP client below the protocol: it adds the token to each request, and sends each request once.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -26,7 +26,7 @@ pub(in super::super) fn way(client: Client, authorization: Option<Arc<Authorizat
     Way { client, authorization }
 }
 
-/// A client whose requests are authorized, if the program has said how.
+/// A client whose requests are authorized, if the program has set an authorization.
 #[derive(Clone)]
 pub(in super::super) struct Way {
     client: Client,
@@ -34,7 +34,7 @@ pub(in super::super) struct Way {
 }
 
 impl Way {
-    /// The token of this server, renewed if it is old.
+    /// The token for this address, renewed if it is old.
     async fn token(&self, uri: &str) -> Option<String> {
         self.authorization.as_ref()?.token(uri).await
     }
@@ -92,7 +92,7 @@ impl StreamableHttpClient for Way {
                 authorization.refused(403, &err.www_authenticate_header, token.as_deref());
                 Err(Failed::InsufficientScope(err))
             }
-            // Without the header that says what is wanted.
+            // The answer has no header that says what is required.
             Err(Failed::UnexpectedServerResponse(text)) if text.starts_with("HTTP 401") => {
                 authorization.refused(401, "", token.as_deref());
                 Err(Failed::AuthRequired(AuthRequiredError::new(String::new())))
