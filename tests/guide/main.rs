@@ -53,9 +53,16 @@ fn book(root: &Path) -> Result<(), Box<dyn Error>> {
     let (context, mut book): (Value, Value) = serde_json::from_str(&given)?;
     let text = |at: &str| context.pointer(at).and_then(Value::as_str);
     let url = text("/config/preprocessor/guide/docs").unwrap_or("../doc");
-    let built = Path::new(text("/root").unwrap_or("."))
-        .join(text("/config/build/build-dir").unwrap_or("book"));
-    let docs = Docs::new(url, html(&built.join(url).join("harness"))?);
+    let build_dir = text("/config/build/build-dir").unwrap_or("book");
+    let mut built = Path::new(text("/root").unwrap_or(".")).join(build_dir);
+    // The folder of the book may not be there yet, so that the system cannot follow `..` behind it.
+    for part in url.split('/') {
+        match part {
+            ".." => _ = built.pop(),
+            part => built.push(part),
+        }
+    }
+    let docs = Docs::new(url, html(&built.join("harness"))?);
     let all = read(root)?;
     let texts = all.iter().map(|(page, text)| (&*page.file, &**text));
     change(&mut book, &pages::anchors(texts), &docs);
