@@ -225,7 +225,7 @@ fn the_places_to_change_things_exist() {
     }
     // Functions that the pages name.
     for (file, name) in
-        [("agent/calls.rs", "fn may_begin"), ("policy/guard/chain.rs", "fn overspent")]
+        [("agent/calls.rs", "fn may_begin"), ("policy/guard/budget_limits.rs", "fn overspent")]
     {
         assert!(text(&format!("harness/src/{file}")).contains(name), "{file}: {name}");
     }
