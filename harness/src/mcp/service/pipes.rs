@@ -13,6 +13,8 @@ use tokio::{
     sync::Mutex,
 };
 
+use crate::message::is_strict;
+
 /// A client at the other end of two pipes. What it writes that is no message is answered with an error.
 pub(super) struct Pipes<R, W> {
     read: BufReader<R>,
@@ -71,6 +73,9 @@ where
         if line.is_empty() {
             return Ok(None);
         }
+        if let Some(refused) = ambiguous(line) {
+            return Err(refused);
+        }
         match serde_json::from_slice(line) {
             Ok(message) => Ok(Some(message)),
             Err(_) => refused(line).map_or(Ok(None), Err),
@@ -123,6 +128,20 @@ where
         drop(self.write.lock().await.take());
         Ok(())
     }
+}
+
+/// What is answered to a request that not all readers would read in the same way, as an agent refuses such arguments.
+pub(super) fn ambiguous(bytes: &[u8]) -> Option<Box<JsonRpcError>> {
+    if std::str::from_utf8(bytes).is_ok_and(is_strict) {
+        return None;
+    }
+    // What is no JSON is refused as such.
+    let said: Value = serde_json::from_slice(bytes).ok()?;
+    said.get("method")?;
+    let id = serde_json::from_value(said.get("id")?.clone()).ok()?;
+    let why = "nothing was run: an object of the request has one member twice, or it is nested deeper than 100 levels, so \
+               not all would read the same of it";
+    Some(Box::new(JsonRpcError::new(Some(id), ErrorData::invalid_request(why, None))))
 }
 
 /// What is answered to these bytes, which are no message. A notification has no answer. The id is told if it can be
