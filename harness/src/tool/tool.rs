@@ -689,6 +689,9 @@ impl Tool {
         match &self.body {
             Body::Declared { .. } => "with `#[tool(name = \"...\")]`",
             Body::Made(_) if self.is_agent() => "as in `agent.as_tool(\"...\", ..)`",
+            Body::Made(_) if self.is_of_a_server() => {
+                "as in `McpServer::command(..).named(\"...\")`, whose name stands before those of its tools"
+            }
             Body::Made(_) => "as in `Tool::new(\"...\", ..)`",
         }
     }
