@@ -150,8 +150,17 @@ impl McpServerBuilder {
     }
 
     /// Says what the tool of this name, the server's own, does, whatever the server says of it.
-    pub fn effects(mut self, tool: impl Into<String>, effects: SideEffects) -> Self {
-        self.trust.tools.insert(tool.into(), effects);
+    ///
+    /// ```
+    /// use harness::{SideEffect, SideEffects, mcp::McpServer};
+    ///
+    /// let server = McpServer::command("files", ["--stdio"])
+    ///     .effects("read_file", SideEffect::Read)
+    ///     .effects("fetch", SideEffects::of(&[SideEffect::Read, SideEffect::Network]));
+    /// # let _ = server;
+    /// ```
+    pub fn effects(mut self, tool: impl Into<String>, effects: impl Into<SideEffects>) -> Self {
+        self.trust.tools.insert(tool.into(), effects.into());
         self
     }
 
@@ -179,7 +188,8 @@ impl McpServerBuilder {
     /// Gives the server a way to ask a person while a call runs (elicitation). Without it the server is told
     /// that nobody can be asked. The time that the person takes counts in the time limit of the call. The person
     /// gets one question of this server at a time and at most eight for each call; what a server asks beyond
-    /// that, or while no call of its tools runs, is declined. A question whose calls have ended is dropped.
+    /// that, or while no call of its tools runs, is declined. Where a server does not say for which call it asks (2025-11-25),
+    /// the question counts for one of those that run. A question whose calls have ended is dropped.
     ///
     /// ```
     /// use harness::mcp::{McpAnswer, McpServer};
@@ -232,7 +242,7 @@ impl McpServerBuilder {
     /// # Errors
     /// Fails if something was set that cannot be, if the server does not begin a session within 30 seconds or
     /// does not list its tools within 30 more, and if [`effects`](Self::effects) names a tool that it does not
-    /// have. The error shows the end of what the process has written to its standard error.
+    /// have. The error shows the end of what the process has written to its standard error: twenty lines at most.
     #[cfg_attr(
         not(feature = "mcp-oauth"),
         allow(unused_mut, reason = "only the authorization is added")

@@ -13,7 +13,7 @@ use rmcp::{
 use serde_json::{Map, Value, json};
 use tokio::time::timeout;
 
-use super::{link::sources, name, session::Session};
+use super::{lines::UNREAD, link::sources, name, session::Session};
 use crate::{error::ErrorKind, schema::Checker};
 
 /// Pages and tools of one server, and for how long it may list them.
@@ -210,6 +210,9 @@ async fn each_page(
         let page = session.ask(request(params)).await;
         let page =
             page.map_err(|err| (kind(&err), format!("did not list its {what}: {}", told(&err))))?;
+        if let Some(kind) = unfinished(&page) {
+            return wrong(format!("did not list its {what}: {}", half(&kind)));
+        }
         if !page.get(key).is_some_and(Value::is_array) {
             return wrong(format!("answers the request for its {what} without a list of {what}"));
         }
@@ -227,6 +230,26 @@ async fn each_page(
     wrong(format!("lists its {what} on more than {PAGES} pages"))
 }
 
+/// The type of a result that is not the whole answer, such as `input_required`.
+///
+/// Source: `resultType` of <https://modelcontextprotocol.io/specification/2026-07-28/schema#result>; where it is
+/// absent, it is `complete`.
+pub(super) fn unfinished(result: &Value) -> Option<String> {
+    match result.get("resultType")? {
+        Value::Null => None,
+        Value::String(kind) if kind == "complete" => None,
+        Value::String(kind) => Some(kind.clone()),
+        kind => Some(kind.to_string()),
+    }
+}
+
+/// What is said of a result that is not the whole answer to a request that is no call.
+pub(super) fn half(kind: &str) -> String {
+    format!(
+        "it has answered with a result of the type `{kind}`, which this program takes for calls alone"
+    )
+}
+
 /// What kind of failure a request came to: the server has answered, or the way to it is broken.
 pub(super) fn kind(err: &ServiceError) -> ErrorKind {
     match err {
@@ -238,6 +261,7 @@ pub(super) fn kind(err: &ServiceError) -> ErrorKind {
 /// What went wrong with a request, in words for a person.
 pub(super) fn told(err: &ServiceError) -> String {
     match err {
+        ServiceError::McpError(err) if err.code == UNREAD => err.message.to_string(),
         ServiceError::McpError(err) => format!("{} (code {})", err.message, err.code.0),
         ServiceError::TransportSend(err) => sources(&*err.error),
         ServiceError::TransportClosed => "the connection was closed".to_owned(),

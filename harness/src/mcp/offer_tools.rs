@@ -21,7 +21,8 @@ impl McpServer {
     /// `server__read_resource`. The program says what they do, since nobody knows what a server does when it is
     /// read: `SideEffects::of(&[SideEffect::Read])` for one that reads on this machine. There are none if the
     /// server does not say that it has resources.
-    pub fn resource_tools(&self, effects: SideEffects) -> Vec<Tool> {
+    pub fn resource_tools(&self, effects: impl Into<SideEffects>) -> Vec<Tool> {
+        let effects = effects.into();
         if !self.has_resources {
             return Vec::new();
         }
@@ -64,7 +65,8 @@ impl McpServer {
     /// Two tools by which a model finds and reads the [prompts](Self::prompts): `server__list_prompts` and
     /// `server__get_prompt`. The program says what they do, as for [`resource_tools`](Self::resource_tools). There
     /// are none if the server does not say that it has prompts.
-    pub fn prompt_tools(&self, effects: SideEffects) -> Vec<Tool> {
+    pub fn prompt_tools(&self, effects: impl Into<SideEffects>) -> Vec<Tool> {
+        let effects = effects.into();
         if !self.has_prompts {
             return Vec::new();
         }

@@ -17,8 +17,9 @@ use crate::{
     tool::{Tool, ToolRegistry},
 };
 
-/// A server that is connected. Its tools keep the connection: it ends when this value and all of them are gone,
-/// or by [`close`](Self::close).
+/// A server of others that is connected, whose tools the program uses. Its tools keep the connection: it ends when this
+/// value and all of them are gone, or by [`close`](Self::close). To serve the program's own tools is `McpService` (feature
+/// `mcp-server`).
 ///
 /// If the process or the session is lost, the next call starts it again, at most five times without an answer
 /// in between. A tool that the server then describes differently is not called: it says that the program has
@@ -45,6 +46,15 @@ pub(super) struct Sight {
 impl McpServer {
     /// A server that is a program, spoken to over its standard input and output. It leads a process group of its
     /// own, which ends with the connection.
+    ///
+    /// ```
+    /// use harness::mcp::McpServer;
+    ///
+    /// let files = McpServer::command("npx", ["-y", "@modelcontextprotocol/server-filesystem", "."]);
+    /// // Without arguments the type of the empty list has to be said.
+    /// let plain = McpServer::command("my-server", [""; 0]);
+    /// # let _ = (files, plain);
+    /// ```
     pub fn command<A: Into<String>>(
         program: impl Into<String>,
         arguments: impl IntoIterator<Item = A>,
@@ -120,7 +130,8 @@ impl McpServer {
         &self.left_out
     }
 
-    /// Whether the server has said that its tools have changed since they were read, or it was seen before a call.
+    /// Whether the server has said that its tools have changed since they were read, or it was seen before a call. It stays
+    /// so until [`reload`](Self::reload) succeeds.
     pub fn has_changed(&self) -> bool {
         self.link.has_changed()
     }
@@ -132,7 +143,9 @@ impl McpServer {
     /// Fails as [`connect`](McpServerBuilder::connect) does.
     pub async fn reload(&self) -> Result<Self, Error> {
         let listing = self.link.list().await?;
+        // What cannot be used has changed since it was read last, and the program still has the tools of then.
         Self::of(Arc::clone(&self.link), self.sight.clone(), listing)
+            .inspect_err(|_| self.link.tell_of_change())
     }
 
     /// Ends the connection, also for the tools. A process is given two seconds to end after its input was closed

@@ -57,6 +57,8 @@ pub(super) struct Session {
     watcher: Option<AbortHandle>,
     /// Whether the server does not know the session any more.
     lost: AtomicBool,
+    /// Whether it has said so.
+    is_forgotten: Arc<AtomicBool>,
     listed: Mutex<Listed>,
     /// Hears that the tools have changed, where the server has to be asked to tell.
     listener: Mutex<Option<AbortHandle>>,
@@ -85,7 +87,11 @@ struct Listed {
 }
 
 impl Session {
-    pub(super) fn new(service: RunningService<RoleClient, Handler>, child: Option<Child>) -> Self {
+    pub(super) fn new(
+        service: RunningService<RoleClient, Handler>,
+        child: Option<Child>,
+        is_forgotten: Arc<AtomicBool>,
+    ) -> Self {
         let (unwanted, calls) = unbounded_channel();
         let teller = tokio::spawn(tell(service.peer().clone(), calls)).abort_handle();
         let watcher = child.as_ref().map(|child| {
@@ -107,6 +113,7 @@ impl Session {
             teller,
             watcher,
             lost: AtomicBool::new(false),
+            is_forgotten,
             listed: Mutex::default(),
             listener: Mutex::default(),
             listening: Arc::default(),
@@ -122,14 +129,21 @@ impl Session {
         self.service.service()
     }
 
-    /// What the process has said last, as the end of an error's text.
-    pub(super) fn said(&self) -> String {
+    /// What the process has said last, as lines below an error's text. If it has closed its output, it may have ended, and
+    /// the rest of what it has said is read first.
+    pub(super) async fn said(&self) -> String {
+        let has_process = self.watcher.is_some();
+        if has_process && !self.is_alive() {
+            self.said.last_words().await;
+        }
         self.said.shown()
     }
 
     /// Whether a call can be sent.
     pub(super) fn is_alive(&self) -> bool {
-        !self.lost.load(Ordering::Relaxed) && !self.peer().is_transport_closed()
+        let is_lost =
+            self.lost.load(Ordering::Relaxed) || self.is_forgotten.load(Ordering::Relaxed);
+        !is_lost && !self.peer().is_transport_closed()
     }
 
     pub(super) fn lose(&self) {

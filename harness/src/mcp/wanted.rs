@@ -7,7 +7,7 @@ use rmcp::model::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::asking::{Heard, McpForm, Person, QUESTIONS, accepted};
+use super::asking::{Heard, McpForm, Person, QUESTIONS, Running, accepted};
 use crate::{schema::Checker, tool::ToolError};
 
 /// What a server wants to know, and what is known of it: the token of a call that waits.
@@ -17,6 +17,9 @@ pub(super) struct Wanted {
     definition: String,
     /// How often the server has asked, this time included.
     pub(super) rounds: usize,
+    /// How many questions a person was asked for the call so far.
+    #[serde(default)]
+    questions: usize,
     /// What the server wants back.
     state: Option<String>,
     given: InputResponses,
@@ -44,7 +47,7 @@ impl Wanted {
         });
         let open = open.collect::<Result<_, _>>()?;
         let (definition, given) = (definition.to_owned(), InputResponses::new());
-        Ok(Self { definition, rounds, state: wanted.request_state, given, open })
+        Ok(Self { definition, rounds, questions: 0, state: wanted.request_state, given, open })
     }
 
     /// What was kept as a token, with the answer to the first question. Nothing if the tool is described otherwise
@@ -83,6 +86,12 @@ impl Wanted {
         self.given.insert(key, serde_json::to_value(response).unwrap_or_default());
     }
 
+    /// The call goes on: what was asked for it before counts.
+    pub(super) fn goes_on(&self, running: &Running) {
+        // A token that was kept before it said so has at least the answers.
+        running.has_asked(self.questions.max(self.given.len()));
+    }
+
     /// Asks the person what is not known yet.
     ///
     /// # Errors
@@ -90,14 +99,18 @@ impl Wanted {
     pub(super) async fn ask(
         mut self,
         person: &Person,
+        running: &Running,
     ) -> Result<(Option<InputResponses>, Option<String>), ToolError> {
         while let Some((key, question)) = self.open.first().cloned() {
-            match person.ask(question).await {
+            match person.ask(question, Some(running)).await {
                 Heard::Now(answer) => {
                     self.open.remove(0);
                     self.give(key, answer);
                 }
-                Heard::Later(form) => return Err(self.later(form)),
+                Heard::Later(form) => {
+                    self.questions = running.questions();
+                    return Err(self.later(form));
+                }
             }
         }
         Ok(((!self.given.is_empty()).then_some(self.given), self.state))
