@@ -377,7 +377,7 @@ fn an_agent_without_a_name_or_a_description_is_no_tool() {
     let built = |tools: Vec<Tool>| Agent::builder(calls("pay")).tools(tools).build();
     for (tools, says) in [
         (vec![agent.as_tool("", "Reviews.")], "`agent.as_tool(\"review\", ..)`"),
-        (vec![agent.as_tool("review", " ")], "the tool `review` has no description"),
+        (vec![agent.as_tool("review", " ")], "the agent tool `review` has no description"),
         (
             vec![agent.as_tool("review", "One."), agent.as_tool("review", "Two.")],
             "another name, as in `agent.as_tool(\"...\", ..)`",

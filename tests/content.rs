@@ -422,7 +422,7 @@ fn what_is_too_large_is_refused_by_the_size_that_the_vendor_counts() {
     let most = 5 * 1024 * 1024;
     assert!(said("anthropic", "claude-sonnet-5", picture(most)).is_ok());
     let fault = said("anthropic", "claude-sonnet-5", picture(most + 4)).unwrap_err();
-    assert!(fault.contains("5242884 bytes in base64, and 5242880 are the most"), "{fault}");
+    assert!(fault.contains("5242884 bytes in base64, and the maximum is 5242880"), "{fault}");
     assert!(said("responses", "gpt-5.6", picture(most + 4)).is_ok());
 }
 

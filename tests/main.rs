@@ -13,6 +13,7 @@ mod at_once;
 mod attacked_approval;
 mod attacked_chats;
 mod attacked_children;
+mod attacked_context;
 mod attacked_durable;
 mod attacked_panics;
 mod attacked_steering;

@@ -304,7 +304,7 @@ async fn what_is_searched_for_can_be_said() {
     assert_eq!(told(named, all()).unwrap(), ["add", "jira__list_album", "tool_search"]);
     for (wrong, says) in [
         (ToolSearch::new().share(96), "at most 95 percent"),
-        (ToolSearch::new().always(["ad"]), "`ad`, which is no tool"),
+        (ToolSearch::new().always(["ad"]), "`ad`, but the agent has no tool"),
     ] {
         let refused = told(wrong, all()).unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Configuration);

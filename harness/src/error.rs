@@ -31,8 +31,10 @@ pub enum ErrorKind {
     /// The model, the protocol or the vendor cannot take a file in the user's message. Nothing was
     /// sent.
     Content,
-    /// The answer exceeds a limit of its size.
+    /// The answer exceeds a size limit.
     TooLarge,
+    /// A limit of money, tokens or calls is reached, so the model was not asked.
+    Limit,
     /// A journal could not be read or written.
     Journal,
     /// Somebody else has continued the conversation, so the new entries do not follow the stored
@@ -354,6 +356,7 @@ impl Error {
             | ErrorKind::Protocol
             | ErrorKind::Content
             | ErrorKind::TooLarge
+            | ErrorKind::Limit
             | ErrorKind::Journal
             | ErrorKind::Conflict
             | ErrorKind::Busy

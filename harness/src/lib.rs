@@ -118,7 +118,7 @@
 ))]
 compile_error!(
     "on this target there are no sockets, files, processes or threads: the features `sockets` (a default), `toolbox`, \
-     `terminal`, `testing`, `sqlite`, `postgres`, `async-openai`, `mcp` and `mcp-server` of harness cannot be had; \
+     `terminal`, `testing`, `sqlite`, `postgres`, `async-openai`, `mcp` and `mcp-server` of harness cannot be used; \
      write `default-features = false` and bring a `Provider` of your own"
 );
 

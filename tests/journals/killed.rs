@@ -306,7 +306,7 @@ async fn a_disk_that_takes_no_more_loses_nothing() {
     child.wait().unwrap();
     let told = told.join("\n");
     let (count, error) = told.split_once(' ').unwrap();
-    assert!(error.contains("could not be read or written by the system"), "{error}");
+    assert!(error.contains("could not be read or written by the operating system"), "{error}");
     let journal = SqliteJournal::open(&path).await.unwrap();
     let there = batches(&journal).await;
     assert_eq!(there.len().to_string(), count);

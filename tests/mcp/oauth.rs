@@ -407,11 +407,11 @@ async fn an_authorization_server_that_lies_gets_nothing() {
         ("describes itself as another", ErrorKind::Protocol, |asked, world| {
             (asked.path == WELL).then(|| other(world, "issuer", json!("https://as.example.com")))?
         }),
-        ("not one of `https`", ErrorKind::Protocol, |asked, world| {
+        ("not an `https` address", ErrorKind::Protocol, |asked, world| {
             let value = json!("http://as.example.com/token");
             (asked.path == WELL).then(|| other(world, "token_endpoint", value))?
         }),
-        ("not one of `https`", ErrorKind::Protocol, |asked, world| {
+        ("not an `https` address", ErrorKind::Protocol, |asked, world| {
             let value = json!("file:///etc/passwd");
             (asked.path == WELL).then(|| other(world, "authorization_endpoint", value))?
         }),

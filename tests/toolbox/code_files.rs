@@ -278,7 +278,7 @@ fn a_program_can_widen_and_narrow_the_list() {
     let err = list.clone().without("build.rs").unwrap_err();
     assert!(err.is_configuration() && err.to_string().contains("`build.rs` is not on the list"));
     let err = list.with("[", "it").unwrap_err();
-    assert!(err.is_configuration() && err.to_string().contains("`[` is no glob"), "{err}");
+    assert!(err.is_configuration() && err.to_string().contains("`[` is not a glob"), "{err}");
 }
 
 #[test]

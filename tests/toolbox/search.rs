@@ -63,7 +63,7 @@ async fn a_pattern_that_is_none_is_explained() {
     let (_folder, tools) = folder(&[("a.txt", "a")]);
     for pattern in ["fn (", "a\\nb", "[z-a]", "x{1,100000}{1,100000}", "(?<", "\\p{Nope}"] {
         let err = call(&tools, "search_files", json!({"pattern": pattern})).await.unwrap_err();
-        assert!(err.contains("`pattern`: is no regular expression for one line"), "{err}");
+        assert!(err.contains("`pattern`: is not a regular expression for one line"), "{err}");
         assert!(err.contains("write a backslash"), "{err}");
     }
     let nested = format!("{}a{}", "(".repeat(100_000), ")".repeat(100_000));

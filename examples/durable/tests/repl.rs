@@ -326,7 +326,7 @@ fn a_file_that_is_no_journal_is_not_changed() {
     let nowhere = folder.join("no/such/folder/chats.db");
     for (path, expected) in [
         (&file, "is no database of SQLite. It was not changed"),
-        (&newer, "a later version of the library made it, with the schema 99"),
+        (&newer, "a later version of the library made it, with schema 99"),
         (&folder.to_path_buf(), "it is a folder"),
         (&nowhere, "Its folder must exist"),
     ] {

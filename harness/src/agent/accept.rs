@@ -156,7 +156,7 @@ impl<T> Reader<T> {
 }
 
 fn no_schema(unusable: &Unusable) -> Vec<String> {
-    vec![format!("the schema of the answer is no schema: {unusable}")]
+    vec![format!("the schema of the answer is not valid: {unusable}")]
 }
 
 /// The value of an answer, if it matches the schema.
@@ -176,8 +176,8 @@ fn value_of(words: &[String]) -> Result<Value, Vec<String>> {
         match serde_json::from_str(json) {
             Ok(value) if is_strict(json) => return Ok(value),
             Ok(_) => {
-                wrong = "the answer is JSON that not every reader takes: a member twice, a number out of \
-                         range, or nested too deeply"
+                wrong = "the answer is JSON that some parsers reject: it has a duplicate member or a number \
+                         out of range, or is nested too deep"
                     .to_owned();
             }
             Err(error) => wrong = format!("the answer is not one JSON value: {error}"),
@@ -311,14 +311,12 @@ impl Chat {
         let verifies = self.wants().is_some_and(|wants| wants.verifier.is_some());
         if verified && !verifies {
             return other(
-                "the run that goes on was begun with a function that looks at its answer: resume it with \
-                 `verify`, too",
+                "the run was begun with a function that checks its answer: resume it with `verify`",
             );
         }
         if verifies && !verified {
             return other(
-                "the run that goes on was begun without a function that looks at its answer: resume it without \
-                 `verify`",
+                "the run was begun without a function that checks its answer: resume it without `verify`",
             );
         }
         let Some(schema) = self.wants().and_then(|wants| wants.schema.as_ref()) else {
@@ -326,13 +324,13 @@ impl Chat {
         };
         match wanted.and_then(|wanted| wanted.schema.as_ref()) {
             None => other(
-                "the run that goes on was begun without a type for its answer: resume it without one, and \
-                 ask for the value with a new message",
+                "the run was begun without a type for its answer: resume it without one, and ask for the \
+                 value with a new message",
             ),
             Some(wanted) if without_words(schema) == without_words(wanted) => Ok(()),
             Some(_) => other(
-                "the run that goes on was begun with another schema for its answer: resume it with the \
-                 same type, or begin a new run",
+                "the run was begun with another schema for its answer: resume it with the same type, or \
+                 begin a new run",
             ),
         }
     }
@@ -369,7 +367,7 @@ impl Run<'_> {
         if !self.write().await? {
             return Ok(());
         }
-        let fault = |panicked| fault("the function that looks at the answer", &panicked);
+        let fault = |panicked| fault("the function that checks the answer", &panicked);
         let verdict = match verifier {
             Verifier::Function(function) => caught(|| function(words)).map_err(fault)?,
             Verifier::Tools(tools) => {

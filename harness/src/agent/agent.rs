@@ -281,9 +281,9 @@ impl Agent {
         Err(Error::new(
             ErrorKind::Configuration,
             format!(
-                "this run brings no {}, which the agent was told that each run brings (by \
-                 `AgentBuilder::state_per_run`). Give it to the run, by `agent.run(..).state(..)` or \
-                 `chat.send(..).state(..)`, or to all runs of the conversation, by `chat.state(..)`",
+                "this run brings no {}, although `AgentBuilder::state_per_run` has announced it for each \
+                 run. Give it to the run, by `agent.run(..).state(..)` or `chat.send(..).state(..)`, or \
+                 to all runs of the conversation, by `chat.state(..)`",
                 missing.join(" and no ")
             ),
         ))
@@ -666,7 +666,7 @@ impl AgentBuilder {
         if guardrails.allows_nothing() {
             return Err(Error::new(
                 ErrorKind::Configuration,
-                "`Guardrails::turns(0)` lets the model say nothing; set at least 1",
+                "`Guardrails::turns(0)` allows the model no turn; set at least 1",
             ));
         }
         run_limits.check().and(limits.check()).and(window.check())?;
@@ -675,8 +675,8 @@ impl AgentBuilder {
             ToolRegistry::new(tools)?.with_limits(tool_limits).with_secrets(secrets.clone());
         if spills && tools.get(READ_RESULT).is_some() {
             let text = format!(
-                "a tool is named `{READ_RESULT}`, and so is the one by which models read large results. Give \
-                 it another name, or turn the other one off by `AgentBuilder::spills(false)`"
+                "a tool is named `{READ_RESULT}`, like the library's own tool for reading large results. Give \
+                 it another name, or turn the library's tool off by `AgentBuilder::spills(false)`"
             );
             return Err(Error::new(ErrorKind::Configuration, text));
         }
@@ -695,7 +695,7 @@ impl AgentBuilder {
         if let Some(both) = per_run.iter().find(|announced| context.values().has(announced.id())) {
             let text = format!(
                 "`{}` is both given to the agent and announced for each run. Leave out \
-                 `state_per_run` if a run may do without its own, or `state` if it may not",
+                 `state_per_run` if a run may use the agent's value, or `state` if each run needs its own",
                 both.name()
             );
             return Err(Error::new(ErrorKind::Configuration, text));
@@ -714,8 +714,8 @@ impl AgentBuilder {
         if !names.is_empty() {
             if tools.get(TOOL_SEARCH).is_some() {
                 let text = format!(
-                    "a tool is named `{TOOL_SEARCH}`, and so is the one by which models find the others, since there are \
-                     many. Give it another name, or turn the other one off by `AgentBuilder::tool_search(ToolSearch::off())`"
+                    "a tool is named `{TOOL_SEARCH}`, like the library's own tool for searching among many tools. Give \
+                     it another name, or turn the library's tool off by `AgentBuilder::tool_search(ToolSearch::off())`"
                 );
                 return Err(Error::new(ErrorKind::Configuration, text));
             }

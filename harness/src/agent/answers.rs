@@ -204,7 +204,8 @@ impl Chat {
     /// # Errors
     /// Fails with [`ErrorKind::Configuration`] if this conversation is not in a journal or has
     /// fewer facts, or if the name is not valid; with [`ErrorKind::Conflict`] if the other
-    /// conversation has begun; and with [`ErrorKind::Journal`] if the journal fails.
+    /// conversation has begun; with [`ErrorKind::Busy`] if it is open elsewhere; and with
+    /// [`ErrorKind::Journal`] if the journal fails or a fact cannot be read.
     pub async fn fork(&mut self, conversation: impl AsRef<str>, facts: u64) -> Result<Self, Error> {
         self.save().await?;
         let count = self.facts();
@@ -637,7 +638,10 @@ impl Inbox {
         }
         Err(Error::new(
             ErrorKind::Conflict,
-            format!("others are always faster to write into the conversation `{conversation}`"),
+            format!(
+                "the answer was not written: others wrote into the conversation `{conversation}` before \
+                 each of {ANSWERS} attempts. Try again"
+            ),
         ))
     }
 }

@@ -1,5 +1,5 @@
-//! Tells whether anything has happened among several that are waited for, so that they are asked
-//! only then: to ask each of them for nothing costs more than to read an event.
+//! Shows whether something has happened to one of several futures, so that they are polled only
+//! then: polling each of them for nothing costs more than reading an event.
 
 use std::{
     sync::{
@@ -9,11 +9,11 @@ use std::{
     task::{Context, Wake, Waker},
 };
 
-/// Whatever is polled with its [`waker`](Self::waker) rings it, and wakes the task.
+/// A future that is polled with the [`waker`](Self::waker) of a bell rings it and wakes the task.
 pub(super) struct Bell {
     shared: Arc<Shared>,
     waker: Waker,
-    /// The task that is woken, as `shared` has it.
+    /// The task that is woken, as stored in `shared`.
     task: Option<Waker>,
 }
 
@@ -23,23 +23,23 @@ struct Shared {
 }
 
 impl Bell {
-    /// It has rung: nothing was asked yet.
+    /// A bell that has rung, since nothing was polled yet.
     pub(super) fn new() -> Self {
         let shared = Arc::new(Shared { has_rung: AtomicBool::new(true), task: Mutex::default() });
         Self { waker: Waker::from(Arc::clone(&shared)), shared, task: None }
     }
 
-    /// Whether it has rung since it was asked last. From now on it wakes this task.
+    /// Whether it has rung since the last call. From now on it wakes this task.
     pub(super) fn has_rung(&mut self, context: &Context<'_>) -> bool {
         if self.task.as_ref().is_none_or(|task| !task.will_wake(context.waker())) {
             self.task = Some(context.waker().clone());
             *self.shared.task.lock().unwrap_or_else(PoisonError::into_inner) = self.task.clone();
         }
-        // Mostly it has not, and to look is cheaper than to take.
+        // Mostly it has not rung, and a load is cheaper than a swap.
         self.rings() && self.shared.has_rung.swap(false, Ordering::AcqRel)
     }
 
-    /// Whether it rings: nobody has asked since.
+    /// Whether it has rung, without resetting it.
     pub(super) fn rings(&self) -> bool {
         self.shared.has_rung.load(Ordering::Acquire)
     }
@@ -49,7 +49,7 @@ impl Bell {
         self.shared.has_rung.store(true, Ordering::Release);
     }
 
-    /// Rings it and wakes the task.
+    /// A waker that rings the bell and wakes the task.
     pub(super) fn waker(&self) -> &Waker {
         &self.waker
     }

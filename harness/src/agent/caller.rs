@@ -1,5 +1,5 @@
-//! An agent that a call of another agent's run runs: what it takes from that run, where its conversation
-//! lives, and what comes back.
+//! An agent that is run by a call of another agent's run: what it gets from that run, where its
+//! conversation is kept, and what it returns.
 
 use std::{
     collections::HashSet,
@@ -32,12 +32,12 @@ use crate::{
     tool::{Asked as AskedSince, Asking, Places, SideEffects, ToolContext},
 };
 
-/// Who is asked, and whom this person is told from others by.
+/// The approver, with the name that tells this person from others.
 pub(super) type Asked = (Option<String>, Arc<dyn Approver>);
 
-/// What the calls of a run give to the agents that they run.
+/// What the calls of a run pass on to their agents.
 pub(super) struct Caller {
-    /// The name of the conversation, and what keeps it.
+    /// The name of the conversation, and the journal that keeps it.
     kept: Option<(Arc<str>, Arc<dyn Journal>)>,
     budget: Budget,
     reporter: Reporter,
@@ -45,17 +45,17 @@ pub(super) struct Caller {
     on_waiting: Option<Arc<OnWaiting>>,
     /// The call that has started this run.
     above: Option<Arc<CallSite>>,
-    /// The places of which a call has one that the run is inside of.
+    /// Places that are held by a call that the run is part of.
     places: Vec<Places>,
-    /// Whether anybody sees its events.
+    /// Whether somebody watches its events.
     is_watched: bool,
-    /// How many agents may still stand below each other.
+    /// How many levels of agents may still be nested below it.
     depth: Option<u32>,
     /// How many agents it may still run.
     left: Mutex<Option<u32>>,
-    /// What the run is called in traces.
+    /// The name of the run in traces.
     traced: OnceLock<String>,
-    /// A call in which an agent was denied something that ends this run, too.
+    /// The call in which an agent's call was denied, if that ends this run, too.
     denied: Mutex<Option<String>>,
 }
 
@@ -89,17 +89,17 @@ impl Caller {
         self.reporter.clone()
     }
 
-    /// The places of which a call has one that the run is inside of.
+    /// Places that are held by a call that the run is part of.
     pub(super) fn places(&self) -> &[Places] {
         &self.places
     }
 
-    /// The call in which an agent was denied something that ends this run, too.
+    /// Takes the call in which an agent's call was denied, if that ends this run, too.
     pub(super) fn denied(&self) -> Option<String> {
         self.denied.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// The run is told of under this name.
+    /// Sets the name of the run in traces.
     pub(super) fn is_traced_as(&self, run: &str) {
         if !run.is_empty() {
             let _ = self.traced.set(run.to_owned());
@@ -112,28 +112,29 @@ pub(super) struct CallSite {
     caller: Arc<Caller>,
     call: ToolCall,
     effects: SideEffects,
-    /// The permissions that hold in the run, each with what was read by it.
+    /// The permissions that apply in the run, each with what it has counted as read.
     rules: Vec<(Arc<Permissions>, Exposure)>,
-    /// The last try of its tool, and how many agents that one has run so far.
+    /// The number of the tool's last attempt, and how many agents that attempt has run so far.
     runs: Mutex<(u32, u32)>,
     /// What its agents spend in this process.
     budget: OnceLock<Budget>,
-    /// For how long its agents have waited for a person, or for the call to be written down.
+    /// How long its agents have waited for a person, or until the call was written.
     asking: Asking,
-    /// Whether it has begun without a word in the journal, perhaps while the model still speaks.
+    /// Whether it has begun without a fact in the journal, perhaps while the model is still
+    /// answering.
     is_unwritten: AtomicBool,
     state: Mutex<State>,
 }
 
 #[derive(Default)]
 struct State {
-    /// What its agents have spent in processes before and is counted already.
+    /// What its agents have spent in earlier processes and is counted already.
     counted: Option<Box<CallSpent>>,
-    /// What facts of this run have said of it.
+    /// What facts of this run have recorded of it.
     told: Option<Box<CallSpent>>,
     /// The conversation of an agent that waits for somebody.
     waits: Option<String>,
-    /// That of an agent that could not go on.
+    /// The agent that could not continue, if there is one.
     cut_off: Option<CutOff>,
     /// The conversations that were opened in this process.
     opened: HashSet<String>,
@@ -166,7 +167,7 @@ impl CallSite {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The budget that its agents stand within: a part of that of the run.
+    /// The budget for its agents: a part of the run's budget.
     pub(super) fn budget(&self) -> &Budget {
         self.budget.get_or_init(|| Budget::of_call(&self.caller.budget))
     }
@@ -175,7 +176,7 @@ impl CallSite {
         &self.rules
     }
 
-    /// Who is asked in the run.
+    /// The approver of the run.
     pub(super) fn approver(&self) -> Option<(Option<&str>, &Arc<dyn Approver>)> {
         self.caller.approver.as_ref().map(|(who, approver)| (who.as_deref(), approver))
     }
@@ -191,7 +192,7 @@ impl CallSite {
         names
     }
 
-    /// What its agents have spent that no fact of this run has said yet.
+    /// What its agents have spent that no fact of this run has recorded yet.
     pub(super) fn tells(&self) -> Option<Box<CallSpent>> {
         let budget = self.budget.get()?;
         let mut state = self.state();
@@ -205,36 +206,36 @@ impl CallSite {
         self.state().waits.clone()
     }
 
-    /// An agent of the call that could not go on.
+    /// Takes the agent of the call that could not continue.
     pub(super) fn cut_off(&self) -> Option<CutOff> {
         self.state().cut_off.take()
     }
 
-    /// Whether an agent that is denied something ends the runs above it.
+    /// Whether a denial of an agent's call ends the runs above it.
     fn stops_on_denial(&self) -> bool {
         self.rules.iter().any(|(permissions, _)| permissions.stops_on_denial())
     }
 
-    /// Where the run hears of the events of its agents, if anybody sees them.
+    /// Where the run receives the events of its agents, if somebody watches them.
     pub(super) fn listener(&self) -> Option<(Reporter, AgentCall)> {
         let call = AgentCall { tool: self.call.name().into(), call: self.call.id().into() };
         self.caller.is_watched.then(|| (self.caller.reporter.clone(), call))
     }
 
-    /// The run, as traces call it, and the call.
+    /// The name of the run in traces, and the id of the call.
     pub(super) fn traced(&self) -> Option<(&str, &str)> {
         Some((self.caller.traced.get()?, self.call.id()))
     }
 
-    /// The time until this is dropped does not count in the runs above and in the calls that led here: a
-    /// person is asked.
+    /// A person is asked until the returned value is dropped. That time does not count in the runs
+    /// above and in the calls that led here.
     pub(super) fn pause(&self) -> Vec<(Pause, AskedSince)> {
         let mut all = self.caller.above.as_ref().map(|above| above.pause()).unwrap_or_default();
         all.push((self.caller.reporter.pause(), self.asking.begins()));
         all
     }
 
-    /// Takes a place for an agent with these side effects.
+    /// Counts an agent with these side effects, or refuses it.
     fn admits(&self, effects: SideEffects) -> Result<(), Error> {
         let refused = |why: String| Err(Error::new(ErrorKind::Configuration, why));
         if !self.effects.has_all(effects) {
@@ -248,7 +249,7 @@ impl CallSite {
         }
         if self.caller.depth == Some(0) {
             return refused(
-                "as many agents stand below each other as may: the agent did not run. \
+                "agents are already nested as deep as they may be: the agent did not run. \
                  `Guardrails::agent_depth` allows more"
                     .to_owned(),
             );
@@ -257,7 +258,7 @@ impl CallSite {
         match &mut *left {
             None => Ok(()),
             Some(0) => refused(
-                "the run has run as many agents as it may: the agent did not run. \
+                "the run has already used all the agents that it may: the agent did not run. \
                  `Guardrails::agents` allows more"
                     .to_owned(),
             ),
@@ -268,8 +269,8 @@ impl CallSite {
         }
     }
 
-    /// Waits until the model's answer is complete and it is written that the call has started: an agent spends
-    /// money, and its conversation is named by the call.
+    /// Waits until the model's answer is complete and the start of the call is written: an agent
+    /// costs money, and its conversation is named after the call.
     async fn is_written(&self) -> bool {
         if !self.is_unwritten.load(Ordering::Acquire) {
             return true;
@@ -282,7 +283,7 @@ impl CallSite {
         is_written
     }
 
-    /// Which one of the agents of this try of the tool comes now.
+    /// The number of the next agent in this attempt of the tool.
     fn next_number(&self, attempt: u32) -> u32 {
         let mut runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
         if runs.0 != attempt {
@@ -293,8 +294,8 @@ impl CallSite {
         number
     }
 
-    /// An agent was opened that has spent something in processes before. What it has spent in this one, in
-    /// an earlier try of the tool, was counted then.
+    /// Counts what an opened agent has spent in earlier processes. What it has spent in this
+    /// process, in an earlier attempt of the tool, was counted at that time.
     fn counts(&self, name: &str, chat: &Chat) {
         let mut state = self.state();
         if !state.opened.insert(name.to_owned()) {
@@ -313,20 +314,20 @@ impl CallSite {
 
 /// A run that a call has started.
 pub(super) struct InCall {
-    /// The call, if it is one of a run.
+    /// The call, if it belongs to a run.
     site: Option<Arc<CallSite>>,
-    /// Which one of the call's agents it is.
+    /// The number of the agent among those of the call.
     number: u32,
     pub(super) stop: CancellationToken,
 }
 
-/// Where the conversation of an agent stands that a call runs.
+/// The state of the conversation of a call's agent.
 pub(super) enum Entered {
-    /// Nothing was said.
+    /// Nothing was said in it.
     Begins,
-    /// The agent was at work when its process ended.
+    /// The agent was working when its process ended.
     GoesOn(Box<Chat>),
-    /// It has answered, and its caller has not heard of it.
+    /// The agent has answered, and its caller has not received the answer.
     Answered(Box<Chat>),
 }
 
@@ -341,7 +342,7 @@ impl InCall {
         self.site.as_ref()
     }
 
-    /// Waits until an agent may begin. Says whether it may: not if the call was told to stop.
+    /// Waits until an agent may begin. Returns `false` if the call was told to stop.
     pub(super) async fn may_begin(&self) -> bool {
         let Some(site) = &self.site else { return !self.stop.is_cancelled() };
         tokio::select! {
@@ -351,17 +352,18 @@ impl InCall {
         }
     }
 
-    /// The name of the conversation, and what keeps it, if that of the caller is kept.
+    /// The name of the agent's conversation, its parent, and the journal, if the caller's
+    /// conversation is in one.
     fn kept(&self) -> Option<(String, &Arc<str>, &Arc<dyn Journal>)> {
         let site = self.site.as_ref()?;
         let (parent, journal) = site.caller.kept.as_ref()?;
         Some((name_of_agent(parent, site.call.id(), self.number), parent, journal))
     }
 
-    /// Begins the conversation, or opens it where it stands.
+    /// Begins the conversation, or opens it in its present state.
     ///
     /// # Errors
-    /// Fails if the agent may not run, or its conversation cannot be opened.
+    /// Fails if the agent may not run, or if its conversation cannot be opened.
     pub(super) async fn enters(
         &self,
         chat: &mut Chat,
@@ -422,8 +424,8 @@ impl InCall {
         })
     }
 
-    /// The run of this conversation has ended. If calls of it wait, the call waits for them, too, where both
-    /// conversations can be opened again.
+    /// Handles the end of the run of this conversation. If calls of it wait, then the caller's call
+    /// waits for them, too, if both conversations can be opened again.
     pub(super) fn ended(&self, stopped: &Stopped, chat: &Chat, is_kept: bool) {
         if let Some(site) = self.site.as_ref().filter(|site| site.stops_on_denial())
             && stopped.outcome() == Outcome::Denied
@@ -444,10 +446,10 @@ impl InCall {
     }
 }
 
-/// The name of the conversation of an agent that a call runs: the same in every process.
+/// The name of the conversation of a call's agent. It is the same in every process.
 pub(super) fn name_of_agent(parent: &str, call: &str, number: u32) -> String {
-    // A call that is named as another one's second agent, or as a hash, gets a hash of its own, so that no
-    // two agents have one name, whatever ids the server gives.
+    // An id that looks like the number of a second agent or like a hash is replaced by its hash, so
+    // that no two agents have the same name, whatever ids the server gives.
     let is_taken = call.bytes().all(|byte| byte.is_ascii_digit()) || call.starts_with(HASHED);
     let call = match is_taken || call.contains('/') || check_id(call).is_err() {
         true => hashed(call),
@@ -463,10 +465,10 @@ pub(super) fn name_of_agent(parent: &str, call: &str, number: u32) -> String {
     }
 }
 
-/// How a name begins that stands for another one.
+/// The beginning of a name that replaces another one.
 const HASHED: &str = "agent-";
 
-/// A name of fixed length for one that is too long or has characters that a name cannot have.
+/// A name of fixed length that replaces one that is too long or has characters that are not valid.
 fn hashed(name: &str) -> String {
     let digest = Sha256::digest(name.as_bytes());
     let hex: String = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
@@ -474,14 +476,14 @@ fn hashed(name: &str) -> String {
 }
 
 impl Chat {
-    /// What is told of calls that wait: by the agent itself, else by those above it.
+    /// The hook for waiting calls: the agent's own, or else that of the runs above it.
     pub(super) fn tells_waiting(&self) -> Option<&Arc<OnWaiting>> {
         let caller = || self.own.as_ref()?.caller.as_ref()?.on_waiting();
         self.agent.on_waiting().or_else(caller)
     }
 
-    /// Counts what the agents of open calls had spent in a process that has ended. No fact of this
-    /// conversation tells it.
+    /// Counts what the agents of open calls had spent in a process that is gone, as far as no fact
+    /// of this conversation records it.
     pub(super) fn counts_agents<'a>(
         &'a mut self,
         journal: &'a Arc<dyn Journal>,
@@ -490,13 +492,13 @@ impl Chat {
         let open = self.machine.to_repeat().chain(self.machine.in_doubt());
         let agent = |call: &ToolCall| {
             let agent = self.agent.tools().get(call.name()).and_then(|tool| tool.agent::<Agent>());
-            // Which agents a function runs is not known: their tokens are counted as they are told, and
-            // cost what they would cost this one.
+            // It is not known which agents a function runs. Their tokens are counted at the prices
+            // of this agent's model.
             (call.id().to_owned(), agent.unwrap_or(&self.agent).clone())
         };
         let open: Vec<(String, Agent)> = open.map(agent).collect();
         Box::pin(async move {
-            // What cannot be read is told when it is opened.
+            // Errors of a conversation that cannot be read are reported when it is opened.
             let all_below = match open.is_empty() {
                 true => HashSet::new(),
                 false => names_below(&**journal, name).await.unwrap_or_default(),
@@ -521,7 +523,7 @@ impl Chat {
         })
     }
 
-    /// Lets calls go on whose agents waited and have what they waited for.
+    /// Lets calls continue whose agents waited and now have what they waited for.
     pub(super) async fn hears_agents(&mut self) -> Result<(), Error> {
         let Some(journal) = self.durable.as_ref().and_then(|it| it.journal()).cloned() else {
             return Ok(());
@@ -567,13 +569,13 @@ fn agent_of((call, wait): (&ToolCall, &crate::journal::Wait)) -> Option<WaitsBel
     }
 }
 
-/// How the conversation of an agent stands that had waited.
+/// The state of an agent's conversation that had waited.
 enum Stands {
-    /// It waits still.
+    /// It still waits.
     Waits,
-    /// Something of it has what it waited for.
+    /// Some call of it has what it waited for.
     GoesOn,
-    /// It is not there any more.
+    /// It does not exist any more.
     Gone,
 }
 
@@ -588,7 +590,7 @@ fn stands<'a>(
             return Ok(Stands::GoesOn);
         }
         for below in machine.waiting().filter_map(agent_of) {
-            // Of one that is gone, the agent that has run it says so.
+            // If the conversation below is gone, the agent above it reports that.
             let goes_on = below.cut_off
                 || !matches!(stands(journal, &below.conversation).await?, Stands::Waits);
             if goes_on {
@@ -599,8 +601,8 @@ fn stands<'a>(
     })
 }
 
-/// The result of a call whose agent waited, and whose conversation was deleted meanwhile. To begin it anew could
-/// repeat what it had done.
+/// The result of a call whose agent waited and whose conversation was deleted meanwhile. Starting
+/// the agent again could repeat what it had done.
 fn gone(call: &str, conversation: &str, effects: SideEffects) -> ToolResult {
     let (outcome, truth) = match effects.is_read_only() {
         true => (CallOutcome::StoppedReading, "It only reads, so nothing has changed."),
@@ -615,7 +617,7 @@ fn gone(call: &str, conversation: &str, effects: SideEffects) -> ToolResult {
     ToolResult::new(call, outcome, [ToolContent::Text(text)])
 }
 
-/// How a conversation stands by its facts, if it has any.
+/// The machine of a conversation's facts, if it has any.
 async fn read_machine(journal: &dyn Journal, conversation: &str) -> Result<Option<Machine>, Error> {
     let facts = guarded(|| journal.read(conversation, 0)).await?;
     if facts.is_empty() {
@@ -642,11 +644,12 @@ async fn names_below(journal: &dyn Journal, parent: &str) -> Result<HashSet<Stri
     }
 }
 
-/// Checks that somebody hears what is answered in the conversation of an agent: that the call which has run it
-/// has no result, and so on above.
+/// Checks that an answer in the conversation of an agent will be used: the call that has run the
+/// agent has no result, and the same holds at each level above.
 ///
 /// # Errors
-/// Fails with [`ErrorKind::NotWaiting`] if nobody does.
+/// Fails with [`ErrorKind::NotWaiting`] if it will not be used, and with the journal's error if the
+/// journal cannot be read.
 pub(super) async fn is_heard(journal: &dyn Journal, conversation: &str) -> Result<(), Error> {
     let mut below = conversation;
     for (at, _) in conversation.rmatch_indices('/') {
@@ -667,8 +670,8 @@ pub(super) async fn is_heard(journal: &dyn Journal, conversation: &str) -> Resul
             return Err(Error::new(
                 ErrorKind::NotWaiting,
                 format!(
-                    "nothing has changed: the agent of `{below}` does not go on, since the call `{}` of \
-                     `{parent}` that has run it has its result or was stopped",
+                    "nothing has changed: the agent of `{below}` does not continue, because its call `{}` in \
+                     `{parent}` already has a result or was stopped",
                     call.id()
                 ),
             ));
@@ -678,7 +681,7 @@ pub(super) async fn is_heard(journal: &dyn Journal, conversation: &str) -> Resul
     Ok(())
 }
 
-/// Whether calls of a run that has stopped may have partly run.
+/// Whether calls of a stopped run may have partly run.
 pub(super) fn left_in_doubt(stopped: &Stopped) -> bool {
     let results = stopped.transcript().messages().iter().flat_map(Message::results);
     let mut outcomes = results.map(|result| result.outcome());

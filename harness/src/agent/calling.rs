@@ -1,4 +1,4 @@
-//! The calls of one answer, and where each of them stands.
+//! The calls of one answer, and the status of each.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -13,23 +13,23 @@ use crate::{
 pub(super) struct Calling {
     pub(super) asked: Message,
     pub(super) calls: Vec<Call>,
-    /// Where each of them stands, by its id.
+    /// The index of each call, by its id.
     places: HashMap<String, usize>,
-    /// How many of them nobody has decided about.
+    /// How many of them have no decision.
     pub(super) undecided: usize,
     /// How many have no result.
     pub(super) unfinished: usize,
-    /// All before this one have their results.
+    /// All calls before this one have their results.
     first_unfinished: usize,
     pub(super) then: Then,
 }
 
-/// What comes when all calls have their results.
+/// What follows when all calls have their results.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Then {
     /// The model's next turn.
     Ask,
-    /// The end of the run; calls that have not started will not.
+    /// The end of the run. Calls that have not started will not start.
     End(Outcome),
 }
 
@@ -37,49 +37,50 @@ pub(super) enum Then {
 pub(super) struct Call {
     pub(super) call: ToolCall,
     pub(super) status: Status,
-    /// Whether it only reads, by what its tool declared when it was allowed.
+    /// Whether it only reads, as its tool declared when the call was allowed.
     pub(super) reads: bool,
 }
 
 #[derive(Clone, Debug)]
 pub(super) enum Status {
     Asked,
-    /// For an approval, before anything was granted; for all else, after it.
+    /// If it waits for an approval, nothing was granted yet; otherwise it has been allowed before.
     Waiting(Wait, Granted),
     Allowed(Granted),
     Started(Granted),
-    /// It had started in a process that did not see its end, and may not run again.
+    /// It had started in a process that is gone, and may not run again.
     Doubtful(Granted),
     Finished(ToolResult),
 }
 
-/// What was allowed of a call.
+/// What was allowed for a call.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Granted {
     pub(super) effects: SideEffects,
     pub(super) repeat: Repeat,
     /// Whether it has run before, or may have.
     pub(super) again: bool,
-    /// Whether it has begun in this process, or had begun before it came to wait.
+    /// Whether it has begun in this process, or had begun before it waited.
     pub(super) begun: bool,
-    /// On which review of its tool it was decided.
+    /// The review of its tool on which the decision is based.
     pub(super) reviewed: Option<Arc<Reviewed>>,
     /// Whether a person was asked about this very call.
     pub(super) by_person: bool,
-    /// Which definition of its tool that person was shown, if somebody outside of the program describes it.
+    /// The definition of its tool that the person was shown, if somebody outside of the program
+    /// defines the tool.
     pub(super) definition: Option<String>,
-    /// By which earlier *always* it was allowed, if it was: the call that a person was asked about, and
-    /// for what it holds.
+    /// The earlier *always* that has allowed it, if one has: the call that the person was asked
+    /// about, and the calls for which it holds.
     pub(super) by_grant: Option<(String, Scope)>,
-    /// Whether that *always* was taken back since the call has started.
+    /// Whether that *always* was withdrawn after the call had started.
     pub(super) revoked: bool,
-    /// What its tool has asked, and the answer.
+    /// The question of its tool, and the answer.
     pub(super) answered: Option<Arc<Answered>>,
 }
 
 impl Granted {
-    /// The call is to run, unless what had allowed it was taken back: then it is asked about anew, if
-    /// nothing of it can have happened.
+    /// The status of a call that is to run. If what had allowed it was withdrawn, it is asked about
+    /// again, or is in doubt if it may have run.
     pub(super) fn may_run(self) -> Status {
         match (self.revoked, self.again) {
             (false, _) => Status::Allowed(self),
@@ -109,7 +110,7 @@ impl Calling {
         self.calls.get(*self.places.get(id)?)
     }
 
-    /// Says whether a call only reads.
+    /// Records whether a call only reads.
     pub(super) fn reads(&mut self, id: &str, reads: bool) {
         let at = self.places.get(id).copied();
         if let Some(call) = at.and_then(|at| self.calls.get_mut(at)) {
@@ -117,7 +118,7 @@ impl Calling {
         }
     }
 
-    /// What becomes of a call.
+    /// Sets the status of a call.
     pub(super) fn set(&mut self, id: &str, status: Status) {
         let at = self.places.get(id).copied();
         let Some(call) = at.and_then(|at| self.calls.get_mut(at)) else { return };
@@ -156,14 +157,14 @@ impl Calling {
         if doubtful {
             return Action::FindOut(those(|status| matches!(status, Status::Doubtful(_))));
         }
-        // Those behind one that waits do not run before it.
+        // Calls after one that waits do not run before it.
         let open = open.map_while(|Call { call, status, .. }| match status {
             Status::Allowed(granted) => Some(Some(((call, true), granted.effects))),
             Status::Started(granted) => Some(Some(((call, false), granted.effects))),
             Status::Finished(_) => Some(None),
             Status::Asked | Status::Doubtful(_) | Status::Waiting(..) => None,
         });
-        // Those that have started hold up what may not run beside them.
+        // Calls that have started hold up those that may not run at the same time.
         let batch = schedule::next_batch(open.flatten());
         if batch.is_empty() && !started {
             return Action::AwaitAnswers;
@@ -176,7 +177,8 @@ impl Calling {
         }
     }
 
-    /// An *always* was taken back. What it had allowed and what may have run does not run again by it.
+    /// Withdraws an *always*. A call that it had allowed and that may have run does not run again
+    /// by it.
     pub(super) fn revoke(&mut self, asked: &str, scope: &Scope) {
         let ids: Vec<String> = self.calls.iter().map(|call| call.call.id().to_owned()).collect();
         for id in ids {
@@ -201,7 +203,8 @@ impl Calling {
         }
     }
 
-    /// The process that ran the calls is gone. Those of these ids may not run again.
+    /// Records that the process which ran the calls is gone. The calls with these ids may not run
+    /// again.
     pub(super) fn reopen(&mut self, doubtful: &[String]) {
         let ids: Vec<String> = self.calls.iter().map(|call| call.call.id().to_owned()).collect();
         for id in ids {
@@ -219,11 +222,10 @@ impl Calling {
     }
 }
 
-/// The same for every try of a call, also in a program that was started again: it is told from
-/// what was said before the model made the call, and from the call's name and arguments, since two
-/// answers to the same message may give one id to two calls.
-/// A conversation that has a name has it in front: what was forked from another one is a different
-/// call.
+/// The key of a call, the same for every attempt, also after the program was started again. It is
+/// made from the last message before the call that is not the model's, and from the call's id, name
+/// and arguments, since two answers to the same message may give one id to two calls. The name of
+/// the conversation comes first, if it has one: in a fork, the same call is a different one.
 pub(super) fn idempotency_key(
     conversation: Option<&str>,
     transcript: &Transcript,
@@ -239,7 +241,7 @@ pub(super) fn idempotency_key(
 }
 
 impl Machine {
-    /// The calls that wait for what somebody outside of the run decides or answers, in order.
+    /// The calls that wait until somebody outside of the run decides or answers, in order.
     pub fn waiting(&self) -> impl Iterator<Item = (&ToolCall, &Wait)> {
         self.calls().filter_map(|Call { call, status, .. }| match status {
             Status::Waiting(wait, _) => Some((call, wait)),
@@ -260,8 +262,8 @@ impl Machine {
         those.map(|call| call.call.id().to_owned()).collect()
     }
 
-    /// The calls of which nobody knows how they ended, in order: they had started in a process that
-    /// did not see their end, and may not run again.
+    /// The calls whose outcome is not known, in order: they had started in a process that is gone,
+    /// and may not run again.
     pub fn in_doubt(&self) -> impl Iterator<Item = &ToolCall> {
         self.calls().filter_map(|Call { call, status, .. }| match status {
             Status::Doubtful(_) => Some(call),
@@ -269,8 +271,8 @@ impl Machine {
         })
     }
 
-    /// The calls that may have run in a process which is gone and that are to run again, as far as is
-    /// known here.
+    /// The calls that may have run in a process that is gone and that are to run again, as far as
+    /// is known here.
     pub(super) fn to_repeat(&self) -> impl Iterator<Item = &ToolCall> {
         self.calls().filter_map(|Call { call, status, .. }| match status {
             Status::Started(_) => Some(call),
@@ -279,7 +281,7 @@ impl Machine {
         })
     }
 
-    /// The calls of an answer of which some have no result.
+    /// The calls of an answer if some of them have no result.
     pub(super) fn open_calls(&self) -> impl Iterator<Item = &ToolCall> {
         self.calls().map(|call| &call.call)
     }

@@ -1,4 +1,4 @@
-//! The calls of one answer: decided, run, answered.
+//! Decides about the calls of one answer, runs them, and records their results.
 
 use std::{
     collections::HashMap,
@@ -37,38 +37,38 @@ use crate::{
     trace::Scope,
 };
 
-/// Calls that run at the same time, at most.
+/// How many calls run at the same time, at most.
 pub(super) const AT_ONCE: usize = 8;
 
-/// What the calls of a run are given: kept for as long as they run, for what a tool has put out
-/// so far is part of the truth about a call that is stopped.
+/// The contexts of a run's calls. They are kept as long as the calls run, because what a tool has
+/// printed so far is part of the result of a call that is stopped.
 pub(super) struct Contexts {
     /// What all calls of the run share.
     shared: ToolContext,
     /// The name of the conversation, if it has one.
     conversation: Option<Arc<str>>,
     made: HashMap<String, ToolContext>,
-    /// How long a call of this run may take, if the run says so.
+    /// How long a call of this run may take, if the run sets it.
     time: Option<Duration>,
-    /// What the run gives to the agents that its calls run.
+    /// What the run passes on to the agents of its calls.
     caller: Arc<Caller>,
     spilling: Spilling,
 }
 
-/// What a call brings of the run, beside what all its calls share.
+/// The parts of a call's context that not all calls of the run share.
 pub(super) struct OfCall<'a> {
     pub(super) transcript: &'a Transcript,
     pub(super) granted: Option<&'a Granted>,
     pub(super) rules: Vec<(Arc<Permissions>, Exposure)>,
-    /// What is counted of its agents.
+    /// What is already counted of its agents' spending.
     pub(super) counted: Option<Box<CallSpent>>,
-    /// Whether nothing in a journal says that it has started.
+    /// Whether no fact in a journal says that it has started.
     pub(super) is_unwritten: bool,
     pub(super) stop: &'a CancellationToken,
 }
 
 impl Contexts {
-    /// For a run of this conversation, whose tools can see what is left of its limits.
+    /// For a run of this conversation. Its tools can see what is left of its limits.
     pub(super) fn new(chat: &Chat, caller: Caller, time: Option<Duration>) -> Self {
         let mut shared = chat.agent.context().clone().with(chat.guard.budget().clone());
         let of_run = chat.own.as_ref().map(|own| &own.values);
@@ -80,7 +80,7 @@ impl Contexts {
         Self { shared, conversation, made: HashMap::new(), time, caller, spilling }
     }
 
-    /// The run is told of under this name.
+    /// Sets the name of the run in traces.
     pub(super) fn are_traced_as(&self, run: &str) {
         self.caller.is_traced_as(run);
     }
@@ -89,7 +89,7 @@ impl Contexts {
         self.made.get(call)?.host()
     }
 
-    /// What the agents of a call have spent that no fact of this run says yet.
+    /// What the agents of a call have spent that no fact of this run records yet.
     pub(super) fn spent_by(&self, call: &str) -> Option<Box<CallSpent>> {
         self.site(call)?.tells()
     }
@@ -99,18 +99,18 @@ impl Contexts {
         self.site(call)?.waits()
     }
 
-    /// An agent of a call that could not go on.
+    /// Takes the agent of a call that could not continue.
     pub(super) fn cut_off_in(&self, call: &str) -> Option<CutOff> {
         self.site(call)?.cut_off()
     }
 
-    /// What a tool is given that looks at an answer.
+    /// The context of a tool that checks an answer.
     pub(super) fn for_verdict(&self, call: &ToolCall, stop: &CancellationToken) -> ToolContext {
         let deadline = self.time.and_then(|time| Instant::now().checked_add(time));
         self.shared.for_call(call).with_cancellation(stop.child_token()).with_deadline(deadline)
     }
 
-    /// What a call is given when it runs.
+    /// The context of a call that is about to run.
     pub(super) fn make(
         &mut self,
         call: &ToolCall,
@@ -126,7 +126,7 @@ impl Contexts {
         let caller = &self.caller;
         let site = CallSite::new(caller, call, effects, rules, counted, asking, is_unwritten);
         let fingerprint = call.fingerprint();
-        // It does not matter when a call ends that only reads.
+        // The late end of a call that only reads does not matter.
         let identity = tool.filter(|tool| !tool.side_effects().is_read_only()).map(|tool| {
             let conversation = transcript.messages().first().map_or("", Message::id);
             CallIdentity {
@@ -151,7 +151,7 @@ impl Contexts {
             .with_host(Arc::new(site))
             .with_spills(self.spilling.for_call(transcript, call.name() == READ_RESULT))
             .inside_of(self.caller.places().iter().chain(tool.and_then(Tool::places)));
-        // To hand it to all would make the next message copy what is shared.
+        // With a copy in every context, adding the next message would copy the shared transcript.
         let context = match tool.is_some_and(Tool::needs::<Transcript>) {
             true => context.with(transcript.clone()),
             false => context,
@@ -160,19 +160,20 @@ impl Contexts {
         context
     }
 
-    /// The places of this tool, if a call needs one of them before it begins. A call that an agent makes inside
-    /// of a call of the same tool needs none: it runs in the place of the outer call.
+    /// The places of this tool, if a call needs one of them before it begins. If an agent makes a
+    /// call inside of a call of the same tool, that call needs none: it uses the place of the outer
+    /// call.
     pub(super) fn places_of<'t>(&self, tool: Option<&'t Tool>) -> Option<&'t Places> {
         tool?.places().filter(|places| !places.are_among(self.caller.places()))
     }
 
-    /// Forgets the calls of a turn that is over.
+    /// Drops the contexts of a turn that is over.
     pub(super) fn clear(&mut self) {
         self.made.clear();
     }
 
-    /// The result of a call that was stopped, as it is: its function may be one that cannot be
-    /// stopped and still runs. With what its tool had put out until then.
+    /// The true result of a call that was stopped: its function may be one that cannot be stopped
+    /// and still runs. What its tool has printed until then is added.
     pub(super) fn with_the_truth(&self, chat: &Chat, result: ToolResult) -> ToolResult {
         let id = result.call_id();
         let identity = self.made.get(id).and_then(ToolContext::identity);
@@ -184,7 +185,7 @@ impl Contexts {
         self.with_output_so_far(&chat.agent, result)
     }
 
-    /// The result of a call that was stopped, with what its tool had put out until then.
+    /// The result of a call that was stopped, with what its tool has printed until then.
     fn with_output_so_far(&self, agent: &Agent, result: ToolResult) -> ToolResult {
         let stopped = matches!(
             result.outcome(),
@@ -219,16 +220,16 @@ pub(super) fn begin(
 /// A call that waits for a place.
 type Queued = Pin<Box<dyn Future<Output = (Ready, Option<Place>)> + Send>>;
 
-/// A call that is to begin.
+/// A call that is about to begin.
 #[derive(Clone)]
 struct Ready {
     call: ToolCall,
-    /// Whether it is a fact already that it starts.
+    /// Whether its start is already recorded.
     started: bool,
 }
 
 impl Run<'_> {
-    /// Answers the calls that are too many for one answer: they do not run.
+    /// Records results for the calls beyond the number that one answer may have. They do not run.
     pub(super) fn refuse(&mut self, surplus: &[ToolCall]) -> Result<(), Error> {
         for call in surplus {
             let text = format!(
@@ -293,7 +294,7 @@ impl Run<'_> {
                         () = self.early.drive() => return Ok(()),
                     };
                     drop(paused);
-                    // A person may take the time that it takes.
+                    // The time that a person takes does not count.
                     self.halt.postpone(asked_at.elapsed());
                     self.chat.clock.postpone(asked_at.elapsed());
                     match asked {
@@ -326,7 +327,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Runs the calls of one batch, at most so many at once, and waits for those that began early.
+    /// Runs the calls of one batch, up to a fixed number at the same time, and waits for the calls
+    /// that began early.
     pub(super) async fn call(&mut self, calls: &[ToolCall]) -> Result<(), Error> {
         self.call_all(calls.iter().map(|call| Ready { call: call.clone(), started: false })).await
     }
@@ -395,7 +397,7 @@ impl Run<'_> {
                 }
             }
         };
-        // They have not begun, and keep nobody waiting.
+        // Calls in the queue have not begun, so there is nothing to wait for.
         drop(queued);
         let until = Instant::now() + GRACE;
         while let Ok(Some((call, ended, elapsed))) = timeout_at(until, running.next()).await {
@@ -412,7 +414,7 @@ impl Run<'_> {
         self.interrupted(cause)
     }
 
-    /// Writes down which calls have started, since one of them runs an agent. Says whether it may.
+    /// Writes which calls have started, because one of them runs an agent. Returns whether it may.
     async fn may_run_agents(&mut self) -> Result<bool, Error> {
         match self.chat.is_in_journal() {
             true => self.write().await,
@@ -420,7 +422,8 @@ impl Run<'_> {
         }
     }
 
-    /// Writes down that an allowed call starts: before it does, if it changes something.
+    /// Records that an allowed call starts. If the call changes something, the fact is written
+    /// first.
     async fn may_begin(&mut self, offered: &Offered, call: &ToolCall) -> Result<Begins, Error> {
         if !self.may_start(offered, call)? {
             return Ok(Begins::Never);
@@ -433,7 +436,7 @@ impl Run<'_> {
         if let Ok(true) = written {
             return Ok(Begins::Now);
         }
-        // It has not begun, though it says so.
+        // The call has not begun, although the fact says so.
         if written.as_ref().is_err_and(|error| self.stays_open(error)) {
             self.takes_back(call)?;
             return written.map(|_| Begins::Stopped);
@@ -447,8 +450,8 @@ impl Run<'_> {
         written.map(|_| Begins::Stopped)
     }
 
-    /// Checks once more whether an allowed call may run, and says that it starts. If it does not, it
-    /// waits, is to be decided anew, or has its result.
+    /// Checks once more whether an allowed call may run, and records that it starts. If it does not
+    /// start, it waits, has to be decided again, or has its result.
     pub(super) fn may_start(&mut self, offered: &Offered, call: &ToolCall) -> Result<bool, Error> {
         if let Some(other) = self.equal_still_running(call) {
             self.refuse_behind(call, &other)?;
@@ -458,14 +461,14 @@ impl Run<'_> {
         let granted = self.chat.machine.granted(call.id());
         if let Some(granted) = granted.filter(|granted| match granted.again {
             true => !(still && self.chat.may_repeat(call)),
-            // It has asked something, or its agent has, in a program that had the tool.
+            // The call or its agent has asked a question in a program that had the tool.
             false => granted.begun && self.chat.tools().get(call.name()).is_none(),
         }) {
             let effects = granted.effects;
             self.doubt(call, effects)?;
             return Ok(false);
         }
-        // It is decided anew once: by these rules, with what its tool says of it now.
+        // The call is decided again once, by the present rules and the present review of its tool.
         if !(still && self.chat.is_within_grant(call)) || self.chat.is_denied_now(call) {
             self.chat.inherited.remove(call.id());
             self.chat.record(&Entry::CallUndecided { call: call.id().to_owned() })?;
@@ -479,12 +482,12 @@ impl Run<'_> {
         Ok(true)
     }
 
-    /// Runs calls that have started, to their ends.
+    /// Runs calls that have started to their ends.
     pub(super) async fn finish_started(&mut self, calls: &[ToolCall]) -> Result<(), Error> {
         self.call_all(calls.iter().map(|call| Ready { call: call.clone(), started: true })).await
     }
 
-    /// The place that a call has, or what waits for it.
+    /// The place of a call, or a future that waits for one.
     fn place_of(
         &mut self,
         offered: &Offered,
@@ -502,7 +505,7 @@ impl Run<'_> {
         Err(Box::pin(async move { (next, places.take().await) }))
     }
 
-    /// A call waits for somebody outside of the run.
+    /// Records that a call waits for somebody outside of the run.
     fn waits(
         &mut self,
         call: &ToolCall,
@@ -514,14 +517,14 @@ impl Run<'_> {
         self.chat.record(&Entry::CallWaits { call: call.id().to_owned(), wait })
     }
 
-    /// Nobody knows how a call ended that had started in a process which is gone.
+    /// Records that the outcome of a call is not known that had started in a process that is gone.
     fn doubt(&mut self, call: &ToolCall, effects: SideEffects) -> Result<(), Error> {
         let (outcome, text) = lost(effects);
         let result = ToolResult::new(call.id(), outcome, [ToolContent::Text(text)]);
         self.doubted(call, result)
     }
 
-    /// The same, and its tool has failed to find it out.
+    /// The same, if its tool has also failed to find it out.
     fn unfound(
         &mut self,
         call: &ToolCall,
@@ -531,7 +534,7 @@ impl Run<'_> {
         self.chat.tracer.reconcile_failed(call, *fault, why);
         let (outcome, text) = lost(effects);
         let text = format!("{text} Its tool could not find out what became of it: {why}");
-        // The words are the tool's, and may be of any length.
+        // The text comes from the tool, and may have any length.
         let tools = self.chat.agent.tools();
         let result = tools.readable_now(call.id(), outcome, vec![text.into()]);
         self.doubted(call, result)
@@ -542,8 +545,8 @@ impl Run<'_> {
         self.record_result(result)
     }
 
-    /// Finds out what became of calls that had started in a process which is gone: by their tools, if
-    /// they know how. Says what has stopped it, if something did.
+    /// Asks the tools what became of calls that had started in a process that is gone, if they can
+    /// find it out. Returns the cause if the run was stopped meanwhile.
     pub(super) async fn find_out(
         &mut self,
         calls: &[ToolCall],
@@ -552,7 +555,7 @@ impl Run<'_> {
         for call in calls {
             let granted = self.chat.machine.granted(call.id()).cloned().unwrap_or_default();
             if self.equal_still_running(call).is_some_and(|other| other == call.id()) {
-                // What its tool found out now could be untrue a moment later.
+                // What its tool finds out now could be wrong a moment later.
                 self.doubted(call, runs_still(call.id()))?;
                 continue;
             }
@@ -577,7 +580,7 @@ impl Run<'_> {
                         biased;
                         told = self.halt.told() => match told {
                             Told::Stop(cause) => break Err(cause),
-                            // It is told again when the run goes on.
+                            // The warning comes again when the run continues.
                             Told::Warn(_) => {}
                         },
                         found = &mut found => break Ok(found),
@@ -599,7 +602,7 @@ impl Run<'_> {
         Ok(None)
     }
 
-    /// Begins a call and shows that.
+    /// Begins a call and reports that.
     fn begin(&mut self, offered: &Offered, call: &ToolCall, place: Option<Place>) -> Running {
         let scope = self.chat.tracer.call(call, false);
         self.watch.tell(Event::ToolCall(call));
@@ -622,14 +625,15 @@ impl Run<'_> {
         self.emit(Event::ToolProgress { call, message });
     }
 
-    /// The call that does the same, was told to stop and still runs: another one, or this one itself
-    /// in a run that this process has dropped.
+    /// The id of a call that does the same, was told to stop and still runs. It may be this very
+    /// call, from a run that this process has dropped.
     fn equal_still_running(&self, call: &ToolCall) -> Option<String> {
         let tool = self.chat.agent.tools().get(call.name())?;
         equal_still_running(self.chat.id(), || tool.sameness(call))
     }
 
-    /// Answers a call that does not begin, since an equal one was told to stop and still runs.
+    /// Records the result of a call that does not begin because an equal one was told to stop and
+    /// still runs.
     fn refuse_behind(&mut self, call: &ToolCall, other: &str) -> Result<(), Error> {
         let granted = self.chat.machine.granted(call.id());
         if other == call.id() && granted.is_some_and(|granted| !granted.again) {
@@ -640,7 +644,7 @@ impl Run<'_> {
              still be running. Nothing of this call has happened. You will be told when `{other}` has \
              ended; look then at what it did."
         );
-        // Ids come from the server, and may be of any length.
+        // Ids come from the server, and may have any length.
         let tools = self.chat.agent.tools();
         let result = tools.readable_now(call.id(), CallOutcome::NotStarted, vec![text.into()]);
         let result = self.of_all_tries(result);
@@ -648,11 +652,11 @@ impl Run<'_> {
         self.record_result(result)
     }
 
-    /// The result of a call that may have run before, in a process which is gone: that it failed this
-    /// time, or did not start, says nothing of the time before.
+    /// The result of a call that may have run before, in a process that is gone. That it failed
+    /// now, or did not start, says nothing about the earlier attempt.
     fn of_all_tries(&self, result: ToolResult) -> ToolResult {
         let granted = self.chat.machine.granted(result.call_id());
-        // An agent goes on where it was: what it says is said of all of it.
+        // An agent continues where it was, so its result covers all attempts.
         let is_repeated = |granted: &&Granted| {
             let goes_on = granted.repeat == Repeat::Continues;
             granted.again && !goes_on && !granted.effects.is_read_only()
@@ -690,7 +694,7 @@ impl Run<'_> {
         if let Some(message) = self.reports.last_of(call.id()) {
             self.reported(call.id(), &message);
         }
-        // The last result of a turn takes the news along, so the news must be known before it.
+        // The last result of a turn carries the news, so the news must be known before it.
         let heard = self.hear_late_ends();
         let result = self.chat.guard.noted(&call, result);
         self.chat.tracer.ran(&call, elapsed);
@@ -702,8 +706,8 @@ impl Run<'_> {
 }
 
 impl Chat {
-    /// The calls that would run again by what their tools declared when they were allowed, and may not
-    /// by what these declare in this process.
+    /// The calls that would run again by what their tools declared when the calls were allowed, but
+    /// may not by what the tools declare in this process.
     pub(super) fn doubtful(&self) -> Vec<String> {
         let lost = self.machine.to_repeat();
         let repeats = |call: &&ToolCall| {
@@ -714,13 +718,13 @@ impl Chat {
         doubtful.map(|call| call.id().to_owned()).collect()
     }
 
-    /// Whether a call that was allowed before this run may run by what holds in it.
+    /// Whether a call that was allowed before this run may run by this run's rules.
     fn still_allows(&self, call: &ToolCall) -> bool {
         let granted = self.machine.granted(call.id());
         granted.is_none_or(|granted| self.asking(&self.agent).still_allows(call, granted))
     }
 
-    /// Whether the tool of a call that may have run lets it run again, and within what was allowed.
+    /// Whether a call that may have run may run again, by its tool and within what was allowed.
     fn may_repeat(&self, call: &ToolCall) -> bool {
         let in_journal = self.is_in_journal();
         let repeats =
@@ -730,7 +734,7 @@ impl Chat {
             && !self.is_denied_now(call)
     }
 
-    /// Whether the rules of this process deny a call that another one has allowed.
+    /// Whether the rules of this process deny a call that another process has allowed.
     fn is_denied_now(&self, call: &ToolCall) -> bool {
         if !self.inherited.contains(call.id()) {
             return false;
@@ -746,8 +750,8 @@ impl Chat {
         matches!(agent.permissions().decide(&proposed), Judgement::Deny { .. })
     }
 
-    /// Whether the tool of a call declares no more than what was allowed, perhaps by another process,
-    /// whose tools were others. Arguments that cannot be read run nothing.
+    /// Whether the tool of a call declares no more than was allowed, perhaps by another process
+    /// with other tools. Arguments that cannot be read run nothing.
     fn is_within_grant(&self, call: &ToolCall) -> bool {
         let Some(granted) = self.machine.granted(call.id()) else { return false };
         let is_within = |tool: &Tool| {
@@ -758,14 +762,14 @@ impl Chat {
     }
 }
 
-/// The result of a call that was told to stop by an earlier run of this process and still runs.
+/// The result of a call that an earlier run of this process told to stop and that still runs.
 fn runs_still(call: &str) -> ToolResult {
     let text = format!("This call was told to stop. {RUNS_ON}");
     ToolResult::new(call, CallOutcome::StillRunning, [ToolContent::Text(text)])
 }
 
-/// Whether a call begins before it is written that it does. What an agent does is written into a conversation that
-/// the call names.
+/// Whether a call may begin before its start is written. This does not hold for a call that runs an
+/// agent, because the agent writes into a conversation that is named after the call.
 fn may_be_lost(granted: &Granted) -> bool {
     granted.effects.is_read_only() && granted.repeat != Repeat::Continues
 }
@@ -773,7 +777,7 @@ fn may_be_lost(granted: &Granted) -> bool {
 /// Whether an allowed call begins.
 enum Begins {
     Now,
-    /// It has its result, or waits, or is to be decided anew.
+    /// It has its result, waits, or has to be decided again.
     Never,
     /// The run was stopped first.
     Stopped,
@@ -784,8 +788,8 @@ fn approval_of(question: &Question, repeat: Repeat, review: Option<Review>) -> A
     Awaited::Approval { question, repeat, review: review.map(Box::new) }
 }
 
-/// A tool that failed because it was told to stop did not run to its end: what it says of itself
-/// is kept, after the truth.
+/// The result of a tool that failed because it was told to stop. It says first that the tool did
+/// not run to its end, and then what the tool itself says.
 fn stopped_result(result: ToolResult, effects: SideEffects) -> ToolResult {
     if result.outcome() != CallOutcome::Failed {
         return result;

@@ -7,7 +7,7 @@ use super::{
     clock::RunClock, durable::Durable, found::Told, observed::Waits, permit::Asking, window::Gauge,
 };
 use crate::{
-    error::Error,
+    error::{Error, ErrorKind},
     journal::{Entry, Envelope},
     message::{Message, Transcript},
     policy::{AgentSums, Budget, Exposed, Guard, Guardrails, Limits},
@@ -297,6 +297,24 @@ impl Chat {
     pub(super) fn budget_of_run(&self) -> Budget {
         let rails = Arc::clone(self.agent.guardrails());
         Budget::of_run(&self.budget, self.agent.run_limits().clone(), rails)
+    }
+
+    /// The error if a limit of the conversation, of the agent or of the program forbids to ask the model outside of a
+    /// run.
+    pub(super) fn may_ask(&self) -> Result<(), Error> {
+        let rails = Arc::clone(self.agent.guardrails());
+        let budget = Budget::of_run(&self.budget, Limits::new(), Arc::clone(&rails));
+        let (provider, model) = self.agent.answers();
+        match guard(&self.agent, rails, budget).before_turn(provider, model) {
+            Some(reached) => {
+                let text = format!(
+                    "the model was not asked, since a limit is reached: {}",
+                    reached.detail
+                );
+                Err(Error::new(ErrorKind::Limit, text))
+            }
+            None => Ok(()),
+        }
     }
 
     /// The budget of the stopped run, for a run that continues it.

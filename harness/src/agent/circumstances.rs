@@ -150,7 +150,7 @@ impl Chat {
             && !self.machine.found().iter().any(|found| found.tools.contains(name))
         {
             let why = format!(
-                "`Settings::tool_choice` names `{name}`, which the model is not told of before it has searched for it; \
+                "`Settings::tool_choice` names `{name}`, which the model gets only after it has searched for it; \
                  name it in `ToolSearch::always`, or offer it by `only_tools`"
             );
             return Err(Error::new(ErrorKind::Configuration, why));

@@ -17,7 +17,7 @@ use crate::{
     message::{Message, Messages, Role, Transcript},
     provider::{
         Accumulator, AnswerSchema, ProviderResponse, Request, Sent, StopReason, StreamEvent,
-        VendorsView, cut_off, tokens_of,
+        ToolChoice, VendorsView, cut_off, tokens_of,
     },
     tool::READ_RESULT,
 };
@@ -63,13 +63,16 @@ impl Chat {
         let (all, as_sent) = (machine.transcript().messages(), |at: usize| seen.sent_for(at));
         // A cut never separates calls from their results.
         let may_cut = |at: usize| all.get(at).is_none_or(|message| message.role() != Role::Tool);
-        let window = used.estimate_of(window);
+        // By hand, the window may be far from full: the shares are those of what is sent.
+        let window = used.estimate_of(window.min(used.tokens));
         let user_tokens = self.agent.window().user_tokens(window);
         let reads = self.reads_large();
         let mut found = None;
         for (tail, words) in TAILS {
             let (tail, words) = (percent(window, tail), percent(user_tokens, words));
-            let next = cut(all, machine.summed_up(), as_sent, may_cut, (tail, words), reads);
+            let is_users = |at: usize| !machine.has_told(at);
+            let room = (tail, words);
+            let next = cut(all, machine.summed_up(), as_sent, may_cut, is_users, room, reads);
             let Some(next) = next else { continue };
             let frees = |after| after < most_after(used.tokens);
             let is_enough = self.after(&next, "", used).is_ok_and(frees);
@@ -112,7 +115,7 @@ impl Chat {
     pub fn pin(&mut self, text: impl Into<String>) -> Result<(), Error> {
         let text = text.into();
         if text.trim().is_empty() {
-            let why = "`Chat::pin` was given no words: nothing would be kept";
+            let why = "`Chat::pin` was given an empty text: pass the words to keep";
             return Err(Error::new(ErrorKind::Configuration, why));
         }
         self.record(&Entry::ContextPinned { text })
@@ -132,10 +135,12 @@ impl Chat {
     /// Fails, and leaves what is sent unchanged: with [`ErrorKind::Transcript`] if there is nothing
     /// that a summary could replace, too little was said since the last summary, or calls wait for
     /// results; with [`ErrorKind::ContextFull`] if the model has failed twice to make a summary
-    /// that is short enough, or what must be kept is too large; and with the journal's error if the
-    /// journal cannot be written.
+    /// that is short enough, or what must be kept is too large; and with [`ErrorKind::Limit`] if a
+    /// limit of the conversation or of the program is reached, or if it takes longer than a run may. If the journal cannot be written, it
+    /// fails with the journal's error: then the summary is in use, and the next run or
+    /// [`save`](Self::save) writes it.
     pub async fn compact(&mut self) -> Result<ContextUse, Error> {
-        let mut run = Run::one_action(self);
+        let mut run = Run::by_hand(self);
         run.compacts_now().await?;
         drop(run);
         self.save().await?;
@@ -151,18 +156,19 @@ impl Run<'_> {
             let summed_up = self.chat.machine.summed_up();
             let tries = self.chat.machine.failed_compactions().saturating_sub(before);
             if tries >= TRIES {
-                return Err(failed_twice(self.last_fault.as_deref()));
+                return Err(failed_twice(self.last_fault.as_deref(), true));
             }
             let used = self.chat.used();
             let window = self.chat.window_or(used);
             let Some(cut) = self.chat.cut(window, used) else {
                 return Err(Error::new(
                     ErrorKind::Transcript,
-                    "there is nothing to sum up: nothing was said that a summary could take the place of, or calls \
-                     wait for results",
+                    "there is nothing to summarize: a summary could not replace anything, or calls wait for \
+                     results",
                 ));
             };
             self.is_worth_it(&cut, used)?;
+            self.chat.may_ask()?;
             let asked = match self.asks_vendor(used, window).await? {
                 Some(asked) => asked,
                 None => self.asks_for_summary(&cut, used, window, tries > 0).await?,
@@ -170,8 +176,14 @@ impl Run<'_> {
             match asked {
                 None if self.chat.machine.summed_up() > summed_up => return Ok(()),
                 None => {}
+                Some(InterruptCause::Limit { detail, .. }) => {
+                    let what = format!(
+                        "the conversation was not summarized: a limit is reached: {detail}"
+                    );
+                    return Err(Error::new(ErrorKind::Limit, what));
+                }
                 Some(_) => {
-                    let what = "the conversation was not summed up: it was stopped";
+                    let what = "the conversation was not summarized: it was stopped";
                     return Err(Error::new(ErrorKind::Transcript, what));
                 }
             }
@@ -188,7 +200,7 @@ impl Run<'_> {
         }
         Err(Error::new(
             ErrorKind::Transcript,
-            "there is nothing to sum up: too little was said since the last summary",
+            "there is nothing to summarize: too little was said since the last summary",
         ))
     }
 
@@ -196,7 +208,7 @@ impl Run<'_> {
     pub(super) async fn compacts(&mut self) -> Result<(), Error> {
         let failures = self.chat.machine.failed_compactions();
         if failures >= TRIES {
-            return Err(failed_twice(self.last_fault.as_deref()));
+            return Err(failed_twice(self.last_fault.as_deref(), false));
         }
         let used = self.chat.used();
         let window = self.chat.window_or(used);
@@ -209,7 +221,8 @@ impl Run<'_> {
             return asked.map_or(Ok(()), |cause| self.interrupted(cause));
         }
         // If the last request was refused, a request with one more message does not fit, either.
-        let is_refused = self.chat.machine.is_refused();
+        let (provider, model) = self.chat.agent.answers();
+        let is_refused = self.chat.machine.is_refused(provider, model);
         let leaves_room = used.tokens.saturating_add(percent(window, SUMMARY)) < window;
         let in_short = failures > 0 || is_refused || !leaves_room;
         match self.asks_for_summary(&cut, used, window, in_short).await? {
@@ -232,10 +245,10 @@ impl Run<'_> {
             return Err(Error::new(
                 ErrorKind::ContextFull,
                 format!(
-                    "what must not be lost of the conversation needs {least} of the {} tokens that it has, so to sum it \
-                     up frees too little: the system prompt, the tools, the first words of the user and the newest \
-                     ones, pins, calls that were denied or are in doubt, and the newest turn. Use a model with a larger \
-                     window, fewer tools or shorter words",
+                    "a summary of the conversation would free too little: {least} of its {} tokens must be kept, \
+                     for the system prompt, the tools, the first and the newest messages of the user, pins, calls \
+                     that were denied or are in doubt, and the newest turn. Use a model with a larger window, fewer \
+                     tools or shorter messages",
                     used.tokens
                 ),
             ));
@@ -286,9 +299,7 @@ impl Run<'_> {
         let fault = fault(&text).or_else(|| {
             let most = most_after(used.tokens);
             (after >= most).then(|| {
-                format!(
-                    "it frees too little: there would be {after} tokens, and at most {most} may be"
-                )
+                format!("it frees too little: {after} tokens would remain, and at most {most} may")
             })
         });
         if let Some(fault) = fault {
@@ -353,7 +364,14 @@ impl Run<'_> {
         let Self { chat, watch, halt, summary, ledger, .. } = self;
         let agent = chat.agent.clone();
         let offered = chat.offered();
-        let (tools, settings) = (offered.tools(), chat.own.as_deref());
+        let tools = offered.tools();
+        let mut settings = chat.own.as_deref().and_then(|own| own.settings.clone());
+        // A model that has to call a tool cannot sum up.
+        if let Some(settings) = &mut settings
+            && matches!(settings.tool_choice, Some(ToolChoice::Required | ToolChoice::Tool(_)))
+        {
+            settings.tool_choice = Some(ToolChoice::Auto);
+        }
         let program = halt.program();
         // It begins with the same bytes as earlier requests, so that the vendor's cache is used.
         let alone = Sent::new();
@@ -366,7 +384,7 @@ impl Run<'_> {
         };
         let mut request = request
             .with_system(agent.system())
-            .with_settings(settings.and_then(|own| own.settings.as_ref()))
+            .with_settings(settings.as_ref())
             .with_ledger(Some(ledger))
             .with_sent(Some(if short { &alone } else { &chat.sent }))
             .with_stop(&program);
@@ -456,15 +474,20 @@ pub(super) fn most_after(before: u64) -> u64 {
     before.saturating_sub(before / 4)
 }
 
-fn failed_twice(fault: Option<&str>) -> Error {
+/// The error of a run whose window gets full, or of [`Chat::compact`].
+fn failed_twice(fault: Option<&str>, by_hand: bool) -> Error {
     let fault = fault.map(|fault| format!(": {fault}")).unwrap_or_default();
-    Error::new(
-        ErrorKind::ContextFull,
-        format!(
-            "the window of the model gets full, and the conversation could not be summed up twice{fault}. Nothing of it \
-             is lost: go on with a model that has a larger window, or begin a new conversation"
+    let text = match by_hand {
+        true => format!(
+            "two attempts to summarize the conversation failed{fault}. What is sent has not changed: continue without a \
+             summary, or ask for one again"
         ),
-    )
+        false => format!(
+            "the model's window is getting full, and two attempts to summarize the conversation failed{fault}. \
+             Nothing of it is lost: continue with a model that has a larger window, or begin a new conversation"
+        ),
+    };
+    Error::new(ErrorKind::ContextFull, text)
 }
 
 impl Chat {

@@ -1,5 +1,5 @@
-//! An agent in a call that could not go on, since its conversation is open elsewhere or the journal has failed:
-//! its call stays open, and what was decided below it stands.
+//! An agent in a call that could not continue, because its conversation is open elsewhere or the
+//! journal failed. Its call stays open, and decisions below it are kept.
 
 use super::run::Run;
 use crate::{
@@ -8,15 +8,15 @@ use crate::{
     message::{CallOutcome, ToolCall, ToolResult},
 };
 
-/// An agent that could not go on, and can later.
+/// An agent that could not continue, but can later.
 pub(super) struct CutOff {
     conversation: String,
     error: Error,
 }
 
 impl CutOff {
-    /// What this error, which has ended a run of an agent or kept it from beginning, comes to for its caller. If the
-    /// conversation was lost, somebody else has gone on with it.
+    /// What this error means for the caller of an agent whose run it has ended or prevented. If the
+    /// conversation was lost, another owner has continued it.
     pub(super) fn by(error: &Error, is_lost: bool, conversation: &str) -> Option<Self> {
         is_passing(error, is_lost).then(|| {
             let kind = if is_lost { ErrorKind::Busy } else { error.kind() };
@@ -29,13 +29,14 @@ impl CutOff {
     }
 }
 
-/// Whether an agent that was ended so can go on where it was.
+/// Whether an agent that was ended by this error can continue later.
 fn is_passing(error: &Error, is_lost: bool) -> bool {
     is_lost || matches!(error.kind(), ErrorKind::Busy | ErrorKind::Journal)
 }
 
 impl Run<'_> {
-    /// What a call waits for that has failed with this result since its agent waits or could not go on.
+    /// What a call waits for if it has failed with this result because its agent waits or could not
+    /// continue.
     pub(super) fn waits_below(&mut self, call: &ToolCall, result: &ToolResult) -> Option<Awaited> {
         let has_failed = result.outcome() == CallOutcome::Failed;
         let waits = self.contexts.waits_for(call.id()).filter(|_| has_failed);
@@ -50,13 +51,14 @@ impl Run<'_> {
         Some(Awaited::Agent { conversation, cut_off: true })
     }
 
-    /// Whether the run, which this error ends, leaves open what is: the call that has started it begins it again.
+    /// Whether the run leaves its open calls open although this error ends it: the call that has
+    /// started the run will start it again.
     pub(super) fn stays_open(&self, error: &Error) -> bool {
         let is_kept = self.chat.own.as_ref().is_some_and(|own| own.is_kept);
         is_kept && is_passing(error, self.chat.is_lost())
     }
 
-    /// A call that was allowed has not begun after all, though a fact says so: it is as it was before.
+    /// Withdraws the start of an allowed call that has not begun after all. It is as it was before.
     pub(super) fn takes_back(&mut self, call: &ToolCall) -> Result<(), Error> {
         let call = call.id().to_owned();
         self.chat.record(&Entry::Reopened { doubtful: vec![call.clone()] })?;

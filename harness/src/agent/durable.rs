@@ -1,5 +1,5 @@
-//! The facts of a conversation that a journal keeps: those that are written, and those that wait for
-//! the next moment at which they must be.
+//! The facts of a conversation in a journal: those that are written, and those that wait for the
+//! next moment at which they have to be written.
 
 use std::{mem, sync::Arc};
 
@@ -9,40 +9,40 @@ use crate::{
     unwind::{Shielded, caught},
 };
 
-/// How often an append is tried again of which a part was written meanwhile.
+/// How often an append is tried again if a part of it was written meanwhile.
 const TRIES: u32 = 3;
 
-/// How a conversation stands in its journal.
+/// The state of a conversation in its journal.
 pub(super) struct Durable {
-    /// There is none where another driver takes the facts.
+    /// `None` if another driver takes the facts.
     journal: Option<Arc<dyn Journal>>,
     id: Arc<str>,
-    /// The facts of this chat carry it, so that they are not taken for those of another chat of this
+    /// The writer of this chat's facts. It tells them from the facts of another chat of this
     /// process that writes the same in the same millisecond.
     life: Life,
     /// How many facts the journal has, as far as is known here.
     written: u64,
     /// Facts that are not written yet.
     pending: Vec<Envelope>,
-    /// Whether some of them were on their way when nobody waited for the answer any more, or when it
-    /// was an error: they may be written or not.
+    /// Whether some of them may be written or not: an append of them failed, or its future was
+    /// dropped.
     unknown: bool,
-    /// Why nothing can be written any more: somebody else has gone on with the conversation.
+    /// Why nothing can be written any more: another owner has continued the conversation.
     lost: Option<String>,
-    /// Whether nobody was told of that yet.
+    /// Whether the loss was not reported yet.
     untold: bool,
-    /// Whether facts of the write that goes on were found in the journal when it was read back.
+    /// Whether facts of the current write were found in the journal when it was read back.
     read_back: bool,
-    /// Nobody else opens it meanwhile.
+    /// Keeps others from opening the conversation.
     _hold: Option<Hold>,
 }
 
-/// What became of a write.
+/// The result of a write.
 pub(super) enum Written {
-    /// All that waited is in the journal.
+    /// All pending facts are in the journal.
     All,
-    /// Somebody else has answered questions of the conversation meanwhile. Nothing was written, and
-    /// these facts come first.
+    /// Somebody else has answered calls of the conversation meanwhile. Nothing was written; the
+    /// facts given here come first.
     Behind(Vec<Envelope>),
 }
 
@@ -81,11 +81,11 @@ impl Durable {
         &self.id
     }
 
-    /// A fact waits to be written.
+    /// Adds a fact that has to be written.
     pub(super) fn add(&mut self, entry: &Entry, elapsed: u64) -> Result<(), Error> {
         match Envelope::of(entry, elapsed) {
             Ok(envelope) => self.pending.push(Envelope { life: self.life, ..envelope }),
-            // What comes after it must not be written without it.
+            // The facts after it must not be written without it.
             Err(error) => {
                 self.lost = Some(error.to_string());
                 return Err(error);
@@ -109,20 +109,20 @@ impl Durable {
         self.written.saturating_add(self.pending.len() as u64)
     }
 
-    /// Facts that others have written meanwhile.
+    /// Reads the facts that others have written meanwhile.
     pub(super) async fn news(&mut self) -> Result<Vec<Envelope>, Error> {
         let Some(journal) = &self.journal else { return Ok(Vec::new()) };
         let read = guarded(|| journal.read(&self.id, self.written)).await?;
         Ok(self.own_first(read))
     }
 
-    /// Others have written these facts, and the conversation knows them now.
+    /// Counts facts of others that the conversation has taken in.
     pub(super) fn knows(&mut self, facts: usize) {
         self.written = self.written.saturating_add(facts as u64);
     }
 
-    /// Writes what waits. Dropping the future loses nothing: what became of it is found out by the
-    /// next call.
+    /// Writes the pending facts. If the future is dropped, nothing is lost: the next call finds out
+    /// what was written.
     pub(super) async fn write(&mut self) -> Result<Written, Error> {
         if let Some(why) = &self.lost {
             return Err(Error::new(ErrorKind::Conflict, why.clone()));
@@ -139,8 +139,8 @@ impl Durable {
         if self.pending.is_empty() {
             return Ok(Written::All);
         }
-        // An append that was on its way may come through while the next one is, so it is tried more
-        // than once; what was written is found out each time.
+        // An earlier append that was under way may be completed while this one is made, so it is
+        // tried more than once. Each time, what was written is found out.
         for _ in 0..TRIES {
             self.unknown = true;
             let append = guarded(|| journal.append(&self.id, self.written, &self.pending));
@@ -149,11 +149,11 @@ impl Durable {
                 self.wrote(self.pending.len());
                 return Ok(Written::All);
             };
-            // An append that is repeated on its way is refused the second time, so a refusal does
-            // not say that nothing was written.
+            // If a network repeats an append, the second one is refused. So a conflict does not
+            // prove that nothing was written.
             let there = match guarded(|| journal.read(&self.id, self.written)).await {
                 Ok(there) => there,
-                // Whether somebody else has written is not known.
+                // It is not known whether somebody else has written.
                 Err(unread) if error.is_conflict() => return Err(unread),
                 Err(_) => return Err(error),
             };
@@ -167,14 +167,18 @@ impl Durable {
                 return Ok(Written::All);
             }
             if self.pending.len() == before {
-                // There are fewer facts than there were: the conversation was deleted.
+                // The journal has fewer facts than before: the conversation was deleted.
                 return Err(if error.is_conflict() { self.lose() } else { error });
             }
         }
-        Err(Error::new(ErrorKind::Journal, "the journal refuses facts that follow what it has"))
+        Err(Error::new(
+            ErrorKind::Journal,
+            "the journal refuses facts that come right after those it has",
+        ))
     }
 
-    /// Takes off what waits here and was written after all; what is left was written by others.
+    /// Removes the pending facts that were written after all. The returned facts were written by
+    /// others.
     fn own_first(&mut self, there: Vec<Envelope>) -> Vec<Envelope> {
         let own = self.pending.iter().zip(&there).take_while(|(own, there)| own == there).count();
         self.read_back |= own > 0;
@@ -187,7 +191,7 @@ impl Durable {
         self.written = self.written.saturating_add(facts as u64);
     }
 
-    /// What others have written may be answers that were waited for, and nothing else.
+    /// Accepts facts of others only if they answer calls that waited.
     fn behind(&mut self, others: Vec<Envelope>) -> Result<Written, Error> {
         for envelope in &others {
             let is_answer = envelope.entry().is_ok_and(|entry| is_answer(&entry));
@@ -198,11 +202,11 @@ impl Durable {
         Ok(Written::Behind(others))
     }
 
-    /// Somebody else has gone on with the conversation.
+    /// Records that another owner has continued the conversation.
     pub(super) fn lose(&mut self) -> Error {
         let why = format!(
-            "somebody else has gone on with the conversation `{}`: what was said here since then is \
-             not kept. Open it again",
+            "somebody else has continued the conversation `{}`: what was said here since then is not \
+             kept. Open it again",
             self.id
         );
         self.lost = Some(why.clone());
@@ -210,7 +214,7 @@ impl Durable {
         Error::new(ErrorKind::Conflict, why)
     }
 
-    /// A write begins.
+    /// Begins a write.
     pub(super) fn begins(&mut self) {
         self.read_back = false;
     }
@@ -220,7 +224,7 @@ impl Durable {
         self.read_back
     }
 
-    /// Why the conversation was lost to somebody else, once.
+    /// Returns, once, why the conversation was lost.
     pub(super) fn loss(&mut self) -> Option<String> {
         mem::take(&mut self.untold).then(|| self.lost.clone()).flatten()
     }
@@ -230,12 +234,12 @@ impl Durable {
         self.lost.is_some()
     }
 
-    /// The facts that wait.
+    /// The facts that are not written yet.
     pub(super) fn pending(&self) -> &[Envelope] {
         &self.pending
     }
 
-    /// Takes the facts that wait, for another driver.
+    /// Takes the facts that are not written, for another driver.
     pub(super) fn take_pending(&mut self) -> Vec<Envelope> {
         mem::take(&mut self.pending)
     }
@@ -245,7 +249,7 @@ impl Durable {
     }
 }
 
-/// Whether a fact answers what a call waited for: such facts are written from outside of the run.
+/// Whether a fact answers a call that waited. Such facts may be written from outside of the run.
 pub(super) fn is_answer(entry: &Entry) -> bool {
     match entry {
         Entry::CallDecided { decision, .. } => {
@@ -257,7 +261,7 @@ pub(super) fn is_answer(entry: &Entry) -> bool {
     }
 }
 
-/// A journal is the program's own code: a panic in it is a failure.
+/// Calls the journal. It is code of the program, so a panic in it becomes an error.
 pub(super) async fn guarded<'a, T>(
     call: impl FnOnce() -> crate::journal::JournalFuture<'a, T>,
 ) -> Result<T, Error> {

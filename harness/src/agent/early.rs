@@ -1,5 +1,5 @@
-//! Calls that start while the model is still speaking: those that only read, since throwing their
-//! results away is harmless.
+//! Calls that start while the model is still answering. They only read, so their results can be
+//! thrown away without harm.
 
 use std::{
     future::poll_fn,
@@ -10,22 +10,22 @@ use std::{
 
 use crate::{journal::Decision, message::ToolCall, tool::Dispatched};
 
-/// A call that runs: it gives the call, its result, and how long it took.
+/// A call that runs. The future returns the call, its result, and how long it took.
 pub(super) type Running = Pin<Box<dyn Future<Output = Ended> + Send>>;
 
 /// A call that has ended.
 pub(super) type Ended = (ToolCall, Dispatched, Duration);
 
-/// The calls of the answer that is being given which have started already.
+/// The calls of the current answer that have started.
 #[derive(Default)]
 pub(super) struct Early {
     calls: Vec<Begun>,
 }
 
-/// One of them.
+/// A call that has started.
 struct Begun {
     call: ToolCall,
-    /// What was decided about it, until it is a fact that it has started.
+    /// The decision about it, until its start is recorded.
     decision: Option<Decision>,
     state: State,
 }
@@ -46,7 +46,7 @@ impl Early {
         self.calls.iter().any(|begun| begun.call.id() == id)
     }
 
-    /// Takes over a call that has begun.
+    /// Adds a call that has begun.
     pub(super) fn push(&mut self, running: Running, call: ToolCall, decision: Decision) {
         let state = State::Running(running);
         self.calls.push(Begun { call, decision: Some(decision), state });
@@ -61,7 +61,7 @@ impl Early {
         .await
     }
 
-    /// Drives the calls on.
+    /// Polls the running calls once.
     pub(super) fn poll(&mut self, context: &mut Context<'_>) {
         for Begun { state, .. } in &mut self.calls {
             if let State::Running(running) = state
@@ -72,9 +72,9 @@ impl Early {
         }
     }
 
-    /// Lets those count that are calls of the answer as it was sealed, and gives what was decided
-    /// about each. `sealed` says of an id which call it is in the answer. Those that are none of its
-    /// calls are dropped, and given back.
+    /// Compares the calls with those of the complete answer. `sealed` returns the call of an id in
+    /// that answer. Returns the calls that are part of the answer, with their decisions, and the
+    /// others, which are dropped.
     pub(super) fn count<'m>(
         &mut self,
         sealed: impl Fn(&str) -> Option<&'m ToolCall>,
@@ -98,7 +98,7 @@ impl Early {
         (counting, others)
     }
 
-    /// Hands over those that have started, to be waited for.
+    /// Takes the calls that have started, so that they can be waited for.
     pub(super) fn take(&mut self) -> impl Iterator<Item = Running> + '_ {
         self.calls.drain(..).map(|Begun { call, state, .. }| match state {
             State::Running(running) => running,
@@ -106,7 +106,7 @@ impl Early {
         })
     }
 
-    /// Stops those that go on, and gives those that have ended.
+    /// Stops the calls that still run, and returns those that have ended.
     pub(super) fn stop(&mut self) -> Vec<Ended> {
         let calls = self.calls.drain(..);
         let ended = calls.filter_map(|Begun { call, decision, state }| match state {

@@ -1,4 +1,4 @@
-//! The tools that the model is told of once it has searched for them.
+//! The tools that the model gets after it has searched for them.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -13,15 +13,16 @@ use crate::{
     tool::{FEW_TOOLS, TOOL_SEARCH, Tool, ToolRegistry, ToolSearch},
 };
 
-/// The window of a model that nobody knows, for the question whether its tools are many.
+/// The size of a window that is not known, used to decide whether the tools are too many.
 const WINDOW: u64 = 128_000;
 
 fn tokens_of<'a>(tools: impl Iterator<Item = &'a Tool>) -> u64 {
     tools.map(|tool| ContextMeter::new(None, std::slice::from_ref(tool.schema())).tools()).sum()
 }
 
-/// The tools that have to be searched for: if all together need more than their share of the window, those of servers, and
-/// the program's own, too, if they are more than a quarter of the share. A few tools never are, unless the program says so.
+/// The tools that have to be searched for. If all tools together need more than their share of the
+/// window, these are the tools of servers, and also the program's own if they need more than a
+/// quarter of the share. A small number of tools is never searched for, unless the program says so.
 pub(super) fn searched(
     tools: &ToolRegistry,
     policy: &ToolSearch,
@@ -40,31 +41,31 @@ pub(super) fn searched(
     if names.len() <= FEW_TOOLS && share > 0 { HashSet::new() } else { names }
 }
 
-/// What the model is told of the tools, with those that it has found.
+/// The tools as the model gets them, including those that it has found.
 #[derive(Debug)]
 pub(super) struct Told {
-    /// How many searches there were, and by which tools.
+    /// What this was made for: the number of searches, and the address of the offered tools.
     of: (usize, usize),
     pub(super) schemas: Vec<ToolSchema>,
     pub(super) forms: Forms,
 }
 
 impl Chat {
-    /// What the model is told of the tools now, if it has found some.
+    /// The tools as the model gets them now, if it has found some.
     pub(super) fn told(&mut self) -> Option<Arc<Told>> {
         let found = self.machine.found();
         if found.is_empty() {
             return None;
         }
         let tools = self.tools();
-        // Each run may have its own.
+        // Each run may have its own tools.
         let of = (found.len(), std::ptr::from_ref(tools).addr());
         if let Some(told) = self.told.as_ref().filter(|told| told.of == of) {
             return Some(Arc::clone(told));
         }
         let mut schemas = tools.schemas().to_vec();
         let names = found.iter().flat_map(|found| &found.tools);
-        // One that is gone is not offered any more.
+        // A tool that does not exist any more is not offered.
         let more = names.filter(|name| tools.is_searched(name)).filter_map(|name| tools.get(name));
         schemas.extend(more.map(|tool| tool.schema().clone()));
         let told = Arc::new(Told { of, schemas, forms: Forms::default() });
@@ -72,7 +73,7 @@ impl Chat {
         Some(told)
     }
 
-    /// Counts what every request begins with: the tools that were found, too.
+    /// The size of what every request begins with, including the tools that were found.
     pub(super) fn meter(&self) -> ContextMeter {
         let tools = self.agent.tools();
         let names = self.machine.found().iter().flat_map(|found| &found.tools);
@@ -82,13 +83,13 @@ impl Chat {
 }
 
 impl Run<'_> {
-    /// Keeps what a search has found that was not found before, before its result is a fact.
+    /// Records the tools that a search has newly found, before its result is recorded.
     pub(super) fn finds(&mut self, call: &ToolCall, result: &ToolResult) -> Result<(), Error> {
         if call.name() != TOOL_SEARCH || result.outcome() != CallOutcome::Succeeded {
             return Ok(());
         }
         let Ok(arguments) = call.decoded() else { return Ok(()) };
-        let mut tools = self.chat.tools().find(&arguments);
+        let mut tools = self.chat.tools().find(arguments.into_map());
         let known = self.chat.machine.found();
         tools.retain(|tool| !known.iter().any(|found| found.tools.contains(tool)));
         if tools.is_empty() {

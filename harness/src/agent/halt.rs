@@ -1,4 +1,4 @@
-//! What may stop a run from outside: the program, and the clock.
+//! What stops a run from outside: the program, and the clock.
 
 use std::time::Duration;
 
@@ -13,28 +13,28 @@ use crate::{
     unwind::caught,
 };
 
-/// What may stop a run from outside.
+/// Reports what stops a run from outside.
 pub(super) struct Halt {
     program: CancellationToken,
     limit: Duration,
-    /// When four fifths of the time are over, until that was said.
+    /// When four fifths of the time are over. `None` after that was reported.
     near: Option<Instant>,
     ends: Option<Instant>,
     budget: Budget,
-    /// Says for how long agents below have waited for a person.
+    /// Reports how long agents below have waited for a person.
     reporter: Reporter,
 }
 
-/// What came from outside.
+/// A report from outside.
 pub(super) enum Told {
-    /// The run is to stop.
+    /// The run has to stop.
     Stop(InterruptCause),
-    /// It soon will have to.
+    /// The run will soon have to stop.
     Warn(Warning),
 }
 
 impl Halt {
-    /// The run begins now, or goes on after it has taken this time.
+    /// For a run that begins now, or continues after it has taken this time.
     pub(super) fn new(
         program: CancellationToken,
         guard: &Guard,
@@ -50,7 +50,7 @@ impl Halt {
         Self { program, limit, near, ends, budget, reporter }
     }
 
-    /// Waits until something is to be said. It loses nothing when it is dropped.
+    /// Waits for the next report. Dropping the future loses nothing.
     pub(super) async fn told(&mut self) -> Told {
         loop {
             let next = self.near.or(self.ends);
@@ -74,12 +74,12 @@ impl Halt {
         }
     }
 
-    /// By what the program stops the run.
+    /// The token by which the program stops the run.
     pub(super) fn program(&self) -> CancellationToken {
         self.program.clone()
     }
 
-    /// Checks that the runtime can tell when the time is over, if it is limited.
+    /// Checks that the runtime has a timer, if the time of the run or its journal is limited.
     pub(super) fn check_timer(&self, is_durable: bool) -> Result<(), Error> {
         let now = is_durable.then(Instant::now);
         let Some(ends) = self.ends.or(self.near).or(now) else { return Ok(()) };
@@ -92,17 +92,17 @@ impl Halt {
         })
     }
 
-    /// Whether the program wants the run to stop.
+    /// Whether the program has stopped the run.
     pub(super) fn is_cancelled(&self) -> bool {
         self.program.is_cancelled()
     }
 
-    /// Waits until the program wants the run to stop.
+    /// Waits until the program stops the run.
     pub(super) async fn cancelled(&self) {
         self.program.cancelled().await;
     }
 
-    /// Does not count this time: the run waited for a person.
+    /// Leaves out this time, in which the run waited for a person.
     pub(super) fn postpone(&mut self, time: Duration) {
         let later = |at: Instant| at.checked_add(time);
         self.near = self.near.and_then(later);
@@ -129,7 +129,7 @@ impl From<LimitReached> for InterruptCause {
     }
 }
 
-/// The warning as the watcher sees it.
+/// The warning as an event.
 pub(super) fn warning_event(warning: &Warning) -> Event<'_> {
     match warning {
         Warning::Near(LimitReached { limit, scope, detail }) => {

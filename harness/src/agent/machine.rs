@@ -210,7 +210,7 @@ impl Machine {
             Entry::AnswerWanted { answer } => {
                 let has_begun = self.begun_at.saturating_add(1) == self.transcript.messages().len();
                 if !has_begun || self.wanted.is_some() || !matches!(self.phase, Phase::Asking) {
-                    return Err(cannot("what the answer is to be is said when a run begins"));
+                    return Err(cannot("the wanted answer can only be set when a run begins"));
                 }
                 self.wanted = Some(Wanted::new(answer, self.begun_at));
             }
@@ -222,11 +222,11 @@ impl Machine {
                 self.checking()?;
                 if message.role() != Role::User || self.tries_left(*by) == 0 {
                     return Err(cannot(
-                        "the model answers anew after a message of the user, if a try is left",
+                        "the model answers again only after a message of the user, and only if an attempt is left",
                     ));
                 }
                 self.not_said(message)?;
-                self.tell(message)?;
+                self.tells(message)?;
                 self.checking()?.reject(*by, faults);
                 self.go_on(Then::Ask);
             }
@@ -264,12 +264,12 @@ impl Machine {
                     (Some(message), due)
                         if message.role() == Role::User && (due.is_some() || ends_paused) =>
                     {
-                        self.tell(message)?;
+                        self.tells(message)?;
                     }
                     _ => {
                         return Err(cannot(
-                            "a run resumes with a message of the user exactly if the \
-                             conversation ends with words of the model that broke off",
+                            "a run is resumed with a message of the user if the conversation ends with an \
+                             answer of the model that broke off, and only then",
                         ));
                     }
                 }
@@ -289,7 +289,9 @@ impl Machine {
                 Phase::Calling(calling) => calling.reopen(doubtful),
                 Phase::Asking | Phase::Checking => {}
                 Phase::Ended(_) => {
-                    return Err(cannot("no run was going on when it was read again"));
+                    return Err(cannot(
+                        "no run was going on when the conversation was opened again",
+                    ));
                 }
             },
             Entry::Forked {} => self.fork()?,
@@ -392,7 +394,7 @@ impl Machine {
             }
             Entry::CallUndecided { call } => {
                 let Status::Allowed(Granted { again: false, .. }) = self.call(call)?.status else {
-                    return Err(cannot(format!("`{call}` cannot be decided anew now")));
+                    return Err(cannot(format!("`{call}` cannot be decided again now")));
                 };
                 self.set(call, Status::Asked);
             }

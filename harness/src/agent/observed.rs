@@ -1,5 +1,5 @@
-//! What is told to those who watch a conversation that is kept in a journal. Nothing is read of a clock
-//! and nothing is made ready where nobody watches.
+//! Traces of a conversation in a journal. If nobody watches, no clock is read and nothing is
+//! prepared.
 
 use std::collections::HashMap;
 
@@ -11,12 +11,12 @@ use crate::{
     unwind::caught,
 };
 
-/// Since when calls wait, and for what, by their ids.
+/// Since when each waiting call waits, and for what, by its id.
 #[derive(Default)]
 pub(super) struct Waits(HashMap<String, (WaitsFor, u64)>);
 
 impl Waits {
-    /// Takes a fact that was written at that time. Gives the wait that it begins or ends.
+    /// Takes a fact that was written at that time. Returns the wait that it begins or ends.
     pub(super) fn note(&mut self, entry: &Entry, at: impl FnOnce() -> u64) -> Option<Waited> {
         if let Entry::CallWaits { call, wait } = entry {
             let (awaited, at) = (WaitsFor::of(&wait.awaited), at());
@@ -31,7 +31,7 @@ impl Waits {
     }
 }
 
-/// The call whose wait this fact ends, if it waits.
+/// The call whose wait this fact ends, if that call waits.
 fn ends_wait_of(entry: &Entry) -> Option<&str> {
     match entry {
         Entry::CallDecided { call, .. } | Entry::CallAnswered { call, .. } => Some(call),
@@ -43,7 +43,7 @@ fn ends_wait_of(entry: &Entry) -> Option<&str> {
 }
 
 impl Chat {
-    /// Tells of a fact that was recorded here.
+    /// Traces a fact that was recorded here.
     pub(super) fn tell(&mut self, entry: &Entry) {
         let waited = self.waits.note(entry, now);
         match entry {
@@ -54,14 +54,14 @@ impl Chat {
         }
     }
 
-    /// Tells of a fact that others have written meanwhile.
+    /// Traces a fact that others have written meanwhile.
     pub(super) fn tell_news(&mut self, entry: &Entry, at: u64) {
         let waited = self.waits.note(entry, || at);
         let waited = waited.map(|waited| Waited { elsewhere: true, ..waited });
         self.tracer.fact(entry, waited);
     }
 
-    /// Tells of the answers that came last, before the conversation was opened with these facts.
+    /// Traces the answers at the end of the facts with which the conversation was opened.
     pub(super) fn tell_answers(&mut self, facts: &[Envelope]) {
         let answers = facts
             .iter()
@@ -75,7 +75,8 @@ impl Chat {
         }
     }
 
-    /// What waits is to be written: who watches is told when that has ended.
+    /// Notes that the pending facts are about to be written. The trace comes when the write has
+    /// ended.
     pub(super) fn append_begins(&mut self) {
         let Self { durable: Some(durable), tracer, .. } = self else { return };
         durable.begins();
@@ -83,7 +84,8 @@ impl Chat {
         tracer.asks(|| appending(&**journal, durable.id(), durable.pending()));
     }
 
-    /// The write has ended: all is there, the run was stopped first, or it has failed.
+    /// Traces the end of a write: everything is written, the run was stopped first, or the write
+    /// failed.
     pub(super) fn append_ended(&mut self, written: &Result<bool, Error>) {
         let read_back = self.durable.as_ref().is_some_and(|durable| durable.was_read_back());
         match written {
@@ -95,7 +97,7 @@ impl Chat {
         self.tell_loss();
     }
 
-    /// Tells, once, that somebody else has gone on with the conversation.
+    /// Traces, once, that another owner has continued the conversation.
     pub(super) fn tell_loss(&mut self) {
         let Self { durable: Some(durable), tracer, .. } = self else { return };
         let Some(why) = durable.loss() else { return };
@@ -104,14 +106,14 @@ impl Chat {
     }
 }
 
-/// These facts are to be written into this conversation.
+/// Describes a write of these facts into this conversation.
 pub(super) fn appending(journal: &dyn Journal, conversation: &str, facts: &[Envelope]) -> Asked {
     let bytes = facts.iter().map(|envelope| envelope.fact.len()).sum();
     let facts = Some((facts.len(), bytes));
     Asked { conversation: conversation.to_owned(), journal: system(journal), facts }
 }
 
-/// Tells that facts were not written.
+/// Traces that facts were not written.
 pub(super) fn append_failed(tracer: &mut Tracer, error: &Error) {
     let outcome = match error.is_conflict() {
         true => AppendOutcome::Conflict,
@@ -120,12 +122,12 @@ pub(super) fn append_failed(tracer: &mut Tracer, error: &Error) {
     tracer.appended(outcome, Some(error));
 }
 
-/// This conversation is to be held.
+/// Describes an attempt to hold this conversation.
 pub(super) fn holding(journal: &dyn Journal, conversation: &str) -> Asked {
     Asked { conversation: conversation.to_owned(), journal: system(journal), facts: None }
 }
 
-/// Tells whether a conversation is held.
+/// Traces whether a conversation is held.
 pub(super) fn held<T>(tracer: &mut Tracer, hold: &Result<T, Error>) {
     let outcome = match hold {
         Ok(_) => HoldOutcome::Taken,
@@ -135,12 +137,12 @@ pub(super) fn held<T>(tracer: &mut Tracer, hold: &Result<T, Error>) {
     tracer.held(outcome, hold.as_ref().err());
 }
 
-/// What keeps the conversations. A journal is the program's own code.
+/// The name of the storage system. A journal is code of the program, which may panic.
 fn system(journal: &dyn Journal) -> String {
     caught(|| journal.system().to_owned()).unwrap_or_else(|_| "other".to_owned())
 }
 
-/// Tells of an answer that was written into a conversation of these facts, from outside of it.
+/// Traces an answer that was written from outside into a conversation with these facts.
 pub(super) fn tell_answer(
     tracer: &mut Tracer,
     machine: &Machine,
@@ -151,7 +153,7 @@ pub(super) fn tell_answer(
     tracer.fact(fact, wait_ended_by(facts, fact, now()));
 }
 
-/// The wait in these facts that a fact of that time has ended.
+/// The wait in these facts that a fact has ended at that time.
 fn wait_ended_by(facts: &[Envelope], fact: &Entry, until: u64) -> Option<Waited> {
     let ended = ends_wait_of(fact)?;
     facts.iter().rev().find_map(|envelope| match envelope.entry().ok()? {

@@ -117,19 +117,20 @@ pub(super) fn decided(machine: &Machine, approval: Approval) -> Result<Entry, Er
     let id = approval.question.call.clone();
     let Some((_, wait)) = machine.waiting().find(|(call, _)| call.id() == id) else {
         return Err(refused(format!(
-            "the call `{id}` does not wait to be decided: it waits no more, or it is a call of another \
+            "the call `{id}` does not wait for a decision: it no longer waits, or it is a call of another \
              conversation"
         )));
     };
     let Awaited::Approval { repeat, review, .. } = &wait.awaited else {
         return Err(refused(format!(
-            "the call `{id}` does not wait to be decided: it waits for a result or an answer, so `settle` it"
+            "the call `{id}` does not wait for a decision: it waits for a result or an answer, so `settle` it"
         )));
     };
     in_time(wait, &id)?;
     goes_on(machine, &id)?;
     let question = question(wait);
-    let question = question.ok_or_else(|| refused(format!("the question of `{id}` is broken")))?;
+    let question =
+        question.ok_or_else(|| refused(format!("the question of `{id}` cannot be read")))?;
     match decision(&question, *repeat, review.as_deref(), approval) {
         Some(decision) => Ok(Entry::CallDecided { call: id, decision }),
         None => Err(refused(format!(

@@ -67,17 +67,17 @@ impl fmt::Display for Outcome {
                  that the model can say"
             }
             Self::Refused => "the model refused",
-            Self::Unfit => "no answer of the model is what was wanted",
+            Self::Unfit => "the model gave no answer that was accepted",
             Self::Unsupported(item) => {
                 return write!(
                     f,
                     "the model asked for an item `{item}` to be executed, which the library cannot do: \
-                     `resume` tells the model so, and without the vendor's tool it does not ask"
+                     `resume` tells the model so. To prevent it, leave out the vendor's tool"
                 );
             }
             Self::Cancelled => "the run was stopped",
             Self::Waiting => {
-                "calls wait to be decided or answered: `resume` goes on when somebody has done so"
+                "calls wait for a decision or an answer: `resume` continues the run when there is one"
             }
             Self::Denied => "a call was denied, which ends the run",
             Self::Failed => "the run failed",

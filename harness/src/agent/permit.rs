@@ -1,5 +1,5 @@
-//! Decides about one call: decodes it, lets its tool review it, asks the permissions, and asks a
-//! person where they say so.
+//! Decides about one call: decodes it, lets its tool review it, applies the permissions, and asks a
+//! person if they require it.
 
 use std::sync::Arc;
 
@@ -20,28 +20,30 @@ use crate::{
     unwind::{Shielded, caught},
 };
 
-/// What a person allowed for the rest of a conversation by saying *always*. It answers only what the
-/// permissions leave to a person, and only for the reasons that the person saw.
+/// What a person has allowed for the rest of a conversation by answering *always*. It applies only
+/// to questions that the permissions leave to a person, and only for the reasons that the person
+/// saw.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Grant {
-    /// The tool.
+    /// The name of the tool.
     pub tool: String,
-    /// For which of its calls it holds.
+    /// The calls of the tool for which it holds.
     pub scope: Scope,
     /// The id of the call that the person was asked about.
     pub call: String,
-    /// Why the person was asked then: a question for another reason is asked anew.
+    /// Why the person was asked. If there is another reason for a later call, the person is asked
+    /// again.
     pub reasons: Vec<Reason>,
-    /// In whose runs it holds: those that bring the approver of this person
-    /// ([`Sending::approver`](super::Sending::approver)). With nobody named, it holds in those that the
-    /// agent's own approver is asked in.
+    /// The person in whose runs it holds: those that bring this person's approver
+    /// ([`Sending::approver`](super::Sending::approver)). With `None`, it holds in the runs in
+    /// which the agent's own approver is asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub person: Option<String>,
 }
 
 impl Grant {
-    /// What a decision about this call has granted for others.
+    /// The grant in a decision about this call, if there is one.
     pub(super) fn of(call: &str, decision: &Decision) -> Option<Self> {
         let Decision::Allow { by: Decider::Person { always: Some(always), .. }, .. } = decision
         else {
@@ -60,15 +62,15 @@ impl Grant {
     }
 }
 
-/// What is known of a call before anybody is asked.
+/// What is known about a call before a person is asked.
 pub(super) enum Looked {
-    /// It is decided.
+    /// The decision.
     Decided(Decision),
-    /// A person decides, who sees the review.
+    /// A person has to decide. The person sees the review.
     Asks(Box<Question>, Option<Review>),
 }
 
-/// What a decision is made from.
+/// What a decision is based on.
 #[derive(Clone, Copy)]
 pub(super) struct Asking<'a> {
     agent: &'a Agent,
@@ -80,7 +82,7 @@ pub(super) struct Asking<'a> {
     in_journal: bool,
 }
 
-/// What the first half of a decision comes to, for which nobody has to be waited for.
+/// The result of the first half of a decision, which needs no waiting.
 enum Half {
     Decided(Decision),
     Asks(Box<Question>),
@@ -98,7 +100,7 @@ impl<'a> Asking<'a> {
         Self { agent, own, grants, exposure, conversation, in_journal }
     }
 
-    /// The permissions that count, each with what was read by it.
+    /// The permissions that apply, each with what it has counted as read.
     pub(super) fn rules(self) -> Vec<(Arc<Permissions>, Exposure)> {
         let agent = (self.agent.permissions(), self.exposure);
         let others = self.own.into_iter().flat_map(Circumstances::sides);
@@ -112,12 +114,12 @@ impl<'a> Asking<'a> {
 }
 
 impl<'a> Asking<'a> {
-    /// Decides about a call that may start while the model still speaks: it is allowed at once, or
-    /// it waits for the answer to be complete.
+    /// Decides about a call that may start while the model is still answering. It is allowed at
+    /// once, or it has to wait until the answer is complete.
     pub(super) fn at_once(self, call: &ToolCall) -> Option<Decision> {
         let tool = self.tools().get(call.name())?;
         let effects = tool.side_effects();
-        // What runs an agent spends money.
+        // A tool that runs an agent costs money.
         let waits = tool.has_review() || tool.is_external() || tool.is_agent();
         if !effects.is_read_only() || waits {
             return None;
@@ -129,15 +131,15 @@ impl<'a> Asking<'a> {
         }
     }
 
-    /// Looks at a call as far as nobody has to be asked.
+    /// Decides about a call as far as that is possible without a person.
     pub(super) async fn look(self, call: &ToolCall) -> Looked {
         let answers_itself = || {
             let (side_effects, repeat) = (SideEffects::NONE, Repeat::Read);
             let by = Decider::Call;
             Looked::Decided(Decision::Allow { side_effects, repeat, by, reviewed: None })
         };
-        // A call of a tool that does not exist, or with arguments that cannot be read, does nothing
-        // but answer with what is wrong with it.
+        // A call whose tool does not exist, or whose arguments cannot be read, only produces a
+        // result that says what is wrong.
         let Some(tool) = self.tools().get(call.name()) else { return answers_itself() };
         let Ok(arguments) = call.decoded() else { return answers_itself() };
         let review = tool.review_off_loop(&arguments).await;
@@ -214,7 +216,7 @@ impl<'a> Asking<'a> {
         question.scopes = std::iter::once(exactly).chain(wider).collect();
         question.definition = tool.definition().map(str::to_owned);
         if let Some(definition) = &question.definition {
-            // What was allowed of the tool as it was described then does not hold for another description.
+            // What was allowed for one definition of the tool does not hold for another.
             for scope in &mut question.scopes {
                 *scope = Scope::new(format!("{}:{definition}", scope.key()), scope.shown());
             }
@@ -223,9 +225,9 @@ impl<'a> Asking<'a> {
         question
     }
 
-    /// Whether a call that was allowed before this run may still run by what holds in it. What a person
-    /// has said about it stands, unless it is denied now, or somebody outside of the program describes its
-    /// tool in another way than the person was shown.
+    /// Whether a call that was allowed before this run may still run by this run's rules. A
+    /// person's decision about it holds, unless the call is denied now, or its tool is defined
+    /// outside of the program and the definition is not the one that the person was shown.
     pub(super) fn still_allows(self, call: &ToolCall, granted: &Granted) -> bool {
         let Some(tool) = self.tools().get(call.name()) else { return true };
         let Ok(arguments) = call.decoded() else { return true };
@@ -239,9 +241,9 @@ impl<'a> Asking<'a> {
         }
     }
 
-    /// Who is asked in this run, and whom this person is told from others by.
+    /// The approver of this run, with the name that tells this person from others.
     pub(super) fn approver(self) -> Option<(Option<&'a str>, &'a Arc<dyn Approver>)> {
-        // Whoever runs an agent in a call does not choose who is asked, if the caller has somebody.
+        // A run in a call does not choose the approver if the caller has one.
         let caller = self.own.and_then(|own| own.caller.as_ref()?.approver());
         let own = || {
             let (person, approver) = self.own?.approver.as_ref()?;
@@ -286,15 +288,15 @@ impl<'a> Asking<'a> {
     }
 }
 
-/// What a person who was asked has said.
+/// The answer of a person who was asked.
 pub(super) enum Asked {
-    /// Whether the call may run.
+    /// The decision about the call.
     Decided(Decision),
-    /// The answer comes later, and counts until then.
+    /// The answer comes later, and counts until this time.
     Later { until: Option<u64> },
 }
 
-/// What an approval comes to; nothing if it is that of another question or decides nothing.
+/// The decision in an approval. `None` if it is for another question or contains no decision.
 pub(super) fn decision(
     question: &Question,
     repeat: Repeat,
@@ -325,8 +327,8 @@ pub(super) fn decision(
     })
 }
 
-/// Whether a call of this tool may run again if nobody knows how it ended.
-/// An agent that it runs goes on where it was, if its conversation was kept.
+/// Whether a call of this tool may run again if its outcome is not known. An agent that the tool
+/// runs continues where it was, if its conversation was kept.
 pub(super) fn repeat_of(tool: &Tool, in_journal: bool) -> Repeat {
     let effects = tool.side_effects();
     if tool.is_agent() && in_journal {

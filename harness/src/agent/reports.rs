@@ -1,6 +1,6 @@
-//! What running calls say while they run: how far a tool has come, at a bounded rate, and what the agents
-//! do that they run. Of each call the last report counts, and it is told at most ten times a second;
-//! events of agents are all told, in order.
+//! What running calls report: the progress of tools, at a limited rate, and the events of the
+//! agents that they run. For each call, only the last progress report counts, and it is passed on
+//! at most ten times a second. All events of agents are passed on, in order.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -21,47 +21,47 @@ use super::{AgentCall, Event, EventBuf};
 /// The least time between two reports of one call.
 const APART: Duration = Duration::from_millis(100);
 
-/// What a running call says.
+/// A report of a running call.
 pub(super) enum Report {
-    /// How far its tool has come: the id of the call, and the words.
+    /// The progress of its tool: the id of the call, and the text.
     Progress(String, String),
-    /// What an agent does that it runs.
+    /// An event of its agent.
     Agent(Box<OfAgent>),
 }
 
-/// What is heard of running calls when the answer that asks for them is complete.
+/// What running calls send after the answer that asks for them is complete.
 pub(super) enum Heard {
-    /// What one says.
+    /// A report.
     Report(Report),
-    /// One has begun without a word in the journal, and wants to run an agent.
+    /// A call that has begun without a fact in the journal wants to run an agent.
     Wants(Wanting),
 }
 
-/// A call that wants to run an agent is told by this when it may.
+/// The sender by which a call that wants to run an agent learns that it may.
 pub(super) type Wanting = oneshot::Sender<()>;
 
-/// An event of an agent, and the calls on the way to it.
+/// An event of an agent, and the calls that lead to it.
 pub(super) struct OfAgent {
     path: Vec<AgentCall>,
     event: EventBuf,
 }
 
 impl OfAgent {
-    /// Shows it as an event of the run.
+    /// Passes it on as an event of the run.
     pub(super) fn show(&self, show: impl FnOnce(Event<'_>)) {
         show(Event::OfAgent { path: &self.path, event: &self.event });
     }
 }
 
-/// What running calls have said and nobody has heard.
+/// The reports of running calls that were not passed on yet.
 #[derive(Default)]
 pub(super) struct Reports {
     shared: Arc<Shared>,
-    /// Until the next report is due.
+    /// Fires when the next report is due.
     alarm: Option<Pin<Box<Sleep>>>,
 }
 
-/// Where a call says it.
+/// The handle by which a call reports.
 #[derive(Clone)]
 pub(super) struct Reporter(Arc<Shared>);
 
@@ -70,21 +70,21 @@ struct Shared(Mutex<Said>);
 
 #[derive(Default)]
 struct Said {
-    /// The last report of each call, unless it was told.
+    /// The last report of each call that was not passed on yet.
     waiting: HashMap<String, String>,
-    /// When a call was last told of.
+    /// When a report of each call was last passed on.
     told: HashMap<String, Instant>,
     /// Events of agents.
     of_agents: VecDeque<OfAgent>,
     /// Calls that want to run an agent.
     wanting: Vec<Wanting>,
     waker: Option<Waker>,
-    /// Whether the run is over, so that nobody hears of anything.
+    /// Whether the run is over, so that reports are dropped.
     is_over: bool,
-    /// How many agents below wait for a person now, and since when one does.
+    /// How many agents below wait for a person now, and since when at least one does.
     asking: usize,
     since: Option<Instant>,
-    /// For how long one has, and nobody has taken account of it.
+    /// How long agents below have waited that was not taken into account yet.
     asked: Duration,
 }
 
@@ -95,7 +95,7 @@ impl Shared {
 }
 
 impl Reporter {
-    /// Keeps the report until it is heard, in place of one of the same call that was not.
+    /// Stores the report until it is passed on. It replaces an earlier one of the same call.
     pub(super) fn report(&self, call: &str, message: &str) {
         let mut said = self.0.lock();
         said.waiting.insert(call.to_owned(), message.to_owned());
@@ -106,7 +106,7 @@ impl Reporter {
         }
     }
 
-    /// Keeps an event of an agent that this call runs until it is heard.
+    /// Stores an event of an agent of this call until it is passed on.
     pub(super) fn tell(&self, call: &AgentCall, event: Event<'_>) {
         let mut path = vec![call.clone()];
         let event = match event {
@@ -131,7 +131,7 @@ impl Reporter {
         }
     }
 
-    /// A call wants to run an agent. Unless the run is over, it is told when it may.
+    /// Asks for permission to run an agent. If the run is over, no answer comes.
     pub(super) fn wants(&self, wanting: Wanting) {
         let mut said = self.0.lock();
         if said.is_over {
@@ -145,7 +145,7 @@ impl Reporter {
         }
     }
 
-    /// Until this is dropped, an agent below waits for a person.
+    /// An agent below waits for a person until the returned value is dropped.
     pub(super) fn pause(&self) -> Pause {
         let mut said = self.0.lock();
         said.asking = said.asking.saturating_add(1);
@@ -153,7 +153,7 @@ impl Reporter {
         Pause(self.clone())
     }
 
-    /// For how long an agent below has waited for a person since this was asked last.
+    /// How long an agent below has waited for a person since the last call.
     pub(super) fn asked(&self) -> Duration {
         let mut said = self.0.lock();
         if let Some(since) = &mut said.since {
@@ -165,7 +165,7 @@ impl Reporter {
     }
 }
 
-/// An agent below waits for a person.
+/// Exists while an agent below waits for a person.
 pub(super) struct Pause(Reporter);
 
 impl Drop for Pause {
@@ -191,12 +191,12 @@ impl Drop for Reports {
 }
 
 impl Reports {
-    /// Where a call says it.
+    /// The handle by which a call reports.
     pub(super) fn reporter(&self) -> Reporter {
         Reporter(Arc::clone(&self.shared))
     }
 
-    /// Hears the next one that is due.
+    /// Returns the next report that is due.
     pub(super) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Report> {
         loop {
             let mut said = self.shared.lock();
@@ -223,7 +223,7 @@ impl Reports {
         }
     }
 
-    /// Waits for the next one, or for the next call that wants to run an agent.
+    /// Waits for the next report, or for the next call that wants to run an agent.
     pub(super) async fn next(&mut self) -> Heard {
         std::future::poll_fn(|context| {
             let wanting = self.shared.lock().wanting.pop();
@@ -235,19 +235,19 @@ impl Reports {
         .await
     }
 
-    /// Takes the next event of an agent that was not heard.
+    /// Takes the next event of an agent that was not passed on.
     pub(super) fn of_agents(&mut self) -> Option<OfAgent> {
         self.shared.lock().of_agents.pop_front()
     }
 
-    /// Takes the last report of a call that has ended, whether it is due or not.
+    /// Takes the last report of a call that has ended, even if it is not due yet.
     pub(super) fn last_of(&mut self, call: &str) -> Option<String> {
         let mut said = self.shared.lock();
         said.told.remove(call);
         said.waiting.remove(call)
     }
 
-    /// Forgets what was not heard of how far tools have come.
+    /// Drops the progress reports that were not passed on.
     pub(super) fn clear(&mut self) {
         let mut said = self.shared.lock();
         said.waiting.clear();

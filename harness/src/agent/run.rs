@@ -68,6 +68,8 @@ pub(super) struct Run<'a> {
     pub(super) answer_way: Option<AnswerWay>,
     /// What failures have cost this run.
     pub(super) ledger: Ledger,
+    /// Whether the current request went to a provider that the agent falls back to.
+    pub(super) fell_back: bool,
     /// The first error of the run.
     error: Option<Error>,
     /// Why the agent of a call could not continue. The call stays open.
@@ -119,6 +121,7 @@ impl<'a> Run<'a> {
             shown: Vec::new(),
             answer_way: None,
             ledger: Ledger::default(),
+            fell_back: false,
             error: None,
             cut_off: None,
             limit: None,
@@ -134,6 +137,15 @@ impl<'a> Run<'a> {
     pub(super) fn after(mut self, before: Option<(Guard, RunClock)>) -> Self {
         self.before = before;
         self
+    }
+
+    /// A run for one action that is none of the run before: its time begins now. Dropping it leaves the conversation as
+    /// it is.
+    pub(super) fn by_hand(chat: &'a mut Chat) -> Self {
+        let clock = mem::take(&mut chat.clock);
+        let run = Self::one_action(chat);
+        run.chat.clock = clock;
+        run
     }
 
     /// A run for one action of another driver. Dropping it leaves the conversation as it is.

@@ -1,9 +1,9 @@
-//! The order of a turn's calls, from what their tools declare.
+//! The order of a turn's calls. It follows from what their tools declare.
 
 use crate::tool::SideEffects;
 
-/// The calls that may start now, of those that have not: neighbours that only read go together,
-/// anything else goes alone and is a barrier for what follows.
+/// The calls that may start now, of those that have not started. Neighbouring calls that only read
+/// form a batch. Any other call is a batch of its own, and the calls after it wait for it.
 ///
 /// `[read, read, write, read]` gives `[read, read]`, then `[write]`, then `[read]`.
 pub(super) fn next_batch<C>(open: impl IntoIterator<Item = (C, SideEffects)>) -> Vec<C> {

@@ -1,4 +1,4 @@
-//! Where large results of a conversation are kept: with its journal, or in the folder that the program names.
+//! Where the large results of a conversation are kept: in its journal, or in the program's folder.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -10,7 +10,8 @@ use crate::{
     unwind::caught,
 };
 
-/// Where large results of a run go, if they are kept, and how many bytes of one a model reads then.
+/// Where large results of a run are kept, if anywhere, and how many bytes of one the model then
+/// gets.
 pub(super) struct Spilling(Option<(Where, usize)>);
 
 enum Where {
@@ -31,16 +32,13 @@ impl Spilling {
             }
             (true, None, Some(folder)) => Some(Where::Folder(folder.clone())),
         };
-        Self(place.map(|place| {
-            let (name, model) = agent.answers();
-            let window = agent.models().find(name, model).window;
-            (place, agent.tools().limits().output_in(window))
-        }))
+        Self(place.map(|place| (place, agent.tools().limits().output_in(chat.window_tokens()))))
     }
 
-    /// For a call of the conversation in which this was said. A folder knows it by its first message, which is the same
-    /// where the conversation goes on from its transcript. Only who `reads` needs what was said: to hand it to all would
-    /// make the next message copy what is shared.
+    /// The store for a call in this conversation. In a folder, the conversation is identified by
+    /// its first message, which stays the same if the conversation is continued from its
+    /// transcript. Only a call that `reads` gets the transcript: with a copy in every call, adding
+    /// the next message would copy the shared one.
     pub(super) fn for_call(&self, transcript: &Transcript, reads: bool) -> Option<Spills> {
         let first = || transcript.messages().first().map_or("", Message::id);
         let (place, limit) = self.0.as_ref()?;
@@ -67,8 +65,8 @@ fn spills(
 }
 
 impl Agent {
-    /// The same agent for a conversation in this journal: with the tool that reads large results, if they are kept
-    /// there.
+    /// The same agent for a conversation in this journal. It has the tool `read_result` if the
+    /// journal keeps large results.
     pub(super) fn within(&self, journal: &dyn Journal) -> Self {
         match self.spills() && keeps(journal) {
             true => self.reading_results(),
@@ -78,7 +76,7 @@ impl Agent {
 }
 
 impl Chat {
-    /// The conversation has come into a journal before anything was said: its agent is the one for it.
+    /// Changes to the agent for the journal that the conversation has got before anything was said.
     pub(super) fn goes_on_as(&mut self, agent: Agent) {
         self.agent = agent;
         self.told = None;
@@ -92,7 +90,7 @@ impl Chat {
     }
 }
 
-/// A journal is the program's own code.
+/// Whether the journal keeps large results. It is code of the program, which may panic.
 fn keeps(journal: &dyn Journal) -> bool {
     caught(|| journal.keeps_spills()).unwrap_or(false)
 }

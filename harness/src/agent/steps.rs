@@ -323,7 +323,7 @@ impl Steps {
     }
 
     /// Applies facts. Apply the facts of an action only once: most facts are refused if they come a
-    /// second time, but a message of the user then counts as said twice.
+    /// second time, but a message of the user can then count as said twice.
     ///
     /// # Errors
     /// Fails if a fact cannot be read, or cannot follow the facts before it. The facts before that
@@ -390,7 +390,7 @@ impl Steps {
         self.open(Opening::Say(told.unwrap_or(message)))
     }
 
-    /// A run that had stopped goes on.
+    /// Continues a run that had stopped.
     ///
     /// # Errors
     /// Fails as [`say`](Self::say) does, and with
@@ -457,10 +457,11 @@ impl Steps {
     /// Fails, and does nothing, with [`ErrorKind::Journal`](crate::ErrorKind::Journal) if the facts
     /// cannot be read in this process; with
     /// [`ErrorKind::Configuration`](crate::ErrorKind::Configuration) if a value is missing that was
-    /// [announced](super::AgentBuilder::state_per_run), or the circumstances of the run are not
-    /// valid; with [`ErrorKind::Busy`](crate::ErrorKind::Busy) while calls run in another future of
-    /// the same action; and with [`ErrorKind::Transcript`](crate::ErrorKind::Transcript) at
-    /// [`AwaitUser`](Action::AwaitUser), where no run has begun.
+    /// [announced](super::AgentBuilder::state_per_run), or the answer that these steps want is not
+    /// the one with which the run began; with [`ErrorKind::Busy`](crate::ErrorKind::Busy) while
+    /// calls run in another future of the same action; and with
+    /// [`ErrorKind::Transcript`](crate::ErrorKind::Transcript) at [`AwaitUser`](Action::AwaitUser),
+    /// where no run has begun.
     pub fn act(&self) -> impl Future<Output = Result<Vec<Envelope>, Error>> + Send + use<> {
         let (apart, kept) = (self.apart(), self.kept.clone());
         let (life, begun, values) = (self.life, Arc::clone(&self.begun), self.values.clone());

@@ -1,5 +1,5 @@
-//! What the program tells the model by itself: of a reply that broke off, of an answer that was not accepted,
-//! and of calls that did not run or did not end.
+//! The texts that the program itself tells the model: about a reply that broke off, an answer that
+//! was rejected, and calls that did not run or did not end.
 
 use super::{Outcome, calling::Then};
 use crate::{
@@ -8,11 +8,11 @@ use crate::{
     tool::SideEffects,
 };
 
-/// What the model is told when its reply broke off.
+/// The text for the model after its reply broke off.
 pub(super) const GO_ON: &str = "Your reply above was cut off before it was complete. Go on from where it \
                      breaks off, without repeating what is there.";
 
-/// What the model is told of a call that was stopped while it ran.
+/// The text for the model about a call that was stopped while it ran.
 pub(super) fn stopped(effects: SideEffects) -> (CallOutcome, String) {
     if effects.is_read_only() {
         let text = "This call was stopped while it ran. It only reads, so nothing has changed.";
@@ -24,7 +24,7 @@ pub(super) fn stopped(effects: SideEffects) -> (CallOutcome, String) {
     }
 }
 
-/// What the model is told of a call that ran in a process which is gone.
+/// The text for the model about a call that ran in a process that is gone.
 pub(super) fn lost(effects: SideEffects) -> (CallOutcome, String) {
     let ended = "The program that ran this call ended before the call had";
     if effects.is_read_only() {
@@ -37,8 +37,8 @@ pub(super) fn lost(effects: SideEffects) -> (CallOutcome, String) {
     }
 }
 
-/// What the model is told of a call that was handed to the program or asked something, and to which
-/// nobody has answered.
+/// The text for the model about a call that was handed to the program or has asked a question, and
+/// was not answered.
 pub(super) fn handed_out(awaited: &Awaited) -> (CallOutcome, String) {
     let how = match awaited {
         Awaited::Answer { .. } => "This call has asked something, and was not answered",
@@ -48,7 +48,7 @@ pub(super) fn handed_out(awaited: &Awaited) -> (CallOutcome, String) {
     (CallOutcome::InDoubt, text)
 }
 
-/// What the model is told of a call that has ended after it had been stopped.
+/// The text for the model about a call that has ended after it had been stopped.
 pub(super) fn late_end(tool: &str, result: &ToolResult) -> String {
     let id = result.call_id();
     let how = match result.outcome() {
@@ -83,10 +83,10 @@ pub(super) fn why(then: Then) -> String {
     why.to_owned()
 }
 
-/// So many faults of one answer are told.
+/// How many faults of one answer the model is told.
 pub(super) const FAULTS_TOLD: usize = 20;
 
-/// What the model is told of an answer that was not accepted.
+/// The text for the model about an answer that was rejected.
 pub(super) fn not_accepted(faults: &[String]) -> String {
     let mut words = "Your answer was not accepted:".to_owned();
     for fault in faults.iter().take(FAULTS_TOLD) {

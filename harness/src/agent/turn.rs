@@ -1,4 +1,4 @@
-//! One answer of the model: asked for, shown as it arrives, written down.
+//! One answer of the model: requests it, passes on its events, and records it.
 
 use std::{
     future::poll_fn,
@@ -28,6 +28,7 @@ use super::{
     watcher::Watcher,
 };
 use crate::{
+    context::copied_line,
     error::{Error, ErrorKind},
     journal::{Entry, InterruptCause},
     message::{ToolCall, Transcript},
@@ -41,11 +42,11 @@ use crate::{
     unwind::{Panicked, caught, dropped},
 };
 
-/// So many events are taken one after the other, when they are there, before the program, the
-/// clock and the tools are heard again.
+/// How many events are read one after the other, if they have arrived, before the program, the
+/// clock and the tools are polled again.
 const IN_A_ROW: u32 = 64;
 
-/// What happens next while an answer is heard.
+/// What happens next while an answer arrives.
 enum Next {
     Said(Option<Result<StreamEvent, Error>>),
     Told(Told),
@@ -54,16 +55,16 @@ enum Next {
 
 /// How the stream of an answer ended.
 enum Heard {
-    /// It came to its end, which may be too early.
+    /// It is over, perhaps too early.
     Out,
-    /// The run is to stop.
+    /// The run has to stop.
     Stop(InterruptCause),
     /// It failed.
     Failed(Error),
 }
 
 impl Run<'_> {
-    /// Asks the provider for one answer.
+    /// Requests one answer from the provider.
     pub(super) async fn ask(&mut self) -> Result<(), Error> {
         self.contexts.clear();
         let turn = self.chat.machine.turns().saturating_add(1);
@@ -75,6 +76,7 @@ impl Run<'_> {
             self.context.tools = ContextMeter::new(None, tools.schemas()).tools();
         }
         self.chat.guard.asked();
+        self.fell_back = false;
         self.emit(Event::TurnStarted { turn });
         match self.hear().await? {
             Heard::Out => self.replied(turn),
@@ -92,8 +94,8 @@ impl Run<'_> {
         self.answer.as_ref().is_none_or(Accumulator::is_untouched)
     }
 
-    /// Reads the stream to its end, and starts the calls that may start while it goes on. The
-    /// connection is closed when this returns.
+    /// Reads the stream to its end, and starts the calls that may start meanwhile. The connection
+    /// is closed when this returns.
     async fn hear(&mut self) -> Result<Heard, Error> {
         let told = self.chat.told();
         let Self {
@@ -109,6 +111,7 @@ impl Run<'_> {
             shown,
             ledger,
             answer_way,
+            fell_back,
             ..
         } = self;
         let agent = chat.agent.clone();
@@ -154,9 +157,11 @@ impl Run<'_> {
             reports,
             shown,
             over,
+            has_shortened: chat.machine.has_shortened(),
+            fell_back,
         };
-        // One wait for the whole answer: to begin it anew with each event costs more than all the
-        // rest of the event.
+        // One future waits during the whole answer. Making a new one for each event costs more than
+        // everything else about the event.
         let halted = stream::unfold(halt, async |halt| Some((halt.told().await, halt)));
         let mut halted = pin!(halted);
         let mut bell = Bell::new();
@@ -164,16 +169,16 @@ impl Run<'_> {
         loop {
             let others_first = in_a_row == 0 || (bell.rings() && program.is_cancelled());
             let next = poll_fn(|context| {
-                // A stream that never pauses would leave nothing to other tasks, and a tool that
-                // never does would leave nothing of this task's share to those asked here.
+                // A stream that never pauses would starve the other tasks, and a tool that never
+                // pauses would use up this task's budget for everything that is polled here.
                 if others_first {
                     ready!(poll_proceed(context)).made_progress();
-                // What is here already is taken without asking all the others each time: that
+                // An event that has arrived is read without polling all the others each time, which
                 // costs more than the event itself.
                 } else if let Poll::Ready(said) = scope.within(|| answering.poll_next(context)) {
                     return Poll::Ready(Next::Said(said));
                 }
-                // And they are asked only when one of them has something to say.
+                // The others are polled only if one of them has something to report.
                 if bell.has_rung(context) {
                     let others = &mut Context::from_waker(bell.waker());
                     let said = match halted.poll_next_unpin(others) {
@@ -185,7 +190,7 @@ impl Run<'_> {
                         Poll::Pending => None,
                     });
                     if let Some(said) = said {
-                        // It may not be all, and those after it were not asked.
+                        // There may be more, and the futures after this one were not polled.
                         bell.ring();
                         return Poll::Ready(said);
                     }
@@ -228,7 +233,7 @@ impl Run<'_> {
                 Ok(None) => {}
                 Ok(Some(call)) => {
                     if hearing.starts(call) {
-                        // Futures are lazy: it starts when it is polled, in the next round.
+                        // Futures are lazy: the call starts when it is polled in the next round.
                         bell.ring();
                         in_a_row = 0;
                     }
@@ -238,7 +243,7 @@ impl Run<'_> {
         }
     }
 
-    /// Writes down the answer, if it came to its end.
+    /// Records the answer, if it is complete.
     fn replied(&mut self, turn: u32) -> Result<(), Error> {
         let Some(answer) = self.answer.take_if(|answer| answer.is_complete()) else {
             return self.interrupt(Some(cut_off()));
@@ -249,7 +254,7 @@ impl Run<'_> {
         self.chat.tracer.answer(self.context, id, self.answer_way);
         let (asked, asked_model) = self.chat.agent.answers();
         let asked_model = several.unwrap_or_else(|| asked_model.to_owned());
-        // The server names its model, and that is no word of the model.
+        // The server gives the name of its model; it is not text of the model.
         let hide = |name: &str| self.chat.agent.secrets().hide(name).into_owned();
         let model = hide(model.as_deref().unwrap_or(&asked_model));
         let asked_model = Some(hide(&asked_model)).filter(|name| *name != model);
@@ -269,14 +274,14 @@ impl Run<'_> {
     }
 }
 
-/// An answer while it is heard: who hears of its events, and the calls that start meanwhile.
+/// An answer while it arrives: who gets its events, and the calls that start meanwhile.
 struct Hearing<'h, 'w> {
     agent: &'h Agent,
     offered: &'h Offered,
     asking: Asking<'h>,
     transcript: &'h Transcript,
     tracer: &'h mut Tracer,
-    /// Whether anybody wants to know of each piece.
+    /// Whether somebody wants to trace each piece.
     listened: bool,
     guard: &'h mut Guard,
     answer: &'h mut Accumulator,
@@ -288,10 +293,13 @@ struct Hearing<'h, 'w> {
     reports: &'h mut Reports,
     shown: &'h mut Vec<(ToolCall, Instant)>,
     over: &'h DropGuard,
+    /// Whether lines stand in place of arguments that were cleared, so that a call may repeat one.
+    has_shortened: bool,
+    fell_back: &'h mut bool,
 }
 
 impl Hearing<'_, '_> {
-    /// Takes an event into the answer and shows it. Gives the call that it completes.
+    /// Adds an event to the answer and passes it on. Returns the call that it completes.
     fn takes(&mut self, event: &StreamEvent) -> Result<Option<ToolCall>, Error> {
         let is_word = !matches!(
             event,
@@ -317,7 +325,7 @@ impl Hearing<'_, '_> {
         }
     }
 
-    /// Shows an event, and gives the call that it completes.
+    /// Passes on an event. Returns the call that it completes.
     fn shows(&mut self, event: &StreamEvent) -> Option<ToolCall> {
         match event {
             StreamEvent::TextDelta { text, .. } => self.watch.tell(Event::Text(text)),
@@ -338,6 +346,7 @@ impl Hearing<'_, '_> {
                 self.watch.tell(Event::Retrying { attempt, of, wait, cause });
             }
             StreamEvent::FallingBack { from, to, cause } => {
+                *self.fell_back = true;
                 let cause = &*self.agent.secrets().hide(cause);
                 self.tracer.fall_back(from, to, cause);
                 self.watch.tell(Event::FallingBack { from, to, cause });
@@ -355,7 +364,7 @@ impl Hearing<'_, '_> {
         None
     }
 
-    /// The answer begins anew: the calls that have started are not wanted.
+    /// Drops the calls that have started, because the answer starts again.
     fn discards(&mut self, cause: &str) {
         let cause = &*self.agent.secrets().hide(cause);
         self.reports.clear();
@@ -369,7 +378,7 @@ impl Hearing<'_, '_> {
         self.watch.tell(Event::Discarded { cause });
     }
 
-    /// Starts a call before the answer is complete, if it may.
+    /// Starts a call before the answer is complete, if it may. Returns whether it was started.
     fn starts(&mut self, call: ToolCall) -> bool {
         let Self { agent, asking, early, .. } = self;
         if !agent.starts_early() || early.len() >= AT_ONCE || early.has(call.id()) {
@@ -377,17 +386,21 @@ impl Hearing<'_, '_> {
         }
         let Some(decision) = asking.at_once(&call) else { return false };
         let may_start = |call: &ToolCall| asking.at_once(call).is_some();
-        // What is read after a write must be read after it, so a call starts early only if
-        // all calls before it could.
+        // A read after a write must not run before the write, so a call starts early only if all
+        // calls before it could.
         let Some(calls) = self.answer.count_up_to(&call, may_start) else { return false };
         let tools = self.offered.tools();
-        // The answer is part of what was said, and it is no message yet.
+        // A call that repeats the line for a cleared argument does not run.
+        if self.has_shortened && call.decoded().is_ok_and(|it| copied_line(&it).is_some()) {
+            return false;
+        }
+        // The tool wants the transcript. The answer is part of it, but not yet a message.
         let reads_it = tools.get(call.name()).is_some_and(Tool::needs::<Transcript>);
         let is_ready = tools.accepts(&call) && !tools.may_be_filled(&call) && !reads_it;
         if !is_ready {
             return false;
         }
-        // While the model speaks, nobody waits for a place.
+        // An early call never waits for a place.
         let place = match self.contexts.places_of(tools.get(call.name())) {
             None => None,
             Some(places) => match places.try_take() {
@@ -415,7 +428,7 @@ impl Hearing<'_, '_> {
     }
 }
 
-/// The stream of an answer. It is the program's own code: a panic in it is a failure of the answer.
+/// The stream of an answer. It is code of the program, so a panic in it is an error of the answer.
 pub(super) struct Answering<'a>(Option<EventStream<'a>>);
 
 impl<'a> Answering<'a> {

@@ -382,7 +382,9 @@ fn answered<T: Answer>(machine: &Machine) -> Result<T, Error> {
 fn value_in<T: Answer>(transcript: &Transcript) -> Result<T, Error> {
     let wrong = |what: String| Error::new(ErrorKind::Transcript, what);
     let read = Reader::<T>::new().read(&last_words(transcript));
-    read.map_err(|faults| wrong(format!("the last answer is no such value: {}", faults.join("; "))))
+    read.map_err(|faults| {
+        wrong(format!("the last answer is not a value of the wanted type: {}", faults.join("; ")))
+    })
 }
 
 impl Wants {

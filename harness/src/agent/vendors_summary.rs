@@ -22,13 +22,15 @@ impl Chat {
         let (machine, seen) = (&self.machine, self.seen());
         let (all, as_sent) = (machine.transcript().messages(), |at: usize| seen.sent_for(at));
         let may_cut = |at: usize| seen.vendor_may_cut(at);
+        let is_users = |at: usize| !machine.has_told(at);
+        let reads = self.reads_large();
         let window = used.estimate_of(window);
         let user_tokens = self.agent.window().user_tokens(window);
         let nothing = Message::assistant([Block::text("")]);
         TAILS.iter().find_map(|(tail, words)| {
             let (tail, words) = (percent(window, *tail), percent(user_tokens, *words));
             let cut =
-                cut(all, machine.summed_up(), as_sent, may_cut, (tail, words), self.reads_large())?;
+                cut(all, machine.summed_up(), as_sent, may_cut, is_users, (tail, words), reads)?;
             let least = self.vendors(&cut, &nothing, "", Box::default(), (0, 0));
             let least = self.after_fact(&least, used).ok()?;
             (least < most_after(used.tokens)).then_some(cut)
@@ -115,7 +117,7 @@ impl Run<'_> {
         let (after, most) = (self.chat.after_fact(&fact, used)?, most_after(used.tokens));
         if after >= most {
             let cause = format!(
-                "the vendor's own summary frees too little: there would be {after} tokens, and at most {most} may be"
+                "the vendor's own summary frees too little: {after} tokens would remain, and at most {most} may"
             );
             return self.vendor_failed(request, cause);
         }
@@ -192,15 +194,15 @@ fn block_of(message: &Message, stop: StopReason) -> Result<(Message, String), St
     }
     let mut blocks = message.blocks().iter().filter_map(vendor_data);
     let (Some(block), None) = (blocks.next(), blocks.next()) else {
-        return Err("the vendor gave not one summary of its own but none or several".to_owned());
+        return Err("the vendor gave no summary of its own, or more than one".to_owned());
     };
     let only = |block: &Block| matches!(block, Block::Vendor(_) | Block::Text(_));
     if !message.blocks().iter().all(only) {
-        return Err("the vendor gave something beside a summary of its own".to_owned());
+        return Err("the vendor gave more than a summary of its own".to_owned());
     }
     // A block that cannot be sent again would be left out, with everything that it replaces.
     if !is_strict(block.json()) {
-        return Err("the vendor's own summary is JSON that not every reader takes".to_owned());
+        return Err("the vendor's own summary is JSON that some parsers reject".to_owned());
     }
     let text = message.text().trim().to_owned();
     Ok((Message::assistant([Block::Vendor(block.clone())]), text))

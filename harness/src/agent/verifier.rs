@@ -179,7 +179,7 @@ impl Run<'_> {
                     Dispatched::Result(result) if result.outcome() == CallOutcome::Succeeded => {}
                     Dispatched::Result(result) => wrong.push(result.as_text().into_owned()),
                     Dispatched::Waits { .. } => wrong.push(format!(
-                        "the tool `{}` asks a person something, which it cannot do while it looks at an answer",
+                        "the tool `{}` asks a person a question, which it cannot do while it checks an answer",
                         call.name()
                     )),
                 }

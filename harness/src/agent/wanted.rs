@@ -1,4 +1,4 @@
-//! What the answer of a run is to be, as the facts say it, and how often the model has missed it.
+//! The wanted form of a run's answer, from the facts, and how often an answer was rejected.
 
 use std::{iter, sync::Arc};
 
@@ -10,17 +10,17 @@ use crate::{
 /// The name of the tool that takes the answer.
 const NAME: &str = "final_answer";
 
-/// What the answer of a run is to be, and what became of its answers so far.
+/// The wanted form of a run's answer, and the rejections so far.
 #[derive(Clone, Debug)]
 pub(super) struct Wanted {
     pub(super) answer: Arc<WantedAnswer>,
-    /// The number of the message that asks for it.
+    /// The index of the message that asks for it.
     asked_at: usize,
-    /// How many answers did not fit the schema, and how many the program did not accept, that had another try.
+    /// How many answers were rejected with another attempt left: by the schema, and by the program.
     pub(super) rejected: [u32; 2],
-    /// What was wrong with the last one.
+    /// The faults of the last rejected answer.
     pub(super) faults: Vec<String>,
-    /// Whether the last words of the model are an answer that was not looked at.
+    /// Whether the model's last message is an answer that was not checked.
     pub(super) unchecked: bool,
 }
 
@@ -30,7 +30,7 @@ impl Wanted {
         Self { answer, asked_at, rejected: [0, 0], faults: Vec::new(), unchecked: false }
     }
 
-    /// How often the model may answer anew after this check.
+    /// How often the model may still answer again after this check.
     pub(super) fn tries_left(&self, by: AnswerCheck) -> u32 {
         let (tries, [schema, verifier]) = (&self.answer, self.rejected);
         match by {
@@ -41,7 +41,7 @@ impl Wanted {
         }
     }
 
-    /// What a provider is told of it, with a name that no tool has.
+    /// The form for the provider, with a tool name that no other tool has.
     pub(super) fn told(&self, is_tool: impl Fn(&str) -> bool) -> Option<AnswerSchema> {
         let schema = self.answer.schema.clone()?;
         let names = iter::once(NAME.to_owned());
@@ -50,7 +50,7 @@ impl Wanted {
         Some(AnswerSchema::new(name, schema, self.asked_at))
     }
 
-    /// An answer was not accepted, and another try follows.
+    /// Records that an answer was rejected and another attempt follows.
     pub(super) fn reject(&mut self, by: AnswerCheck, faults: &[String]) {
         let [schema, verifier] = &mut self.rejected;
         let count = match by {

@@ -1,4 +1,5 @@
-//! The program's own eyes on a run: what it does with an event is its own code, which may panic.
+//! The program's watcher of a run. What it does with an event is code of the program, which may
+//! panic.
 
 use super::{AgentCall, Event, reports::Reporter};
 use crate::{
@@ -6,20 +7,20 @@ use crate::{
     unwind::{Panicked, caught, dropped},
 };
 
-/// Reads every event of a run.
+/// A function that gets every event of a run.
 type Watch<'a> = dyn FnMut(Event<'_>) + Send + 'a;
 
-/// Who watches a run, if somebody does.
+/// The watchers of a run, if there are any.
 #[derive(Default)]
 pub(super) struct Watcher<'a> {
-    /// Code of the library that keeps the events, and sees each of them first.
+    /// Code of the library that keeps the events. It gets each event first.
     first: Option<Box<Watch<'a>>>,
     watch: Option<Box<Watch<'a>>>,
-    /// Who watches the run whose call has started this one.
+    /// The watcher of the run whose call has started this one.
     above: Option<(Reporter, AgentCall)>,
-    /// It has panicked, and nobody was told of that yet.
+    /// Set if the watcher has panicked and this was not reported yet.
     panicked: Option<Panicked>,
-    /// Whether the run gives way after some events, so that they are taken before it goes on.
+    /// Whether the run pauses after some events, so that they are read before it continues.
     paced: bool,
 }
 
@@ -30,7 +31,7 @@ impl<'a> Watcher<'a> {
         watcher
     }
 
-    /// Shows each event to `first`, which is code of the library, before this watcher sees it.
+    /// Calls `first`, which is code of the library, with each event before this watcher.
     pub(super) fn after<'b>(self, first: impl FnMut(Event<'_>) + Send + 'b) -> Watcher<'b>
     where
         'a: 'b,
@@ -40,13 +41,13 @@ impl<'a> Watcher<'a> {
         all
     }
 
-    /// Lets the run give way after some events, so that they are taken before it goes on.
+    /// Lets the run pause after some events, so that they are read before it continues.
     pub(super) fn paced(mut self) -> Self {
         self.paced = true;
         self
     }
 
-    /// Whether the run gives way after some events.
+    /// Whether the run pauses after some events.
     pub(super) fn is_paced(&self) -> bool {
         self.paced
     }
@@ -56,13 +57,13 @@ impl<'a> Watcher<'a> {
         self.watch.is_some() || self.first.is_some()
     }
 
-    /// Adds who watches the run whose call has started this one.
+    /// Adds the watcher of the run whose call has started this one.
     pub(super) fn below(mut self, above: Option<(Reporter, AgentCall)>) -> Self {
         self.above = above;
         self
     }
 
-    /// Shows an event. After a panic nothing is shown any more.
+    /// Passes on an event. After a panic, the program's watcher gets no more events.
     #[inline]
     pub(super) fn tell(&mut self, event: Event<'_>) {
         if let Some((reporter, call)) = &self.above {
@@ -78,7 +79,7 @@ impl<'a> Watcher<'a> {
         }
     }
 
-    /// Why the run must end, if watching it has panicked; said once.
+    /// Why the run must end, if its watcher has panicked. Returned only once.
     #[inline]
     pub(super) fn fault(&mut self) -> Option<Error> {
         let panicked = self.panicked.take()?;

@@ -174,8 +174,10 @@ impl Chat {
 
     /// How many tokens the window has: the smaller one of the known size and the size that the
     /// vendor has stated.
-    fn window_tokens(&self) -> Option<u64> {
-        let (known, told) = (self.agent.window_tokens(), self.machine.told_window());
+    pub(super) fn window_tokens(&self) -> Option<u64> {
+        let (provider, model) = self.agent.answers();
+        let told = self.machine.told_window(provider, model);
+        let known = self.agent.window_tokens();
         known.into_iter().chain(told).min()
     }
 
@@ -203,13 +205,22 @@ impl Chat {
         found
     }
 
+    /// The argument of this call that repeats the line for a cleared argument, and the name in the line.
+    fn copies_line(&self, call: &ToolCall) -> Option<(String, String)> {
+        if !self.machine.has_shortened() {
+            return None;
+        }
+        copied_line(&call.decoded().ok()?)
+    }
+
     /// The change of what is sent that is due before the model is asked, if there is one.
     pub(super) fn due(&mut self) -> Option<Move> {
         let policy = self.agent.window().clone();
         if policy.is_off() || !self.machine.can_move() {
             return None;
         }
-        let refused = self.machine.is_refused();
+        let (provider, model) = self.agent.answers();
+        let refused = self.machine.is_refused(provider, model);
         let mut gauge = self.gauge;
         let estimated = gauge.count(self.seen()).total();
         self.gauge = gauge;
@@ -289,22 +300,28 @@ impl Run<'_> {
             return Ok(true);
         }
         let Chat { agent, machine, .. } = &*self.chat;
-        if !error.is_context_full() || agent.window().is_off() || machine.overflows() > 0 {
+        let (name, model) = agent.answers();
+        let is_again = machine.overflows(name, model) > 0;
+        // The first failure may be another one, after which a second try or another provider was asked.
+        let is_last = error.last().is_context_full();
+        if !(is_last || error.is_context_full()) || agent.window().is_off() || is_again {
             return Ok(false);
         }
-        let (window, tokens) = sizes(error);
+        let fallback = is_last && self.fell_back;
+        let (window, tokens) = sizes(if is_last { error.last() } else { error });
         let estimated = self.chat.used().tokens;
-        self.chat.record(&Entry::ContextOverflowed { window, tokens, estimated })?;
+        let (provider, model) = self.chat.agent.answers();
+        let (provider, model) = (provider.to_owned(), model.to_owned());
+        let fact =
+            Entry::ContextOverflowed { provider, model, fallback, window, tokens, estimated };
+        self.chat.record(&fact)?;
         Ok(self.chat.due().is_some())
     }
 
     /// Answers a call whose argument repeats the line for a cleared argument of an earlier call.
     /// Such a call does not run. Returns whether it was one.
     pub(super) fn refuses_copy(&mut self, call: &ToolCall) -> Result<bool, Error> {
-        let copied = || copied_line(&call.decoded().ok()?);
-        let Some((argument, name)) = self.chat.machine.shortens().then(copied).flatten() else {
-            return Ok(false);
-        };
+        let Some((argument, name)) = self.chat.copies_line(call) else { return Ok(false) };
         let text = format!(
             "This call was not started: its argument `{argument}` gives the line that stands in the record of an earlier \
              call in the place of what was left out there. Nothing of this call has happened. Give the argument itself; \

@@ -79,7 +79,7 @@ impl AnthropicProvider {
     /// `ANTHROPIC_BASE_URL` and the model in `ANTHROPIC_MODEL`.
     ///
     /// # Errors
-    /// As [`AnthropicBuilder::build`].
+    /// The same as [`AnthropicBuilder::build`].
     pub fn from_env() -> Result<Self, Error> {
         Self::builder().build()
     }

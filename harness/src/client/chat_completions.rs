@@ -73,7 +73,7 @@ impl ChatCompletionsProvider {
     /// server at `OLLAMA_HOST`, by default `http://127.0.0.1:11434`.
     ///
     /// # Errors
-    /// As [`ChatCompletionsBuilder::build`].
+    /// The same as [`ChatCompletionsBuilder::build`].
     pub fn from_env() -> Result<Self, Error> {
         Self::builder().build()
     }

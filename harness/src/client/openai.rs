@@ -60,7 +60,7 @@ impl OpenAIProvider {
     /// `OPENAI_ORG_ID` and `OPENAI_PROJECT_ID`.
     ///
     /// # Errors
-    /// As [`OpenAIBuilder::build`].
+    /// The same as [`OpenAIBuilder::build`].
     pub fn from_env() -> Result<Self, Error> {
         Self::builder().build()
     }

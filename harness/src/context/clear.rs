@@ -7,7 +7,7 @@ use crate::{
     journal::{ClearedArguments, ClearedResult},
     message::{Arguments, Block, Message, Messages, ToolCall, ToolContent, ToolResult},
     provider::tokens_of,
-    tool::{READ_RESULT, name_in, name_of_arguments},
+    tool::{READ_RESULT, name_of_arguments},
 };
 
 /// The percentage of the window, at the end of the conversation, in which nothing is cleared: the
@@ -39,17 +39,13 @@ pub(crate) fn clear(
     let bytes: usize =
         result.content().iter().filter_map(ToolContent::to_text).map(|it| it.len()).sum();
     let files = result.content().iter().filter(|part| part.media().is_some()).count();
-    let kept = result.content().iter().find_map(|part| match part {
-        ToolContent::Text(text) => name_in(text),
-        _ => None,
-    });
     let size = match files {
         0 => format!("{bytes} bytes"),
         1 => format!("{bytes} bytes of text and a file"),
         files => format!("{bytes} bytes of text and {files} files"),
     };
-    let how = match kept {
-        Some(name) => format!("The whole is kept as `{name}`, which `{READ_RESULT}` reads."),
+    let how = match kept_as(result) {
+        Some(names) => format!("The whole is kept as {names}, which `{READ_RESULT}` reads."),
         None => format!("Call `{tool}` again if you need it."),
     };
     let text = format!("[The result of `{tool}`, {size}, was left out to save room. {how}]");
@@ -57,6 +53,16 @@ pub(crate) fn clear(
     let was = tokens_of(&Message::results_of(asked, [result.clone()]));
     let saved = was.checked_sub(as_message(&text)).filter(|saved| *saved >= LEAST)?;
     Some((ClearedResult::new(result.call_id(), text), saved))
+}
+
+/// The names under which the whole texts of a result are kept, each in backticks.
+pub(super) fn kept_as(result: &ToolResult) -> Option<String> {
+    let names: Vec<String> = result.wholes().iter().map(|name| format!("`{name}`")).collect();
+    let (last, others) = names.split_last()?;
+    match others {
+        [] => Some(last.clone()),
+        others => Some(format!("{} and {last}", others.join(", "))),
+    }
 }
 
 /// An argument with more bytes than this is long. The arguments of a call are long if all of them

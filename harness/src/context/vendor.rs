@@ -9,12 +9,15 @@ use crate::error::Error;
 const CODES: [(&str, &str); 9] = [
     ("block_ambiguous", "the request holds more than one summary of the vendor's own"),
     ("block_misplaced", "something stands before the vendor's own summary"),
-    ("content_mismatch", "the vendor's own summary does not say what the vendor has said"),
+    ("content_mismatch", "the vendor's own summary is not the one that the vendor has made"),
     ("signature_invalid", "the vendor does not know the signature of its own summary"),
-    ("incomplete_turn", "a call has no result yet, so the vendor does not sum up what was said"),
-    ("nothing_to_summarize", "the vendor finds nothing to sum up"),
-    ("too_many_tool_references", "the vendor finds too many references to tools to sum up"),
-    ("tool_changes_mismatch", "the tools of the vendor's own summary are others by now"),
+    (
+        "incomplete_turn",
+        "a call has no result yet, so the vendor does not summarize the conversation",
+    ),
+    ("nothing_to_summarize", "the vendor finds nothing to summarize"),
+    ("too_many_tool_references", "the vendor finds too many references to tools for a summary"),
+    ("tool_changes_mismatch", "the tools have changed since the vendor's own summary was made"),
     ("unavailable", "the vendor makes and reads no summaries at the moment"),
 ];
 

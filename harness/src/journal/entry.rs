@@ -252,6 +252,15 @@ pub enum Entry {
     },
     /// The vendor has refused a request because it does not fit into the model's window.
     ContextOverflowed {
+        /// The provider. Empty in facts of earlier versions.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        provider: String,
+        /// The model whose window is full. Empty in facts of earlier versions.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        model: String,
+        /// Whether another provider has refused it, to which the agent fell back: then the sizes say nothing of this model.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        fallback: bool,
         /// How many tokens the window has, if the vendor has stated it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         window: Option<u64>,

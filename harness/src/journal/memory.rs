@@ -94,7 +94,10 @@ impl Shared {
             Some(cursor) => cursor.parse().map_err(|_| {
                 Error::new(
                     ErrorKind::Configuration,
-                    format!("`{cursor}` is not where a page of this journal ended"),
+                    format!(
+                        "`{cursor}` is not the end of a page of this journal; continue with the `next` of a \
+                         page, or begin without it"
+                    ),
                 )
             })?,
         };

@@ -9,7 +9,7 @@ use crate::error::{Error, ErrorKind};
 /// The future of a call of a [`Journal`].
 pub type JournalFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
 
-/// A store of conversations, each of which is a list of facts.
+/// A store of conversations. Each conversation is a list of facts.
 ///
 /// [`MemoryJournal`](super::MemoryJournal) keeps them until the process ends. `SqliteJournal` and
 /// `PostgresJournal` need the features `sqlite` and `postgres`. `testing::journal_conformance`
@@ -206,13 +206,13 @@ pub fn check_id(conversation: &str) -> Result<(), Error> {
 pub fn conflict(conversation: &str, after: u64, there: u64) -> Error {
     let why = match there < after {
         true => "it was deleted meanwhile, or its journal was set back to an earlier state",
-        false => "somebody else has gone on with it",
+        false => "somebody else has continued it",
     };
     Error::new(
         ErrorKind::Conflict,
         format!(
-            "the conversation `{conversation}` has {there} facts, and these were to follow {after}: \
-             {why}. Open it again"
+            "the conversation `{conversation}` has {there} facts, but the new facts were to come after \
+             {after}: {why}. Open it again"
         ),
     )
 }
@@ -235,7 +235,7 @@ pub fn busy(conversation: &str) -> Error {
         ErrorKind::Busy,
         format!(
             "the conversation `{conversation}` is open here or in another process; it can be opened \
-             or deleted when that one lets go of it or ends"
+             or deleted when that process has closed it or has ended"
         ),
     )
 }
@@ -245,7 +245,7 @@ pub fn too_few(conversation: &str, there: u64, wanted: u64) -> Error {
     Error::new(
         ErrorKind::Configuration,
         format!(
-            "the conversation `{conversation}` has {there} facts, and {wanted} were to be shared"
+            "the conversation `{conversation}` has only {there} facts, and a fork was to share {wanted}"
         ),
     )
 }

@@ -1,4 +1,4 @@
-//! How a server asks a person: one question at a time, while a call runs, and not without end.
+//! Lets a server ask a person: one question at a time, while a call runs, and only a limited number of times.
 
 use std::{collections::BTreeMap, fmt, pin::Pin, sync::Arc};
 
@@ -8,52 +8,50 @@ use tokio::sync::{Mutex, watch};
 
 use crate::unwind::Shielded;
 
-/// How often a person is asked for one call, at most.
+/// The highest number of questions to a person for one call.
 pub(super) const QUESTIONS: usize = 8;
 
 /// A form that a server wants a person to fill in: see [`on_form`](super::McpServerBuilder::on_form).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct McpForm {
-    /// The name that the program has given to the server.
+    /// The name that the program gave to the server.
     pub server: String,
-    /// What the server asks, in its own words.
+    /// The question, in the server's own words.
     pub message: String,
-    /// JSON Schema of what is to be filled in: an object whose properties are texts, numbers, truth values and
-    /// choices.
+    /// JSON Schema of the values to fill in: an object whose properties are strings, numbers, booleans and choices.
     pub schema: Value,
 }
 
-/// What a person says to a [`McpForm`].
+/// The answer of a person to a [`McpForm`].
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum McpAnswer {
     /// The form, filled in.
     Accept(Map<String, Value>),
-    /// The person does not want to give it.
+    /// The person declined to give the values.
     Decline,
-    /// The person has put the question aside.
+    /// The person cancelled the question.
     Cancel,
     /// The answer is given later, perhaps to another process. If the server has ended the call with its question
-    /// (`input_required`), the call waits and the run ends as [`Outcome::Waiting`](crate::Outcome::Waiting);
-    /// give the object that the form describes by [`OpenCall::answered`](crate::agent::OpenCall::answered), or
-    /// `null` to decline. A server that waits for the answer while the call runs is told that the question was put
-    /// aside.
+    /// (`input_required`), the call waits and the run ends as [`Outcome::Waiting`](crate::Outcome::Waiting); give
+    /// the object that the form describes by [`OpenCall::answered`](crate::agent::OpenCall::answered), or `null` to
+    /// decline. A server that waits for the answer while the call runs is told that the question was cancelled.
     Later,
 }
 
-/// What became of a question.
+/// The outcome of a question.
 pub(super) enum Heard {
     Now(ElicitResult),
     /// The answer to this form is given later.
     Later(McpForm),
 }
 
-/// Asks a person.
+/// The program's function that asks a person.
 pub(super) type OnForm =
     dyn Fn(McpForm) -> Pin<Box<dyn Future<Output = McpAnswer> + Send>> + Send + Sync;
 
-/// The person whom a server may ask, if the program gives it a way.
+/// The person that a server may ask, if the program has given a function for it.
 #[derive(Clone)]
 pub(super) struct Person {
     server: String,
@@ -67,7 +65,7 @@ struct Asked {
     calls: watch::Sender<Calls>,
 }
 
-/// The calls of one server that run, each with the questions that were asked for it.
+/// The running calls of one server, each with the number of its questions.
 #[derive(Default)]
 struct Calls {
     running: BTreeMap<u64, usize>,
@@ -75,8 +73,8 @@ struct Calls {
 }
 
 impl Calls {
-    /// Counts a question of this call, or of the one with the fewest questions if the server does not say for which call it
-    /// asks. Returns whether it may be asked.
+    /// Counts a question for this call, or for the call with the fewest questions if the server does not say for which call
+    /// it asks. Returns whether the question may be asked.
     fn count(&mut self, call: Option<u64>) -> bool {
         let asked = match call {
             Some(call) => self.running.get_mut(&call),
@@ -100,12 +98,12 @@ impl Person {
         Self { server: server.to_owned(), on_form, asked: Arc::new(asked) }
     }
 
-    /// Whether anybody can be asked.
+    /// Whether a person can be asked.
     pub(super) fn is_there(&self) -> bool {
         self.on_form.is_some()
     }
 
-    /// The server may ask until the returned value is dropped.
+    /// Lets the server ask until the returned value is dropped.
     pub(super) fn while_a_call_runs(&self) -> Running {
         let mut call = 0;
         self.asked.calls.send_modify(|calls| {
@@ -116,7 +114,7 @@ impl Person {
         Running { asked: Arc::clone(&self.asked), call }
     }
 
-    /// What the person says while a call runs: what would come later is put aside.
+    /// The answer of the person while a call runs: an answer that would come later is a cancellation.
     pub(super) async fn answer(&self, request: ElicitRequestParams) -> ElicitResult {
         match self.ask(request, None).await {
             Heard::Now(answer) => answer,
@@ -124,8 +122,9 @@ impl Person {
         }
     }
 
-    /// What the person says to a question that is asked for this call, if that is known. A person who cannot be asked, or has been asked often enough, declines; a question
-    /// whose calls have ended is put aside, and so is one in which the program's code panics.
+    /// The answer of the person to a question of this call, if the call is known. It is a refusal if no person can be
+    /// asked or the person has been asked often enough. It is a cancellation if the calls of the question have ended,
+    /// or if the program's function panics.
     pub(super) async fn ask(
         &self,
         request: ElicitRequestParams,
@@ -158,7 +157,7 @@ impl Person {
         };
         let answer = tokio::select! {
             answer = asking => answer,
-            // It fails only without a sender, and this value is one.
+            // It fails only without a sender, and this value holds one.
             _ = calls.wait_for(|calls| calls.running.is_empty()) => Ok(McpAnswer::Cancel),
         };
         Heard::Now(match answer {
@@ -170,12 +169,12 @@ impl Person {
     }
 }
 
-/// What a server is told of a form that was filled in.
+/// The message to the server for a form that was filled in.
 pub(super) fn accepted(filled: Map<String, Value>) -> ElicitResult {
     ElicitResult::new(ElicitationAction::Accept).with_content(Value::Object(filled))
 }
 
-/// A call runs as long as this is there.
+/// A call runs as long as this value exists.
 pub(super) struct Running {
     asked: Arc<Asked>,
     call: u64,
@@ -187,7 +186,7 @@ impl Running {
         self.asked.calls.borrow().running.get(&self.call).copied().unwrap_or_default()
     }
 
-    /// The call goes on, and so many questions were asked for it before.
+    /// Sets how many questions were asked for the call before it went on.
     pub(super) fn has_asked(&self, questions: usize) {
         self.asked.calls.send_modify(|calls| {
             calls.running.insert(self.call, questions);

@@ -1,4 +1,4 @@
-//! How a program says which server it wants, and what it says of it.
+//! The settings of a connection to a server.
 
 use std::{fmt, path::PathBuf, pin::Pin, sync::Arc, time::Duration};
 
@@ -27,7 +27,7 @@ pub struct McpServerBuilder {
     version: Option<McpVersion>,
     #[cfg(feature = "mcp-oauth")]
     auth: Option<super::McpAuth>,
-    /// What cannot be set for a server at this place.
+    /// A setting that does not fit a server at this place.
     fault: Option<String>,
 }
 
@@ -70,21 +70,21 @@ impl McpServerBuilder {
         }
     }
 
-    /// The name that it has.
+    /// The name of the server.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Sets the name that stands before those of its tools: a tool `read` of the server `files` is
-    /// `files__read`. At most 32 characters of `A-Z`, `a-z`, `0-9`, `_` and `-`, without `__`. Without this the
-    /// name is `mcp`.
+    /// Sets the name that precedes the names of the server's tools: a tool `read` of the server `files` is called
+    /// `files__read`. It has at most 32 characters of `A-Z`, `a-z`, `0-9`, `_` and `-`, without `__` and without
+    /// `_` at its end. Unless set, it is `mcp`.
     pub fn named(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
         self
     }
 
-    /// Adds a variable to what the process sees. Of the program's own variables it sees `HOME`, `LOGNAME`,
-    /// `PATH`, `SHELL`, `TERM` and `USER`. No error shows the value.
+    /// Adds a variable to the environment of the process. Of the program's own variables the process has `HOME`,
+    /// `LOGNAME`, `PATH`, `SHELL`, `TERM` and `USER`. No error shows the value.
     pub fn env(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         if let Some(command) = self.command("env") {
             command.variables.insert(name.into(), value.into());
@@ -92,7 +92,7 @@ impl McpServerBuilder {
         self
     }
 
-    /// Sets the folder in which the process starts. Without this it is the program's.
+    /// Sets the folder in which the process starts. Unless set, it is the program's.
     pub fn folder(mut self, folder: impl Into<PathBuf>) -> Self {
         if let Some(command) = self.command("folder") {
             command.folder = Some(folder.into());
@@ -113,15 +113,15 @@ impl McpServerBuilder {
         self
     }
 
-    /// Says how the program is authorized to use the server, if the server asks for it. `connect` waits for the person
-    /// then, and so does a call that finds the authorization ended.
+    /// Sets how the program is authorized to use the server, if the server asks for it. `connect` then waits for
+    /// the person, and so does a call if the authorization has ended.
     #[cfg(feature = "mcp-oauth")]
     pub fn oauth(mut self, auth: super::McpAuth) -> Self {
         self.auth = Some(auth);
         self
     }
 
-    /// The authorization, once all is known of the server.
+    /// Sets up the authorization, once everything else about the server is known.
     #[cfg(feature = "mcp-oauth")]
     fn authorization(&mut self) -> Result<(), Error> {
         let Some(auth) = self.auth.take() else { return Ok(()) };
@@ -141,15 +141,16 @@ impl McpServerBuilder {
         Ok(())
     }
 
-    /// Believes what the server says of its tools (`readOnlyHint` and the other
-    /// [annotations](https://modelcontextprotocol.io/specification/2025-11-25/schema#toolannotations)): a tool
-    /// that it calls read-only may then run without a question. Without this each tool may do anything.
+    /// Trusts what the server says about its tools (`readOnlyHint` and the other
+    /// [annotations](https://modelcontextprotocol.io/specification/2025-11-25/schema#toolannotations)): a tool that
+    /// the server calls read-only may then run without a question. Without this, every tool is assumed to have all
+    /// side effects.
     pub fn trust_hints(mut self) -> Self {
         self.trust.hints = true;
         self
     }
 
-    /// Says what the tool of this name, the server's own, does, whatever the server says of it.
+    /// Sets the side effects of the tool with this name, the server's own, whatever the server says about it.
     ///
     /// ```
     /// use harness::{SideEffect, SideEffects, mcp::McpServer};
@@ -164,15 +165,15 @@ impl McpServerBuilder {
         self
     }
 
-    /// Sets how long a call may take, in place of the agent's limit.
+    /// Sets the time limit of a call, in place of the agent's limit.
     pub fn time_limit(mut self, limit: Duration) -> Self {
         self.time_limit = Some(limit);
         self
     }
 
-    /// Sets the version of the protocol. Without this `initialize` of 2025-11-25 is sent first, since nearly all servers
-    /// answer it at once, and only a server that refuses it is asked anew in 2026-07-28; what it has answered holds
-    /// for later sessions. A server that passes over methods it does not know would otherwise cost a wait.
+    /// Sets the version of the protocol. Unless set, `initialize` of 2025-11-25 is sent first, since nearly all
+    /// servers answer it at once; only a server that refuses it is asked again in 2026-07-28, and its version is
+    /// kept for later sessions. The other order would cost a wait with each server that ignores unknown methods.
     ///
     /// ```
     /// use harness::mcp::{McpServer, McpVersion};
@@ -185,11 +186,11 @@ impl McpServerBuilder {
         self
     }
 
-    /// Gives the server a way to ask a person while a call runs (elicitation). Without it the server is told
-    /// that nobody can be asked. The time that the person takes counts in the time limit of the call. The person
-    /// gets one question of this server at a time and at most eight for each call; what a server asks beyond
-    /// that, or while no call of its tools runs, is declined. Where a server does not say for which call it asks (2025-11-25),
-    /// the question counts for one of those that run. A question whose calls have ended is dropped.
+    /// Sets a function that asks a person for the server while a call runs (elicitation). Without it the server is
+    /// told that nobody can be asked. The time that the person takes counts toward the time limit of the call. The
+    /// person gets one question of this server at a time and at most eight for each call; further questions, and
+    /// questions while no call of the server's tools runs, are declined. In 2025-11-25 a server does not say for which
+    /// call it asks: the question counts for one of the running calls. A question whose calls have ended is dropped.
     ///
     /// ```
     /// use harness::mcp::{McpAnswer, McpServer};
@@ -210,9 +211,9 @@ impl McpServerBuilder {
         self
     }
 
-    /// Has the person at the terminal of this program fill in the forms of the server, as
-    /// [`TerminalForm`](crate::policy::TerminalForm) shows them. A server is told that the question was put aside where
-    /// there is no terminal. It takes the place of [`on_form`](Self::on_form).
+    /// Lets the person at the terminal of this program fill in the forms of the server, as
+    /// [`TerminalForm`](crate::policy::TerminalForm) shows them. If there is no terminal, the server is told that
+    /// the question was cancelled. It replaces [`on_form`](Self::on_form).
     ///
     /// ```no_run
     /// use harness::{mcp::McpServer, policy::TerminalForm};
@@ -237,12 +238,13 @@ impl McpServerBuilder {
         })
     }
 
-    /// Starts the server, or connects to it, and reads which tools it has.
+    /// Starts the server, or connects to it, and lists its tools.
     ///
     /// # Errors
-    /// Fails if something was set that cannot be, if the server does not begin a session within 30 seconds or
-    /// does not list its tools within 30 more, and if [`effects`](Self::effects) names a tool that it does not
-    /// have. The error shows the end of what the process has written to its standard error: twenty lines at most.
+    /// Fails if a setting is not valid, if the server does not begin a session within 30 seconds or does not list
+    /// its tools within 30 more, if an authorization is needed and cannot be obtained, and if
+    /// [`effects`](Self::effects) names a tool that the server does not have. The error shows the last lines that
+    /// the process has written to its standard error, at most twenty.
     #[cfg_attr(
         not(feature = "mcp-oauth"),
         allow(unused_mut, reason = "only the authorization is added")

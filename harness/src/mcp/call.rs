@@ -1,4 +1,5 @@
-//! One call: it is sent at most once, it can be stopped, and what was lost is in doubt.
+//! A call of a server's tool: it is sent at most once, it can be stopped, and if its answer is lost, it is in
+//! doubt.
 
 use std::sync::Arc;
 
@@ -24,22 +25,22 @@ use crate::{
     tool::{ToolContext, ToolError, ToolOutput},
 };
 
-/// How often a server may ask before it carries a call out.
+/// How often a server may ask before it runs a call.
 const ROUNDS: usize = 8;
 
 /// A tool of a server.
 #[derive(Debug)]
 pub(super) struct Remote {
     pub(super) link: Arc<Link>,
-    /// The server's own name for it.
+    /// The server's own name for the tool.
     pub(super) name: String,
-    /// A hash of what the server said of it.
+    /// A hash of the server's description of the tool.
     pub(super) definition: String,
-    /// What checks its structured content.
+    /// The checker of the tool's structured content.
     pub(super) output: Option<Arc<Checker>>,
 }
 
-/// Tells the server that nobody waits for the call any more, when it is dropped before the answer.
+/// Dropped before the answer has come, it tells the server that the call is not waited for any more.
 struct Waiting {
     session: Arc<Session>,
     call: Option<RequestId>,
@@ -54,7 +55,7 @@ impl Drop for Waiting {
 }
 
 impl Remote {
-    /// Calls it.
+    /// Calls the tool.
     pub(super) async fn call(
         &self,
         context: &ToolContext,
@@ -76,7 +77,7 @@ impl Remote {
             (params.input_responses, params.request_state) =
                 wanted.ask(&link.person, &running).await?;
         }
-        // Only after the server has said that it has not carried the call out is it sent once more.
+        // The call is sent again only after the server has said that it has not run it.
         loop {
             let answer = self.send(&session, context, params.clone()).await?;
             link.answered();
@@ -86,7 +87,7 @@ impl Remote {
             };
             rounds += 1;
             let wanted = match rounds > ROUNDS {
-                true => Err(format!("has asked {ROUNDS} times and goes on")),
+                true => Err(format!("has asked {ROUNDS} times and asks again")),
                 false => Wanted::of(&self.definition, wanted, rounds),
             };
             let wanted = wanted.map_err(|why| {
@@ -98,7 +99,8 @@ impl Remote {
         }
     }
 
-    /// A server that was started again may have other tools.
+    /// Checks that the session still has the tool and describes it in the same way: a server that was started again
+    /// may have other tools.
     fn check(&self, session: &Session) -> Result<(), ToolError> {
         let why = match session.describes(&self.name, &self.definition) {
             Some(true) => return Ok(()),
@@ -111,7 +113,7 @@ impl Remote {
         )))
     }
 
-    /// Sends the call once and waits for what the server says.
+    /// Sends the call once and waits for the server's answer.
     async fn send(
         &self,
         session: &Arc<Session>,
@@ -146,15 +148,15 @@ impl Remote {
         }
     }
 
-    /// What a call comes to that has no answer.
+    /// The error of a call that has no answer.
     async fn lost(&self, session: &Session, err: &ServiceError) -> ToolError {
         let link = &self.link;
         let server = &link.name;
         let words = link.shown(&told(err));
         match err {
-            // The server has answered, and nobody knows what.
+            // The server has answered, and the answer cannot be read.
             ServiceError::McpError(err) if err.code == UNREAD => link.answered(),
-            // The server has answered that it failed.
+            // The server has answered that the call failed.
             ServiceError::McpError(_) => {
                 link.answered();
                 return ToolError::new(words);
@@ -175,7 +177,7 @@ impl Remote {
                 }
                 Some(StreamableHttpError::SessionExpired) => session.lose(),
                 Some(_) => {}
-                // A pipe that is broken stays so.
+                // A broken pipe stays broken.
                 None => session.lose(),
             },
             _ => {}
@@ -189,7 +191,8 @@ impl Remote {
         ToolError::in_doubt(why)
     }
 
-    /// What a call comes to that the server has refused (RFC 6750), and whether the program asks for a token anew.
+    /// The error of a call that the server has refused (RFC 6750); `may_help` says whether the program asks for a
+    /// new token.
     fn unauthorized(&self, may_help: bool) -> ToolError {
         let server = &self.link.name;
         let mut why = format!(
@@ -204,7 +207,8 @@ impl Remote {
         ToolError::new(why)
     }
 
-    /// What the answer comes to. Only a result of the type `complete`, or of none, says that the call has run.
+    /// The output of a call that was answered. Only a result of the type `complete`, or without a type, says that the call
+    /// has run.
     fn read(&self, answer: ServerResult) -> Result<ToolOutput, ToolError> {
         let server = &self.link.name;
         let is_of_a_call = matches!(
@@ -234,7 +238,7 @@ impl Remote {
             });
         }
         if !is_of_a_call {
-            // Of what it says only the members of that result were read, so it may say, too, that the call has failed.
+            // Only the members of that result were read, so the answer may also say that the call has failed.
             let said = self.link.shown(&value.to_string());
             return Err(ToolError::in_doubt(format!(
                 "the MCP server `{server}` has answered the call with the result of another request: `{said}`"
@@ -246,7 +250,7 @@ impl Remote {
         });
         match is_result {
             true => content::output(&value, self.output.as_deref()),
-            // It says something, and only the model can know what.
+            // It may mean something that only the model can understand.
             false => Ok(ToolContent::Json(value).into()),
         }
     }

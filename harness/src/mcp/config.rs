@@ -1,4 +1,4 @@
-//! Files in which people list their servers: `mcpServers`, as several programs write it, and `servers`.
+//! Files in which people list their servers: under `mcpServers`, as several programs write it, or under `servers`.
 
 use std::{cell::RefCell, fmt, path::Path};
 
@@ -9,13 +9,13 @@ use super::{McpServer, McpServerBuilder, name};
 use crate::error::{Error, ErrorKind};
 
 impl McpServer {
-    /// The servers that a JSON text lists, in its order: under `mcpServers`, or `servers`. Each has
-    /// `command`, `args`, `env` and `cwd`, or `url` and `headers`; `type` may say `stdio`, or `http`, which is written
-    /// `streamable-http` and `streamableHttp`, too. In texts, `${VAR}` and `${env:VAR}` are the program's variable of this
-    /// name, and `${VAR:-word}` is `word` where there is none. Servers with `"disabled": true` or `"enabled": false` are left
-    /// out. All other members are passed over, but for `envFile`, which is an error.
+    /// Reads the servers that a JSON text lists, in its order: under `mcpServers`, or `servers`. Each has
+    /// `command`, `args`, `env` and `cwd`, or `url` and `headers`; `type` may be `stdio` or `http`, also written
+    /// `streamable-http` and `streamableHttp`. In texts, `${VAR}` and `${env:VAR}` are replaced by the program's variable
+    /// of this name, and `${VAR:-word}` by `word` if the variable is not set. Servers with `"disabled": true` or
+    /// `"enabled": false` are left out. `envFile` is an error; all other members are ignored.
     ///
-    /// Nothing is started. No trust comes from the text: say by the returned builders what tools may do.
+    /// Nothing is started. The text cannot grant any trust: set on the returned builders what tools may do.
     ///
     /// ```
     /// use harness::mcp::McpServer;
@@ -27,14 +27,14 @@ impl McpServer {
     /// ```
     ///
     /// # Errors
-    /// Fails if the text is no JSON or has no list of servers, if a name or a member comes twice, if a server has neither
-    /// `command` nor `url` or has both, if a member is of another type, and if a variable is missing. It names the server
-    /// and the member.
+    /// Fails if the text is not JSON or has no object of servers, if a server or a member is listed twice, if a server
+    /// has neither `command` nor `url` or has both, if a name or a member is not valid, and if a variable is missing.
+    /// The error names the server and the member.
     pub fn from_json(text: &str) -> Result<Vec<McpServerBuilder>, Error> {
         listed(text, "the list of MCP servers")
     }
 
-    /// The servers that a file lists: see [`from_json`](Self::from_json).
+    /// Reads the servers that a file lists: see [`from_json`](Self::from_json).
     ///
     /// # Errors
     /// Fails if the file cannot be read, and as `from_json` does.
@@ -70,8 +70,9 @@ fn read(text: &str, variables: Variables<'_>) -> Result<Vec<McpServerBuilder>, S
     let listed = listed.ok_or("it has no object `mcpServers` or `servers`")?;
     let one = |(name, server): (&String, &Value)| {
         let wrong = |why| format!("`{}`: {why}", name.escape_debug());
-        let server =
-            server.as_object().ok_or_else(|| format!("`{}` is no object", name.escape_debug()))?;
+        let server = server
+            .as_object()
+            .ok_or_else(|| format!("`{}` is not an object", name.escape_debug()))?;
         let entry = Entry { server, variables };
         if !entry.is_enabled().map_err(wrong)? {
             return Ok(None);
@@ -84,14 +85,14 @@ fn read(text: &str, variables: Variables<'_>) -> Result<Vec<McpServerBuilder>, S
     listed.iter().filter_map(|listed| one(listed).transpose()).collect()
 }
 
-/// What is said of one server.
+/// The entry of one server.
 struct Entry<'a> {
     server: &'a Map<String, Value>,
     variables: Variables<'a>,
 }
 
 impl Entry<'_> {
-    /// Whether the file does not say that the server is not to be used.
+    /// Whether the file has not turned the server off.
     fn is_enabled(&self) -> Result<bool, String> {
         let says = |member: &str| match self.server.get(member) {
             None => Ok(None),
@@ -148,7 +149,7 @@ impl Entry<'_> {
             Some(Value::Array(items)) => {
                 items.iter().map(|item| self.filled(member, item)).collect()
             }
-            Some(_) => Err(format!("`{member}` is no list of texts")),
+            Some(_) => Err(format!("`{member}` is not a list of texts")),
         }
     }
 
@@ -161,14 +162,14 @@ impl Entry<'_> {
                 };
                 texts.iter().map(one).collect()
             }
-            Some(_) => Err(format!("`{member}` is no object of texts")),
+            Some(_) => Err(format!("`{member}` is not an object of texts")),
         }
     }
 
-    /// The text with the variables that it names.
+    /// The text with its variables replaced.
     fn filled(&self, member: &str, value: &Value) -> Result<String, String> {
         let mut rest =
-            value.as_str().ok_or_else(|| format!("`{member}` has something that is no text"))?;
+            value.as_str().ok_or_else(|| format!("`{member}` has a value that is not a text"))?;
         let mut filled = String::new();
         while let Some((before, named)) = rest.split_once("${") {
             let (named, after) = named
@@ -197,7 +198,7 @@ impl Entry<'_> {
                 format!("`{member}` names the variable `{shown}`, which is not set{other}; set it, or write `${{{shown}:-word}}`")
             })?;
             filled.push_str(before);
-            // What a variable holds is not read for variables.
+            // The value of a variable is not searched for variables.
             filled.push_str(&value);
             rest = after;
         }
@@ -206,17 +207,17 @@ impl Entry<'_> {
     }
 }
 
-/// What editors put in place of these names, which look like variables.
+/// Names that look like variables and that editors replace.
 const EDITORS: [&str; 5] =
     ["workspaceFolder", "workspaceFolderBasename", "userHome", "pathSeparator", "cwd"];
 
-/// A JSON text in which no object has a name twice.
+/// Reads a JSON text. It is an error if an object has a name twice.
 fn once(text: &str) -> Result<Value, String> {
     let twice = RefCell::default();
     let mut reader = serde_json::Deserializer::from_str(text);
     let value = Once { path: &[], twice: &twice }.deserialize(&mut reader);
     let value = value.and_then(|value| reader.end().map(|()| value)).map_err(|err| {
-        format!("it is not JSON: {err}; comments, and commas behind the last value, are not part of JSON")
+        format!("it is not JSON: {err}; JSON has no comments and no comma after the last value")
     })?;
     let twice = twice.into_inner();
     match twice.is_empty() {
@@ -225,7 +226,7 @@ fn once(text: &str) -> Result<Value, String> {
     }
 }
 
-/// Reads one value at this path, and says what comes twice.
+/// Reads the value at this path, and notes names that occur twice.
 #[derive(Clone, Copy)]
 struct Once<'a> {
     path: &'a [String],
@@ -236,9 +237,9 @@ impl Once<'_> {
     fn comes_twice(self, name: &str) {
         let name = name.escape_debug();
         self.twice.borrow_mut().push(match self.path {
-            [] => format!("`{name}` comes twice"),
+            [] => format!("`{name}` is listed twice"),
             [_] => format!("the server `{name}` is listed twice: give one of them another name"),
-            [_, server, ..] => format!("`{}`: `{name}` comes twice", server.escape_debug()),
+            [_, server, ..] => format!("`{}`: `{name}` is listed twice", server.escape_debug()),
         });
     }
 }
@@ -389,7 +390,7 @@ mod tests {
             (r#"{"servers": {"a": {"command": "x", "args": [1]}}}"#, "`args`"),
             (r#"{"servers": {"a__b": {"command": "x"}}}"#, "a__b"),
             (r#"{"servers": {}, "mcpServers": {}}"#, "both `mcpServers` and `servers`"),
-            (r#"{"servers": {"a": {"command": "x"}}, "servers": {}}"#, "`servers` comes twice"),
+            (r#"{"servers": {"a": {"command": "x"}}, "servers": {}}"#, "`servers` is listed twice"),
             (
                 r#"{"servers": {"a": {"command": "x"}, "a": {"command": "y"}}}"#,
                 "the server `a` is listed twice",
@@ -400,11 +401,11 @@ mod tests {
             ),
             (
                 r#"{"servers": {"a": {"command": "x", "command": "y"}}}"#,
-                "`a`: `command` comes twice",
+                "`a`: `command` is listed twice",
             ),
             (
                 r#"{"servers": {"a": {"command": "x", "env": {"K": "1", "K": "2"}}}}"#,
-                "`a`: `K` comes twice",
+                "`a`: `K` is listed twice",
             ),
             (
                 r#"{"servers": {"a": {"command": "x", "disabled": "yes"}}}"#,
@@ -414,7 +415,7 @@ mod tests {
                 r#"{"servers": {"a": {"command": "x", "envFile": ".env"}}}"#,
                 "`a`: `envFile` is not read",
             ),
-            (r#"{"servers": {"a": {"command": "x",}}}"#, "commas behind the last value"),
+            (r#"{"servers": {"a": {"command": "x",}}}"#, "no comma after the last value"),
             ("// mine\n{\"servers\": {}}", "comments"),
             (
                 r#"{"servers": {"a": {"command": "x", "args": ["${input:token}"]}}}"#,

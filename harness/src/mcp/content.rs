@@ -1,5 +1,5 @@
-//! What a server hands over, as a tool's output. It is read from JSON, so that one part that nobody knows does
-//! not spoil the others.
+//! Turns the result of a server into a tool's output. It is read from JSON, so that one unknown part does not spoil
+//! the others.
 
 use serde_json::Value;
 
@@ -10,19 +10,19 @@ use crate::{
     tool::{ToolError, ToolOutput},
 };
 
-/// Bytes of a picture, at most: what vendors take.
+/// The largest picture, in bytes, that vendors accept.
 const PICTURE: usize = 5 << 20;
 
-/// Parts of one result that are read.
+/// The number of parts of one result that are read.
 pub(super) const PARTS: usize = 256;
 
-/// Bytes of an address: a longer one is not cut, since it would be another one.
+/// The longest address, in bytes. A longer one is left out and not cut, since a cut address would be another one.
 const ADDRESS: usize = 8 << 10;
 
-/// The result of a call of a tool that declares this of its structured content.
+/// The output of a call of a tool that declares this schema of its structured content.
 ///
 /// # Errors
-/// Fails with the server's words if it says that the call has failed.
+/// Fails with the server's text if the server says that the call has failed.
 pub(super) fn output(result: &Value, declared: Option<&Checker>) -> Result<ToolOutput, ToolError> {
     let mut parts = match result.get("content") {
         Some(Value::Array(blocks)) => {
@@ -37,7 +37,7 @@ pub(super) fn output(result: &Value, declared: Option<&Checker>) -> Result<ToolO
     };
     let silent = parts.iter().all(|part| part.to_text().is_some_and(|text| text.trim().is_empty()));
     let structure = result.get("structuredContent").filter(|value| !value.is_null());
-    // What is neither yes nor no is no word of success.
+    // Any value other than `false` is read as a failure.
     let failed = result.get("isError").unwrap_or(&Value::Null);
     if !matches!(failed, Value::Null | Value::Bool(false)) {
         if let Some(value) = structure.filter(|_| silent) {
@@ -51,7 +51,7 @@ pub(super) fn output(result: &Value, declared: Option<&Checker>) -> Result<ToolO
         }));
     }
     let Some(value) = structure else { return Ok(parts.into()) };
-    // Servers hand over the same value as text and as a structure: one of the two is read.
+    // Servers return the same value as text and as a structure: one of the two is kept.
     let repeats = silent || matches!(&*parts, [only] if says(only, value));
     if repeats {
         parts = vec![ToolContent::Json(value.clone())];
@@ -72,19 +72,19 @@ pub(super) fn output(result: &Value, declared: Option<&Checker>) -> Result<ToolO
     }
 }
 
-/// What is said of parts that are not read.
+/// The note about parts that are not read.
 pub(super) fn more(parts: usize) -> ToolContent {
     format!("[{parts} more parts, which were not read]").into()
 }
 
-/// Whether a part is a text that is this value.
+/// Whether a part is a text that is the JSON of this value.
 fn says(part: &ToolContent, value: &Value) -> bool {
     let ToolContent::Text(text) = part else { return false };
     let Ok(said) = serde_json::from_str::<Value>(text) else { return false };
     said == *value
 }
 
-/// One part.
+/// Reads one part.
 pub(super) fn part(block: &Value) -> ToolContent {
     let text = |name: &str| block.get(name).and_then(Value::as_str);
     let kind = text("type").unwrap_or_default();
@@ -94,7 +94,7 @@ pub(super) fn part(block: &Value) -> ToolContent {
         "audio" => match text("mimeType").filter(|mime| mime.starts_with("audio/")) {
             Some(mime) => file("sound", mime, text("data").unwrap_or_default(), None),
             None => {
-                format!("[sound, {}, which is no media type of sound]", short(text("mimeType")))
+                format!("[sound, {}, which is not a media type of sound]", short(text("mimeType")))
                     .into()
             }
         },
@@ -107,7 +107,7 @@ pub(super) fn part(block: &Value) -> ToolContent {
     }
 }
 
-/// Where something is that is not handed over. What people read as its title stands before its description.
+/// Reads a link to content that is not included. The title that people read is put before its description.
 fn link(block: &Value) -> Option<ToolContent> {
     let text = |name: &str| block.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
     let uri = text("uri").filter(|uri| uri.len() <= ADDRESS)?;
@@ -125,7 +125,7 @@ fn link(block: &Value) -> Option<ToolContent> {
     Some(ToolContent::Link(link))
 }
 
-/// The contents of a resource: text, or bytes in base64.
+/// Reads the contents of a resource: text, or bytes in base64.
 pub(super) fn resource(resource: &Value) -> ToolContent {
     let text = |name: &str| resource.get(name).and_then(Value::as_str);
     let uri = text("uri").filter(|uri| !uri.is_empty() && uri.len() <= ADDRESS);
@@ -160,7 +160,8 @@ fn picture_at(mime: &str, data: &str, uri: Option<&str>) -> ToolContent {
     file("a picture", mime, data, uri)
 }
 
-/// A file from its base64: of what part it is, is said by its media type. Some servers break the lines of it.
+/// Reads a file from its base64; its media type decides what kind of part it becomes. Some servers break the base64
+/// into lines.
 fn file(what: &str, mime: &str, data: &str, uri: Option<&str>) -> ToolContent {
     let data: String = match data.contains(|c: char| c.is_ascii_whitespace()) {
         true => data.chars().filter(|c| !c.is_ascii_whitespace()).collect(),
@@ -177,7 +178,7 @@ fn file(what: &str, mime: &str, data: &str, uri: Option<&str>) -> ToolContent {
         Err(_) => {
             let uri = uri.map(|uri| format!(" {}", short(Some(uri)))).unwrap_or_default();
             let mime = short(Some(mime));
-            format!("[{what}{uri}, {mime}, that cannot be read: it is no base64]").into()
+            format!("[{what}{uri}, {mime}, which cannot be read: it is not base64]").into()
         }
     }
 }
@@ -228,7 +229,7 @@ mod tests {
         let texts = texts(&result);
         assert_eq!(texts.len(), 7);
         assert_eq!(texts[2], "kept");
-        assert!(texts[3].contains("no base64"), "{}", texts[3]);
+        assert!(texts[3].contains("not base64"), "{}", texts[3]);
         assert!(texts[6].contains("inside"), "{}", texts[6]);
         let many = json!({"content": vec![json!({"type": "text", "text": "x"}); 300]});
         assert_eq!(output(&many, None).expect("an output").content().len(), PARTS + 1);

@@ -1,4 +1,5 @@
-//! What a tool of a server may do: the program's word, and what the server's hints mean if it trusts them.
+//! The side effects of a server's tools: those that the program sets, and those that the server's hints mean if the
+//! program trusts them.
 
 use std::collections::BTreeMap;
 
@@ -6,17 +7,17 @@ use serde_json::Value;
 
 use crate::tool::{SideEffect, SideEffects};
 
-/// What the program says of a server.
+/// What the program has decided about a server's tools.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Trust {
-    /// Whether it believes what the server says of its tools.
+    /// Whether the server's hints are trusted.
     pub(super) hints: bool,
-    /// What it says of single tools, by the server's names.
+    /// The side effects of single tools, by the server's names.
     pub(super) tools: BTreeMap<String, SideEffects>,
 }
 
 impl Trust {
-    /// What a tool of this name with these annotations may do, and whether a call of it may be repeated.
+    /// The side effects of a tool with this name and these annotations, and whether a call of it may be repeated.
     pub(super) fn of(&self, tool: &str, annotations: Option<&Value>) -> (SideEffects, bool) {
         if let Some(effects) = self.tools.get(tool) {
             return (*effects, false);
@@ -28,8 +29,8 @@ impl Trust {
     }
 }
 
-/// The hints as side effects. What is absent or no truth value is what the specification takes it for: not
-/// read-only, destructive, open to the world, not idempotent
+/// The hints as side effects. For hints that are absent or not a boolean the defaults of the specification apply:
+/// not read-only, destructive, open to the world, not idempotent
 /// (<https://modelcontextprotocol.io/specification/2025-11-25/schema#toolannotations>).
 fn hinted(annotations: Option<&Value>) -> (SideEffects, bool) {
     let hint = |name| annotations?.get(name)?.as_bool();

@@ -1,4 +1,4 @@
-//! What a server may send by itself: progress, that its tools have changed, and questions to a person.
+//! Handles what a server may send by itself: progress, changes of its tools, and questions to a person.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -21,25 +21,25 @@ use rmcp::{
     service::{NotificationContext, RequestContext},
 };
 
-/// Reports that are kept for calls that do not know their own token yet.
+/// The number of reports that are kept for calls that do not know their own token yet.
 const EARLY: usize = 64;
 
-/// Bytes of the message of such a report; a longer one is left out.
+/// The longest message, in bytes, of such a report; a longer one is left out.
 const EARLY_BYTES: usize = 4096;
 
-/// Which calls hear of progress.
+/// The calls that receive progress reports.
 #[derive(Clone, Default)]
 pub(super) struct Reports(Arc<Mutex<Watched>>);
 
 #[derive(Default)]
 struct Watched {
     calls: HashMap<ProgressToken, (f64, Progress)>,
-    /// Came before their calls knew their tokens.
+    /// Reports that came before their calls knew their tokens.
     early: VecDeque<ProgressNotificationParam>,
 }
 
 impl Reports {
-    /// Reports of this token go to `progress` until the returned value is dropped.
+    /// Passes reports with this token to `progress` until the returned value is dropped.
     pub(super) fn watch(&self, token: &ProgressToken, progress: &Progress) -> Watching {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.calls.insert(token.clone(), (f64::NEG_INFINITY, progress.clone()));
@@ -58,18 +58,18 @@ impl Reports {
             if all.early.len() == EARLY {
                 all.early.pop_front();
             }
-            // Cut, half a secret would not be known as one.
+            // It is not cut, since half a secret would not be recognized.
             let small = |message: &String| message.len() <= EARLY_BYTES;
             report.message = report.message.filter(small);
             all.early.push_back(report);
             return;
         };
-        // Each report is handled in a task of its own, so an old one can come last. A number that is none
-        // does not rise.
+        // Each report is handled in a task of its own, so an older one can come later and is ignored. NaN is
+        // ignored too.
         if report.progress > *last {
             *last = report.progress;
             let progress = progress.clone();
-            // The watcher of the program is called without the lock.
+            // The program's watcher is called without the lock.
             drop(all);
             progress.report(words(&report));
         }
@@ -83,7 +83,7 @@ fn words(report: &ProgressNotificationParam) -> String {
     format!("{progress}{total}{message}")
 }
 
-/// Reports go to a call as long as this is there.
+/// A call receives reports as long as this value exists.
 pub(super) struct Watching {
     reports: Reports,
     token: ProgressToken,
@@ -98,13 +98,13 @@ impl Drop for Watching {
     }
 }
 
-/// Hears what one server sends by itself.
+/// Receives what one server sends by itself.
 #[derive(Clone)]
 pub(super) struct Handler {
     pub(super) server: String,
     pub(super) reports: Reports,
-    /// Whether the server has said that its tools have changed: to the program, which reads them anew when it
-    /// wants to, and to this session, which does so before the next call.
+    /// Whether the server has said that its tools have changed. `changed` is for the program, which can list them
+    /// again; `stale` is for this session, which does so before the next call.
     pub(super) changed: Arc<AtomicBool>,
     pub(super) stale: Arc<AtomicBool>,
     pub(super) person: Person,
@@ -117,7 +117,7 @@ impl fmt::Debug for Handler {
 }
 
 impl Handler {
-    /// The server has said that its tools have changed.
+    /// Notes that the server has said that its tools have changed.
     pub(super) fn tools_changed(&self) {
         self.changed.store(true, Ordering::Relaxed);
         self.stale.store(true, Ordering::Relaxed);
@@ -147,7 +147,7 @@ impl ClientHandler for Handler {
         self.tools_changed();
     }
 
-    // What is not declared is not there: without this, the answer is an empty list.
+    // A capability that was not declared must be refused: without this, the answer would be an empty list.
     #[expect(deprecated, reason = "servers ask for it still")]
     async fn list_roots(
         &self,

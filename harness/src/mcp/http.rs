@@ -1,4 +1,4 @@
-//! A server at an address: a client that sends nothing twice and follows no redirect.
+//! A server at an address: an HTTP client that sends nothing twice and follows no redirect.
 
 use std::{
     collections::HashMap,
@@ -24,14 +24,14 @@ use crate::{
     tls,
 };
 
-/// How long connecting may take.
+/// The time limit for connecting.
 const CONNECT: Duration = Duration::from_secs(10);
 
-/// How often a stream that broke is taken up again: by asking for what comes after the last event, never by
-/// sending a call again.
+/// How often a broken stream is resumed, by asking for the events after the last one, never by sending a call
+/// again.
 const STREAMS: usize = 5;
 
-/// Where the server is, and what each request to it has.
+/// The address of a server, and the headers of each request.
 #[derive(Clone)]
 pub(super) struct Address {
     pub(super) url: String,
@@ -39,7 +39,7 @@ pub(super) struct Address {
     pub(super) authorization: Option<Arc<Authorization>>,
 }
 
-/// Without the values of headers, and without what may be secret in the address.
+/// Without the values of headers, and without secret parts of the address.
 impl fmt::Debug for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<&str> = self.headers.iter().map(|(name, _)| name.as_str()).collect();
@@ -58,13 +58,13 @@ impl Address {
         url.into()
     }
 
-    /// What no error may show: values of headers, and what may be secret in the address.
+    /// What no error may show: the values of headers, and secret parts of the address.
     pub(super) fn secrets(&self) -> Vec<String> {
         let mut secrets: Vec<String> =
             self.headers.iter().map(|(_, value)| value.clone()).collect();
         if let Ok(url) = Url::parse(&self.url) {
             secrets.extend(url.password().map(str::to_owned));
-            // As they are written, since that is how errors show them, and as they are meant.
+            // Both as they are written, which is how errors show them, and decoded.
             let written = url.query().into_iter().flat_map(|query| query.split('&'));
             secrets.extend(
                 written
@@ -92,7 +92,8 @@ impl Address {
         Ok(headers)
     }
 
-    /// The way to the server, and whether the server has said that it does not know the session. Nothing is sent yet.
+    /// Sets up the transport to the server, with a flag that is set when the server does not know the session any more.
+    /// Nothing is sent yet.
     ///
     /// # Errors
     /// Fails if the address or a header cannot be used.
@@ -103,7 +104,7 @@ impl Address {
         if !known.is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host()) {
             return Err(Error::new(
                 ErrorKind::Configuration,
-                "this is no address of an MCP server: it begins with `https://` or `http://` and a host",
+                "this is not the address of an MCP server: give one that begins with `https://` or `http://` and a host",
             ));
         }
         let straight = Url::parse(&self.url).is_ok_and(|url| is_here(&url));
@@ -120,14 +121,15 @@ impl Address {
     }
 }
 
-/// Whether an address is on this machine: what is sent there goes through no proxy, whoever has named one.
+/// Whether an address is on this machine. Requests to it go through no proxy, whatever the environment says.
 pub(super) fn is_here(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default();
     let ip = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
     host.eq_ignore_ascii_case("localhost") || ip.is_ok_and(|ip| ip.is_loopback())
 }
 
-/// A client that sends nothing twice and follows no redirect: straight, or through the proxy that the environment names.
+/// Creates a client that sends nothing twice and follows no redirect: without a proxy, or with the proxy that the
+/// environment names.
 pub(super) fn client(straight: bool) -> Result<Client, Error> {
     let unusable =
         |err| Error::new(ErrorKind::Configuration, "the HTTP client cannot be set up").because(err);
@@ -138,7 +140,7 @@ pub(super) fn client(straight: bool) -> Result<Client, Error> {
     made.tls_backend_preconfigured(tls)
         .redirect(redirect::Policy::none())
         .retry(retry::never())
-        // A connection that was kept may end at the moment in which a call is written to it.
+        // A kept-alive connection may end at the moment in which a call is written to it.
         .pool_max_idle_per_host(0)
         .connect_timeout(CONNECT)
         .build()

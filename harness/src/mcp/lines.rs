@@ -1,5 +1,5 @@
-//! What a process writes, line by line, before the protocol reads it: an answer that nobody can read is made one that says so,
-//! so that whoever waits for it hears of it.
+//! Filters the lines that a process writes before the protocol reads them: an answer that cannot be read is replaced by an
+//! error with the same id, so that its request ends at once.
 
 use std::{
     io,
@@ -13,35 +13,35 @@ use serde::de::IgnoredAny;
 use serde_json::json;
 use tokio::io::{AsyncRead, ReadBuf};
 
-/// The code of the error that stands in place of an answer that cannot be read. No server says it.
+/// The code of the error that replaces an answer that cannot be read. No server uses it.
 pub(super) const UNREAD: ErrorCode = ErrorCode(i32::MIN);
 
-/// Bytes of a line, at most.
+/// The longest line, in bytes.
 const MOST: usize = 16 << 20;
 
-/// Levels of a line that are too many for its reader.
+/// The nesting depth that `serde_json` refuses.
 const TOO_DEEP: usize = 128;
 
-/// Bytes of a member's name, and of a value, that are looked at.
+/// The number of bytes of a member's name and of a value that are examined.
 const LOOKED_AT: usize = 128;
 
-/// Bytes of a line that is no message, of those that are kept.
+/// The number of bytes that are kept of a line that is not a message.
 const KEPT: usize = 200;
 
-/// The lines of a process.
+/// The lines of a process, without answers that cannot be read.
 pub(super) struct Lines<R> {
     from: R,
     line: Vec<u8>,
-    /// Whether the line is longer than [`MOST`]: it is not kept then, and looked at all the same.
+    /// Whether the line is longer than [`MOST`]: it is then examined but not kept.
     is_long: bool,
     scan: Scan,
-    /// What may be read of the lines that have ended, and how much of it was.
+    /// The complete lines that the protocol may read, and how much of them it has read.
     ready: Vec<u8>,
     given: usize,
     strange: Strange,
 }
 
-/// What came that is no message.
+/// The lines that are not messages.
 #[derive(Clone, Default)]
 pub(super) struct Strange(Arc<Mutex<(usize, String)>>);
 
@@ -59,7 +59,7 @@ impl Strange {
         }
     }
 
-    /// How many lines there were, and the first one.
+    /// The number of these lines, and the first one.
     pub(super) fn known(&self) -> Option<(usize, String)> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         (known.0 > 0).then(|| known.clone())
@@ -83,7 +83,7 @@ impl<R> Lines<R> {
         self.strange.clone()
     }
 
-    /// Takes what is of one line.
+    /// Adds a part of one line.
     fn take(&mut self, part: &[u8]) {
         self.scan.read(part);
         if self.line.len().saturating_add(part.len()) > MOST {
@@ -123,7 +123,7 @@ impl<R> Lines<R> {
                 let line = format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"error\":{error}}}\n");
                 self.ready.extend_from_slice(line.as_bytes());
             }
-            // It was not kept.
+            // A line that is too long was not kept.
             _ if is_long => {}
             _ => self.ready.extend_from_slice(&line),
         }
@@ -152,7 +152,7 @@ impl<R: AsyncRead + Unpin> AsyncRead for Lines<R> {
             let mut read = ReadBuf::new(&mut piece);
             ready!(Pin::new(&mut this.from).poll_read(cx, &mut read))?;
             if read.filled().is_empty() {
-                // A line without its end is not whole.
+                // A line without its end is incomplete.
                 return Poll::Ready(Ok(()));
             }
             for part in read.filled().split_inclusive(|byte| *byte == b'\n') {
@@ -162,16 +162,16 @@ impl<R: AsyncRead + Unpin> AsyncRead for Lines<R> {
     }
 }
 
-/// What is known of a line without keeping it: how deep it is, and the members of the message that it is.
+/// The properties of a line that are found without keeping it: its depth and the members of the message.
 #[derive(Default)]
 struct Scan {
-    /// Whether the line is an object, once its first byte has come.
+    /// Whether the line is an object; `None` before its first byte.
     is_object: Option<bool>,
     depth: usize,
     deepest: usize,
     in_string: bool,
     is_escaped: bool,
-    /// The member of the message that is read, and the beginning of what is read now.
+    /// The name of the current member of the message, and the beginning of the current word.
     name: Vec<u8>,
     word: Vec<u8>,
     id: Option<String>,
@@ -189,7 +189,7 @@ impl Scan {
             }
             part = rest;
             if self.in_string && !self.is_escaped {
-                // The letters of a string are passed over together.
+                // The characters of a string are skipped together.
                 let ends = |byte: &u8| matches!(byte, b'"' | b'\\');
                 let letters = std::iter::once(byte).chain(rest).position(ends);
                 let letters = letters.unwrap_or(rest.len() + 1);
@@ -215,7 +215,7 @@ impl Scan {
             }
             return;
         }
-        // What stands before the message: spaces, and a mark of the encoding.
+        // Spaces and a byte order mark may precede the message.
         if self.is_object.is_none()
             && !byte.is_ascii_whitespace()
             && !b"\xef\xbb\xbf".contains(&byte)
@@ -255,7 +255,7 @@ impl Scan {
         let (name, value) = (std::mem::take(&mut self.name), std::mem::take(&mut self.word));
         match &*name {
             b"\"id\"" => {
-                // A number or a text, and all of it.
+                // A whole number or text.
                 let value = String::from_utf8(value).ok();
                 let value = value.filter(|value| {
                     let read = serde_json::from_str::<serde_json::Value>(value);
@@ -271,16 +271,16 @@ impl Scan {
         }
     }
 
-    /// The id of the request that the line answers, if it does.
+    /// The id of the request that the line answers, if it is an answer.
     fn answers(&self) -> Option<&str> {
         self.id.as_deref().filter(|_| !self.has_method && self.is_object == Some(true))
     }
 
-    /// Whether this line, which was looked at, can be read.
+    /// Whether the protocol can read the line.
     fn is_readable(&self, line: &[u8]) -> bool {
         let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
         let Ok(line) = std::str::from_utf8(line) else { return false };
-        // A result may be anything.
+        // A result may be any value.
         match self.has_version && self.has_result && !self.has_error {
             true => serde_json::from_str::<IgnoredAny>(line).is_ok(),
             false => serde_json::from_str::<ServerJsonRpcMessage>(line).is_ok(),
@@ -294,7 +294,7 @@ mod tests {
 
     use super::*;
 
-    /// Gives this in two pieces.
+    /// Reads a text that arrives in two pieces.
     async fn read(text: &[u8], at: usize) -> (String, Option<(usize, String)>) {
         let (first, second) = text.split_at(at);
         let mut lines = Lines::new(first.chain(second));

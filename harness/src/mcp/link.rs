@@ -1,4 +1,4 @@
-//! The way to one server, which its tools share: its session, and how it is begun anew.
+//! The connection to one server, which its tools share: its session, and how a new one is begun.
 
 use std::{
     borrow::Cow,
@@ -39,19 +39,19 @@ use crate::{
     secret::{Secrets, beginning},
 };
 
-/// How long a server has to start.
+/// The time that a server has to start.
 const START: Duration = Duration::from_secs(30);
 
 /// How often a server is started again without having answered a call in between.
 const STARTS: u32 = 5;
 
-/// Wait before the second start in a row; doubled before each other one.
+/// The wait before the second start in a row; doubled before each further one.
 const WAIT: Duration = Duration::from_millis(250);
 
-/// Bytes of what others say that an error shows.
+/// The bytes of a server's text that an error shows.
 const SHOWN: usize = 500;
 
-/// Where a server is.
+/// The place of a server.
 #[derive(Clone, Debug)]
 pub(super) enum Place {
     /// A child process.
@@ -60,19 +60,19 @@ pub(super) enum Place {
     Address(Address),
 }
 
-/// The way to a server.
+/// The connection to a server.
 pub(super) struct Link {
     pub(super) name: String,
     place: Place,
-    /// What the program has said, or what the server has answered to.
+    /// The version that the program has set, or that the server has answered to.
     version: OnceLock<McpVersion>,
     pub(super) person: Person,
-    /// What no error may say.
+    /// The secrets that no error may show.
     secrets: Secrets,
     changed: Arc<AtomicBool>,
-    /// What the server said of its tools when the program read them last.
+    /// The definitions of the tools when the program read them last.
     read: std::sync::Mutex<BTreeMap<String, String>>,
-    /// Starts since a call was answered.
+    /// The number of starts since a call was answered.
     starts: AtomicU32,
     state: Mutex<State>,
 }
@@ -80,7 +80,7 @@ pub(super) struct Link {
 #[derive(Default)]
 struct State {
     session: Option<Arc<Session>>,
-    /// When it may be started again.
+    /// The earliest time at which it may be started again.
     not_before: Option<Instant>,
     /// Whether the program has closed it.
     closed: bool,
@@ -108,12 +108,12 @@ impl Link {
             Place::Address(address) => address.secrets(),
         };
         for value in &known {
-            // `Bearer`, then the key.
+            // The value is `Bearer`, then the key.
             secrets = secrets.with(value);
             if let Some((_, key)) = value.trim().split_once(' ') {
                 secrets = secrets.with(key);
             }
-            // What a process says is read line by line.
+            // The output of a process is read line by line.
             for line in value.lines() {
                 secrets = secrets.with(line);
             }
@@ -131,7 +131,7 @@ impl Link {
         }
     }
 
-    /// What others say, for an error: without secrets and what a terminal obeys, and not all of it.
+    /// A text of the server, as an error may show it: without secrets and control characters, and shortened.
     pub(super) fn shown(&self, text: &str) -> String {
         let text = self.secrets.hide(text);
         let text = match self.authorization() {
@@ -141,7 +141,7 @@ impl Link {
         harmless(&beginning(&text, SHOWN))
     }
 
-    /// How it is authorized, if the program has said so.
+    /// The authorization, if the program has set one.
     pub(super) fn authorization(&self) -> Option<&Authorization> {
         match &self.place {
             Place::Address(address) => address.authorization.as_deref(),
@@ -149,7 +149,7 @@ impl Link {
         }
     }
 
-    /// Does what is to be done for the authorization before a request.
+    /// Does what the authorization needs before a request.
     async fn authorized(&self) -> Result<(), Error> {
         let Some(authorization) = self.authorization() else { return Ok(()) };
         authorization.ready().await.map_err(|(kind, why)| {
@@ -160,12 +160,12 @@ impl Link {
         })
     }
 
-    /// Whether the server has refused what was sent, and something may be done about it.
+    /// Whether the server has refused a request, and the authorization may be able to do something about it.
     fn is_refused(&self) -> bool {
         self.authorization().is_some_and(Authorization::is_refused)
     }
 
-    /// What the process of a session said last.
+    /// The last output of the process of a session.
     pub(super) async fn said(&self, session: &Session) -> String {
         harmless(&self.secrets.hide(&session.said().await))
     }
@@ -174,7 +174,7 @@ impl Link {
         self.changed.load(Ordering::Relaxed)
     }
 
-    /// Says that a call was answered.
+    /// Notes that a call was answered.
     pub(super) fn answered(&self) {
         self.starts.store(0, Ordering::Relaxed);
         if let Some(authorization) = self.authorization() {
@@ -182,9 +182,9 @@ impl Link {
         }
     }
 
-    /// The first session, and the tools of the server.
+    /// Begins the first session, and lists the tools of the server.
     pub(super) async fn begin(&self) -> Result<Listing, Error> {
-        // What begins a session and lists tools changes nothing, so it may be sent again.
+        // Beginning a session and listing tools changes nothing, so it may be sent again.
         loop {
             self.authorized().await?;
             let mut state = self.state.lock().await;
@@ -200,13 +200,14 @@ impl Link {
         }
     }
 
-    /// A session to which a call can be sent: the one that there is, or a new one.
+    /// A session to which a call can be sent: the current one, or a new one.
     ///
     /// # Errors
-    /// Fails if there is none. Nothing was sent then.
+    /// Fails if no session can be had. No call was sent then.
     pub(super) async fn session(&self) -> Result<Arc<Session>, Error> {
         loop {
-            // Before the state is held, so that the program can close it while a person is waited for.
+            // Done before the state is locked, so that the program can close the connection while a person is
+            // waited for.
             self.authorized().await?;
             match self.session_now().await {
                 Err(_) if self.is_refused() => {}
@@ -243,15 +244,15 @@ impl Link {
         }
         let (session, listing) = self.open().await?;
         state.session = Some(Arc::clone(&session));
-        // A server that was started again may have other tools, and says nothing of it.
+        // A server may have other tools after a new start, without a report.
         if listing.definitions() != *self.read() {
             self.tell_of_change();
         }
         Ok(session)
     }
 
-    /// Reads what the server says of its tools now, if it has said that this has changed, or does not tell and what it
-    /// said is old.
+    /// Lists the server's tools again, if the server has said that they have changed, or if it does not report
+    /// changes and the list is old.
     async fn refresh(&self, session: &Session) -> Result<(), Error> {
         let stale = &*session.handler().stale;
         let was = stale.swap(false, Ordering::AcqRel);
@@ -273,15 +274,15 @@ impl Link {
         self.read.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The tools that the program has are not those of the server any more.
+    /// Notes that the tools of the program are not those of the server any more.
     pub(super) fn tell_of_change(&self) {
         self.changed.store(true, Ordering::Relaxed);
     }
 
-    /// Lists the tools anew.
+    /// Lists the tools again.
     pub(super) async fn list(&self) -> Result<Listing, Error> {
         let session = self.session().await?;
-        // What changes from here on is told again.
+        // Changes from here on are reported again.
         let news = [&*self.changed, &*session.handler().stale];
         let was = news.map(|news| news.swap(false, Ordering::AcqRel));
         let mut unread = Unread { news, was };
@@ -300,14 +301,14 @@ impl Link {
         Ok(listing)
     }
 
-    /// What it comes to that something could not be read.
+    /// The error for a list that could not be read.
     pub(super) async fn unread(
         &self,
         session: &Session,
         (kind, why): (ErrorKind, String),
     ) -> Error {
         if kind == ErrorKind::Connect {
-            // The way to it is broken, so the next one to need a session begins a new one.
+            // The connection is broken, so the next caller that needs a session begins a new one.
             session.lose();
         }
         self.error(kind, format!("{}{}", self.shown(&why), self.said(session).await))
@@ -340,13 +341,13 @@ impl Link {
         let until = Instant::now() + START;
         let (service, child, is_forgotten) = match self.version.get() {
             Some(version) => self.start(handler, *version, until).await.map_err(|it| it.0)?,
-            // Nearly all servers answer it, and those that do not say so at once.
+            // Nearly all servers answer this version, and those that do not refuse it at once.
             None => match self.start(handler.clone(), McpVersion::V2025_11_25, until).await {
                 Ok(started) => started,
                 Err((_, true)) => {
                     let started = self.start(handler, McpVersion::V2026_07_28, until).await;
                     let started = started.map_err(|it| it.0)?;
-                    // Another task cannot have set it: whoever opens a session holds the state.
+                    // No other task can have set it, since a session is opened only with the state locked.
                     let _ = self.version.set(McpVersion::V2026_07_28);
                     started
                 }
@@ -359,7 +360,8 @@ impl Link {
         Ok((Arc::new(session), listing))
     }
 
-    /// Starts the server and begins in this version. The failure says, too, whether a newer version may do.
+    /// Starts the server and begins a session in this version. The error also says whether a newer version may
+    /// work.
     async fn start(
         &self,
         handler: Handler,
@@ -431,7 +433,7 @@ impl Link {
         self.shown(&one_line(&address.shown()))
     }
 
-    /// What a person can do about a server at an address that begins no session.
+    /// What a person can do if a server at an address does not begin a session.
     fn way_out(&self, why: &str) -> String {
         let Place::Address(address) = &self.place else { return String::new() };
         let at = self.at(address);
@@ -447,11 +449,10 @@ impl Link {
     }
 }
 
-/// A service that has begun, its process if it has one, and whether the server has forgotten the session.
+/// A running service, its process if it has one, and a flag for a session that the server does not know any more.
 type Started = (RunningService<RoleClient, Handler>, Option<Child>, Arc<AtomicBool>);
 
-/// What a server has said of changes and nobody has read: it is said again if the list is not read to its end, whether it
-/// fails or is not waited for.
+/// Reports of changes that were taken before the list was read. They are restored unless the list is read to its end.
 struct Unread<'a, const N: usize> {
     news: [&'a AtomicBool; N],
     was: [bool; N],
@@ -465,7 +466,7 @@ impl<const N: usize> Drop for Unread<'_, N> {
     }
 }
 
-/// Why there is no session, without the names of types.
+/// Why there is no session, without type names.
 fn why(err: &ClientInitializeError) -> String {
     match err {
         ClientInitializeError::JsonRpcError(err) if err.code == UNREAD => err.message.to_string(),
@@ -475,26 +476,26 @@ fn why(err: &ClientInitializeError) -> String {
         ClientInitializeError::TransportError { error, .. } => sources(&*error.error),
         ClientInitializeError::ConnectionClosed(_) => "it has closed the connection".to_owned(),
         ClientInitializeError::NoCompatibleProtocolVersion { .. } => {
-            "it speaks no version of the protocol that is spoken here".to_owned()
+            "it supports no version of the protocol that this library supports".to_owned()
         }
-        _ => "it has answered with something else".to_owned(),
+        _ => "it has answered with an unexpected message".to_owned(),
     }
 }
 
-/// A text without the characters that a terminal obeys, but for ends of lines.
+/// A text with control characters replaced, except for line ends.
 fn harmless(text: &str) -> String {
     text.replace(|c: char| c.is_control() && c != '\n', " ")
 }
 
-/// What others have written, on one line.
+/// A text of others on one line.
 fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// How an error begins if there is no way to the server.
+/// The beginning of an error for a server that cannot be reached.
 const UNREACHED: &str = "it cannot be reached";
 
-/// An error and what has caused it.
+/// The text of an error and its sources.
 pub(super) fn sources(err: &(dyn std::error::Error + 'static)) -> String {
     if let Some(StreamableHttpError::Client(err)) =
         err.downcast_ref::<StreamableHttpError<reqwest::Error>>()

@@ -1,4 +1,5 @@
-//! What a server says of its tools. It may err: a tool that cannot be used is left out, and the others are kept.
+//! Reads the list of a server's tools. The server may make mistakes: a tool that cannot be used is left out, and
+//! the others are kept.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -16,28 +17,28 @@ use tokio::time::timeout;
 use super::{lines::UNREAD, link::sources, name, session::Session};
 use crate::{error::ErrorKind, schema::Checker};
 
-/// Pages and tools of one server, and for how long it may list them.
+/// The limits for pages and tools of one server, and for the time to list them.
 const PAGES: usize = 64;
 const TOOLS: usize = 2048;
 const TIME: Duration = Duration::from_secs(30);
 
-/// Bytes of a name, a description and a schema.
+/// The limits for a name, a description and a schema, in bytes.
 const NAME: usize = 256;
 const DESCRIPTION: usize = 16 << 10;
 const SCHEMA: usize = 256 << 10;
 
-/// Levels of a schema.
+/// The highest number of levels of a schema.
 const DEEPEST: usize = 64;
 
 /// The tools that a server lists.
 #[derive(Debug, Default)]
 pub(super) struct Listing {
     pub(super) tools: Vec<Listed>,
-    /// Which are left out, and why.
+    /// The tools that are left out, each with the reason.
     pub(super) left_out: Vec<String>,
-    /// For how long it holds, if the server says so.
+    /// The time for which the list is valid, if the server says so.
     pub(super) fresh: Option<Duration>,
-    /// Whether the server says that it has resources, and prompts.
+    /// Whether the server says that it has resources, and whether it has prompts.
     pub(super) resources: bool,
     pub(super) prompts: bool,
 }
@@ -46,18 +47,18 @@ pub(super) struct Listing {
 #[derive(Clone, Debug)]
 pub(super) struct Listed {
     pub(super) name: String,
-    /// What people read in place of the name.
+    /// The title that people read in place of the name.
     pub(super) title: Option<String>,
     pub(super) description: String,
     pub(super) schema: Value,
-    /// What it hands over, if it says so in a way that can be checked.
+    /// The output schema, if there is one that can be checked.
     pub(super) output: Option<Output>,
     pub(super) annotations: Option<Value>,
-    /// A hash of what the model and people read of it and of its hints, whatever the order of members.
+    /// A hash of what the model and people read about the tool and of its hints, whatever the order of members.
     pub(super) definition: String,
 }
 
-/// What a tool hands over: its schema, and what checks it.
+/// The output schema of a tool, and its checker.
 #[derive(Clone, Debug)]
 pub(super) struct Output {
     pub(super) schema: Value,
@@ -65,7 +66,7 @@ pub(super) struct Output {
 }
 
 impl Output {
-    /// What a tool says. One that cannot be used is not read, since no call depends on it.
+    /// Reads the output schema of a tool. One that cannot be used is ignored, since no call depends on it.
     fn of(schema: Option<&Value>) -> Option<Self> {
         let schema = schema.filter(|schema| schema.is_object())?;
         if depth(schema) > DEEPEST || schema.to_string().len() > SCHEMA {
@@ -82,7 +83,7 @@ impl Listing {
         all.map(|tool| (tool.name.clone(), tool.definition.clone())).collect()
     }
 
-    /// Reads one page.
+    /// Adds the tools of one page.
     fn add(&mut self, page: &Value, seen: &mut HashSet<String>) {
         // Source: `ttlMs` of <https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/caching>.
         let fresh = page.get("ttlMs").and_then(Value::as_u64).map(Duration::from_millis);
@@ -101,7 +102,7 @@ impl Listing {
     }
 }
 
-/// One tool, or why it cannot be used.
+/// Reads one tool, or says why it cannot be used.
 fn one(tool: &Value) -> Result<Listed, String> {
     let name = tool.get("name").and_then(Value::as_str).unwrap_or_default();
     if name.is_empty() || name.len() > NAME {
@@ -111,14 +112,14 @@ fn one(tool: &Value) -> Result<Listed, String> {
     let description = match tool.get("description") {
         None | Some(Value::Null) => tool.get("title").and_then(Value::as_str).unwrap_or_default(),
         Some(Value::String(text)) => text,
-        Some(_) => return wrong("its description is no text".to_owned()),
+        Some(_) => return wrong("its description is not a text".to_owned()),
     };
     if description.len() > DESCRIPTION {
         return wrong(format!("its description has more than {DESCRIPTION} bytes"));
     }
     let mut schema = match tool.get("inputSchema") {
         Some(Value::Object(schema)) => schema.clone(),
-        _ => return wrong("its `inputSchema` is no object".to_owned()),
+        _ => return wrong("its `inputSchema` is not an object".to_owned()),
     };
     schema.entry("type").or_insert_with(|| json!("object"));
     let schema = Value::Object(schema);
@@ -147,7 +148,7 @@ fn one(tool: &Value) -> Result<Listed, String> {
     })
 }
 
-/// Levels of a value. What came over the wire has at most 128.
+/// The number of levels of a value. A value that came over the wire has at most 128.
 fn depth(value: &Value) -> usize {
     let deepest = |values: &mut dyn Iterator<Item = &Value>| values.map(depth).max().unwrap_or(0);
     match value {
@@ -157,7 +158,7 @@ fn depth(value: &Value) -> usize {
     }
 }
 
-/// A value whose members are in the order of their names: some servers write them in any order.
+/// A value whose members are sorted by their names, since some servers write them in any order.
 fn sorted(value: &Value) -> Value {
     match value {
         Value::Array(items) => items.iter().map(sorted).collect(),
@@ -170,7 +171,7 @@ fn sorted(value: &Value) -> Value {
     }
 }
 
-/// Asks for all pages.
+/// Requests all pages.
 pub(super) async fn read(session: &Session) -> Result<Listing, (ErrorKind, String)> {
     let (mut listing, mut seen) = (Listing::default(), HashSet::new());
     (listing.resources, listing.prompts) = session.offers();
@@ -183,8 +184,8 @@ pub(super) async fn read(session: &Session) -> Result<Listing, (ErrorKind, Strin
     Ok(listing)
 }
 
-/// Asks for all pages of what a server lists, which is called so in words and in the answer: `add` takes each of them and says how many there are
-/// by then.
+/// Requests all pages of a list. `what` is its name in messages, and `key` its name in the answers. `add` takes
+/// each page and returns the number of items so far.
 pub(super) async fn pages(
     session: &Session,
     (what, key): (&str, &str),
@@ -230,7 +231,7 @@ async fn each_page(
     wrong(format!("lists its {what} on more than {PAGES} pages"))
 }
 
-/// The type of a result that is not the whole answer, such as `input_required`.
+/// The type of a result that is not complete, such as `input_required`.
 ///
 /// Source: `resultType` of <https://modelcontextprotocol.io/specification/2026-07-28/schema#result>; where it is
 /// absent, it is `complete`.
@@ -243,14 +244,14 @@ pub(super) fn unfinished(result: &Value) -> Option<String> {
     }
 }
 
-/// What is said of a result that is not the whole answer to a request that is no call.
+/// The error for an incomplete result of a request that is not a call.
 pub(super) fn half(kind: &str) -> String {
     format!(
-        "it has answered with a result of the type `{kind}`, which this program takes for calls alone"
+        "it has answered with a result of the type `{kind}`, which this program accepts only for calls"
     )
 }
 
-/// What kind of failure a request came to: the server has answered, or the way to it is broken.
+/// The kind of error of a failed request: the server has answered, or the connection is broken.
 pub(super) fn kind(err: &ServiceError) -> ErrorKind {
     match err {
         ServiceError::McpError(_) => ErrorKind::Protocol,
@@ -258,7 +259,7 @@ pub(super) fn kind(err: &ServiceError) -> ErrorKind {
     }
 }
 
-/// What went wrong with a request, in words for a person.
+/// The reason of a failed request, in words for a person.
 pub(super) fn told(err: &ServiceError) -> String {
     match err {
         ServiceError::McpError(err) if err.code == UNREAD => err.message.to_string(),
@@ -266,7 +267,7 @@ pub(super) fn told(err: &ServiceError) -> String {
         ServiceError::TransportSend(err) => sources(&*err.error),
         ServiceError::TransportClosed => "the connection was closed".to_owned(),
         ServiceError::Timeout { .. } => "it took too long".to_owned(),
-        _ => "it has answered with something else".to_owned(),
+        _ => "it has answered with an unexpected message".to_owned(),
     }
 }
 
@@ -301,7 +302,7 @@ mod tests {
         assert_ne!(first, of(json!({"name": "a", "description": "y", "inputSchema": {}})));
         let other = json!({"name": "a", "description": "x", "inputSchema": {"properties": {}}});
         assert_ne!(first, of(other));
-        // People read it in the question for approval.
+        // People read the title in the question for approval.
         let titled = json!({"name": "a", "title": "A", "description": "x", "inputSchema": {}});
         assert_ne!(first, of(titled));
     }

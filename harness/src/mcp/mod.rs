@@ -1,7 +1,7 @@
-//! Tools over the [Model Context Protocol](https://modelcontextprotocol.io). The feature `mcp`: a server is a child
-//! process or an address, and each of its tools becomes a [`Tool`](crate::Tool). The feature `mcp-oauth`: a program is
-//! authorized to use such an address. The feature `mcp-server`: the
-//! program's own tools are served to others.
+//! Tools over the [Model Context Protocol](https://modelcontextprotocol.io). With the feature `mcp`, a program uses
+//! servers: a server is a child process or an address, and each of its tools becomes a [`Tool`](crate::Tool). With
+//! the feature `mcp-oauth`, a program is authorized to use such an address. With the feature `mcp-server`, a
+//! program serves its own tools to others.
 #![cfg_attr(all(feature = "mcp", feature = "mcp-server"), doc = "")]
 #![cfg_attr(
     all(feature = "mcp", feature = "mcp-server"),

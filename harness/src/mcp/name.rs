@@ -2,18 +2,18 @@
 
 use sha2::{Digest as _, Sha256};
 
-/// Characters of a name, at most: what vendors take.
+/// The longest name, in characters, that vendors accept.
 const LONGEST: usize = 64;
 
-/// Characters of the name of a server, at most, so that something of its tools' names is left.
+/// The longest name of a server, in characters, so that room is left for the names of its tools.
 const LONGEST_SERVER: usize = 32;
 
-/// What is wrong with the name that the program gives to a server.
+/// The fault of the name that the program gives to a server, if there is one.
 pub(super) fn fault(server: &str) -> Option<String> {
     let fits = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     match server {
         _ if server.is_empty() || server.len() > LONGEST_SERVER || !server.chars().all(fits) => {
-            Some(format!("it has to be 1 to {LONGEST_SERVER} characters of `A-Z`, `a-z`, `0-9`, `_` and `-`"))
+            Some(format!("it must have 1 to {LONGEST_SERVER} characters of `A-Z`, `a-z`, `0-9`, `_` and `-`"))
         }
         _ if server.contains("__") || server.ends_with('_') => {
             Some("two underscores stand between server and tool, so it has no `__` and no `_` at its end".to_owned())
@@ -22,8 +22,8 @@ pub(super) fn fault(server: &str) -> Option<String> {
     }
 }
 
-/// The name of this tool of this server. A name that has to be changed ends with a hash of the server's own
-/// names, so that no two names become one.
+/// The name for this tool of this server. A name that has to be changed ends with a hash of the server's own names,
+/// so that no two tools get the same name.
 pub(super) fn of(server: &str, tool: &str) -> String {
     let fits = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     let whole = format!("{server}__{tool}");
@@ -37,7 +37,8 @@ pub(super) fn of(server: &str, tool: &str) -> String {
     format!("{kept}_{mark}")
 }
 
-/// SHA-256 of these texts, in hexadecimal digits. No two lists have one hash.
+/// SHA-256 of these texts, in hexadecimal digits. Each length is hashed too, so that two different lists do not
+/// give the same bytes.
 pub(super) fn hash(texts: &[&str]) -> String {
     let mut bytes = Vec::new();
     for text in texts {

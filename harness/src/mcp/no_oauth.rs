@@ -1,8 +1,8 @@
-//! What stands in place of OAuth in a program without the feature `mcp-oauth`: there is no authorization.
+//! Replaces OAuth in a program without the feature `mcp-oauth`: there is no authorization.
 
 use crate::{error::ErrorKind, secret::Secrets};
 
-/// There is none.
+/// A type without values: there is no authorization.
 pub(super) enum Authorization {}
 
 impl Authorization {

@@ -1,4 +1,4 @@
-//! What a server has beside its tools: resources, which are read, and prompts, which are filled in.
+//! The resources and prompts of a server.
 
 use std::{collections::HashSet, time::Duration};
 
@@ -21,65 +21,65 @@ use crate::{
     message::{Block, Message, Role, ToolContent},
 };
 
-/// How long one resource or prompt may take.
+/// The time limit for one resource or prompt.
 const TIME: Duration = Duration::from_secs(60);
 
-/// Bytes of an address or a name, and of a description.
+/// The limits for an address or a name, and for a description, in bytes.
 const NAME: usize = 8 << 10;
 const DESCRIPTION: usize = 16 << 10;
 
-/// Something that a server lets others read: see [`McpServer::resources`].
+/// Content that a server offers for reading: see [`McpServer::resources`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct McpResource {
     /// Its address, or the pattern of addresses if it is a template.
     pub uri: String,
-    /// Whether it stands for many: an address is made of [`uri`](Self::uri) by
-    /// [RFC 6570](https://www.rfc-editor.org/rfc/rfc6570), such as of `db://row/{id}`.
+    /// Whether it is a template for many addresses: an address is made from [`uri`](Self::uri) by [RFC
+    /// 6570](https://www.rfc-editor.org/rfc/rfc6570), such as from `db://row/{id}`.
     pub is_template: bool,
     /// Its name.
     pub name: String,
-    /// What people read in place of the name.
+    /// The title that people read in place of the name.
     pub title: Option<String>,
-    /// What it is, in the server's words.
+    /// The server's description of it.
     pub description: Option<String>,
     /// Its media type.
     pub mime: Option<String>,
 }
 
-/// A message, or several, that a server writes for a user who has chosen it: see [`McpServer::prompts`].
+/// One or several messages that a server writes for a user who has chosen the prompt: see [`McpServer::prompts`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct McpPrompt {
     /// Its name.
     pub name: String,
-    /// What people read in place of the name.
+    /// The title that people read in place of the name.
     pub title: Option<String>,
-    /// What it is for, in the server's words.
+    /// The server's description of its purpose.
     pub description: Option<String>,
-    /// What is filled in.
+    /// The arguments that can be filled in.
     pub arguments: Vec<McpArgument>,
 }
 
-/// What is filled in in a [`McpPrompt`].
+/// An argument of a [`McpPrompt`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct McpArgument {
     /// Its name.
     pub name: String,
-    /// What it is, in the server's words.
+    /// The server's description of it.
     pub description: Option<String>,
-    /// Whether it has to be there.
+    /// Whether it is required.
     pub required: bool,
 }
 
 impl McpServer {
-    /// What the server lets others read, with the templates at the end. It is empty if the server does not say that it has
-    /// resources. What has no address, and what comes twice, is left out.
+    /// Lists the resources of the server, with the templates at the end. The list is empty if the server does not
+    /// say that it has resources. Entries without an address, and repeated entries, are left out.
     ///
     /// # Errors
-    /// Fails if the server cannot be reached or does not list them within 30 seconds, on 64 pages and with at
-    /// most 2,048 entries of each kind.
+    /// Fails if the server cannot be reached, refuses, or does not list them within 30 seconds, on at most 64 pages
+    /// and with at most 2,048 entries of each kind.
     pub async fn resources(&self) -> Result<Vec<McpResource>, Error> {
         if !self.has_resources {
             return Ok(Vec::new());
@@ -87,7 +87,7 @@ impl McpServer {
         resources(&self.link).await
     }
 
-    /// Reads the resource at this address: words, pictures, sound and documents, each as the server sends it.
+    /// Reads the resource at this address: text, pictures, sound and documents, each as the server sends it.
     ///
     /// ```no_run
     /// # async fn example(server: harness::mcp::McpServer) -> Result<(), harness::Error> {
@@ -105,7 +105,7 @@ impl McpServer {
         read_resource(&self.link, uri).await
     }
 
-    /// The prompts of the server. It is empty if the server does not say that it has some.
+    /// Lists the prompts of the server. The list is empty if the server does not say that it has prompts.
     ///
     /// # Errors
     /// Fails as [`resources`](Self::resources) does.
@@ -116,7 +116,8 @@ impl McpServer {
         prompts(&self.link).await
     }
 
-    /// Has the server fill in a prompt. What comes is the server's words: show them to the user before they are sent.
+    /// Has the server fill in a prompt. The messages are the server's own words: show them to the user before you
+    /// send them.
     ///
     /// ```no_run
     /// # async fn example(server: harness::mcp::McpServer) -> Result<(), harness::Error> {
@@ -141,7 +142,7 @@ impl McpServer {
     }
 }
 
-/// A part as one of a message.
+/// A part of a result as a part of a message.
 fn block(part: ToolContent) -> Block {
     match part {
         ToolContent::Image(media) => Block::Image(media),
@@ -151,7 +152,7 @@ fn block(part: ToolContent) -> Block {
     }
 }
 
-/// The member of this name, if it is a text of so many bytes at most and not empty.
+/// The member with this name, if it is a text that is not empty and has at most `most` bytes.
 fn text(value: &Value, name: &str, most: usize) -> Option<String> {
     let text = value.get(name)?.as_str()?;
     (!text.is_empty() && text.len() <= most).then(|| text.to_owned())
@@ -202,7 +203,7 @@ pub(super) async fn resources(link: &Link) -> Result<Vec<McpResource>, Error> {
         count
     });
     match read.await {
-        // Many servers have none and do not know the request.
+        // Many servers have no templates and do not know the request.
         Ok(()) | Err((ErrorKind::Protocol, _)) => Ok(found),
         Err(failed) => Err(link.unread(&session, failed).await),
     }
@@ -242,7 +243,7 @@ pub(super) async fn prompts(link: &Link) -> Result<Vec<McpPrompt>, Error> {
     Ok(found)
 }
 
-/// Asks for one thing.
+/// Requests one resource or prompt.
 async fn one(link: &Link, what: &str, request: ClientRequest) -> Result<Value, Error> {
     let session = link.session().await?;
     let failed = match timeout(TIME, session.ask(request)).await {

@@ -1,4 +1,4 @@
-//! A server that is a child process: how it is started, what it sees, what it says, and how it ends.
+//! A server that is a child process: how it is started, its environment, its output, and how it ends.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -21,25 +21,25 @@ use crate::secret::CUT;
 #[cfg(unix)]
 use crate::watchdog::Watchdog;
 
-/// What a child sees of the program's environment: no keys.
+/// The variables that a child gets of the program's environment: none that holds a key.
 const INHERITED: [&str; 6] = ["HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER"];
 
-/// Lines of what a child says on its standard error that are kept, and bytes of each.
+/// The number of lines that are kept of a child's standard error, and the bytes of each.
 const KEPT_LINES: usize = 50;
 const KEPT_LINE: usize = 500;
 
-/// Lines that an error shows, and bytes of all of them.
+/// The number of lines that an error shows, and their bytes in all.
 const SHOWN_LINES: usize = 20;
 const SHOWN_BYTES: usize = 4 << 10;
 
-/// How long the last words of a child that has closed its output are waited for. It has said them before it ended, but they
-/// are read by another task.
+/// How long an error waits for the rest of what a child has written to its standard error. Another task reads it, and may
+/// read it after the end of the child.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// How long a child has to end by itself, first when its input ends and then after a signal.
+/// The time that a child has to end by itself, first after its input has ended and then after a signal.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// How to start a child.
+/// The settings for starting a child.
 #[derive(Clone)]
 pub(super) struct Command {
     pub(super) program: String,
@@ -59,15 +59,15 @@ impl fmt::Debug for Command {
 }
 
 impl Command {
-    /// Starts it, as the leader of a process group of its own.
+    /// Starts the child as the leader of a process group of its own.
     ///
     /// # Errors
-    /// Fails with the reason, in words for the program.
+    /// Fails with the reason, as part of an error's text.
     pub(super) fn start(&self) -> Result<(Child, ChildStdout, ChildStdin), String> {
         if let Some(folder) = self.folder.as_ref().filter(|folder| !folder.is_dir()) {
             let folder = folder.display().to_string();
             return Err(format!(
-                "the folder `{}` does not exist or is none; name another one by `folder`, or by `cwd` in a file",
+                "the folder `{}` does not exist or is not a folder; set another one by `folder`, or by `cwd` in a file",
                 folder.escape_debug()
             ));
         }
@@ -98,7 +98,7 @@ impl Command {
         let mut child = command.spawn()?;
         #[cfg(unix)]
         if let (Some(dog), Some(leader)) = (&mut watchdog, leader(&child)) {
-            // Without it the server ends with its input, as servers do.
+            // Without a watchdog the server still ends with its input, as servers do.
             let _ = dog.watch(leader);
         }
         let pipes = (child.stdout.take(), child.stdin.take(), child.stderr.take());
@@ -127,7 +127,7 @@ pub(super) struct Said {
 }
 
 impl Said {
-    /// Reads to the end, so that a child never waits for somebody to read.
+    /// Reads to the end, so that a child is never blocked by a full pipe.
     async fn read(self, mut from: impl AsyncRead + Unpin) {
         let mut line = Vec::new();
         let mut piece = [0; 4096];
@@ -135,7 +135,7 @@ impl Said {
             for byte in piece.iter().take(read) {
                 match byte {
                     b'\n' => self.keep(&std::mem::take(&mut line)),
-                    // What is too long for a line is passed over.
+                    // The rest of a line that is too long is ignored.
                     _ if line.len() < KEPT_LINE => line.push(*byte),
                     _ => {}
                 }
@@ -154,7 +154,7 @@ impl Said {
     fn keep(&self, line: &[u8]) {
         let mut kept = String::from_utf8_lossy(line).trim().to_owned();
         if line.len() == KEPT_LINE {
-            // A beginning of a secret before it is hidden, too.
+            // This also hides the beginning of a secret.
             kept.push_str(CUT);
         }
         let line = kept;
@@ -168,7 +168,7 @@ impl Said {
         lines.push_back(line);
     }
 
-    /// The last lines as lines below an error's text; empty if there are none.
+    /// The last lines, to be appended to an error's text as lines of their own; empty if there are none.
     pub(super) fn shown(&self) -> String {
         let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         let mut bytes = 0;
@@ -190,9 +190,10 @@ impl Said {
     }
 }
 
-/// A child that runs, and all that it has started and that has not left its group. They end with this value.
+/// A running child, and everything that it has started and that has not left its group. All of it ends when this
+/// value is dropped.
 pub(super) struct Child {
-    /// Kills the group if the program dies. It ends before the number of the group can be another's.
+    /// Kills the group if the program dies. It ends before the id of the group can be reused.
     #[cfg(unix)]
     _watchdog: Option<Watchdog>,
     child: tokio::process::Child,
@@ -205,8 +206,8 @@ impl Child {
         &self.said
     }
 
-    /// Waits until the leader has ended, after its input was closed, then asks it by a signal. What is left
-    /// of the group ends when this value is dropped.
+    /// Waits until the leader has ended, whose input the caller has closed; if it does not end in time, asks it to end
+    /// by a signal. The rest of the group ends when this value is dropped.
     pub(super) async fn end(self) {
         if !self.ends_in_time().await {
             self.signal(false);
@@ -214,8 +215,8 @@ impl Child {
         }
     }
 
-    /// Whether the leader ends within the time that it has. It is not reaped, so that its group's number stays
-    /// its own.
+    /// Whether the leader ends within the time that it has. It is not reaped, so that the id of its group stays
+    /// taken.
     async fn ends_in_time(&self) -> bool {
         let look = Duration::from_millis(10);
         let ended = async {
@@ -236,7 +237,7 @@ impl Child {
         self.group().is_none_or(is_over)
     }
 
-    /// Waits until the leader has ended, though others of its group may live.
+    /// Waits until the leader has ended, even if other processes of its group still live.
     #[cfg(unix)]
     pub(super) fn ended(&self) -> impl Future<Output = ()> + Send + use<> {
         use tokio::signal::unix::{SignalKind, signal};
@@ -263,7 +264,7 @@ impl Child {
 
         let signal = if kill { Signal::KILL } else { Signal::TERM };
         if let Some(group) = self.group() {
-            // It fails only if nobody is left.
+            // It fails only if the group has no process left.
             let _ = kill_process_group(group, signal);
         }
     }
@@ -282,7 +283,7 @@ fn leader(child: &tokio::process::Child) -> Option<rustix::process::Pid> {
     rustix::process::Pid::from_raw(i32::try_from(child.id()?).ok()?)
 }
 
-/// Whether a child has ended. It is not reaped by this look.
+/// Whether a child has ended. The check does not reap it.
 #[cfg(unix)]
 fn is_over(leader: rustix::process::Pid) -> bool {
     use rustix::process::{WaitId, WaitIdOptions, waitid};
@@ -294,7 +295,7 @@ fn is_over(leader: rustix::process::Pid) -> bool {
 impl Drop for Child {
     fn drop(&mut self) {
         self.signal(true);
-        // Without groups the leader alone.
+        // Without process groups only the leader is killed.
         let _ = self.child.start_kill();
         self.reader.abort();
     }

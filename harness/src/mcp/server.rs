@@ -1,4 +1,4 @@
-//! A server that is connected, and its tools.
+//! A connected server and its tools.
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
@@ -17,26 +17,26 @@ use crate::{
     tool::{Tool, ToolRegistry},
 };
 
-/// A server of others that is connected, whose tools the program uses. Its tools keep the connection: it ends when this
-/// value and all of them are gone, or by [`close`](Self::close). To serve the program's own tools is `McpService` (feature
-/// `mcp-server`).
+/// A connected server of others, whose tools the program uses. Its tools keep the connection open: it ends when this
+/// value and all of them are dropped, or by [`close`](Self::close). To serve the program's own tools, use `McpService`
+/// (feature `mcp-server`).
 ///
-/// If the process or the session is lost, the next call starts it again, at most five times without an answer
-/// in between. A tool that the server then describes differently is not called: it says that the program has
-/// to [`reload`](Self::reload).
+/// If the process or the session is lost, the next call starts it again, at most five times without an answer in
+/// between. A tool that the server then describes differently is not called: the call fails and says that the
+/// program has to [`reload`](Self::reload).
 #[derive(Clone, Debug)]
 pub struct McpServer {
     pub(super) link: Arc<Link>,
     sight: Sight,
-    /// Whether the server says that it has resources, and prompts.
+    /// Whether the server says that it has resources, and whether it has prompts.
     pub(super) has_resources: bool,
     pub(super) has_prompts: bool,
-    /// Each with the server's own name.
+    /// Each tool with the server's own name for it.
     tools: Vec<(String, Tool)>,
     left_out: Vec<String>,
 }
 
-/// How the program sees a server's tools.
+/// How the program treats a server's tools.
 #[derive(Clone, Debug)]
 pub(super) struct Sight {
     pub(super) trust: Trust,
@@ -44,14 +44,14 @@ pub(super) struct Sight {
 }
 
 impl McpServer {
-    /// A server that is a program, spoken to over its standard input and output. It leads a process group of its
-    /// own, which ends with the connection.
+    /// Describes a server that is a program, used over its standard input and output. It leads a process group of
+    /// its own, which ends with the connection.
     ///
     /// ```
     /// use harness::mcp::McpServer;
     ///
     /// let files = McpServer::command("npx", ["-y", "@modelcontextprotocol/server-filesystem", "."]);
-    /// // Without arguments the type of the empty list has to be said.
+    /// // An empty list of arguments needs a type.
     /// let plain = McpServer::command("my-server", [""; 0]);
     /// # let _ = (files, plain);
     /// ```
@@ -67,7 +67,7 @@ impl McpServer {
         }))
     }
 
-    /// A server at an address, spoken to over streamable HTTP. Redirects are not followed.
+    /// Describes a server at an address, used over streamable HTTP. Redirects are not followed.
     pub fn url(url: impl Into<String>) -> McpServerBuilder {
         McpServerBuilder::at(Place::Address(Address {
             url: url.into(),
@@ -101,21 +101,21 @@ impl McpServer {
         Ok(Self { link, sight, has_resources, has_prompts, tools, left_out })
     }
 
-    /// The name that the program has given to it.
+    /// The name that the program gave to the server.
     pub fn name(&self) -> &str {
         &self.link.name
     }
 
-    /// Its tools, for an agent. Each has the name `server__tool`, of at most 64 characters and the same after
-    /// each start.
+    /// The server's tools, for an agent. Each has the name `server__tool`, which has at most 64 characters and is
+    /// the same after each start.
     pub fn tools(&self) -> Vec<Tool> {
         self.tools.iter().map(|(_, tool)| tool.clone()).collect()
     }
 
-    /// Those of its tools that have these names, the server's own.
+    /// The tools with these names, the server's own.
     ///
     /// # Errors
-    /// Fails if it has no tool of one of the names.
+    /// Fails if the server has no tool of one of the names.
     pub fn only<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Result<Vec<Tool>, Error> {
         let find = |name: &str| {
             let found = self.tools.iter().find(|(own, _)| own == name);
@@ -125,31 +125,32 @@ impl McpServer {
         names.into_iter().map(find).collect()
     }
 
-    /// Which of the tools that the server lists cannot be used, and why: one line for each.
+    /// The listed tools that cannot be used, each with the reason: one line for each.
     pub fn left_out(&self) -> &[String] {
         &self.left_out
     }
 
-    /// Whether the server has said that its tools have changed since they were read, or it was seen before a call. It stays
-    /// so until [`reload`](Self::reload) succeeds.
+    /// Whether the tools have changed since they were read: the server has said so, or a check before a call or after a
+    /// new start has found it. It stays `true` until [`reload`](Self::reload) succeeds.
     pub fn has_changed(&self) -> bool {
         self.link.has_changed()
     }
 
-    /// Reads the tools anew, over the same connection: make an agent of them. Tools that were read before and
-    /// that the server now describes differently are not called any more.
+    /// Lists the tools again, over the same connection. Make a new agent with them. Earlier tools that the server
+    /// now describes differently can no longer be called.
     ///
     /// # Errors
     /// Fails as [`connect`](McpServerBuilder::connect) does.
     pub async fn reload(&self) -> Result<Self, Error> {
         let listing = self.link.list().await?;
-        // What cannot be used has changed since it was read last, and the program still has the tools of then.
+        // The tools have changed if they cannot be used any more, and the program still has the old ones.
         Self::of(Arc::clone(&self.link), self.sight.clone(), listing)
             .inspect_err(|_| self.link.tell_of_change())
     }
 
-    /// Ends the connection, also for the tools. A process is given two seconds to end after its input was closed
-    /// and two more after `SIGTERM`; then its group is killed. A token that is asked for is waited for, for at most 40 seconds.
+    /// Ends the connection, also for the tools. A process has two seconds to end after its input was closed and two
+    /// more after `SIGTERM`; then its group is killed. If a token is being requested, this waits for it, for at
+    /// most 40 seconds.
     pub async fn close(&self) {
         self.link.close().await;
     }

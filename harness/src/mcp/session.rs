@@ -1,4 +1,4 @@
-//! One session with a server: from its start to the loss of its process, stream or number.
+//! One session with a server: from its start to the loss of its process, its stream or its id.
 
 use std::{
     collections::BTreeMap,
@@ -33,16 +33,17 @@ use super::{
     process::{Child, Said},
 };
 
-/// How long what a process has written may be read after its end.
+/// How long the output of a process may be read after its end.
 const LAST_WORDS: Duration = Duration::from_millis(250);
 
-/// How long a server may take to say that it will tell of changes.
+/// The time that a server has to agree to report changes.
 const LISTEN: Duration = Duration::from_secs(5);
 
-/// How long the first list of the tools waits for that. A server that agrees later is asked for its tools again.
+/// How long the first list of the tools waits for this agreement. A server that agrees later is asked for its tools
+/// again.
 const FIRST: Duration = Duration::from_millis(500);
 
-/// For how long what a server says of its tools is taken to hold, at most, if it does not tell of changes.
+/// The longest time for which a list of tools is valid, if the server does not report changes.
 const FRESH: Duration = Duration::from_secs(60);
 
 /// A session. Its process and its tasks end with it.
@@ -53,36 +54,36 @@ pub(super) struct Session {
     /// Calls that nobody waits for any more.
     unwanted: UnboundedSender<RequestId>,
     teller: AbortHandle,
-    /// Ends the session with its process, though another one holds the pipes.
+    /// Ends the session with its process, even if another process holds the pipes.
     watcher: Option<AbortHandle>,
-    /// Whether the server does not know the session any more.
+    /// Whether the session is lost.
     lost: AtomicBool,
-    /// Whether it has said so.
+    /// Whether the server has said that it does not know the session any more.
     is_forgotten: Arc<AtomicBool>,
     listed: Mutex<Listed>,
-    /// Hears that the tools have changed, where the server has to be asked to tell.
+    /// Receives changes of the tools, from servers that have to be asked for them.
     listener: Mutex<Option<AbortHandle>>,
-    /// How far that has come.
+    /// The state of this subscription.
     listening: Arc<Listening>,
-    /// Whether the server took longer than [`FIRST`] to agree, so that no list waits for it again.
+    /// Whether the server took longer than [`FIRST`] to agree, so that later lists do not wait for it.
     is_slow: AtomicBool,
 }
 
-/// How far it has come to hear that the tools have changed.
+/// The state of the subscription to changes of the tools.
 #[derive(Default)]
 struct Listening {
-    /// Whether the server was asked to tell, and the answer to this request has not ended.
+    /// Whether the server was asked for changes, and the answer to this request has not ended.
     is_open: AtomicBool,
-    /// Whether the server has agreed to tell.
+    /// Whether the server has agreed to report changes.
     is_agreed: AtomicBool,
 }
 
-/// What the server said of its tools.
+/// The list of the server's tools.
 #[derive(Default)]
 struct Listed {
-    /// Of each of them, as a hash.
+    /// A hash of each tool's description, by name.
     definitions: BTreeMap<String, String>,
-    /// Until when it holds, if the server does not tell of changes.
+    /// The time until which the list is valid, if the server does not report changes.
     until: Option<Instant>,
 }
 
@@ -98,7 +99,7 @@ impl Session {
             let (ended, end) = (child.ended(), service.cancellation_token());
             let watch = async move {
                 ended.await;
-                // What it has written is read first.
+                // The output of the process is read first.
                 tokio::time::sleep(LAST_WORDS).await;
                 end.cancel();
             };
@@ -129,8 +130,8 @@ impl Session {
         self.service.service()
     }
 
-    /// What the process has said last, as lines below an error's text. If it has closed its output, it may have ended, and
-    /// the rest of what it has said is read first.
+    /// The last output of the process, to be appended to an error's text. If the session has ended, the rest of the
+    /// output is read first.
     pub(super) async fn said(&self) -> String {
         let has_process = self.watcher.is_some();
         if has_process && !self.is_alive() {
@@ -154,23 +155,23 @@ impl Session {
         self.listed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps what the server says of its tools now, and for how long it says that this holds.
+    /// Keeps the current descriptions of the tools, and the time for which the server says that they are valid.
     pub(super) fn define(&self, definitions: BTreeMap<String, String>, fresh: Option<Duration>) {
         let until = Some(Instant::now() + fresh.unwrap_or(FRESH).min(FRESH));
         *self.listed() = Listed { definitions, until };
     }
 
-    /// What the server said of its tools last.
+    /// The descriptions of the server's tools, as they were listed last.
     pub(super) fn definitions(&self) -> BTreeMap<String, String> {
         self.listed().definitions.clone()
     }
 
-    /// Whether the server describes this tool in this way, if it has the tool at all.
+    /// Whether the server describes this tool in this way; `None` if it does not have the tool.
     pub(super) fn describes(&self, tool: &str, definition: &str) -> Option<bool> {
         self.listed().definitions.get(tool).map(|known| known == definition)
     }
 
-    /// Whether the tools may have changed without a word of the server.
+    /// Whether the tools may have changed without a report of the server.
     pub(super) fn is_old(&self) -> bool {
         let tells = match self.has_no_session() {
             true => self.listening.is_agreed.load(Ordering::Relaxed),
@@ -179,21 +180,22 @@ impl Session {
         !tells && self.listed().until.is_none_or(|until| Instant::now() >= until)
     }
 
-    /// Whether the version of the protocol is one in which a server tells nothing by itself.
+    /// Whether the version of the protocol is one without sessions, in which a server reports nothing unless it is
+    /// asked.
     fn has_no_session(&self) -> bool {
         let said = self.peer().peer_info();
         said.is_some_and(|said| said.protocol_version == ProtocolVersion::V_2026_07_28)
     }
 
-    /// Whether the server says that it tells of changed tools.
+    /// Whether the server says that it reports changes of its tools.
     fn tells(&self) -> bool {
         let said = self.peer().peer_info();
         let tools = said.as_ref().and_then(|said| said.capabilities.tools.as_ref());
         tools.is_some_and(|tools| tools.list_changed == Some(true))
     }
 
-    /// Asks the server to tell of changed tools, where it has to be asked, and waits a moment until it agrees. Without that
-    /// the tools are listed again after some time: see [`is_old`](Self::is_old).
+    /// Asks the server to report changes of its tools, if it has to be asked, and waits a moment until it agrees.
+    /// Without this the tools are listed again after some time: see [`is_old`](Self::is_old).
     pub(super) async fn listen(&self) {
         if !self.has_no_session() || !self.tells() {
             return;
@@ -206,7 +208,7 @@ impl Session {
         let listening = Arc::clone(&self.listening);
         let hearing = async move {
             hear(peer, &handler, &listening.is_agreed, agrees).await;
-            // In this order: whoever finds the list old finds, too, that nobody listens.
+            // The order matters: a task that finds the list old must also find that no subscription is open.
             let was_agreed = listening.is_agreed.swap(false, Ordering::Relaxed);
             listening.is_open.store(false, Ordering::Release);
             if was_agreed {
@@ -220,7 +222,7 @@ impl Session {
         }
     }
 
-    /// Whether the server has said that it has resources, and prompts.
+    /// Whether the server has said that it has resources, and whether it has prompts.
     pub(super) fn offers(&self) -> (bool, bool) {
         let said = self.peer().peer_info();
         let able = said.as_ref().map(|said| &said.capabilities);
@@ -228,19 +230,19 @@ impl Session {
         (has(|able| able.resources.is_some()), has(|able| able.prompts.is_some()))
     }
 
-    /// Asks for something that changes nothing, and reads the answer as JSON, whatever it is.
+    /// Sends a request that changes nothing, and returns the answer as JSON, whatever it is.
     pub(super) async fn ask(&self, request: ClientRequest) -> Result<Value, ServiceError> {
         let answer = self.peer().send_request(request).await?;
         serde_json::to_value(answer).map_err(|_| ServiceError::UnexpectedResponse)
     }
 
-    /// Tells the server that nobody waits for this call any more.
+    /// Tells the server that this call is not waited for any more.
     pub(super) fn let_go(&self, call: RequestId) {
         // It fails only if the session has ended.
         let _ = self.unwanted.send(call);
     }
 
-    /// Ends it: closes the connection and gives the process time to end by itself.
+    /// Ends the session: closes the connection and gives the process time to end by itself.
     pub(super) async fn close(&self) {
         self.lose();
         self.service.cancellation_token().cancel();
@@ -269,7 +271,7 @@ impl fmt::Debug for Session {
     }
 }
 
-/// Tells the server which calls nobody waits for. It ends with the session.
+/// Tells the server which calls are not waited for any more. It ends with the session.
 async fn tell(peer: Peer<RoleClient>, mut calls: UnboundedReceiver<RequestId>) {
     while let Some(call) = calls.recv().await {
         let reason = Some("the call was stopped".to_owned());
@@ -280,8 +282,9 @@ async fn tell(peer: Peer<RoleClient>, mut calls: UnboundedReceiver<RequestId>) {
     }
 }
 
-/// Asks the server to tell of changed tools, says when it agrees, and passes on what it tells until the subscription ends.
-/// If nobody waits for the agreement any more, the tools were listed before it, and may have changed since.
+/// Asks the server to report changes of its tools, signals when the server agrees, and passes on the reports until
+/// the subscription ends. If nobody waits for the agreement any more, the tools were listed before it and may have
+/// changed since.
 async fn hear(
     peer: Peer<RoleClient>,
     handler: &Handler,

@@ -1,4 +1,4 @@
-//! Which version of the protocol a server is spoken to in, and what shows that it does not know the older one.
+//! The version of the protocol that is used with a server, and the sign that a server does not know the older one.
 
 use rmcp::{
     model::{ErrorCode, ProtocolVersion},
@@ -10,16 +10,17 @@ use rmcp::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum McpVersion {
-    /// [2025-11-25](https://modelcontextprotocol.io/specification/2025-11-25), or an older one that the server
-    /// answers with: a session that begins with `initialize`.
+    /// [2025-11-25](https://modelcontextprotocol.io/specification/2025-11-25), or an older version that the server
+    /// answers with: there is a session, which begins with `initialize`.
     V2025_11_25,
-    /// [2026-07-28](https://modelcontextprotocol.io/specification/2026-07-28): there is no session. `server/discover`
-    /// says what the server can do, and `subscriptions/listen` hears that its tools have changed.
+    /// [2026-07-28](https://modelcontextprotocol.io/specification/2026-07-28): there is no session.
+    /// `server/discover` returns the server's capabilities, and `subscriptions/listen` reports changes of its
+    /// tools.
     V2026_07_28,
 }
 
 impl McpVersion {
-    /// How rmcp begins.
+    /// The way in which rmcp begins.
     pub(super) fn lifecycle(self) -> ClientLifecycleMode {
         match self {
             Self::V2025_11_25 => ClientLifecycleMode::Initialize,
@@ -30,9 +31,10 @@ impl McpVersion {
     }
 }
 
-/// Whether the answer to `initialize` is that of a server which knows only versions without it: it refuses the method,
-/// its parameters, its version, or headers of HTTP that are missing. Over HTTP it may also refuse it without a word of the
-/// protocol, since it knows no request without the headers of 2026-07-28, or no such path.
+/// Whether the answer to `initialize` is that of a server which knows only versions without it: the server refuses
+/// the method, its parameters, its version, or missing HTTP headers. Over HTTP it may also refuse the request
+/// without a message of the protocol, since it knows no request without the headers of 2026-07-28, or not this
+/// path.
 pub(super) fn is_newer(err: &ClientInitializeError) -> bool {
     /// `HeaderMismatch` of 2026-07-28.
     const HEADERS: ErrorCode = ErrorCode(-32020);

@@ -1,4 +1,4 @@
-//! What a server wants to know before it carries a call out, and how it is kept until somebody answers.
+//! The questions that a server asks before it runs a call, and how they are kept until they are answered.
 
 use rmcp::model::{
     ElicitRequestParams, ElicitResult, ElicitationAction, InputRequest, InputRequiredResult,
@@ -10,25 +10,26 @@ use serde_json::{Map, Value};
 use super::asking::{Heard, McpForm, Person, QUESTIONS, Running, accepted};
 use crate::{schema::Checker, tool::ToolError};
 
-/// What a server wants to know, and what is known of it: the token of a call that waits.
+/// The questions of a server, and the answers so far: the token of a call that waits.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Wanted {
-    /// A hash of what the server said of the tool: the answers are for the tool that is described so.
+    /// A hash of the server's description of the tool: the answers are only for the tool that is described in this
+    /// way.
     definition: String,
     /// How often the server has asked, this time included.
     pub(super) rounds: usize,
     /// How many questions a person was asked for the call so far.
     #[serde(default)]
     questions: usize,
-    /// What the server wants back.
+    /// The state that the server wants back.
     state: Option<String>,
     given: InputResponses,
-    /// Which questions have no answer, in order, each with the name of its answer.
+    /// The questions without an answer, in order, each with the key of its answer.
     open: Vec<(String, ElicitRequestParams)>,
 }
 
 impl Wanted {
-    /// What the server wants. If it cannot be had, the reason.
+    /// Reads the server's questions. Fails with the reason if they cannot be answered.
     pub(super) fn of(
         definition: &str,
         wanted: InputRequiredResult,
@@ -50,11 +51,11 @@ impl Wanted {
         Ok(Self { definition, rounds, questions: 0, state: wanted.request_state, given, open })
     }
 
-    /// What was kept as a token, with the answer to the first question. Nothing if the tool is described otherwise
-    /// now: then the call is sent as if nothing had been asked.
+    /// Reads a token that was kept, and adds the answer to the first question. `None` if the tool is now described
+    /// differently: the call is then sent as if nothing had been asked.
     ///
     /// # Errors
-    /// Asks once more if the answer does not fit the form, and fails if the token is of another tool.
+    /// Asks once more if the answer does not fit the form, and fails if the token is not from a tool of a server.
     pub(super) fn answered(
         definition: &str,
         token: &Value,
@@ -86,16 +87,16 @@ impl Wanted {
         self.given.insert(key, serde_json::to_value(response).unwrap_or_default());
     }
 
-    /// The call goes on: what was asked for it before counts.
+    /// Counts the questions that were asked before for the call, which now goes on.
     pub(super) fn goes_on(&self, running: &Running) {
-        // A token that was kept before it said so has at least the answers.
+        // A token without this number has at least the answers.
         running.has_asked(self.questions.max(self.given.len()));
     }
 
-    /// Asks the person what is not known yet.
+    /// Asks the person the questions that have no answer yet.
     ///
     /// # Errors
-    /// Asks by an error if the person answers later.
+    /// Fails with a question for the run if the person answers later.
     pub(super) async fn ask(
         mut self,
         person: &Person,
@@ -122,7 +123,7 @@ impl Wanted {
     }
 }
 
-/// What a person is to fill in.
+/// The form that the person has to fill in.
 fn form(question: &ElicitRequestParams) -> McpForm {
     let (message, schema) = match question {
         ElicitRequestParams::FormElicitationParams { message, requested_schema, .. } => {
@@ -133,7 +134,7 @@ fn form(question: &ElicitRequestParams) -> McpForm {
     McpForm { server: String::new(), message, schema }
 }
 
-/// An answer as the protocol has it, or why it does not fit.
+/// An answer in the form of the protocol, or why it does not fit.
 fn response(question: &ElicitRequestParams, answer: &Value) -> Result<ElicitResult, String> {
     let is_form = matches!(question, ElicitRequestParams::FormElicitationParams { .. });
     if !is_form || answer.is_null() {
@@ -142,12 +143,12 @@ fn response(question: &ElicitRequestParams, answer: &Value) -> Result<ElicitResu
     let schema = form(question).schema;
     let filled: Map<String, Value> = match answer {
         Value::Object(filled) => filled.clone(),
-        // A form of one field may be answered with what stands in it.
+        // A form with one field may be answered with the value of the field.
         single => match schema.get("properties").and_then(Value::as_object).map(Map::keys) {
             Some(mut names) if names.len() == 1 => {
                 names.next().map(|name| (name.clone(), single.clone())).into_iter().collect()
             }
-            _ => return Err("it is no object".to_owned()),
+            _ => return Err("it is not an object".to_owned()),
         },
     };
     let filled = Value::Object(filled);
@@ -157,11 +158,11 @@ fn response(question: &ElicitRequestParams, answer: &Value) -> Result<ElicitResu
             return Err(faults.join("; "));
         }
         Ok(Ok(read)) => read,
-        // The server checks it.
+        // Only the server can check it.
         Err(_) => filled,
     };
     match filled {
         Value::Object(filled) => Ok(accepted(filled)),
-        _ => Err("it is no object".to_owned()),
+        _ => Err("it is not an object".to_owned()),
     }
 }

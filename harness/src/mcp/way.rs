@@ -1,5 +1,5 @@
-//! The HTTP client below the protocol: it adds the token to each request, sends each of them once, and says which answers
-//! of HTTP end a request or the session, whatever the protocol above it makes of them.
+//! The HTTP client below the protocol: it adds the token to each request, sends each request once, and decides which HTTP
+//! answers end a request or the session.
 
 use std::{
     collections::HashMap,
@@ -30,14 +30,14 @@ use rmcp::{
 
 use super::oauth::Authorization;
 
-/// How long a stream that has ended rests before what comes after it is asked for, at least, whatever the server wants: in
-/// milliseconds.
+/// The shortest wait, in milliseconds, before a stream that has ended is requested again, even if the server asks for a
+/// shorter one.
 const REST: u64 = 500;
 
 type Headers = HashMap<HeaderName, HeaderValue>;
 type Failed = StreamableHttpError<reqwest::Error>;
 
-/// A client whose requests are authorized, if the program has said how.
+/// A client whose requests are authorized, if the program has set an authorization.
 #[derive(Clone)]
 pub(super) struct Way {
     client: Client,
@@ -50,12 +50,12 @@ impl Way {
         Self { client, authorization, is_forgotten: Arc::default() }
     }
 
-    /// Whether the server has said that it does not know the session.
+    /// A flag that is set when the server does not know the session any more.
     pub(super) fn is_forgotten(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.is_forgotten)
     }
 
-    /// The answer to a request, or none if HTTP has ended without it.
+    /// The answer to a request. It is an error if the HTTP exchange has ended without an answer to this request.
     fn answer(
         &self,
         request: &Request,
@@ -70,7 +70,7 @@ impl Way {
             }
         };
         match answer {
-            // An error of the protocol which is that of another request, or of none, as an answer of HTTP to this one.
+            // The HTTP answer to this request is an error with another id, or without one.
             Ok(Json(Error(err), session)) if !request.is(err.id.as_ref()) => {
                 if request.begins {
                     return Ok(Json(
@@ -78,13 +78,11 @@ impl Way {
                         session,
                     ));
                 }
-                // Servers refuse so what is of a session that they do not know.
+                // Servers refuse a request of an unknown session in this way.
                 forget();
                 let ErrorData { code, message, .. } = err.error;
-                let why = format!(
-                    "an error that names another request or none: {message} (code {})",
-                    code.0
-                );
+                let why =
+                    format!("an error with another id or without one: {message} (code {})", code.0);
                 Err(Failed::UnexpectedServerResponse(why.into()))
             }
             Ok(StreamableHttpPostResponse::Accepted) if request.id.is_some() => {
@@ -117,11 +115,11 @@ impl Way {
     }
 }
 
-/// What an answer is compared with.
+/// The parts of a request that its answer is compared with.
 struct Request {
-    /// None if it is a message that has no answer.
+    /// `None` for a message that has no answer.
     id: Option<RequestId>,
-    /// Whether it is the first one of a session, or of the version without sessions.
+    /// Whether it is the first request of a session, or of a connection without sessions.
     begins: bool,
     has_session: bool,
 }
@@ -138,14 +136,14 @@ impl Request {
         Self { id: Some(request.id.clone()), begins, has_session }
     }
 
-    /// Whether an answer with this id is that to the request. A number may come as a text.
+    /// Whether an answer with this id belongs to the request. Some servers return a number as a text.
     fn is(&self, id: Option<&RequestId>) -> bool {
         let Some(own) = &self.id else { return true };
         id.is_some_and(|id| id.to_string() == own.to_string())
     }
 }
 
-/// Whether an error that answers a request says that there is no such session. No code means this alone.
+/// Whether an error with the id of the request says that the session is unknown. No code means only this.
 fn speaks_of_the_session(err: &ErrorData) -> bool {
     let codes = [ErrorCode(-32_000), ErrorCode(-32_001), ErrorCode::INVALID_REQUEST];
     codes.contains(&err.code) && err.message.to_ascii_lowercase().contains("session")
@@ -276,7 +274,7 @@ impl StreamableHttpClient for Way {
     }
 }
 
-/// Whether the version of a request is one in which no stream is taken up again, and there is no GET.
+/// Whether the request is of a version without GET, in which no stream is resumed.
 ///
 /// Source: <https://modelcontextprotocol.io/specification/2026-07-28/changelog>.
 fn is_newer(headers: &Headers) -> bool {
@@ -284,8 +282,8 @@ fn is_newer(headers: &Headers) -> bool {
     version.is_some_and(|version| version == ProtocolVersion::V_2026_07_28.as_str())
 }
 
-/// A stream whose server does not choose to be asked again without a rest, nor at all where nothing is taken up again: that is
-/// done only behind an event with a number.
+/// A stream that is not resumed too early. In the newer version it is not resumed at all, because a stream is only resumed
+/// after an event with an id.
 fn rested(stream: BoxedSseResponse, is_newer: bool) -> BoxedSseResponse {
     let rested = stream.map(move |event| {
         event.map(|mut event| {
@@ -304,7 +302,7 @@ mod tests {
 
     use super::{REST, rested};
 
-    /// What becomes of an event that says this.
+    /// The id and the wait that are left of an event.
     async fn read(id: &str, retry: Option<u64>, is_newer: bool) -> (Option<String>, Option<u64>) {
         let stream: BoxedSseResponse = stream::iter([Ok(Default::default())]).boxed();
         let id = id.to_owned();

@@ -153,6 +153,10 @@ pub struct ToolResult {
     /// The part for the program.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "kept")]
     value: Option<Arc<Kept>>,
+    /// The names under which the whole texts of parts that were cut are kept. Only the library
+    /// writes it, since the text of a tool can contain any name.
+    #[serde(default, skip_serializing_if = "is_empty", with = "wholes")]
+    wholes: Arc<[String]>,
 }
 
 /// The part of a result that is for the program.
@@ -178,7 +182,19 @@ impl ToolResult {
             ToolContent::Json(value) if is_too_deep(&value) => ToolContent::Text(value.to_string()),
             part => part,
         });
-        Self { call_id: call_id.into(), outcome, content: kept.collect(), value: None }
+        let (value, wholes) = (None, Arc::default());
+        Self { call_id: call_id.into(), outcome, content: kept.collect(), value, wholes }
+    }
+
+    /// With the names under which the whole texts of its cut parts are kept.
+    pub(crate) fn kept_as(mut self, wholes: Vec<String>) -> Self {
+        self.wholes = wholes.into();
+        self
+    }
+
+    /// The names under which the whole texts of its cut parts are kept.
+    pub(crate) fn wholes(&self) -> &[String] {
+        &self.wholes
     }
 
     /// Adds the part for the program, which is never sent to a model: see
@@ -300,7 +316,7 @@ impl ToolResult {
             ToolContent::Image(media) => media.base64().is_some() && media.is_of_the_first_format(),
             ToolContent::Audio(_) | ToolContent::Document(_) | ToolContent::Link(_) => false,
         };
-        self.value.is_none() && self.content.iter().all(is_known)
+        self.value.is_none() && self.wholes.is_empty() && self.content.iter().all(is_known)
     }
 }
 
@@ -323,6 +339,30 @@ mod kept {
         from: D,
     ) -> Result<Option<Arc<Kept>>, D::Error> {
         Ok(Option::<Kept>::deserialize(from)?.map(Arc::new))
+    }
+}
+
+fn is_empty(names: &Arc<[String]>) -> bool {
+    names.is_empty()
+}
+
+/// The saved form of the names of whole texts.
+mod wholes {
+    use std::sync::Arc;
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(
+        names: &Arc<[String]>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        names.serialize(to)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Arc<[String]>, D::Error> {
+        Ok(Vec::<String>::deserialize(from)?.into())
     }
 }
 

@@ -228,6 +228,7 @@ fn another_may_answer(error: &Error) -> bool {
         | ErrorKind::ContextFull
         | ErrorKind::Content
         | ErrorKind::TooLarge
+        | ErrorKind::Limit
         | ErrorKind::Journal
         | ErrorKind::Conflict
         | ErrorKind::Busy

@@ -70,14 +70,12 @@ impl std::error::Error for NotStrict {}
 
 impl ToolSchema {
     /// The schema in the form with which a vendor holds the model to it: each object is closed, and
-    /// rules that the vendor does not support are put into the descriptions. A call that follows it
-    /// fits the tool.
+    /// unsupported rules are put into the descriptions. A call that follows it fits the tool.
     ///
     /// # Errors
-    /// [`NotStrict`] with the place, if there is no such form: for a map with any key, a tuple, a
-    /// value of any type, several schemas for one value, an invalid type or reference, a schema
-    /// beyond the vendor's limits, and, where a vendor does not support it, a type that contains
-    /// itself.
+    /// [`NotStrict`] with the place, for a map with any key, a tuple, a value of any type, several
+    /// schemas for one value, an invalid type or reference, a schema beyond the vendor's limits,
+    /// and, where a vendor does not support it, a type that contains itself.
     ///
     /// ```
     /// use harness::{tool, tool::StrictForm};
@@ -130,9 +128,8 @@ impl StrictForm {
         }
     }
 
-    /// The schema with only the keywords that the vendor can read, for a vendor that refuses all
-    /// others: a part without a strict form is shortened. `None` if it is not the schema of one
-    /// object.
+    /// The schema with only the keywords that the vendor can read, if it refuses all others. Parts
+    /// without a strict form are shortened. `None` if it is not the schema of one object.
     pub(crate) fn readable(self, tool: &ToolSchema) -> Option<Value> {
         let mut schema = tool.input_schema.clone();
         let mut writer = Writer::new(self, &tool.input_schema);
@@ -572,9 +569,8 @@ impl<'a> Writer<'a> {
         let kept = |word: &str, value: &Value| match word {
             "format" => value.as_str().is_some_and(|format| self.form.formats().contains(&format)),
             "pattern" => {
-                // An engine that converts the pattern to a grammar has no lookaround and no
-                // backreferences. A pattern that no engine can read makes the vendor refuse the
-                // whole request.
+                // Engines that make a grammar of it have no lookaround and no backreferences, and
+                // a pattern that no engine can read makes the vendor refuse the whole request.
                 let is_plain = value.as_str().is_some_and(|it| pattern::compile(it).is_ok());
                 self.form.kept().contains(&word) && is_plain
             }

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::{
     ToolContext, ToolOutput, ToolRegistry,
     shrink::shrunk,
-    spill::{READ_RESULT, Spills, read_file},
+    spill::{Note, READ_RESULT, Spills, read_file},
 };
 use crate::{
     message::{CallOutcome, Kept, Media, ToolContent, ToolResult, is_too_deep},
@@ -39,7 +39,11 @@ impl ToolRegistry {
             Some(path) => {
                 let (limit, spills) = self.room(context);
                 match read_file(&path, limit, self.secrets(), spills).await {
-                    Ok(text) => ToolResult::new(call_id, CallOutcome::Succeeded, [text.into()]),
+                    Ok((text, name)) => {
+                        let result =
+                            ToolResult::new(call_id, CallOutcome::Succeeded, [text.into()]);
+                        result.kept_as(name.into_iter().collect())
+                    }
                     Err(why) => {
                         let text = format!("the tool ran to its end, but {why}").into();
                         self.readable_now(call_id, CallOutcome::Failed, vec![text])
@@ -103,14 +107,16 @@ impl ToolRegistry {
             return ToolResult::new(call_id, outcome, content);
         }
         let mut kept = Vec::with_capacity(content.len());
+        let mut names = Vec::new();
         for part in capped(content, limit) {
             let whole = match (&part, spills) {
                 (Part::Cut { whole, .. }, Some(spills)) => spills.keep(&whole.text()).await,
-                _ => String::new(),
+                _ => Note::default(),
             };
-            part.shortened(&whole, &mut kept);
+            part.shortened(&whole.text, &mut kept);
+            names.extend(whole.name);
         }
-        ToolResult::new(call_id, outcome, kept)
+        ToolResult::new(call_id, outcome, kept).kept_as(names)
     }
 
     /// Like [`readable`](Self::readable), for callers that cannot wait: what is cut is not kept.
@@ -160,13 +166,15 @@ enum Part {
 enum Whole {
     /// A text, and the document that it belongs to, if any.
     Text(String, Option<Media>),
+    /// A text that was JSON or holds JSON, which is cut as text. The note says so.
+    WasJson(String, &'static str),
     Json(Value),
 }
 
 impl Whole {
     fn text(&self) -> Cow<'_, str> {
         match self {
-            Self::Text(text, _) => Cow::Borrowed(text),
+            Self::Text(text, _) | Self::WasJson(text, _) => Cow::Borrowed(text),
             Self::Json(value) => Cow::Owned(value.to_string()),
         }
     }
@@ -183,6 +191,10 @@ impl Part {
             Whole::Text(text, None) => kept.push(ToolContent::Text(cut(&text, share, whole))),
             Whole::Text(text, Some(document)) => {
                 kept.push(ToolContent::Document(document.with_text(cut(&text, share, whole))));
+            }
+            Whole::WasJson(text, note) => {
+                kept.push(ToolContent::Text(cut(&text, share, whole)));
+                kept.push(ToolContent::Text(note.to_owned()));
             }
             Whole::Json(value) => {
                 let size = value.to_string().len();
@@ -204,8 +216,9 @@ fn fits(content: &[ToolContent], limit: usize) -> bool {
 
 /// The content with each part marked as whole or as cut to its share of the limit.
 fn capped(mut content: Vec<ToolContent>, limit: usize) -> Vec<Part> {
+    let mut has_json = false;
     if content.len() > PARTS {
-        content = joined(content);
+        (content, has_json) = joined(content);
     }
     if fits(&content, limit) {
         return content.into_iter().map(Part::Whole).collect();
@@ -213,14 +226,22 @@ fn capped(mut content: Vec<ToolContent>, limit: usize) -> Vec<Part> {
     let mut sizes: Vec<usize> = content.iter().map(size).collect();
     let mut share = fair_share(&sizes, limit);
     if share < LEAST.min(limit) {
-        content = joined(content);
+        let more;
+        (content, more) = joined(content);
+        has_json |= more;
         sizes = content.iter().map(size).collect();
         share = fair_share(&sizes, limit);
     }
     let parts = content.into_iter().zip(sizes);
     let parts = parts.map(|(part, size)| match part {
         part if size <= share => Part::Whole(part),
+        ToolContent::Text(text) if has_json => {
+            Part::Cut { whole: Whole::WasJson(text, JOINED), share }
+        }
         ToolContent::Text(text) => Part::Cut { whole: Whole::Text(text, None), share },
+        ToolContent::Json(Value::String(text)) => {
+            Part::Cut { whole: Whole::WasJson(text, OF_A_STRING), share }
+        }
         ToolContent::Json(value @ (Value::Array(_) | Value::Object(_))) => {
             Part::Cut { whole: Whole::Json(value), share }
         }
@@ -233,12 +254,19 @@ fn capped(mut content: Vec<ToolContent>, limit: usize) -> Vec<Part> {
     parts.collect()
 }
 
-/// Joins all texts into one part; the files follow it.
-fn joined(content: Vec<ToolContent>) -> Vec<ToolContent> {
+/// Follows a JSON string that was cut.
+const OF_A_STRING: &str = "[.. the text above is the content of a JSON string ..]";
+
+/// Follows joined parts that were cut.
+const JOINED: &str = "[.. the text above joins many parts, and some of them were JSON ..]";
+
+/// Joins all texts into one part; the files follow it. Also returns whether some of the parts were JSON.
+fn joined(content: Vec<ToolContent>) -> (Vec<ToolContent>, bool) {
     let (files, texts): (Vec<_>, Vec<_>) = content.into_iter().partition(is_file);
+    let has_json = texts.iter().any(|part| matches!(part, ToolContent::Json(_)));
     let texts: Vec<String> = texts.iter().filter_map(ToolContent::to_text).collect();
     let text = (!texts.is_empty()).then(|| ToolContent::Text(texts.join("\n")));
-    text.into_iter().chain(files).collect()
+    (text.into_iter().chain(files).collect(), has_json)
 }
 
 /// Whether a part is a file that is not text.

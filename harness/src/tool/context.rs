@@ -309,7 +309,7 @@ impl ToolContext {
         self
     }
 
-    /// The answer to the question that the tool asked by [`ToolError::asks`]; `None` if it has not asked.
+    /// The answer to the question that the tool asked by [`ToolError::asks`]; `None` if there is no answer.
     pub fn answered(&self) -> Option<&Answered> {
         self.answered.as_deref()
     }

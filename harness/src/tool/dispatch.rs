@@ -27,7 +27,7 @@ pub(crate) const GRACE: Duration = Duration::from_millis(100);
 /// The number of bytes of broken arguments that are quoted around the fault.
 const QUOTED: usize = 2000;
 
-/// How many names of tools are listed for a model that has called one that is not there.
+/// The number of tool names that an error for an unknown tool lists.
 const LISTED: usize = 50;
 
 impl ToolRegistry {
@@ -302,7 +302,7 @@ impl ToolRegistry {
         }
     }
 
-    /// The names of the tools that the model is told of without a search, and not of hundreds.
+    /// The names of the tools that the model knows without a search, limited to [`LISTED`].
     fn listed(&self) -> String {
         let told = || self.tools().iter().map(Tool::name).filter(|name| !self.is_searched(name));
         let names: Vec<&str> = told().take(LISTED).collect();

@@ -129,7 +129,7 @@ impl ToolError {
     /// The same failure, marked as transient or in doubt if an error in the chain of sources is.
     pub(super) fn like(mut self, err: &(dyn std::error::Error + 'static)) -> Self {
         let mut below = Some(err);
-        // An error may name itself as its source.
+        // An error may return itself as its source.
         for _ in 0..CAUSES {
             let Some(err) = below else { break };
             if let (Some(tool), Self::Failed(failure)) = (err.downcast_ref::<Self>(), &mut self) {

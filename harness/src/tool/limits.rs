@@ -89,7 +89,6 @@ impl ToolLimits {
     /// ([`ToolOutput::with_value`](super::ToolOutput::with_value)) in one result; 1 MiB unless set. The value is
     /// kept with the conversation, so a larger one is left out, and the error of reading it says why. The call
     /// still succeeds.
-    /// succeeds all the same.
     #[must_use]
     pub fn value(mut self, bytes: usize) -> Self {
         self.value = bytes;

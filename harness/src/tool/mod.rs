@@ -31,8 +31,7 @@ pub(crate) use self::{
     places::{Place, Places},
     search::{FEW_TOOLS, TOOL_SEARCH},
     spill::{
-        Folder, READ_RESULT, SpillFuture, SpillStore, Spills, WithArguments, name_in,
-        name_of_arguments,
+        Folder, READ_RESULT, SpillFuture, SpillStore, Spills, WithArguments, name_of_arguments,
     },
     state::{StateType, Values},
     threads::{CallIdentity, LateEnd, ended_in, equal_still_running, runs_on, still_running_in},

@@ -1,4 +1,4 @@
-//! Places limit how many calls of a tool run at the same time, whoever makes the calls.
+//! Places limit how many calls of a tool run at the same time, in all agents of the program together.
 
 use std::sync::{Arc, Weak};
 

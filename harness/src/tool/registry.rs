@@ -112,8 +112,11 @@ impl ToolRegistry {
     }
 
     /// The names of the tools that a search with these arguments finds.
-    pub(crate) fn find(&self, arguments: &Map<String, Value>) -> Vec<String> {
-        self.searched.as_ref().map(|index| index.find(arguments)).unwrap_or_default()
+    pub(crate) fn find(&self, arguments: Map<String, Value>) -> Vec<String> {
+        let Some(index) = &self.searched else { return Vec::new() };
+        // The same arguments that the search itself gets.
+        let arguments = self.get(TOOL_SEARCH).and_then(|search| search.as_read(arguments));
+        arguments.map(|arguments| index.find(&arguments)).unwrap_or_default()
     }
 
     pub(crate) fn secrets(&self) -> &Secrets {

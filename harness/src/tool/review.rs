@@ -15,10 +15,11 @@ use crate::message::Arguments;
 ///
 /// The library calls the review twice, on a thread where it may block: before the call is decided, and again right
 /// before the call runs. The call does not run if the second review refuses it, asks for a reason that the first
-/// one did not have, names another folder, or shows a person who was asked something else. So a review must change
-/// nothing, and must return the same as long as nothing has changed. A tool that opens a file or a connection
-/// should review it once more when it is open: see [`ToolContext::recheck`](super::ToolContext::recheck). A call of
-/// a tool with a review never starts before the model's answer is complete.
+/// one did not have, names another folder, or has another preview than the one that a person was shown. So a review must
+/// change nothing, and must return the same as long as nothing has changed. A tool that opens a file or a
+/// connection should review it once more when it is open: see
+/// [`ToolContext::recheck`](super::ToolContext::recheck). A call of a tool with a review never starts before the
+/// model's answer is complete.
 ///
 /// ```
 /// use harness::{message::Arguments, tool, tool::{Review, Scope}};

@@ -32,7 +32,7 @@ pub(crate) struct CallIdentity {
     pub(crate) conversation: Arc<str>,
     pub(crate) call: Arc<str>,
     pub(crate) tool: Arc<str>,
-    /// A hash of the name and the arguments as they are written.
+    /// A hash of the name and the arguments of the call.
     pub(crate) fingerprint: Fingerprint,
     /// A hash of what the call would do: see [`Tool::sameness`](super::Tool::sameness).
     pub(crate) sameness: Fingerprint,

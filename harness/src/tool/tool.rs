@@ -703,10 +703,8 @@ impl Tool {
 
     /// The fault of a tool made by `#[tool]` that could not be found while compiling.
     pub(super) fn late_problem(&self) -> Option<&'static str> {
-        match &self.body {
-            Body::Declared { def, .. } => def.problem(),
-            Body::Made(_) => None,
-        }
+        let Body::Declared { def, .. } = &self.body else { return None };
+        def.problem()
     }
 
     /// Checks the arguments and runs nothing.
@@ -724,6 +722,12 @@ impl Tool {
         })
     }
 
+    /// The arguments as a tool made by hand gets them, if they fit.
+    pub(crate) fn as_read(&self, arguments: Map<String, Value>) -> Option<Map<String, Value>> {
+        let Body::Made(made) = &self.body else { return None };
+        made.read(arguments).ok()
+    }
+
     /// The parts of the schema that are sent to the model and not checked: a `pattern` that looks around, a keyword
     /// whose value the standard does not allow. Empty if all of it is checked.
     pub fn unchecked(&self) -> &[Unchecked] {
@@ -737,8 +741,8 @@ impl Tool {
     /// Calls the tool. Nothing happens before the future is polled; dropping the future stops the tool.
     ///
     /// # Errors
-    /// Fails if `arguments` is not a JSON object or the arguments do not fit, if the tool fails, and if the tool
-    /// asks a question.
+    /// Fails if `arguments` is neither a JSON object nor `null`, if the arguments do not fit, if the tool fails, and if
+    /// it asks a question.
     pub async fn call(
         &self,
         context: &ToolContext,

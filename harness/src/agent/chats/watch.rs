@@ -250,7 +250,7 @@ async fn unanswered(closing: CancellationToken) -> Error {
     }
     let what = format!(
         "the journal has not answered for {LAST_WRITE:?} after the conversations were closed: runs that the \
-         watcher has missed are not told. They are in the journal"
+         watcher has missed are not shown. They are in the journal"
     );
     Error::new(ErrorKind::Journal, what)
 }

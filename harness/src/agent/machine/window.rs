@@ -29,8 +29,12 @@ pub(super) struct Window {
     /// The last request whose tokens the vendor has counted, or the estimate after the last later
     /// move.
     measured: Option<Measured>,
-    /// How many tokens the model's window has, as far as an error of its vendor states it.
-    told: Option<u64>,
+    /// How many tokens the window of a model has, as far as an error of its vendor states it.
+    told: Vec<Stated>,
+    /// Whether shorter arguments were ever sent for some call.
+    has_shortened: bool,
+    /// The indexes of messages of the role user that the library has said and not the user.
+    own_words: Vec<usize>,
     /// How many requests in a row did not fit.
     overflows: u32,
     /// Whether nothing was moved since then.
@@ -45,6 +49,23 @@ pub(super) struct Window {
     pins: Arc<Vec<String>>,
     /// The tools that the model has searched for.
     found: Arc<Vec<FoundTools>>,
+}
+
+/// The size of a window, as an error of the vendor has stated it.
+#[derive(Clone, Debug)]
+struct Stated {
+    provider: String,
+    model: String,
+    /// Whether it is the window of another provider, to which the agent of this model fell back.
+    fallback: bool,
+    tokens: u64,
+}
+
+impl Stated {
+    /// Whether it is about this model. Facts of earlier versions do not name the model, and are about every one.
+    fn is_of(&self, provider: &str, model: &str) -> bool {
+        self.model.is_empty() || (&*self.provider, &*self.model) == (provider, model)
+    }
 }
 
 /// A request whose tokens the vendor has counted.
@@ -365,7 +386,7 @@ impl Machine {
         let known = |tool: &String| self.window.found.iter().any(|it| it.tools.contains(tool));
         if tools.is_empty() || tools.iter().any(known) {
             return Err(cannot(
-                "a search has found at least one tool, and none that was found before",
+                "a search must find at least one tool, and only tools that were not found before",
             ));
         }
         let (call, tools, place) =
@@ -381,19 +402,25 @@ impl Machine {
         self.window.measured
     }
 
-    /// How many tokens the model's window has, as far as an error of its vendor states it.
-    pub(in crate::agent) fn told_window(&self) -> Option<u64> {
-        self.window.told
+    /// How many tokens the window of this model has, as far as an error of its vendor states it.
+    pub(in crate::agent) fn told_window(&self, provider: &str, model: &str) -> Option<u64> {
+        let all = self.window.told.iter().enumerate();
+        let of_model = all.filter(|(_, it)| it.is_of(provider, model));
+        // What was refused elsewhere has to fit there now. Later, the window is the model's own again.
+        let last = self.window.told.len().checked_sub(1).filter(|_| self.window.refused);
+        let counts = of_model.filter(|(at, it)| !it.fallback || Some(*at) == last);
+        counts.map(|(_, it)| it.tokens).min()
     }
 
-    /// How many requests in a row did not fit into the window.
-    pub(in crate::agent) fn overflows(&self) -> u32 {
-        self.window.overflows
+    /// How many requests in a row did not fit into the window of this model.
+    pub(in crate::agent) fn overflows(&self, provider: &str, model: &str) -> u32 {
+        let last = self.window.told.last().filter(|it| it.is_of(provider, model));
+        last.map_or(0, |_| self.window.overflows)
     }
 
     /// Whether the last request did not fit and nothing was moved since then.
-    pub(in crate::agent) fn is_refused(&self) -> bool {
-        self.window.refused
+    pub(in crate::agent) fn is_refused(&self, provider: &str, model: &str) -> bool {
+        self.window.refused && self.window.told.last().is_some_and(|it| it.is_of(provider, model))
     }
 
     /// How many requests for a summary as text have failed in this run since the last summary.
@@ -438,9 +465,22 @@ impl Machine {
         })
     }
 
-    /// Whether shorter arguments are sent for some call.
-    pub(in crate::agent) fn shortens(&self) -> bool {
-        self.window.view.as_ref().is_some_and(|view| !view.shorter.is_empty())
+    /// Whether this message of the role user is the library's own.
+    pub(in crate::agent) fn has_told(&self, at: usize) -> bool {
+        self.window.own_words.binary_search(&at).is_ok()
+    }
+
+    /// Adds a message of the role user that the library says and not the user.
+    pub(super) fn tells(&mut self, message: &Message) -> Result<(), Error> {
+        let at = self.transcript.messages().len();
+        self.tell(message)?;
+        self.window.own_words.push(at);
+        Ok(())
+    }
+
+    /// Whether shorter arguments were ever sent for some call. A summary may repeat what stood there.
+    pub(in crate::agent) fn has_shortened(&self) -> bool {
+        self.window.has_shortened
     }
 
     pub(super) fn push(&mut self, message: Message) -> Result<(), Error> {
@@ -471,15 +511,19 @@ impl Machine {
                 Ok(())
             }
             Entry::VendorSummaryRefused { cause: _ } => self.refuse(),
-            Entry::ContextOverflowed { window, tokens, estimated } => {
+            Entry::ContextOverflowed { provider, model, fallback, window, tokens, estimated } => {
                 self.asking("a request cannot be refused")?;
-                self.window.overflows = self.window.overflows.saturating_add(1);
+                let is_same = self.window.told.last().is_none_or(|it| it.is_of(provider, model));
+                let before = if is_same { self.window.overflows } else { 0 };
+                self.window.overflows = before.saturating_add(1);
                 self.window.refused = true;
                 let refused = window.or(*tokens).unwrap_or(*estimated);
-                self.window.told = Some(self.window.told.map_or(refused, |told| told.min(refused)));
-                if let Some(tokens) = tokens {
+                let (provider, model) = (provider.clone(), model.clone());
+                let fallback = *fallback;
+                self.window.told.push(Stated { provider, model, fallback, tokens: refused });
+                if let Some(tokens) = tokens.filter(|_| !fallback) {
                     let messages = self.widest().messages().len();
-                    self.window.measured = Some(Measured { messages, tokens: *tokens });
+                    self.window.measured = Some(Measured { messages, tokens });
                 }
                 Ok(())
             }
@@ -516,7 +560,7 @@ impl Machine {
         for cleared in results {
             let Some(at) = can.get(&*cleared.call) else {
                 let id = &cleared.call;
-                let what = "is not one that only read and is sent whole, so it stays as it is";
+                let what = "cannot be cleared: the call did not only read, or its result is not sent whole";
                 return Err(cannot(format!("the result of the call `{id}` {what}")));
             };
             places.push((*at, cleared));
@@ -529,14 +573,14 @@ impl Machine {
             let is_object = Arguments::decode(&cleared.arguments).is_ok_and(|it| !it.is_empty());
             if !long.contains(&place) || !is_object {
                 let (message, call) = place;
-                let what = "is not one with long arguments that went well and is sent whole, or what is to be sent is \
-                            no object";
+                let what = "cannot be shortened: it has no long arguments, did not succeed or is not sent whole, or \
+                            the new arguments are not an object";
                 return Err(cannot(format!("the call {call} of the message {message} {what}")));
             }
             shorter.insert(place, cleared.arguments.clone());
         }
         if places.is_empty() && shorter.is_empty() {
-            return Err(cannot("a fact that clears names at least one result or call"));
+            return Err(cannot("a fact that clears must name at least one result or call"));
         }
         let last = places.iter().map(|(at, _)| *at).max();
         let window = &mut self.window;
@@ -551,6 +595,7 @@ impl Machine {
         // The results among them that were not cleared are small, and stay.
         window.reads.retain(|(at, _)| last.is_none_or(|last| *at > last));
         window.long.retain(|place| !shorter.contains_key(place));
+        window.has_shortened |= !shorter.is_empty();
         view.shorter.extend(shorter);
         self.moved(after);
         Ok(())
@@ -572,7 +617,7 @@ impl Machine {
             && all.get(summed_up).is_none_or(|next| next.role() != Role::Tool);
         if !is_cut || summary.role() != Role::User {
             return Err(cannot(
-                "a summary is a message of the user in the place of more messages than before, up to the \
+                "a summary must be a message of the user that replaces more messages than before, up to the \
                  end of a turn",
             ));
         }
@@ -585,8 +630,7 @@ impl Machine {
         };
         if !vendor.is_none_or(is_vendors) {
             return Err(cannot(
-                "a summary of the vendor's own is a message of the model, and what is said beside it is one of \
-                 the user",
+                "a vendor's own summary must be a message of the model, and the words beside it one of the user",
             ));
         }
         let kept: Vec<usize> = kept.iter().map(|at| place(*at)).collect();
@@ -594,7 +638,9 @@ impl Machine {
             *at < summed_up && all.get(*at).is_some_and(|said| said.role() == Role::User)
         };
         if !kept.is_sorted_by(|one, next| one < next) || !kept.iter().all(is_said) {
-            return Err(cannot("of what is summed up, messages of the user stay, in their order"));
+            return Err(cannot(
+                "of the summarized messages, only those of the user can be kept, in their order",
+            ));
         }
         let (window, words_at) = (&mut self.window, all.len());
         let view = window.view.get_or_insert_default();
@@ -627,7 +673,7 @@ impl Machine {
         self.asking("a summary cannot be refused")?;
         let view = self.window.view.as_mut().filter(|view| view.vendor.is_some());
         let Some(view) = view else {
-            return Err(cannot("no summary of the vendor's own is sent that it could refuse"));
+            return Err(cannot("no vendor's own summary is sent, so none can be refused"));
         };
         view.vendor = None;
         view.made_of(self.transcript.messages());
@@ -646,7 +692,9 @@ impl Machine {
             view.made_of(self.transcript.messages());
         }
         let messages = self.widest().messages().len();
-        self.window.measured = Some(Measured { messages, tokens: after });
+        // Without a count of the vendor there is nothing by which later estimates could be corrected.
+        let measured = self.window.measured.map(|_| Measured { messages, tokens: after });
+        self.window.measured = measured;
         self.window.refused = false;
     }
 }

@@ -1,4 +1,4 @@
-//! How a program opens a journal in PostgreSQL.
+//! The builder of a journal in PostgreSQL.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -7,7 +7,7 @@ use secrecy::{ExposeSecret as _, SecretString};
 use super::{PostgresJournal, target::Target};
 use crate::error::{Error, ErrorKind};
 
-/// How a [`PostgresJournal`] is opened: see [`PostgresJournal::builder`].
+/// The options of a [`PostgresJournal`]: see [`PostgresJournal::builder`].
 pub struct PostgresBuilder {
     url: SecretString,
     schema: String,
@@ -27,45 +27,47 @@ impl PostgresBuilder {
         }
     }
 
-    /// Sets the schema of the tables, `harness` unless set. It is made if it does not exist. A
-    /// conversation in one schema is another one than that of the same name in another schema.
+    /// Sets the schema of the tables. The default is `harness`. The schema is created if it does
+    /// not exist. Conversations of the same name in two schemas are two conversations.
     #[must_use]
     pub fn schema(mut self, name: impl Into<String>) -> Self {
         self.schema = name.into();
         self
     }
 
-    /// Sets how many calls may use the database at the same time, 8 unless set; others wait. One
-    /// connection more holds conversations. All processes together must stay below the server's
-    /// `max_connections`, which is 100 unless it was changed.
+    /// Sets how many calls may use the database at the same time; further calls wait. The default
+    /// is 8. One more connection holds conversations. All processes together must stay below the
+    /// server's `max_connections`, whose default is 100.
     #[must_use]
     pub fn max_connections(mut self, number: usize) -> Self {
         self.max_connections = number;
         self
     }
 
-    /// Sets the longest that a call may take, with all waiting and connecting, 30 seconds unless
-    /// set. The server ends a statement that takes longer, too.
+    /// Sets how long a call may take, including waiting and connecting. The default is 30 seconds.
+    /// The server also ends a statement that takes longer.
     #[must_use]
     pub fn time_out(mut self, longest: Duration) -> Self {
         self.time_out = longest;
         self
     }
 
-    /// Trusts a server whose certificate is signed by one of these, beside those that the system
-    /// trusts: the text of a PEM file, such as the one that a cloud offers for its databases.
+    /// Also trusts a server whose certificate is signed by one of these authorities, in addition to
+    /// those that the system trusts. The argument is the text of a PEM file, such as the one that a
+    /// cloud provider offers for its databases.
     #[must_use]
     pub fn root_certificates(mut self, pem: impl Into<Vec<u8>>) -> Self {
         self.root_certificates = Some(pem.into());
         self
     }
 
-    /// Connects, and makes the tables if they are not there.
+    /// Connects, and creates the tables if they do not exist.
     ///
     /// # Errors
-    /// Fails with [`ErrorKind::Configuration`] if the address, a certificate or an option cannot be
-    /// used, or the server refuses user, password or database, and with [`ErrorKind::Journal`] if it
-    /// cannot be reached, or its tables are those of a later version. No error holds the password.
+    /// Fails with [`ErrorKind::Configuration`] if the address, a certificate or an option is not
+    /// valid, if there is no tokio runtime with sockets and a timer, or if the server refuses the
+    /// user, the password or the database. Fails with [`ErrorKind::Journal`] if the server cannot
+    /// be reached, or if its tables were made by a later version. No error contains the password.
     pub async fn connect(self) -> Result<PostgresJournal, Error> {
         let Self { url, schema, max_connections, time_out, root_certificates } = self;
         if max_connections == 0 || time_out.is_zero() {

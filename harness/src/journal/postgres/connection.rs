@@ -1,4 +1,4 @@
-//! One session of the server, ready to use: connected, set up, with the tables there.
+//! One session of the server, ready to use: connected, set up, and with the tables in place.
 
 use std::{
     collections::HashMap,
@@ -18,17 +18,17 @@ use super::{
 };
 use crate::error::{Error, ErrorKind};
 
-/// A value of a statement, with its type.
+/// A value for a statement, with its type.
 pub(super) type Value<'a> = (&'a (dyn ToSql + Sync), Type);
 
-/// One session, and the task that speaks with the server for it. Both end together.
+/// One session, and the task that communicates with the server. Both end together.
 pub(super) struct Connection {
     client: Client,
     task: JoinHandle<()>,
-    /// The statements that the server knows in this session: to read and plan one takes it as long as
-    /// to run it.
+    /// The statements that are prepared in this session: parsing and planning a statement takes as
+    /// long as running it.
     learnt: Mutex<HashMap<&'static str, Statement>>,
-    /// When it was last known to work.
+    /// When the session was last known to work.
     pub(super) used: Instant,
 }
 
@@ -39,7 +39,7 @@ impl Drop for Connection {
 }
 
 impl Connection {
-    /// Connects, and makes the tables if they are not there.
+    /// Connects, and creates the tables if they do not exist.
     pub(super) async fn open(target: &Target) -> Result<Self, Failure> {
         let (client, task) = match target.tls.clone() {
             None => {
@@ -57,33 +57,33 @@ impl Connection {
         Ok(connection)
     }
 
-    /// Sets what this session must have whatever the server, the database or the role says.
+    /// Sets what this session needs, whatever the server, the database or the role has set.
     async fn set_up(&self, target: &Target) -> Result<(), Failure> {
-        // The server ends what takes too long by itself, too: nobody waits for it any more.
+        // The server also ends a statement that takes too long, since nobody waits for it any more.
         let time_out = target.time_out.as_millis().clamp(1, 2_147_483_647).to_string();
         let keepalive = KEEPALIVE.as_secs().to_string();
         let schema = format!("\"{}\"", target.schema.replace('"', "\"\""));
         let settings = [
-            // What is appended must not be lost if the server stops.
+            // Appended facts must not be lost if the server stops.
             ("synchronous_commit", "if off"),
-            // Two appends to one conversation are told apart by waiting for each other.
+            // Two appends to one conversation rely on waiting for each other.
             ("default_transaction_isolation", "read committed"),
             ("search_path", &schema),
             ("statement_timeout", &time_out),
             ("idle_in_transaction_session_timeout", &time_out),
-            // A session that waits holds conversations, and is not to be ended for it.
+            // A session that waits holds conversations, and must not be ended for being idle.
             ("idle_session_timeout", "0"),
-            // Who waits for another one does so until the end of the statement's time.
+            // A statement that waits for a lock may do so until its own time is over.
             ("lock_timeout", "0"),
             ("transaction_timeout", "0"),
-            // If this machine is gone without a word, its locks are soon free.
+            // If this machine disappears, its locks are soon released.
             ("tcp_keepalives_idle", &keepalive),
             ("tcp_keepalives_interval", &keepalive),
             ("tcp_keepalives_count", "3"),
-            // The statements are short. What is not known of fresh tables makes them look long.
+            // The statements are short. Without statistics, fresh tables make them look expensive.
             ("jit", "off"),
         ];
-        // Some of them are unknown to older servers.
+        // Older servers do not know some of them.
         let (names, values): (Vec<&str>, Vec<&str>) = settings.into_iter().unzip();
         let set = "select set_config(name, case \
                        when value <> 'if off' then value \
@@ -100,8 +100,8 @@ impl Connection {
             return Err(Failure::Own(Error::new(
                 ErrorKind::Configuration,
                 format!(
-                    "PostgreSQL at {} keeps text as {encoding}, which does not have all characters; \
-                     make the database with `createdb --encoding=UTF8 --template=template0`",
+                    "PostgreSQL at {} stores text as {encoding}, which does not have all characters; \
+                     create the database with `createdb --encoding=UTF8 --template=template0`",
                     target.place
                 ),
             )));
@@ -109,8 +109,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Runs a statement and returns its rows: in one round trip, but for the first time, when the server
-    /// learns it.
+    /// Runs a statement and returns its rows. This takes one round trip, except for the first time,
+    /// when the statement is prepared.
     pub(super) async fn query(
         &self,
         statement: &'static str,
@@ -134,12 +134,12 @@ impl Connection {
         self.learnt.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs statements that take no values and give no rows.
+    /// Runs statements without values and without rows.
     pub(super) async fn run(&self, statements: &str) -> Result<(), tokio_postgres::Error> {
         self.client.batch_execute(statements).await
     }
 
-    /// Asks the server for a sign of life.
+    /// Checks that the server answers.
     pub(super) async fn check(&self) -> Result<(), tokio_postgres::Error> {
         self.client.check_connection().await
     }

@@ -1,4 +1,4 @@
-//! How facts are read and appended.
+//! Reads and appends facts.
 
 use tokio_postgres::{Row, types::Type};
 
@@ -8,8 +8,8 @@ use crate::{
     journal::{Envelope, Life, store::conflict},
 };
 
-/// The facts of a conversation from a number on. Those that it shares with what it was forked from
-/// are there. Each row also says how many there are of the conversation.
+/// The facts of a conversation from a number on, including those that it shares with the
+/// conversation that it was forked from. Each row also has the number of facts of the conversation.
 const READ: &str = "
 with recursive chain(id, base, first, behind) as (
     select id, base, shared, facts from conversations where id = $1
@@ -35,7 +35,7 @@ pub(super) async fn read(
     conversation: &str,
     from: u64,
 ) -> Result<Vec<Envelope>, Failure> {
-    // A conversation cannot have so many.
+    // A conversation cannot have so many facts.
     let Ok(first) = i64::try_from(from) else { return Ok(Vec::new()) };
     let values = [(&conversation as _, Type::TEXT), (&first as _, Type::INT8)];
     let rows = connection.query(READ, &values).await?;
@@ -81,8 +81,8 @@ fn damaged(conversation: &str, number: i64) -> Failure {
     ))
 }
 
-/// What both ways of appending end with. `moved` has a row if the conversation had the right number
-/// of facts and now has more.
+/// The end of both statements that append. `moved` has a row if the conversation had the expected
+/// number of facts and now has more.
 macro_rules! append {
     ($moved:literal) => {
         concat!(
@@ -100,8 +100,9 @@ select from moved"
     };
 }
 
-/// The first facts. They make the conversation, unless it has metadata already. Who comes second
-/// waits for the row of the one who came first, and then finds that there are facts.
+/// Appends the first facts. It creates the conversation, unless that already exists with metadata
+/// only. Of two appends at the same time, the second one waits for the row of the first one, and
+/// then finds that there are facts.
 const BEGIN: &str = append!(
     "
     insert into conversations as it (id, facts, changed, created_at, updated_at)
@@ -114,7 +115,8 @@ const BEGIN: &str = append!(
 "
 );
 
-/// All others. Who comes second waits, and then finds another number of facts.
+/// Appends later facts. Of two appends at the same time, the second one waits, and then finds
+/// another number of facts.
 const GO_ON: &str = append!(
     "
     update conversations
@@ -143,7 +145,7 @@ pub(super) async fn append(
             )));
         }
     }
-    // A conversation cannot have so many.
+    // A conversation cannot have so many facts.
     let Ok(behind) = i64::try_from(after) else {
         let there = count(connection, conversation).await?;
         return Err(Failure::Own(conflict(conversation, after, there)));
@@ -187,8 +189,8 @@ pub(super) async fn count(connection: &Connection, conversation: &str) -> Result
     Ok(there.unwrap_or(0).cast_unsigned())
 }
 
-/// A text of the program's as PostgreSQL can keep it, which has no NUL. Names of conversations are
-/// unchanged: they have no control characters.
+/// A text of the program in a form that PostgreSQL can store: without NUL characters. Names of
+/// conversations stay the same, since they have no control characters.
 pub(super) fn kept(text: &str) -> String {
     text.replace('\u{1}', "\u{1}1").replace('\0', "\u{1}0")
 }

@@ -1,4 +1,4 @@
-//! What went wrong with the database, in words that name the place, the fault and the way out.
+//! The errors of the database, with the place, the fault and the way out.
 
 use std::error::Error as _;
 
@@ -9,9 +9,9 @@ use crate::error::{Error, ErrorKind};
 
 /// Why a call failed.
 pub(super) enum Failure {
-    /// The database or the way to it.
+    /// The database, or the connection to it, failed.
     Database(tokio_postgres::Error),
-    /// Anything else: it is said as it is.
+    /// Any other error. It is returned unchanged.
     Own(Error),
 }
 
@@ -28,7 +28,7 @@ impl From<Error> for Failure {
 }
 
 impl Failure {
-    /// Whether the server says that it has no memory, disk or place for more.
+    /// Whether the server reports that it has no memory, disk space or connections left.
     pub(super) fn is_lack_of_room(&self) -> bool {
         match self {
             Self::Database(err) => err.code().is_some_and(|code| code.code().starts_with("53")),
@@ -38,7 +38,8 @@ impl Failure {
 }
 
 impl Target {
-    /// The error for the program. `what` was to be done, such as "a conversation was to be read".
+    /// The error for the program. `what` is the task of the call, such as "a conversation was to be
+    /// read".
     pub(super) fn error(&self, what: &str, failure: Failure) -> Error {
         let err = match failure {
             Failure::Own(err) => return err,
@@ -49,8 +50,8 @@ impl Target {
             None => (self.kind_of_way(&err), self.lost(&err)),
         };
         let error = Error::new(kind, format!("{what}, but PostgreSQL at {} {fault}", self.place));
-        // What the server says of a fault can quote the row that was to be written, which is
-        // nothing for a log: only what it says for people is kept.
+        // The details of a server's error can quote the row that was to be written, which must not
+        // get into a log. So only the message is kept.
         let error = match err.as_db_error() {
             Some(_) => error,
             None => match err.into_source() {
@@ -66,14 +67,14 @@ impl Target {
         Error::new(
             ErrorKind::Journal,
             format!(
-                "{what}, but PostgreSQL at {} did not do it within {:?}: it cannot be reached, is \
+                "{what}, but PostgreSQL at {} did not answer within {:?}: it cannot be reached, is \
                  overloaded, or all connections of this journal are in use",
                 self.place, self.time_out
             ),
         )
     }
 
-    /// What the server said, and what can be done about it.
+    /// The server's message, and a way out.
     fn said(&self, said: &DbError) -> String {
         let schema = &self.schema;
         let code = said.code();
@@ -82,7 +83,7 @@ impl Target {
         {
             "; check user and password in the address, and the server's `pg_hba.conf`".to_owned()
         } else if *code == SqlState::INVALID_CATALOG_NAME {
-            "; make it with `createdb`, or correct the address".to_owned()
+            "; create it with `createdb`, or correct the address".to_owned()
         } else if *code == SqlState::INSUFFICIENT_PRIVILEGE {
             format!(
                 "; the role needs `GRANT USAGE ON SCHEMA \"{schema}\"`, `GRANT SELECT, INSERT, UPDATE, \
@@ -109,7 +110,7 @@ impl Target {
         format!("says: {} ({}){help}", said.message(), code.code())
     }
 
-    /// How the connection was lost, or not made.
+    /// Describes how the connection was lost or could not be made.
     fn lost(&self, err: &tokio_postgres::Error) -> String {
         let mut words = err.to_string();
         let mut cause = err.source();
@@ -121,16 +122,17 @@ impl Target {
             "; if the server's certificate is not signed by an authority that the system trusts, give \
              its root with `root_certificates`"
         } else if words.contains("does not support TLS") {
-            "; turn it on there, or write `sslmode=disable` if the network is safe"
+            "; turn TLS on there, or write `sslmode=disable` if the network is safe"
         } else if words.contains("password missing") {
-            "; the address has none"
+            "; add a password to the address"
         } else {
             ""
         };
-        format!("cannot be spoken to: {words}{help}")
+        format!("cannot be connected to: {words}{help}")
     }
 
-    /// What an address lacks is for the program to mend; all else passes or is the server's.
+    /// The program has to correct an incomplete address. Other faults may pass, or are the
+    /// server's.
     fn kind_of_way(&self, err: &tokio_postgres::Error) -> ErrorKind {
         match err.to_string().as_str() {
             "invalid configuration" | "authentication error" => ErrorKind::Configuration,
@@ -139,7 +141,7 @@ impl Target {
     }
 }
 
-/// A wrong address is for the program to mend.
+/// The program has to correct a wrong address.
 fn kind(code: &SqlState) -> ErrorKind {
     let wrong = [
         SqlState::INVALID_PASSWORD,

@@ -1,5 +1,5 @@
-//! Which conversations this process holds. Others see it as advisory locks of one session of the
-//! server: they are gone as soon as the process is, however it ends.
+//! The conversations that this process holds. Others see them as advisory locks of one session of
+//! the server. The locks are released as soon as the process ends in any way.
 
 use std::{
     collections::{HashMap, HashSet, hash_map::Entry},
@@ -19,15 +19,16 @@ use crate::{
     journal::store::{Hold, busy},
 };
 
-/// What this process holds. It lives as long as the journal and everything that is held.
+/// The holds of this process. It exists as long as the journal and everything that is held.
 pub(super) struct Leases {
     target: Arc<Target>,
-    /// The server lets one session take a lock several times, so this is known here.
+    /// The server lets one session take a lock several times, so the holds are also recorded here.
     held: Arc<Names>,
     keeper: Mutex<Option<Keeper>>,
 }
 
-/// The conversations that this process holds, or believes to hold, with the numbers of their locks.
+/// The conversations that this process holds, or believes it holds, with the numbers of their
+/// locks.
 #[derive(Default)]
 struct Names(Mutex<HashMap<String, i64>>);
 
@@ -64,14 +65,14 @@ impl Leases {
         Self { target, held: Arc::default(), keeper: Mutex::default() }
     }
 
-    /// Holds a conversation, unless it is held.
+    /// Holds a conversation, unless it is already held.
     pub(super) async fn hold(self: &Arc<Self>, conversation: &str) -> Result<Hold, Error> {
         let key = self.target.lock("conversation", conversation);
         match self.held.lock().entry(conversation.to_owned()) {
             Entry::Occupied(_) => return Err(busy(conversation)),
             Entry::Vacant(free) => free.insert(key),
         };
-        // From here on, whatever happens to this call, it is let go of.
+        // From here on, the hold is released whatever happens to this call.
         let held = Held { leases: Arc::clone(self), conversation: conversation.to_owned(), key };
         let (answer, answered) = oneshot::channel();
         self.send(Request::Lock { key, answer });
@@ -85,7 +86,7 @@ impl Leases {
         if is_ours { Ok(Hold::new(held)) } else { Err(busy(conversation)) }
     }
 
-    /// Waits until everything that was let go of here is free for others, too.
+    /// Waits until everything that was released here can be held by others.
     pub(super) async fn settle(&self) {
         let (answer, settled) = oneshot::channel();
         self.send(Request::Settle { answer });
@@ -93,7 +94,7 @@ impl Leases {
         let _ = settled.await;
     }
 
-    /// Whether this process holds it, or believes so.
+    /// Whether this process holds the conversation, or believes that it does.
     pub(super) fn has(&self, conversation: &str) -> bool {
         self.held.lock().contains_key(conversation)
     }
@@ -102,8 +103,8 @@ impl Leases {
         self.held.lock().len()
     }
 
-    /// Tells the task. A request for a lock makes a new one if there is none; without one, nothing is
-    /// locked.
+    /// Sends a request to the task. A request for a lock starts a task if there is none. Without a
+    /// task, nothing is locked.
     fn send(&self, request: Request) {
         let mut keeper = self.keeper.lock().unwrap_or_else(PoisonError::into_inner);
         let is_lock = matches!(request, Request::Lock { .. });
@@ -119,7 +120,7 @@ impl Leases {
     }
 }
 
-/// What is held until it is dropped.
+/// A held conversation. Dropping this value releases it.
 struct Held {
     leases: Arc<Leases>,
     conversation: String,
@@ -128,14 +129,15 @@ struct Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        // In this order: who holds it next here asks for the lock after it was given back.
+        // The order matters: the next holder in this process requests the lock after it was
+        // released.
         let mut held = self.leases.held.lock();
         self.leases.send(Request::Unlock { key: self.key });
         held.remove(&self.conversation);
     }
 }
 
-/// Holds the session with the locks, one request after the other.
+/// Runs the session with the locks, one request after the other.
 async fn keep(
     target: Arc<Target>,
     held: Arc<Names>,
@@ -146,7 +148,7 @@ async fn keep(
         match request {
             Request::Lock { key, answer } => {
                 let locked = session.lock(key).await;
-                // If nobody waits for it any more, the request to unlock it follows.
+                // If nobody waits for it any more, a request to unlock follows.
                 let _ = answer.send(locked);
             }
             Request::Unlock { key } => session.unlock(key).await,
@@ -171,8 +173,9 @@ impl Session {
         match timeout(target.time_out, self.try_lock(key)).await {
             Ok(Ok(locked)) => Ok(locked),
             Ok(Err(failure)) => {
-                // A server that has no room for one more lock keeps those that there are. After all
-                // else it is not known whether this one was taken, so it ends with its session.
+                // A server that has no room for another lock keeps the existing ones. After any
+                // other failure it is not known whether the lock was taken, so the session is
+                // closed.
                 if !failure.is_lack_of_room() {
                     self.lose();
                 }
@@ -193,12 +196,13 @@ impl Session {
             Some(connection) => connection,
             none => {
                 let connection = Connection::open(&self.target).await?;
-                // Without an answer, it is closed with whatever it has locked.
+                // If there is no answer, the connection is closed with everything that it has
+                // locked.
                 self.locked = regain(&connection, self.held.keys()).await?;
                 none.insert(connection)
             }
         };
-        // It was locked with what the session before had lost.
+        // It was locked together with the locks of the last session.
         if self.locked.contains(&key) {
             return Ok(true);
         }
@@ -211,7 +215,7 @@ impl Session {
         Ok(is_ours)
     }
 
-    /// Gives a lock back. If that cannot be, the session is closed, and all its locks with it: nobody
+    /// Releases a lock. If that fails, the session is closed with all its locks, so that nobody
     /// waits in vain for a conversation that nobody holds.
     async fn unlock(&mut self, key: i64) {
         if !self.locked.remove(&key) {
@@ -231,7 +235,7 @@ impl Session {
     }
 }
 
-/// Locks again what the session before had locked, as far as nobody else has it now.
+/// Locks again what the last session had locked, unless somebody else has it now.
 async fn regain(connection: &Connection, keys: Vec<i64>) -> Result<HashSet<i64>, Failure> {
     let regain = "select key from unnest($1::bigint[]) as it(key) where pg_try_advisory_lock(key)";
     let rows = connection.query(regain, &[(&keys, Type::INT8_ARRAY)]).await?;

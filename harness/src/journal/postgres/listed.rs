@@ -1,4 +1,4 @@
-//! What the program knows of its conversations, and how they are listed.
+//! Stores and lists what the program knows about its conversations.
 
 use tokio_postgres::types::Type;
 
@@ -40,7 +40,7 @@ pub(super) async fn describe(
     Ok(())
 }
 
-/// The conditions that are not asked for are gone before the server looks for an index.
+/// The server removes the conditions that are not used before it chooses an index.
 const LIST: &str = "
 select id, metadata, facts, created_at, updated_at, changed
 from conversations
@@ -54,12 +54,15 @@ pub(super) async fn list(
     listing: &Listing,
 ) -> Result<Conversations, Failure> {
     let before = listing.after.as_deref().map(|cursor| {
-        // A sequence begins with one.
+        // A sequence begins at one.
         let place = cursor.parse().ok().filter(|place: &i64| *place > 0);
         place.ok_or_else(|| {
             Error::new(
                 ErrorKind::Configuration,
-                format!("`{cursor}` is not where a page of this journal ended"),
+                format!(
+                    "`{cursor}` is not the end of a page of this journal; continue with the `next` of a \
+                     page, or begin without it"
+                ),
             )
         })
     });
@@ -67,7 +70,7 @@ pub(super) async fn list(
     let owner = listing.owner.as_deref().map(kept);
     let parent = listing.parent.as_deref().map(kept);
     let size = listing.page_size();
-    // One more says whether there is another page.
+    // One more row shows whether there is another page.
     let limit = i64::try_from(size).unwrap_or(i64::MAX).saturating_add(1);
     let values = [
         (&owner as _, Type::TEXT),

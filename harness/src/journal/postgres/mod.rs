@@ -1,4 +1,4 @@
-//! Conversations kept in PostgreSQL, for many processes on many machines.
+//! A journal in PostgreSQL, for many processes on many machines.
 
 mod builder;
 mod connection;
@@ -32,11 +32,11 @@ use crate::{
     unwind::Shielded,
 };
 
-/// Conversations kept in PostgreSQL (version 12 or later), with the feature `postgres`.
+/// A journal in PostgreSQL (version 12 or later), with the feature `postgres`.
 ///
-/// Use it where several machines, or many processes, serve the same conversations: any process may
-/// take the next message of any conversation, and two that take the same one never both act. Where
-/// one machine serves them all, `SqliteJournal` is faster and needs no server.
+/// Use it if several machines or many processes serve the same conversations: any process may take
+/// the next message of any conversation, and two processes that take the same message never both
+/// act on it. If one machine serves them all, `SqliteJournal` is faster and needs no server.
 ///
 /// ```no_run
 /// use harness::journal::{Journal, Listing, PostgresJournal};
@@ -51,52 +51,54 @@ use crate::{
 /// }
 /// ```
 ///
-/// A clone is the same journal: make one for a program, and clone it.
+/// A clone is the same journal. Make one journal for a program, and clone it.
 ///
 /// # The address
 ///
-/// It is that of `psql` and of PostgreSQL's other clients, as a URL or as `host=.. user=..`:
-/// `postgres://USER:PASSWORD@HOST:PORT/DATABASE`. Several hosts are tried in order
+/// The address is the one that `psql` and other clients of PostgreSQL use, as a URL or as `host=..
+/// user=..`: `postgres://USER:PASSWORD@HOST:PORT/DATABASE`. Several hosts are tried in order
 /// (`postgres://app@one,two/app?target_session_attrs=read-write` finds the primary server). The
 /// folder of a Unix socket is written as `postgres://app@%2Fvar%2Frun%2Fpostgresql/app`.
 ///
-/// `sslmode=require` speaks TLS and nothing else, and always checks the server's certificate and its
-/// name: against the authorities that the system trusts, and those of
-/// [`root_certificates`](PostgresBuilder::root_certificates). `sslmode=prefer`, which holds if nothing
-/// is said, speaks TLS where the server offers it, checked in the same way, and never to this machine
-/// itself. `sslmode=disable` speaks none. Passwords are proved by SCRAM, bound to the certificate
-/// where both sides can (`channel_binding`).
+/// `sslmode=require` always uses TLS and checks the server's certificate and name, against the
+/// authorities that the system trusts and those of
+/// [`root_certificates`](PostgresBuilder::root_certificates). `sslmode=prefer` is the default. It
+/// uses TLS, with the same checks, if the server offers it, and no TLS to this machine itself.
+/// `sslmode=disable` never uses TLS. Passwords are proved by SCRAM, bound to the certificate if
+/// both sides support that (`channel_binding`).
 ///
 /// # What it promises
 ///
-/// When [`append`](Journal::append) returns, the facts are committed and survive a stop of the server
-/// in any way, unless the server itself runs with `fsync=off`: a session in which
-/// `synchronous_commit` is `off` turns it on. Each call ends within
-/// [`time_out`](PostgresBuilder::time_out), also if the server is frozen or the network is gone. A
-/// connection that breaks is replaced by the next call.
+/// When [`append`](Journal::append) returns, the facts are committed and survive any stop of the
+/// server, unless the server itself runs with `fsync=off`; if `synchronous_commit` is `off`, the
+/// journal's sessions turn it on. Each call ends within [`time_out`](PostgresBuilder::time_out),
+/// even if the server hangs or the network is down. The next call replaces a connection that broke.
 ///
-/// [`hold`](Journal::hold) takes an advisory lock on one connection of the process, besides those of
-/// [`max_connections`](PostgresBuilder::max_connections), so it is let go when the process ends in any
-/// way; if its machine is gone without a word, within a minute. If this connection breaks, what it
-/// held is free for others, and appends to it are still refused as soon as somebody else has gone on;
-/// the next `hold` of this process takes again what nobody else has. Each conversation that is held
-/// needs a place in the server's table of locks (`max_locks_per_transaction` times `max_connections`).
-/// PgBouncer must pool sessions (`pool_mode = session`), for both this and the settings of a session.
+/// [`hold`](Journal::hold) takes an advisory lock on one connection of the process, which does not
+/// count for [`max_connections`](PostgresBuilder::max_connections). The lock is released when the
+/// process ends in any way, or within a minute if its machine disappears. If this connection
+/// breaks, others can hold its conversations. Appends of this process are still refused as soon as
+/// somebody else has continued the conversation. The next `hold` of this process takes back what
+/// nobody else has taken. Each held conversation needs an entry in the server's table of locks
+/// (`max_locks_per_transaction` times `max_connections`). PgBouncer must pool sessions (`pool_mode
+/// = session`), because of the locks and of the settings of a session.
 ///
-/// A standby that takes over lacks what had not reached it, unless the server waits for it
-/// (`synchronous_standby_names`): a call whose start is lost in this way runs again. An old primary
-/// server must be stopped before (`target_session_attrs=read-write` finds the new one).
+/// A standby server that takes over lacks everything that had not reached it, unless the primary
+/// server waits for it (`synchronous_standby_names`): a call whose start is lost in this way runs
+/// again. The old primary server must be stopped first (`target_session_attrs=read-write` finds the
+/// new one).
 ///
-/// The connections live in the runtime that opened them. A program with several runtimes at the same
-/// time gives each a journal of its own.
+/// The connections live in the runtime that has opened them. If a program has several runtimes at
+/// the same time, each needs its own journal.
 ///
 /// # The tables
 ///
-/// They are made on first use in a [`schema`](PostgresBuilder::schema) of their own, named `harness`:
-/// `conversations`, `facts` with one row a fact and its JSON text, `spills` and `chunks` with large
-/// results, the sequence `changes`, and `journal_version`. For this the role needs the right to make a schema
-/// (`GRANT CREATE ON DATABASE app TO app`), or an empty schema that it owns. Tables of a later version
-/// are an error, and are not changed. The database must be one of `UTF8`.
+/// The tables are created on first use in their own [`schema`](PostgresBuilder::schema), named
+/// `harness`: `conversations`, `facts` with one row for each fact and its JSON text, `spills` and
+/// `chunks` with large results, the sequence `changes`, and `journal_version`. For this, the role
+/// needs the right to create a schema (`GRANT CREATE ON DATABASE app TO app`), or an empty schema
+/// that it owns. Tables of a later version are an error and are not changed. The encoding of the
+/// database must be `UTF8`.
 ///
 /// # A server for tests
 ///
@@ -105,8 +107,9 @@ use crate::{
 /// export DATABASE_URL=postgres://postgres:secret@127.0.0.1/postgres
 /// ```
 ///
-/// or, with PostgreSQL installed, `initdb -D db -U app -E UTF8 && postgres -D db -k /tmp`, which
-/// answers at `postgres://app@127.0.0.1/postgres`. Tests that run at the same time take a schema each.
+/// or, if PostgreSQL is installed, `initdb -D db -U app -E UTF8 && postgres -D db -k /tmp`, which
+/// answers at `postgres://app@127.0.0.1/postgres`. Tests that run at the same time need a schema
+/// each.
 #[derive(Clone)]
 pub struct PostgresJournal(Arc<Shared>);
 
@@ -125,7 +128,7 @@ impl PostgresJournal {
         Self::builder(url).connect().await
     }
 
-    /// Sets more than the address.
+    /// Begins a builder for options other than the address.
     ///
     /// ```no_run
     /// use std::time::Duration;
@@ -159,14 +162,14 @@ impl PostgresJournal {
         self.0.pool.take(&self.0.target).await
     }
 
-    /// Runs a call to its end or to the end of its time.
+    /// Runs a call to its end or until its time is over.
     async fn limited<T>(
         &self,
         what: &str,
         call: impl Future<Output = Result<T, Failure>> + Send,
     ) -> Result<T, Error> {
         let target = &self.0.target;
-        // A runtime without sockets or a timer panics when it is asked for one.
+        // A runtime without sockets or without a timer panics if one is used.
         match Shielded::new(async { timeout(target.time_out, call).await }).await {
             Ok(Ok(done)) => done.map_err(|failure| target.error(what, failure)),
             Ok(Err(_)) => Err(target.too_late(what)),
@@ -188,7 +191,7 @@ impl Journal for PostgresJournal {
 
     fn read<'a>(&'a self, conversation: &'a str, from: u64) -> JournalFuture<'a, Vec<Envelope>> {
         Box::pin(self.limited("a conversation was to be read", async move {
-            // No other name has ever been given to one.
+            // No conversation can have another name.
             if check_id(conversation).is_err() {
                 return Ok(Vec::new());
             }
@@ -306,7 +309,7 @@ impl Journal for PostgresJournal {
     }
 }
 
-/// The place, without user and password.
+/// Shows the place, without the user and the password.
 impl fmt::Debug for PostgresJournal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Shared { target, leases, .. } = &*self.0;

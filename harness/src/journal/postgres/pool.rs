@@ -1,4 +1,4 @@
-//! The connections of a journal: at most so many, each used by one call at a time.
+//! The connections of a journal: a limited number, each used by one call at a time.
 
 use std::{
     sync::{Mutex, PoisonError},
@@ -14,21 +14,20 @@ use tokio::{
 use super::{connection::Connection, failure::Failure, target::Target};
 use crate::error::{Error, ErrorKind};
 
-/// A connection that was not used for so long is asked whether it still works: a firewall may have
-/// forgotten it.
+/// After this time without use, a connection is checked, because a firewall may have dropped it.
 const UNUSED: Duration = Duration::from_secs(30);
 
-/// So long it has to answer; then another one is made.
+/// How long the check may take. Then a new connection is made.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(3);
 
-/// The connections that nobody uses now, and how many there may be.
+/// The connections that are not in use, and the number that there may be.
 pub(super) struct Pool {
     places: Semaphore,
     idle: Mutex<Vec<Connection>>,
 }
 
-/// A connection that is in use. It is closed when this is dropped: a call that was left in the
-/// middle, or has failed, leaves nothing behind for the next one.
+/// A connection that is in use. Dropping this value closes the connection, so a call that was
+/// cancelled or has failed cannot affect the next one.
 pub(super) struct Taken<'a> {
     pub(super) connection: Connection,
     pool: &'a Pool,
@@ -40,13 +39,13 @@ impl Pool {
         Self { places: Semaphore::new(size), idle: Mutex::new(Vec::new()) }
     }
 
-    /// Waits for a place, and connects if there is no connection that works.
+    /// Waits for a place, and connects if there is no working connection.
     pub(super) async fn take(&self, target: &Target) -> Result<Taken<'_>, Failure> {
         // The semaphore is never closed.
         let place = self.places.acquire().await;
         let place = place.map_err(|err| Error::new(ErrorKind::Journal, "no place").because(err))?;
-        // A program that has kept its thread for itself hears only now of connections that were closed
-        // meanwhile: first the runtime, and then the tasks of the connections.
+        // If the program has blocked this thread, closed connections are noticed only now: first by
+        // the runtime, and then by the tasks of the connections.
         yield_now().await;
         yield_now().await;
         while let Some(mut connection) = self.next_idle() {
@@ -56,7 +55,7 @@ impl Pool {
             if connection.used.elapsed() >= UNUSED {
                 match timeout(SIGN_OF_LIFE.min(target.time_out), connection.check()).await {
                     Ok(Ok(())) => connection.used = Instant::now(),
-                    // The others were not used for longer, and are as dead.
+                    // The other connections have been unused for longer, so they are broken, too.
                     Ok(Err(_)) | Err(_) => {
                         self.forget_idle();
                         continue;
@@ -79,7 +78,7 @@ impl Pool {
 }
 
 impl Taken<'_> {
-    /// The call has ended like this. The connection is kept, unless the database has failed.
+    /// Ends a call with this result. The connection is kept, unless the database failed.
     pub(super) fn done<T>(self, done: Result<T, Failure>) -> Result<T, Failure> {
         if !matches!(done, Err(Failure::Database(_))) {
             self.give_back();

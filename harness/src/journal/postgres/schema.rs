@@ -1,4 +1,4 @@
-//! The tables, and their version: they are made on first use.
+//! The tables and their version. The tables are created on first use.
 
 use tokio_postgres::types::Type;
 
@@ -8,10 +8,11 @@ use crate::error::{Error, ErrorKind};
 /// The version of the tables that this version of the library knows.
 const VERSION: i32 = 2;
 
-/// `base` is the conversation that this one was forked from, and whose first `shared` facts are its
-/// own first facts; it has more than its own base shares with it. `changed` gives the order in which
-/// conversations have changed. Names sort and compare by their bytes (`C`), so that an index outlives
-/// an update of the operating system's collations. An index takes the beginning of a long text only.
+/// `base` is the conversation that this one was forked from; its first `shared` facts are also the
+/// first facts of this one. `shared` is larger than the number of facts that the base shares with
+/// its own base. `changed` gives the order in which conversations have changed. Names are sorted
+/// and compared by their bytes (`C`), so that an index stays valid after an update of the operating
+/// system's collations. An index contains only the beginning of a long text.
 const TABLES: &str = r#"
 create table conversations (
     id text collate "C" primary key,
@@ -46,7 +47,7 @@ create sequence changes;
 create table journal_version (version integer not null);
 "#;
 
-/// Makes the tables if they are not there, once for all processes that begin at the same time.
+/// Creates the tables if they do not exist, once for all processes that start at the same time.
 pub(super) async fn make(connection: &Connection, target: &Target) -> Result<(), Failure> {
     if version(connection, target).await? == Some(VERSION) {
         return Ok(());
@@ -72,7 +73,7 @@ async fn make_locked(connection: &Connection, target: &Target) -> Result<(), Fai
     }
     let schema = &target.schema;
     let known = "select 1 from pg_namespace where nspname = $1";
-    // `if not exists` would ask for the right to make one even if it exists.
+    // `if not exists` would require the right to create a schema even if it exists.
     if connection.query(known, &[(schema, Type::TEXT)]).await?.is_empty() {
         connection.run(&format!("create schema \"{}\"", schema.replace('"', "\"\""))).await?;
     }
@@ -82,10 +83,9 @@ async fn make_locked(connection: &Connection, target: &Target) -> Result<(), Fai
     Ok(())
 }
 
-/// The version of the tables, if they are there. If others have made them in a way that is not known here,
-/// that is an error.
+/// The version of the tables, if they exist. It is an error if the version is not known here.
 async fn version(connection: &Connection, target: &Target) -> Result<Option<i32>, Failure> {
-    // What `to_regclass` says can be older than the lock.
+    // The answer of `to_regclass` can be older than the lock.
     let named = "select 1 from pg_class join pg_namespace on pg_namespace.oid = relnamespace \
                  where nspname = $1 and relname = 'journal_version'";
     if connection.query(named, &[(&target.schema, Type::TEXT)]).await?.is_empty() {

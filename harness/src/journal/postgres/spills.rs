@@ -1,11 +1,11 @@
-//! Large results: chunks of a body, which a conversation and its forks know by a name.
+//! Large results: chunks of a body, which a conversation and its forks find by a name.
 
 use tokio_postgres::types::Type;
 
 use super::{connection::Connection, facts::kept, failure::Failure};
 use crate::journal::store::unknown;
 
-/// What version 2 of the tables has added. A body is deleted with the last conversation that has it.
+/// The tables that version 2 has added. A body is deleted with the last conversation that has it.
 pub(super) const TABLES: &str = r#"
 create table spills (
     conversation text collate "C" not null,
@@ -22,7 +22,7 @@ create table chunks (
 );
 "#;
 
-/// Whoever deletes the conversation waits, or has deleted it before.
+/// A delete of the conversation at the same time waits, or has happened before.
 const WRITE: &str = "
 with it as (
     select id from conversations where id = $1 for key share
@@ -99,7 +99,7 @@ insert into spills (conversation, name, body)
 select $2, name, body from spills where conversation = $1
 on conflict (conversation, name) do nothing";
 
-/// A fork has all that its base has. It is called where nobody deletes.
+/// Gives a fork all large results of its base. The caller has excluded deletes.
 pub(super) async fn share(connection: &Connection, from: &str, to: &str) -> Result<(), Failure> {
     connection.query(SHARE, &[(&from, Type::TEXT), (&to, Type::TEXT)]).await?;
     Ok(())

@@ -1,9 +1,9 @@
-//! What concerns several conversations at once: forks, which share facts with what they were forked
-//! from, and deletion, which leaves a fork what it shares.
+//! Operations on several conversations: forks, which share facts with the conversation that they
+//! were forked from, and deletion, which leaves these facts to the forks.
 //!
-//! Who forks takes the lock of the structure with others, who deletes takes it alone: while one reads
-//! what a conversation is made of, nobody changes it. Appending needs no such lock, for it changes
-//! nothing that is shared.
+//! A fork takes the lock of the structure together with other forks, and a deletion takes it alone.
+//! So while one of them reads which conversations share facts, nobody changes that. An append needs
+//! no such lock, because it changes nothing that is shared.
 
 use tokio_postgres::types::Type;
 
@@ -17,8 +17,8 @@ use super::{
 };
 use crate::journal::store::{busy, check_id, conflict, too_few};
 
-/// A conversation, what it was forked from, what that one was forked from and so on, as far as the
-/// first `$2` facts are shared from there: the last one is the best base for a fork with so many.
+/// A conversation, the one that it was forked from, and so on, as long as the first `$2` facts are
+/// shared from there. The last one is the best base for a fork with this number of facts.
 const LINE: &str = "
 with recursive line(id, base, shared, facts, depth) as (
     select id, base, shared, facts, 0 from conversations where id = $1
@@ -39,7 +39,7 @@ set facts = excluded.facts, shared = excluded.shared, base = excluded.base,
 where it.facts = 0
 returning 1";
 
-/// Begins `to` with the first facts of `from`, by reference.
+/// Creates `to` with the first facts of `from`, by reference.
 pub(super) async fn fork(
     connection: &Connection,
     target: &Target,
@@ -59,9 +59,9 @@ async fn fork_locked(
     facts: u64,
     to: &str,
 ) -> Result<(), Failure> {
-    // No conversation has so many.
+    // No conversation has so many facts.
     let shared = i64::try_from(facts).unwrap_or(i64::MAX);
-    // A name that cannot be one is that of no conversation.
+    // No conversation has a name that is not valid.
     let known = check_id(from).map_or("", |()| from);
     let line = connection.query(LINE, &[(&known, Type::TEXT), (&shared, Type::INT8)]).await?;
     let there: Option<i64> = line.first().map(|row| row.try_get(1)).transpose()?;
@@ -69,7 +69,7 @@ async fn fork_locked(
     if there < shared {
         return Err(Failure::Own(too_few(from, there.cast_unsigned(), facts)));
     }
-    // Who shares nothing has no base.
+    // A fork that shares nothing has no base.
     let last = line.last().filter(|_| shared > 0);
     let base: Option<&str> = last.map(|row| row.try_get(0)).transpose()?;
     let values = [(&to as _, Type::TEXT), (&shared as _, Type::INT8), (&base as _, Type::TEXT)];
@@ -82,8 +82,8 @@ async fn fork_locked(
     Ok(())
 }
 
-/// The conversation, and all that are part of it. `offset 0` keeps the server from reading all
-/// conversations to find a few.
+/// The conversation, and all that are part of it, directly or indirectly. `offset 0` keeps the
+/// server from reading all conversations to find a few.
 const FAMILY: &str = r#"
 with recursive family(id) as (
     select $1 collate "C"
@@ -96,16 +96,16 @@ with recursive family(id) as (
 )
 select id from family"#;
 
-/// Locks the rows, so that nobody appends to what is being deleted. What is made only now is not
-/// deleted.
+/// Locks the rows, so that nobody appends to what is being deleted. Conversations that are created
+/// later are not deleted.
 const LOCK: &str = "select id from conversations where id = any($1) order by id for update";
 
 const HELD: &str = "
 select id from unnest($1::text[], $2::bigint[]) as it(id, key)
 where not pg_try_advisory_xact_lock(key) limit 1";
 
-/// Gives each fork that stays the facts that it shares with what goes, and sets it upon the first
-/// conversation below that stays, if there is one.
+/// Gives each remaining fork the facts that it shares with the deleted conversations. Its new base
+/// is the first remaining conversation below them, if there is one.
 const LEAVE: &str = "
 with recursive going(fork, id, base, first, behind) as (
     select fork.id, gone.id, gone.base, gone.shared, fork.shared
@@ -125,7 +125,7 @@ update conversations fork set shared = going.first, base = going.base
 from going
 where fork.id = going.fork and (going.base is null or going.base <> all($1))";
 
-/// Deletes a conversation and all that are part of it. Says whether it was there.
+/// Deletes a conversation and all that are part of it. Returns whether it existed.
 pub(super) async fn delete(
     connection: &Connection,
     target: &Target,
@@ -150,7 +150,7 @@ async fn delete_locked(
     let values = [(&family as _, Type::TEXT_ARRAY), (&keys as _, Type::INT8_ARRAY)];
     let held = connection.query(HELD, &values).await?;
     let held: Option<String> = held.first().map(|row| row.try_get(0)).transpose()?;
-    // What this process believes to hold counts, too: the session with the locks may be lost.
+    // What this process believes it holds counts, too: the session with the locks may be lost.
     if let Some(held) = held.or_else(|| family.iter().find(|id| leases.has(id)).cloned()) {
         return Err(Failure::Own(busy(&held)));
     }
@@ -164,11 +164,11 @@ async fn delete_locked(
     Ok(there.contains(&conversation))
 }
 
-/// Ends the transaction: it is kept if all went well.
+/// Ends the transaction. It is committed if everything succeeded.
 async fn end<T>(connection: &Connection, done: Result<T, Failure>) -> Result<T, Failure> {
     match &done {
         Ok(_) => connection.run("commit").await?,
-        // Nothing is wrong with the connection, and it is used again.
+        // The connection is in order and is used again.
         Err(Failure::Own(_)) => connection.run("rollback").await?,
         // The connection is closed, and the transaction with it.
         Err(Failure::Database(_)) => {}

@@ -1,4 +1,4 @@
-//! Where the database is, as the program has said it, and how it may be named in errors.
+//! The address of the database, and how it is named in errors.
 
 use std::{net::IpAddr, time::Duration};
 
@@ -15,21 +15,21 @@ use crate::{
     tls,
 };
 
-/// How soon the operating systems of both sides look whether the other one is still there.
+/// How often the operating systems of both sides check that the other one is still there.
 pub(super) const KEEPALIVE: Duration = Duration::from_secs(15);
 
-/// Where the database is and how it is spoken to.
+/// The address of the database, and how to connect to it.
 pub(super) struct Target {
     pub(super) config: Config,
-    /// `None` if nothing of it goes over a network, or the program wants none.
+    /// `None` if nothing goes over a network, or the program does not want TLS.
     pub(super) tls: Option<Tls>,
     /// The schema of the tables.
     pub(super) schema: String,
-    /// The longest that a call may take.
+    /// How long a call may take.
     pub(super) time_out: Duration,
     /// Host, port and database, for errors.
     pub(super) place: String,
-    /// What may not be in errors.
+    /// Values that must not be in errors.
     pub(super) secrets: Secrets,
 }
 
@@ -44,7 +44,7 @@ impl Target {
         check_schema(&schema)?;
         let hosts = u32::try_from(config.get_hosts().len().max(config.get_hostaddrs().len()));
         if config.get_connect_timeout().is_none() {
-            // One host that does not answer leaves time for the others.
+            // If one host does not answer, time is left for the others.
             config.connect_timeout(time_out / hosts.unwrap_or(u32::MAX).saturating_add(1));
         }
         if config.get_tcp_user_timeout().is_none() {
@@ -68,7 +68,7 @@ impl Target {
         Ok(Self { config, tls, schema, time_out, place, secrets })
     }
 
-    /// The number of an advisory lock: the same for every process that uses these tables.
+    /// The number of an advisory lock. It is the same for every process that uses these tables.
     pub(super) fn lock(&self, what: &str, name: &str) -> i64 {
         let named = format!("harness journal\0{}\0{what}\0{name}", self.schema);
         let mut bytes = [0; 8];
@@ -79,8 +79,8 @@ impl Target {
     }
 }
 
-/// Reads the address. What is wrong with it is said in our own words: it holds the password, and an
-/// address that is misread may hold it anywhere.
+/// Parses the address. Faults are described in fixed words: the address contains the password, and
+/// if it is misread, the password may be in any part of it.
 fn parse(url: &str) -> Result<Config, Error> {
     let unreadable = |fault: &str| {
         Error::new(
@@ -105,14 +105,15 @@ fn parse(url: &str) -> Result<Config, Error> {
                 "`sslmode` is one of `disable`, `prefer` and `require`, which checks the \
                  certificate and the name of the server",
             ),
-            Some(name) => unreadable(&format!("the value of `{name}` is not one")),
+            Some(name) => unreadable(&format!("the value of `{name}` is not valid")),
             None if cause.starts_with("unknown option") => {
                 unreadable("an option in it is not known here")
             }
-            None => unreadable("its parts cannot be told apart"),
+            None => unreadable("its parts cannot be recognized"),
         }
     })?;
-    // The first `@` ends the password. Behind it, what looks like a host or a database may be the rest.
+    // The first `@` ends the password. After it, what looks like a host or a database may be the
+    // rest of the password.
     let is_rest = |host: &Host| matches!(host, Host::Tcp(host) if host.contains('@'));
     let in_database = config.get_dbname().is_some_and(|database| database.contains('@'));
     if is_url && (config.get_hosts().iter().any(is_rest) || in_database) {
@@ -123,15 +124,15 @@ fn parse(url: &str) -> Result<Config, Error> {
         return Err(unreadable("it names no host"));
     }
     if hosts > 0 && addresses > 0 && hosts != addresses {
-        return Err(unreadable("it has another number of `host` than of `hostaddr`"));
+        return Err(unreadable("its numbers of `host` and of `hostaddr` differ"));
     }
     if config.get_ports().len() > 1 && config.get_ports().len() != hosts.max(addresses) {
-        return Err(unreadable("it has another number of ports than of hosts"));
+        return Err(unreadable("its numbers of ports and of hosts differ"));
     }
     Ok(config)
 }
 
-/// The options that have values which can be wrong.
+/// The options whose values can be wrong.
 const OPTIONS: [&str; 13] = [
     "sslmode",
     "sslnegotiation",
@@ -149,7 +150,7 @@ const OPTIONS: [&str; 13] = [
 ];
 
 fn check_schema(schema: &str) -> Result<(), Error> {
-    // PostgreSQL cuts longer names, silently.
+    // PostgreSQL silently cuts longer names.
     if (1..=63).contains(&schema.len()) && !schema.contains('\0') {
         return Ok(());
     }
@@ -159,7 +160,7 @@ fn check_schema(schema: &str) -> Result<(), Error> {
     ))
 }
 
-/// Whether all of it stays on this machine.
+/// Whether all connections stay on this machine.
 fn is_local(config: &Config) -> bool {
     let is_loopback = |host: &str| {
         host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())

@@ -17,15 +17,15 @@ use tokio_postgres::{
 };
 use tokio_rustls::TlsConnector;
 
-/// Makes the connections of one journal secure.
+/// Sets up TLS for the connections of one journal.
 #[derive(Clone)]
 pub(super) struct Tls(Arc<ClientConfig>);
 
 impl Tls {
     pub(super) fn new(mut config: ClientConfig) -> Self {
-        // The name under which PostgreSQL 17 and later know their protocol; earlier ones ignore it.
+        // The protocol name for PostgreSQL 17 and later; earlier versions ignore it.
         config.alpn_protocols = vec![b"postgresql".to_vec()];
-        // The sessions of web servers on the same host are of no use here.
+        // TLS sessions of web servers on the same host are of no use here.
         config.resumption = Resumption::default();
         Self(Arc::new(config))
     }
@@ -42,7 +42,7 @@ impl MakeTlsConnect<Socket> for Tls {
     }
 }
 
-/// Makes one connection secure.
+/// Sets up TLS for one connection.
 pub(super) struct Connect {
     connector: TlsConnector,
     host: ServerName<'static>,
@@ -58,12 +58,12 @@ impl TlsConnect<Socket> for Connect {
     }
 }
 
-/// A connection that is secure.
+/// A connection with TLS.
 pub(super) struct Secured(tokio_rustls::client::TlsStream<Socket>);
 
 impl TlsStream for Secured {
-    /// Binds the proof of the password to the server's certificate (`tls-server-end-point`, RFC 5929,
-    /// section 4.1), so that nobody in the middle can pass the proof on.
+    /// Binds the proof of the password to the server's certificate (`tls-server-end-point`, RFC
+    /// 5929, section 4.1), so that an attacker between the two cannot pass on the proof.
     fn channel_binding(&self) -> ChannelBinding {
         let (_, session) = self.0.get_ref();
         let certificate = session.peer_certificates().and_then(<[_]>::first);
@@ -72,8 +72,9 @@ impl TlsStream for Secured {
     }
 }
 
-/// Hashes a certificate with the algorithm of its own signature, but SHA-256 in place of older ones. There is none where
-/// the signature has no hash of its own, as with Ed25519, or names it elsewhere, as with RSA-PSS.
+/// Hashes a certificate with the hash algorithm of its signature; SHA-256 replaces older
+/// algorithms. `None` if the signature has no separate hash, as with Ed25519, or names it
+/// elsewhere, as with RSA-PSS.
 fn hash_of(certificate: &[u8]) -> Option<Vec<u8>> {
     // 1.2.840.113549.1.1, the signatures with RSA by PKCS #1.
     const RSA: [u8; 8] = [0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01];
@@ -98,13 +99,13 @@ fn hash_of(certificate: &[u8]) -> Option<Vec<u8>> {
     }
 }
 
-/// What a part of a DER structure holds, and what stands behind it.
+/// The content of a part of a DER structure, and the bytes after the part.
 fn part(der: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
     let (first, rest) = der.split_first()?;
     let (&length, rest) = rest.split_first().filter(|_| *first == tag)?;
     let (length, rest) = match length {
         0..=0x7f => (usize::from(length), rest),
-        // So many bytes of length follow; none is longer than 4 GB.
+        // The length has this number of bytes; no part is longer than 4 GB.
         0x81..=0x84 => {
             let (bytes, rest) = rest.split_at_checked(usize::from(length & 0x7f))?;
             (bytes.iter().fold(0, |length, byte| (length << 8) | usize::from(*byte)), rest)

@@ -1,4 +1,4 @@
-//! Conversations in their table: what is known of them, their list, forks and deletion.
+//! The table of conversations: metadata, listing, forks and deletion.
 
 use std::collections::HashMap;
 
@@ -19,10 +19,10 @@ use crate::{
     },
 };
 
-/// What a place in the list begins with, so that those of other journals are known.
+/// The prefix of a page's end, by which those of other journals are recognized.
 const PLACE: &str = "sqlite-";
 
-/// Makes the conversation if it does not exist, notes that it changes now, and gives its key.
+/// Creates the conversation if it does not exist, records that it changes now, and returns its key.
 pub(super) fn changed(transaction: &Transaction<'_>, id: &str) -> rusqlite::Result<i64> {
     let now = now().cast_signed();
     transaction
@@ -39,7 +39,7 @@ pub(super) fn changed(transaction: &Transaction<'_>, id: &str) -> rusqlite::Resu
 impl Store {
     pub(super) fn describe(&mut self, id: &str, metadata: &Metadata) -> Result<(), Error> {
         let known = serde_json::to_string(metadata).map_err(|err| {
-            fault::of(self.path(), "cannot take this metadata: it is not to be written as JSON")
+            fault::of(self.path(), "cannot store this metadata: it cannot be written as JSON")
                 .because(err)
         })?;
         self.writing(|transaction, _, _| {
@@ -67,7 +67,7 @@ impl Store {
             }
         }
         let size = listing.page_size();
-        // One more, to know whether there is another page.
+        // One more row shows whether there is another page.
         values.push(Value::from(i64::try_from(size).unwrap_or(i64::MAX - 1) + 1));
         let query = format!(
             "SELECT changed, id, metadata, facts, created_at, updated_at FROM conversations
@@ -135,7 +135,8 @@ impl Store {
                 rows.extend(by_id(transaction, id)?.map(|row| (row.key, row)));
             }
             let was_there = by_id(transaction, id)?.is_some();
-            // Forks before their bases, so that nothing is copied that is deleted then.
+            // Forks are deleted before their bases, so that no facts are copied that are deleted
+            // next.
             while let Some(key) = without_fork(&rows) {
                 rows.remove(&key);
                 remove(transaction, key)?;
@@ -152,15 +153,15 @@ fn place_of(place: &str) -> Result<i64, Error> {
         Error::new(
             ErrorKind::Configuration,
             format!(
-                "`{place}` is not where a page of this journal ended; go on with the `next` of a \
+                "`{place}` is not the end of a page of this journal; continue with the `next` of a \
                  page, or begin without it"
             ),
         )
     })
 }
 
-/// The base in whose own part the last of so many facts is, so that a fork of a fork does not go
-/// through more conversations than it must.
+/// The base that itself stores the last one of this number of facts, so that a fork of a fork does
+/// not read through more conversations than necessary.
 fn owner_of(transaction: &Transaction<'_>, mut row: Row, facts: u64) -> rusqlite::Result<i64> {
     while facts <= row.base_facts
         && let Some(base) = base_of(transaction, &row)?
@@ -171,7 +172,7 @@ fn owner_of(transaction: &Transaction<'_>, mut row: Row, facts: u64) -> rusqlite
     Ok(row.key)
 }
 
-/// The conversation and all that are part of it.
+/// The conversation and all that are part of it, directly or indirectly.
 fn family(transaction: &Transaction<'_>, id: &str) -> rusqlite::Result<Vec<String>> {
     transaction
         .prepare_cached(
@@ -185,15 +186,15 @@ fn family(transaction: &Transaction<'_>, id: &str) -> rusqlite::Result<Vec<Strin
         .collect()
 }
 
-/// One that none of the others is a fork of.
+/// A conversation that no other one is a fork of.
 fn without_fork(rows: &HashMap<i64, Row>) -> Option<i64> {
     let is_base = |key| rows.values().any(|row| row.base == Some(key));
-    // Rows that are bases of each other are not written by this library; they go in any order.
+    // This library does not write rows that are bases of each other. They are deleted in any order.
     rows.keys().copied().find(|key| !is_base(*key)).or_else(|| rows.keys().next().copied())
 }
 
-/// Deletes one conversation. Its forks get the facts of its own that they share with it, and have
-/// the rest in its base from then on.
+/// Deletes one conversation. Its forks get copies of the facts that they share with it, and its
+/// base becomes their base for the rest.
 fn remove(transaction: &Transaction<'_>, key: i64) -> Result<(), Fault> {
     let Some(gone) = by_key(transaction, key)? else { return Ok(()) };
     let forks: Vec<Row> = transaction

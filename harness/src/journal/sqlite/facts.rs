@@ -1,4 +1,5 @@
-//! Facts in their table: appended after so many others, read through the bases of a fork.
+//! The table of facts: appends after an expected number of facts, and reads through the bases of a
+//! fork.
 
 use std::path::Path;
 
@@ -13,12 +14,12 @@ use crate::{
     journal::{Envelope, Life, store::conflict},
 };
 
-/// The row of a conversation, as far as its facts go.
+/// The columns of a conversation that concern its facts.
 #[derive(Clone, Copy)]
 pub(super) struct Row {
     pub(super) key: i64,
     pub(super) facts: u64,
-    /// In whom the facts before `base_facts` are.
+    /// The conversation that stores the facts before `base_facts`.
     pub(super) base: Option<i64>,
     pub(super) base_facts: u64,
 }
@@ -38,7 +39,7 @@ pub(super) fn by_key(db: &Connection, key: i64) -> rusqlite::Result<Option<Row>>
     db.prepare_cached(&format!("{ROW} WHERE key = ?"))?.query_row([key], row).optional()
 }
 
-/// In whom the facts before its own are.
+/// The conversation that stores the facts before a row's own.
 pub(super) fn base_of(db: &Connection, row: &Row) -> rusqlite::Result<Option<Row>> {
     row.base.map_or(Ok(None), |base| by_key(db, base))
 }
@@ -46,7 +47,8 @@ pub(super) fn base_of(db: &Connection, row: &Row) -> rusqlite::Result<Option<Row
 impl Store {
     pub(super) fn read(&mut self, id: &str, from: u64) -> Result<Vec<Envelope>, Error> {
         self.reading(|transaction, path| {
-            // A fork is read from its end to its beginning: who has which part.
+            // A fork is read from its end to its beginning, to find which conversation stores which
+            // part.
             let mut parts = Vec::new();
             let mut next = by_id(transaction, id)?;
             let mut end = next.map_or(0, |row| row.facts);

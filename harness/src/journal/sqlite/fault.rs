@@ -1,4 +1,4 @@
-//! What goes wrong with a file, in words: which file, what, and the way out.
+//! The errors of a file, with the file, the fault and the way out.
 
 use std::{io, path::Path, time::Duration};
 
@@ -6,7 +6,8 @@ use rusqlite::{ErrorCode, ffi};
 
 use crate::error::{Error, ErrorKind};
 
-/// What SQLite says where it cannot make, lock or mend the files beside a file that it could read.
+/// The codes for a file that could be read, if SQLite could create, lock or repair the files beside
+/// it.
 const NEEDS_FOLDER: [Option<i32>; 4] = [
     Some(ffi::SQLITE_READONLY_RECOVERY),
     Some(ffi::SQLITE_READONLY_CANTLOCK),
@@ -17,7 +18,7 @@ const NEEDS_FOLDER: [Option<i32>; 4] = [
 const FULL: &str = "cannot grow: the disk is full, or the limit `max_size` is reached. Nothing of this \
                     call was written. Make room or raise the limit";
 
-/// Why something could not be done: SQLite says so, or we do.
+/// An error of SQLite or of this library.
 pub(super) enum Fault {
     Sqlite(rusqlite::Error),
     Ours(Error),
@@ -35,7 +36,7 @@ impl From<Error> for Fault {
     }
 }
 
-/// An error of this file.
+/// An error about this file.
 pub(super) fn of(path: &Path, words: &str) -> Error {
     Error::new(ErrorKind::Journal, format!("the journal `{}` {words}", path.display()))
 }
@@ -65,8 +66,8 @@ impl Fault {
             Some(ErrorCode::ReadOnly)
                 if NEEDS_FOLDER.contains(&error.sqlite_extended_error_code()) =>
             {
-                "cannot be opened: even who only reads must have the right to write its folder, \
-                 since SQLite keeps the files `-wal` and `-shm` there. Give the program that right, \
+                "cannot be opened: even a program that only reads needs the right to write its folder, \
+                 because SQLite keeps the files `-wal` and `-shm` there. Give the program that right, \
                  or open a copy of the file"
             }
             Some(ErrorCode::ReadOnly) => {
@@ -86,19 +87,19 @@ impl Fault {
                  have room for them"
             }
             Some(ErrorCode::SystemIoFailure) => {
-                "could not be read or written by the system. See what the system says of the disk"
+                "could not be read or written by the operating system. Check the disk in its log"
             }
             Some(ErrorCode::TooBig) => {
                 "cannot take a fact of this size: SQLite takes up to 1,000,000,000 bytes"
             }
-            _ => "could not do what was asked",
+            _ => "failed",
         };
         of(path, words).because(error)
     }
 }
 
 pub(super) fn no_path(path: &Path, error: io::Error) -> Error {
-    let words = format!("`{}` is no path of a file for a journal", path.display());
+    let words = format!("`{}` is not a valid path for the file of a journal", path.display());
     Error::new(ErrorKind::Configuration, words).because(error)
 }
 
@@ -118,8 +119,8 @@ pub(super) fn is_newer(path: &Path, version: i64, ours: i64) -> Error {
     of(
         path,
         &format!(
-            "cannot be opened: a later version of the library made it, with the schema {version}; \
-             this one knows schemas up to {ours}. It was not changed; use that version"
+            "cannot be opened: a later version of the library made it, with schema {version}; this \
+             version knows schemas up to {ours}. It was not changed; use the later version"
         ),
     )
 }
@@ -137,14 +138,14 @@ pub(super) fn has_moved(path: &Path) -> Error {
 }
 
 pub(super) fn ended(path: &Path) -> Error {
-    of(path, "has no thread any more: it has panicked. Open it again")
+    of(path, "cannot be used any more: its thread has panicked. Open it again")
 }
 
 pub(super) fn no_thread(path: &Path, error: io::Error) -> Error {
-    of(path, "cannot be opened: the system gives no thread").because(error)
+    of(path, "cannot be opened: the operating system cannot start a thread").because(error)
 }
 
-/// A row that this library did not write.
+/// The error of a row that this library did not write.
 pub(super) fn is_strange(path: &Path, conversation: &str, what: &str) -> Error {
     of(path, &format!("has a row that cannot be read: {what} of the conversation `{conversation}`"))
 }
@@ -155,7 +156,7 @@ pub(super) fn lives(path: &Path, error: io::Error) -> Error {
         _ => "give the program the right to read and write it",
     };
     let words = format!(
-        "the folder `{}`, by which processes know who holds a conversation, cannot be used: {way_out}",
+        "the folder `{}`, which shows who holds a conversation, cannot be used: {way_out}",
         path.display()
     );
     Error::new(ErrorKind::Journal, words).because(error)

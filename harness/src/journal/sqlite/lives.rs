@@ -1,8 +1,10 @@
-//! Who lives: a file for each open journal, locked as long as it is open. The system lets go of the
-//! lock when the process ends in any way, so a file that can be locked is that of somebody dead.
+//! Shows which journals are open: each has a file that is locked as long as the journal is open.
+//! The operating system releases the lock when the process ends in any way. A file that can be
+//! locked therefore belongs to a journal that is gone.
 //!
-//! A life begins, and the dead are removed, only inside a transaction that writes, so that nobody
-//! takes a file for dead that is made and not locked yet. A name is never used twice.
+//! Files are created, and those of journals that are gone are removed, only inside a write
+//! transaction. So nobody takes a file for dead that was created and is not locked yet. A name is
+//! never used twice.
 
 use std::{
     fs::{self, File, TryLockError},
@@ -12,10 +14,10 @@ use std::{
 
 use crate::journal::Life;
 
-/// How often to try where somebody else removes the folder at the same time.
+/// How often to try again if somebody else removes the folder at the same time.
 const TRIES: usize = 100;
 
-/// The folder of the lives, and one's own, once there is one.
+/// The folder of these files, and the own file, once it exists.
 pub(super) struct Lives {
     folder: PathBuf,
     own: Option<(String, File)>,
@@ -32,7 +34,7 @@ impl Lives {
         &self.folder
     }
 
-    /// The own life, which begins now if it has not. Inside a transaction that writes.
+    /// The own life. It begins with the first call, inside a write transaction.
     pub(super) fn own(&mut self) -> io::Result<&str> {
         let begun = match self.own.take() {
             Some(own) => own,
@@ -51,7 +53,7 @@ impl Lives {
                     self.sweep(&life);
                     return Ok((life, file));
                 }
-                // Whoever ended last has removed the folder.
+                // The last open journal has removed the folder when it was closed.
                 Err(err) if err.kind() == io::ErrorKind::NotFound && tries > 0 => {}
                 Err(err) => return Err(err),
             }
@@ -59,7 +61,8 @@ impl Lives {
         Err(io::ErrorKind::NotFound.into())
     }
 
-    /// Removes the files of the dead. What cannot be removed is left to the next one.
+    /// Removes the files of journals that are gone. What cannot be removed is left for the next
+    /// one.
     fn sweep(&self, own: &str) {
         let Ok(files) = fs::read_dir(&self.folder) else { return };
         for file in files.flatten() {
@@ -73,7 +76,7 @@ impl Lives {
         }
     }
 
-    /// Whether somebody else has ended. A name that is none is that of nobody.
+    /// Whether another journal is gone. A name that is not valid belongs to nobody.
     pub(super) fn is_dead(&self, life: &str) -> io::Result<bool> {
         if Life::parse(life).is_none() {
             return Ok(true);
@@ -90,9 +93,9 @@ impl Lives {
         }
     }
 
-    /// Removes the file of somebody dead.
+    /// Removes the file of a journal that is gone.
     pub(super) fn remove(&self, life: &str) {
-        // Without its file it is as dead as before.
+        // Without its file, it still counts as gone.
         drop(fs::remove_file(self.folder.join(life)));
     }
 }
@@ -102,7 +105,7 @@ impl Drop for Lives {
         let Some((life, file)) = self.own.take() else { return };
         self.remove(&life);
         drop(file);
-        // If it was the last one.
+        // This succeeds only if no other file is left.
         drop(fs::remove_dir(&self.folder));
     }
 }

@@ -1,4 +1,4 @@
-//! Conversations in a file: SQLite, with a thread of its own for the connection.
+//! A journal in an SQLite file. The connection has its own thread.
 
 mod conversations;
 mod facts;
@@ -25,7 +25,7 @@ use super::{
 };
 use crate::error::Error;
 
-/// Conversations in a file of SQLite (feature `sqlite`). A clone is the same journal.
+/// A journal in an SQLite file (feature `sqlite`). A clone is the same journal.
 ///
 /// ```
 /// use harness::{
@@ -48,39 +48,40 @@ use crate::error::Error;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// What was appended survives the end of the process in any way, `kill -9` too, and the end of the
-/// system or its power, unless [`SqliteBuilder::synchronous`] says otherwise.
+/// Appended facts survive any end of the process, even `kill -9`, and also a crash of the system or
+/// a power failure, unless [`SqliteBuilder::synchronous`] is changed.
 ///
-/// Several processes may have the file open at the same time, and one process several times. It must
-/// be on a disk of this machine: the write-ahead log of SQLite does not work over a network. Beside
-/// the file `chats.db` there are `chats.db-wal` and `chats.db-shm`, which belong to it and are moved
-/// and copied with it, and the folder `chats.db-lives` while conversations are held.
+/// Several processes may have the file open at the same time, and one process several times. The
+/// file must be on a disk of this machine, because SQLite's write-ahead log does not work over a
+/// network. The file `chats.db` has two more files, `chats.db-wal` and `chats.db-shm`, which must
+/// be moved and copied with it. While conversations are held, there is also the folder
+/// `chats.db-lives`.
 ///
-/// The connection has a thread of its own. What is asked is done in the order in which it was asked.
-/// An [`append`](Journal::append) whose future is dropped before its turn is not done. When the last
-/// clone and the last [`Hold`] are dropped, the drop waits for what is under way, and the file is
-/// closed.
+/// The connection has its own thread. Calls are done in the order in which they were made. An
+/// [`append`](Journal::append) whose future is dropped before its turn is not done. When the last
+/// clone and the last [`Hold`] are dropped, the drop waits for the calls under way and closes the
+/// file.
 #[derive(Clone)]
 pub struct SqliteJournal {
     worker: Arc<Worker>,
     path: Arc<Path>,
 }
 
-/// What `commit` waits for: the `synchronous` of SQLite.
+/// What a commit waits for: SQLite's `synchronous` setting.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SqliteSynchronous {
-    /// Until the disk says that it has it. What was appended survives the end of the process, of the
-    /// system, and of its power, if the disk tells the truth.
+    /// A commit waits until the disk confirms the write. Appended facts survive the end of the
+    /// process, a crash of the system, and a power failure, if the disk confirms truthfully.
     #[default]
     Full,
-    /// Until the system has it. What was appended survives the end of the process in any way; what
-    /// was appended last may be lost when the system ends without shutting down or the power fails,
-    /// and what is left is a beginning of what there was. An append takes a small part of the time.
+    /// A commit waits until the operating system has the write. Appended facts survive any end of
+    /// the process. If the system crashes or the power fails, the last appended facts may be lost;
+    /// the facts before them remain. An append takes a small fraction of the time.
     Normal,
 }
 
-/// How a file is opened. [`SqliteJournal::builder`] begins one.
+/// The options for opening a file. [`SqliteJournal::builder`] makes one.
 #[derive(Clone, Debug)]
 pub struct SqliteBuilder {
     synchronous: SqliteSynchronous,
@@ -90,47 +91,49 @@ pub struct SqliteBuilder {
 }
 
 impl SqliteBuilder {
-    /// Sets what an append waits for; the disk unless set.
+    /// Sets what an append waits for. The default is the disk.
     #[must_use]
     pub fn synchronous(mut self, synchronous: SqliteSynchronous) -> Self {
         self.synchronous = synchronous;
         self
     }
 
-    /// Sets for how long to wait while another connection writes, 5 s unless set; then the call
-    /// fails, and nothing was done.
+    /// Sets how long to wait while another connection writes. The default is 5 seconds. After that,
+    /// the call fails and nothing was done.
     #[must_use]
     pub fn busy_timeout(mut self, time: Duration) -> Self {
         self.busy_timeout = time;
         self
     }
 
-    /// Sets how large this connection may make the file, in bytes; without it, the disk is the limit.
-    /// A call that would make it larger fails, and what is there stays. The limit is rounded to
-    /// pages, and a file that is larger already is read and not made larger.
+    /// Sets how large this connection may make the file, in bytes. Without it, only the disk limits
+    /// the size. A call that would make the file larger fails, and the file keeps its content. The
+    /// limit is rounded down to whole pages. A file that is already larger can be read, but does
+    /// not grow.
     #[must_use]
     pub fn max_size(mut self, bytes: u64) -> Self {
         self.max_size = Some(bytes);
         self
     }
 
-    /// Opens the file for reading alone: what would change it fails. The file is not made if it does
-    /// not exist.
+    /// Opens the file only for reading: calls that would change it fail. The file is not created if
+    /// it does not exist.
     #[must_use]
     pub fn read_only(mut self) -> Self {
         self.read_only = true;
         self
     }
 
-    /// Opens the file, and makes it if it does not exist.
+    /// Opens the file, and creates it if it does not exist.
     ///
     /// # Errors
-    /// Fails with [`ErrorKind::Journal`](crate::ErrorKind::Journal) if the file cannot be opened, is
-    /// no database, belongs to another application, or was made by a later version of the library. It
-    /// is not changed then.
+    /// Fails with [`ErrorKind::Journal`](crate::ErrorKind::Journal) if the file cannot be opened,
+    /// is not a database, belongs to another application, or was made by a later version of the
+    /// library; with [`ErrorKind::Configuration`](crate::ErrorKind::Configuration) if the path is
+    /// not valid. The file is not changed then.
     pub async fn open(self, path: impl AsRef<Path>) -> Result<SqliteJournal, Error> {
-        // A path that is relative, or that SQLite takes for something else, such as `:memory:`, is
-        // the same file wherever the program goes.
+        // With an absolute path, the journal is the same file even if the program changes its
+        // working directory, and SQLite does not interpret a path such as `:memory:`.
         let path = path.as_ref();
         let path = std::path::absolute(path).map_err(|err| fault::no_path(path, err))?;
         let (worker, opened) = Worker::start(path.clone(), move |path| Store::open(&self, path))?;
@@ -141,8 +144,7 @@ impl SqliteBuilder {
 }
 
 impl SqliteJournal {
-    /// Opens a file, and makes it if it does not exist, with all as [`SqliteBuilder`] has it unless
-    /// set.
+    /// Opens a file with the default options, and creates it if it does not exist.
     ///
     /// # Errors
     /// Fails as [`SqliteBuilder::open`] does.
@@ -150,7 +152,7 @@ impl SqliteJournal {
         Self::builder().open(path).await
     }
 
-    /// Begins to open a file otherwise.
+    /// Begins a builder for other options.
     ///
     /// ```
     /// use harness::journal::{SqliteJournal, SqliteSynchronous};
@@ -176,12 +178,12 @@ impl SqliteJournal {
         }
     }
 
-    /// The file, as an absolute path.
+    /// The path of the file, as an absolute path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Lets the thread do it, and waits.
+    /// Lets the thread do the work, and waits for the result.
     async fn ask<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Store) -> Result<T, Error> + Send + 'static,
@@ -190,7 +192,7 @@ impl SqliteJournal {
     }
 }
 
-/// A hold that the thread has given. Where nobody takes it, it ends.
+/// A hold that the thread has granted. If nobody takes it, it is released.
 struct Granted {
     conversation: String,
     jobs: mpsc::Sender<Job>,
@@ -199,7 +201,7 @@ struct Granted {
 impl Drop for Granted {
     fn drop(&mut self) {
         let conversation = std::mem::take(&mut self.conversation);
-        // Where the thread has ended, its holds have ended with it.
+        // If the thread has ended, its holds have ended with it.
         drop(self.jobs.send(Box::new(move |store| store.release(conversation))));
     }
 }
@@ -239,7 +241,7 @@ impl Journal for SqliteJournal {
                     Ok(Granted { conversation, jobs })
                 })
                 .await?;
-            // In this order: the thread ends when nobody can ask it any more.
+            // The order matters: the thread ends when nobody can send it work any more.
             Ok(Hold::new((granted, Arc::clone(&self.worker))))
         })
     }

@@ -1,4 +1,4 @@
-//! Opens a file: looks at what it is before anything is changed, and makes the schema on first use.
+//! Opens a file: checks what it is before anything is changed, and creates the schema on first use.
 
 use std::{
     fs,
@@ -17,14 +17,15 @@ use super::{
 };
 use crate::error::Error;
 
-/// How a file of this library is told from those of others: `hrns`, in the header of the file.
+/// Marks the files of this library in their header: `hrns`.
 const APPLICATION: i64 = 0x6872_6e73;
 
 /// The version of the schema.
 const VERSION: i64 = 2;
 
-/// `key` stands for a conversation in place of its name: it is shorter, and a conversation that is
-/// deleted and begun anew is another one. A fork has the facts before `base_facts` in `base`.
+/// `key` stands for a conversation instead of its name: it is shorter, and a conversation that is
+/// deleted and begun again gets a new one. The facts of a fork before `base_facts` are stored in
+/// `base`.
 const SCHEMA: &str = "
     CREATE TABLE conversations (
         key INTEGER PRIMARY KEY,
@@ -59,11 +60,11 @@ const SCHEMA: &str = "
     ) STRICT, WITHOUT ROWID;
 ";
 
-/// What a file is.
+/// The state of a file.
 enum Is {
     New,
     Ours,
-    /// Ours, of the first version: without large results.
+    /// A file of this library, of the first version: without large results.
     First,
 }
 
@@ -78,7 +79,7 @@ impl Store {
         let busy_timeout = settings.busy_timeout.min(longest);
         match connect(settings, &path, busy_timeout) {
             Ok(db) => {
-                // The name that processes agree on, by whatever link each has come.
+                // The path on which all processes agree, whatever link each has used.
                 let file = fs::canonicalize(&path).unwrap_or_else(|_| path.clone());
                 Ok(Self::new(db, path, file, busy_timeout, settings.synchronous))
             }
@@ -99,7 +100,7 @@ fn connect(
     let mut db = Connection::open_with_flags(path, access | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
     db.busy_timeout(busy_timeout)?;
     db.set_prepared_statement_cache_capacity(64);
-    // Damage is found when it is read, and what a damaged schema says is not run.
+    // Damage is detected when it is read, and functions named in a damaged schema are not run.
     db.execute_batch("PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON;")?;
     let is = look(&db, path)?;
     if !db.is_readonly("main")? {
@@ -111,16 +112,16 @@ fn connect(
     if let Some(bytes) = settings.max_size {
         let page: i64 = db.pragma_query_value(None, "page_size", |row| row.get(0))?;
         let pages = bytes / page.max(1).unsigned_abs();
-        // What SQLite takes at most; with 0 it would take it for a question.
+        // The range that SQLite accepts. It would take 0 for a query.
         let pages = pages.clamp(1, 4_294_967_294);
         db.pragma_update_and_check(None, "max_page_count", pages.cast_signed(), |_| Ok(()))?;
     }
     Ok(db)
 }
 
-/// Looks at what the file is, and changes nothing.
+/// Checks what the file is, and changes nothing.
 fn look(db: &Connection, path: &Path) -> Result<Is, Fault> {
-    // In one statement: another process may make the tables at this moment.
+    // It is one statement because another process may be creating the tables.
     let what = "SELECT application_id, user_version, (SELECT count(*) FROM sqlite_master) \
                 FROM pragma_application_id, pragma_user_version";
     let (application, version, tables): (i64, i64, i64) =
@@ -139,12 +140,13 @@ fn look(db: &Connection, path: &Path) -> Result<Is, Fault> {
     }
 }
 
-/// Has changes written to a log first, which is what lets others read meanwhile. The file remembers it.
+/// Turns on the write-ahead log, so that others can read during a write. The file remembers the
+/// setting.
 fn keep_a_log(db: &Connection, busy_timeout: Duration) -> Result<(), Fault> {
     let begun = Instant::now();
     loop {
         match db.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(())) {
-            // Where another process does the same, SQLite says so at once, without waiting.
+            // If another process does the same, SQLite reports that at once, without waiting.
             Err(err)
                 if err.sqlite_error_code() == Some(ErrorCode::DatabaseBusy)
                     && begun.elapsed() < busy_timeout =>
@@ -156,13 +158,13 @@ fn keep_a_log(db: &Connection, busy_timeout: Duration) -> Result<(), Fault> {
     }
 }
 
-/// Makes the schema, unless it is there.
+/// Creates the schema if it does not exist.
 fn make(db: &mut Connection, path: &Path) -> Result<(), Fault> {
     if let Is::Ours = look(db, path)? {
         return Ok(());
     }
     let transaction = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    // Another process may have made it since.
+    // Another process may have created it meanwhile.
     let is = look(&transaction, path)?;
     if let Is::New = is {
         transaction.execute_batch(SCHEMA)?;

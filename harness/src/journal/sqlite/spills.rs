@@ -1,11 +1,12 @@
-//! Large results in their tables: chunks of a body, which a conversation and its forks know by a name.
+//! Large results: chunks of a body, which a conversation and its forks find by a name.
 
 use rusqlite::{OptionalExtension as _, Transaction};
 
 use super::{facts::by_id, store::Store};
 use crate::{error::Error, journal::store::unknown};
 
-/// What version 2 of the schema has added. A body is deleted with the last conversation that has it.
+/// The tables that version 2 of the schema has added. A body is deleted with the last conversation
+/// that has it.
 pub(super) const TABLES: &str = "
     CREATE TABLE spills (
         conversation INTEGER NOT NULL,
@@ -30,7 +31,8 @@ impl Store {
         chunk: u64,
         bytes: &[u8],
     ) -> Result<(), Error> {
-        // The commit of the fact that tells of it makes it last, too: both are in the one log.
+        // Both are in the same log, so the commit of the fact that names the chunk makes the chunk
+        // durable, too.
         self.noting(|transaction, _, _| {
             let Some(row) = by_id(transaction, id)? else { return Err(unknown(id).into()) };
             let body: i64 = transaction
@@ -56,7 +58,7 @@ impl Store {
         chunk: u64,
     ) -> Result<Option<Vec<u8>>, Error> {
         self.reading(|transaction, _| {
-            // A file of version 1 that may only be read has none.
+            // A file of version 1 that is opened only for reading has no such table.
             if !transaction.table_exists(None, "spills")? {
                 return Ok(None);
             }
@@ -83,7 +85,7 @@ impl Store {
     }
 }
 
-/// A fork has all that its base has.
+/// Gives a fork all large results of its base.
 pub(super) fn share(transaction: &Transaction<'_>, from: i64, to: i64) -> rusqlite::Result<()> {
     transaction
         .prepare_cached(
@@ -94,7 +96,8 @@ pub(super) fn share(transaction: &Transaction<'_>, from: i64, to: i64) -> rusqli
     Ok(())
 }
 
-/// Deletes what a conversation has, or one of this name, but for what a fork has, too.
+/// Deletes the large results of a conversation, or the one of this name. Bodies that a fork also
+/// has are kept.
 pub(super) fn remove(
     transaction: &Transaction<'_>,
     conversation: i64,

@@ -1,4 +1,4 @@
-//! The connection as its thread has it: transactions, and who holds what.
+//! The connection in its thread: transactions, and the holds.
 
 use std::{
     collections::HashSet,
@@ -18,23 +18,24 @@ use crate::{error::Error, journal::store::busy};
 /// One connection to a file.
 pub(super) struct Store {
     db: Connection,
-    /// As it was given, for errors.
+    /// The path as it was given, for errors.
     path: PathBuf,
-    /// The write-ahead log.
+    /// The path of the write-ahead log.
     log: PathBuf,
     busy_timeout: Duration,
     /// What an append waits for.
     synchronous: SqliteSynchronous,
-    /// What a transaction waits for now, if that is known.
+    /// What a transaction waits for at present, if that is known.
     waits_for: Option<SqliteSynchronous>,
     holds: Holds,
 }
 
-/// What is held here, and who lives elsewhere.
+/// The conversations that are held here, and who is alive elsewhere.
 pub(super) struct Holds {
     lives: Lives,
     here: HashSet<String>,
-    /// What was let go of and still has its row, since the file could not be written.
+    /// Conversations that were released and still have a row, because the file could not be
+    /// written.
     left: HashSet<String>,
 }
 
@@ -57,7 +58,7 @@ impl Store {
         &self.path
     }
 
-    /// Reads, all from one moment.
+    /// Reads from a consistent snapshot.
     pub(super) fn reading<T>(
         &mut self,
         work: impl FnOnce(&Transaction<'_>, &Path) -> Result<T, Fault>,
@@ -67,8 +68,8 @@ impl Store {
         })
     }
 
-    /// Writes what nobody need wait for the disk for: who holds what, since all holds end with the system, and
-    /// what lasts by a later write.
+    /// Writes without waiting for the disk. It is used for holds, which end with the system anyway,
+    /// and for data that a later write makes durable.
     pub(super) fn noting<T>(
         &mut self,
         work: impl FnOnce(&Transaction<'_>, &Path, &mut Holds) -> Result<T, Fault>,
@@ -77,7 +78,7 @@ impl Store {
         self.transaction(TransactionBehavior::Immediate, work)
     }
 
-    /// Writes, all or nothing, and nobody else meanwhile.
+    /// Writes everything or nothing, while nobody else writes.
     pub(super) fn writing<T>(
         &mut self,
         work: impl FnOnce(&Transaction<'_>, &Path, &mut Holds) -> Result<T, Fault>,
@@ -111,7 +112,7 @@ impl Store {
         let done = (|| {
             ensure_there(db, path, log)?;
             let transaction = db.transaction_with_behavior(behavior)?;
-            // What is not committed is taken back when it is dropped.
+            // A transaction that is not committed is rolled back when it is dropped.
             let done = work(&transaction, path, holds)?;
             transaction.commit()?;
             Ok(done)
@@ -135,8 +136,8 @@ impl Store {
         Ok(())
     }
 
-    /// Lets go of a conversation. If the file cannot be written now, it is done with the next hold;
-    /// until then others take it for held.
+    /// Releases a conversation. If the file cannot be written now, this is done with the next hold.
+    /// Until then, others see the conversation as held.
     pub(super) fn release(&mut self, conversation: String) {
         self.holds.here.remove(&conversation);
         self.holds.left.insert(conversation);
@@ -146,14 +147,14 @@ impl Store {
         }
     }
 
-    /// Forgets what was written of the holds.
+    /// Removes what was committed from the list of holds to write.
     pub(super) fn settled(&mut self, dead: impl IntoIterator<Item = String>) {
         self.holds.settled(dead);
     }
 }
 
 impl Holds {
-    /// Removes the rows of what was let go of. They are forgotten when that is committed.
+    /// Deletes the rows of released conversations. They leave the list after the commit.
     pub(super) fn settle(&self, transaction: &Transaction<'_>) -> Result<(), Fault> {
         for conversation in &self.left {
             transaction
@@ -163,14 +164,15 @@ impl Holds {
         Ok(())
     }
 
-    /// After the commit: what was let go of has no row any more, and the dead need no file.
+    /// Updates the list after the commit: released conversations have no row any more, and the
+    /// files of journals that are gone are not needed.
     fn settled(&mut self, dead: impl IntoIterator<Item = String>) {
         self.left.clear();
         dead.into_iter().for_each(|life| self.lives.remove(&life));
     }
 
-    /// Checks that nobody holds a conversation who lives. The rows of somebody dead are removed, and
-    /// that life is told.
+    /// Checks that no journal that is open holds a conversation. The rows of a journal that is gone
+    /// are deleted, and its life is returned.
     pub(super) fn check_free(
         &self,
         transaction: &Transaction<'_>,
@@ -199,20 +201,21 @@ impl Holds {
     }
 }
 
-/// Checks that the file is still the one that has this name: SQLite would write into a file that was
-/// deleted, and all of it would be gone with the process.
+/// Checks that the path still leads to the open file. SQLite would write into a deleted file, and
+/// everything written would be lost with the process.
 #[cfg(unix)]
 fn ensure_there(db: &Connection, path: &Path, log: &Path) -> Result<(), Fault> {
     let mut moved = 0;
     db.file_control(None::<&str>, rusqlite::FileControl::HasMoved(&mut moved))?;
-    // Who may write has made the log when the file was opened, and it stays until the last one closes.
+    // A connection that may write has created the log when it was opened, and the log stays until
+    // the last connection is closed.
     if moved != 0 || (!db.is_readonly("main")? && !log.exists()) {
         return Err(fault::has_moved(path).into());
     }
     Ok(())
 }
 
-/// An open file cannot be deleted here.
+/// On this system, an open file cannot be deleted.
 #[cfg(not(unix))]
 fn ensure_there(_: &Connection, _: &Path, _: &Path) -> Result<(), Fault> {
     Ok(())

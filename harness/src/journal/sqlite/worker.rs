@@ -1,4 +1,4 @@
-//! The thread of the connection: it does one thing after another, and ends with its owner.
+//! The thread of the connection. It does one job after the other, and ends with its owner.
 
 use std::{
     path::PathBuf,
@@ -11,18 +11,18 @@ use tokio::sync::oneshot;
 use super::{fault, store::Store};
 use crate::error::Error;
 
-/// Something to be done with the store.
+/// Work to be done with the store.
 pub(super) type Job = Box<dyn FnOnce(&mut Store) + Send>;
 
-/// The thread, and the way to it. Its drop waits until all that was asked is done.
+/// The thread, and the channel to it. Dropping this value waits until all jobs are done.
 pub(super) struct Worker {
-    /// `None` only while it is dropped.
+    /// `None` only while the value is dropped.
     jobs: Option<mpsc::Sender<Job>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Worker {
-    /// Starts the thread, which opens the store first and says how that went.
+    /// Starts the thread, which first opens the store and reports the result.
     pub(super) fn start(
         path: PathBuf,
         open: impl FnOnce(PathBuf) -> Result<Store, Error> + Send + 'static,
@@ -46,8 +46,8 @@ impl Worker {
         Ok((Self { jobs: Some(jobs), thread: Some(thread) }, opening))
     }
 
-    /// Lets the thread do something and waits for what it comes to; `None` if the thread has ended.
-    /// What nobody waits for any more when its turn comes is not begun.
+    /// Sends work to the thread and waits for the result. `None` if the thread has ended. If nobody
+    /// waits for the result when the turn of the work comes, it is not begun.
     pub(super) async fn ask<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Store) -> Result<T, Error> + Send + 'static,
@@ -62,10 +62,10 @@ impl Worker {
         answer.await.ok()
     }
 
-    /// The way to the thread. It does not end while one of these is left: only what lives shorter
-    /// than this may keep it.
+    /// A sender to the thread. The thread does not end while a sender exists, so only a value that
+    /// is dropped before this one may keep it.
     pub(super) fn jobs(&self) -> mpsc::Sender<Job> {
-        // Without the thread's own end the sender leads nowhere.
+        // If the thread's channel is gone, the sender leads nowhere.
         self.jobs.clone().unwrap_or_else(|| mpsc::channel().0)
     }
 }
@@ -74,7 +74,7 @@ impl Drop for Worker {
     fn drop(&mut self) {
         drop(self.jobs.take());
         if let Some(thread) = self.thread.take() {
-            // It has panicked, or has ended; both are its end.
+            // The thread has ended, with a panic or without.
             drop(thread.join());
         }
     }

@@ -1,5 +1,5 @@
-//! How one connection is authorized: what it was granted, what the server has refused, and what is to be done before the
-//! next request.
+//! The authorization of one connection: what was granted, what the server has refused, and what has to be done
+//! before the next request.
 
 use std::{
     collections::VecDeque,
@@ -32,7 +32,7 @@ use crate::{
 /// How often the server may refuse before a call is answered.
 const TRIES: u32 = 3;
 
-/// Of how many grants before the last no error shows anything.
+/// The number of earlier grants whose secrets are still hidden in errors.
 const EARLIER: usize = 8;
 
 /// The authorization of one connection.
@@ -43,39 +43,39 @@ pub(in super::super) struct Authorization {
     server: Url,
     web: Web,
     state: Mutex<State>,
-    /// Ends what a person is waited for with.
+    /// Cancelled when the connection is closed: it ends the wait for a person.
     closed: CancellationToken,
 }
 
 #[derive(Default)]
 struct State {
     grant: Option<Arc<Grant>>,
-    /// What was granted before: it may be good still.
+    /// Earlier grants, which may still be valid.
     earlier: VecDeque<Arc<Grant>>,
-    /// What was refused since.
+    /// The last refusal since the current grant.
     refused: Option<Challenge>,
-    /// Whether the store was looked into.
+    /// Whether the store was read.
     looked: bool,
-    /// Refusals since a call was answered.
+    /// The number of refusals since a call was answered.
     tries: u32,
-    /// Whether it was renewed because of one of them.
+    /// Whether the grant was renewed because of a refusal.
     renewed: bool,
-    /// Whether the person has said no: it is not asked again.
+    /// Whether the person has refused, so that the person is not asked again.
     denied: bool,
 }
 
-/// What goes with the next request, and whether it could be kept.
+/// The grant for the next request, and whether it could be stored.
 type Next = (Grant, Result<(), Fault>);
 
 impl Authorization {
-    /// Nothing is sent yet.
+    /// Creates the authorization. Nothing is sent yet.
     ///
     /// # Errors
-    /// Fails if a token would be read by others on the way, and if what the program has said cannot go together.
+    /// Fails if a token would be readable on the way to the server, and if the settings contradict each other.
     pub(in super::super) fn new(auth: McpAuth, name: &str, server: &str) -> Result<Self, Error> {
         let wrong = |why| Error::new(ErrorKind::Configuration, why);
         let mut server =
-            Url::parse(server).map_err(|_| wrong("this is no address of an MCP server"))?;
+            Url::parse(server).map_err(|_| wrong("this is not the address of an MCP server"))?;
         server.set_fragment(None);
         if !is_safe(&server) {
             return Err(wrong(
@@ -104,7 +104,7 @@ impl Authorization {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What no error may show.
+    /// The secrets that no error may show.
     pub(in super::super) fn secrets(&self) -> Secrets {
         let secrets = {
             let state = self.state();
@@ -126,47 +126,48 @@ impl Authorization {
         }
         let old = self.state().grant.as_ref().is_some_and(|grant| grant.is_old());
         if old {
-            // Should it fail, the server says of the old token what it wants to.
+            // If this fails, the server decides about the old token.
             let _ = self.changed(false).await;
         }
         self.state().grant.as_ref().map(|grant| grant.token.clone())
     }
 
-    /// Says that the server has refused a request that had this token.
+    /// Notes that the server has refused a request with this token.
     pub(in super::super) fn refused(&self, status: u16, header: &str, token: Option<&str>) {
         let challenge = Challenge::read(header);
         if status == 403 && !challenge.wants_more() {
             return;
         }
         let mut state = self.state();
-        // Requests that were on their way with an older one say nothing of the new one.
+        // A refusal of an older token says nothing about the current one.
         if state.grant.as_ref().map(|grant| grant.token.as_str()) == token {
             state.refused = Some(challenge);
         }
     }
 
-    /// Whether there is something to be done before the next request.
+    /// Whether something has to be done before the next request.
     pub(in super::super) fn is_refused(&self) -> bool {
         self.state().refused.is_some()
     }
 
-    /// Says that a call was answered.
+    /// Notes that a call was answered.
     pub(in super::super) fn answered(&self) {
         let mut state = self.state();
         state.tries = 0;
         state.renewed = false;
     }
 
-    /// Ends what is waited for, for good. A token that is asked for comes first, since what there was before may be spent.
+    /// Ends all waiting, for good. If a token is being requested, this waits for it, since the earlier grant may be
+    /// used up.
     pub(in super::super) async fn close(&self) {
         self.closed.cancel();
         self.auth.kept.settled().await;
     }
 
-    /// Does what is to be done before the next request.
+    /// Does what has to be done before the next request.
     ///
     /// # Errors
-    /// Fails if the server has refused and there is no token that it may take.
+    /// Fails if the server has refused and there is no token that it may accept.
     pub(in super::super) async fn ready(&self) -> Result<(), Fault> {
         let is_ready = {
             let state = self.state();
@@ -176,7 +177,7 @@ impl Authorization {
         if is_ready { Ok(()) } else { self.changed(true).await }
     }
 
-    /// Holds what connections share, and changes it.
+    /// Locks the state that connections share, and changes it.
     async fn changed(&self, may_ask: bool) -> Result<(), Fault> {
         let closed = || (ErrorKind::Closed, "the connection was closed by the program".to_owned());
         let changing = async {
@@ -202,7 +203,7 @@ impl Authorization {
         }
     }
 
-    /// Whether it was granted for this server and to this client.
+    /// Whether a grant is for this server and this client.
     fn is_usable(&self, grant: &Grant) -> bool {
         grant.server == self.server.as_str()
             && grant.is_sendable()
@@ -216,7 +217,7 @@ impl Authorization {
                 .is_none_or(|issuer| discovery::is_issuer(issuer, &grant.issuer))
     }
 
-    /// Asks for a token to the end, whoever waits for it.
+    /// Requests a token. The request goes on to its end, even if nobody waits for it any more.
     async fn ask(
         &self,
         held: &mut Held,
@@ -229,7 +230,7 @@ impl Authorization {
         self.ask(held, grant::renew(self.web.clone(), known.clone())).await
     }
 
-    /// What goes with the next request, and whether it could be kept.
+    /// The grant for the next request, and whether it could be stored.
     async fn next(
         &self,
         held: &mut Held,
@@ -237,7 +238,7 @@ impl Authorization {
         may_ask: bool,
     ) -> Result<Option<Next>, Fault> {
         if let Some(known) = &mut known {
-            // It is the program's.
+            // The secret is the program's own setting.
             if let Some(secret) =
                 self.auth.secret.as_ref().filter(|_| known.client.redirect.is_none())
             {
@@ -252,7 +253,7 @@ impl Authorization {
         let is_other = known
             .as_ref()
             .is_some_and(|known| own.as_ref().is_none_or(|own| own.token != known.token));
-        // Another connection has been here.
+        // Another connection has got a new grant meanwhile.
         if is_other && let Some(other) = known.take_if(|it| !it.is_old()) {
             return Ok(Some((other, Ok(()))));
         }
@@ -269,7 +270,7 @@ impl Authorization {
                     return self.authorize(held, &Challenge::default(), Some(known)).await;
                 }
                 Ok(None) => return Ok(None),
-                // It is good for a moment still, and the authorization server may be well then.
+                // The token is still valid for a moment, and the authorization server may work again by then.
                 Err(Ungranted::Failed(_)) if !known.is_over() => {
                     return Ok(Some((known, Ok(()))));
                 }
@@ -283,7 +284,7 @@ impl Authorization {
         self.authorize(held, &refused, known).await
     }
 
-    /// What another program has put into the store while this one was refused a renewal.
+    /// The grant that another program has stored while this one was refused a renewal.
     async fn changed_meanwhile(
         &self,
         held: &mut Held,
@@ -301,7 +302,7 @@ impl Authorization {
         }))
     }
 
-    /// Whether to ask once more may help.
+    /// Whether another attempt may help.
     fn may_try(
         &self,
         held: &Held,
@@ -332,7 +333,7 @@ impl Authorization {
         Ok(())
     }
 
-    /// Looks up who gives tokens now, and gets one.
+    /// Looks up the authorization server again, and gets a token from it.
     async fn authorize(
         &self,
         held: &mut Held,
@@ -341,7 +342,7 @@ impl Authorization {
     ) -> Result<Option<Next>, Fault> {
         let found =
             discovery::find(&self.web, &self.server, refused, self.auth.issuer.as_deref()).await?;
-        // What one authorization server has given is not shown to another.
+        // The grant of one authorization server is not shown to another.
         let known = known.filter(|known| known.issuer == found.metadata.issuer);
         if let Some(known) = known.as_ref().filter(|_| !refused.wants_more()) {
             let first = !std::mem::replace(&mut self.state().renewed, true);
@@ -353,7 +354,8 @@ impl Authorization {
                 }
             }
         }
-        // Whoever is asked for everything anew is registered anew, too: the old registration may have ended.
+        // If the person has to grant everything again, the program is registered again too, since the old
+        // registration may have ended.
         let known = known.filter(|_| refused.wants_more());
         let scopes = self.scopes(refused, &found, known.as_ref());
         match self.auth.person {
@@ -376,7 +378,7 @@ impl Authorization {
         }
     }
 
-    /// What the token shall be good for.
+    /// The scopes that the token should have.
     fn scopes(&self, refused: &Challenge, found: &Found, known: Option<&Grant>) -> Vec<String> {
         let mut scopes = match (&self.auth.scopes, refused.scopes.is_empty()) {
             (Some(scopes), _) => scopes.clone(),
@@ -389,7 +391,7 @@ impl Authorization {
                 grant::add(&mut scopes, scope);
             }
         }
-        // Without it many give nothing that can be renewed.
+        // Without it many authorization servers give no renewal token.
         let offline = "offline_access";
         if self.auth.person && found.metadata.scopes_supported.iter().any(|scope| scope == offline)
         {
@@ -398,7 +400,7 @@ impl Authorization {
         scopes
     }
 
-    /// The client that the program has named.
+    /// The client that the program has set.
     fn registered(&self, found: &Found) -> Option<Client> {
         let id = self.auth.client.clone()?;
         let secret = self.auth.secret.as_ref().map(|secret| secret.expose_secret().to_owned());
@@ -421,7 +423,8 @@ impl Authorization {
         })
     }
 
-    /// The program as the authorization server knows it, and the port to which its page leads back.
+    /// The client under which the program is known to the authorization server, and the port to which the page
+    /// redirects.
     async fn introduced(
         &self,
         found: &Found,
@@ -431,7 +434,7 @@ impl Authorization {
             return Ok((client, Port::open(&self.auth.redirect).await?));
         }
         let metadata = &found.metadata;
-        // The same registration again, if the port that it names is free.
+        // The same registration is used again if the port of its redirect address is free.
         let known = known.map(|known| &known.client);
         if let Some(known) = known
             && let Some(redirect) = &known.redirect
@@ -456,7 +459,7 @@ impl Authorization {
         Ok((client, port))
     }
 
-    /// Shows the page to the person, and waits for what comes back.
+    /// Shows the page to the person, and waits for the redirect.
     async fn ask_person(
         &self,
         held: &mut Held,
@@ -500,7 +503,7 @@ impl Authorization {
                 return Err(no);
             }
         };
-        // RFC 9207: letter by letter, and needed where it is promised.
+        // RFC 9207: the issuer must match exactly, and must be there if the server promises it.
         match &back.issuer {
             Some(issuer) if *issuer != metadata.issuer => {
                 let why = "another authorization server has answered than was asked; its code was not used";
@@ -526,7 +529,7 @@ impl Authorization {
         Ok(self.ask(held, asking).await?)
     }
 
-    /// Opens the page, and hears at the same time what comes back.
+    /// Opens the page, and listens for the redirect at the same time.
     async fn back(
         &self,
         port: &Port,
@@ -561,7 +564,7 @@ fn missing(what: &str) -> Fault {
     (ErrorKind::Protocol, format!("the authorization server has no {what}"))
 }
 
-/// A word that nobody can guess: 256 bits.
+/// A random text that cannot be guessed: 256 bits.
 fn random() -> Result<String, Fault> {
     let mut bytes = [0; 32];
     SystemRandom::new()

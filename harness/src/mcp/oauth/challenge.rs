@@ -1,23 +1,23 @@
-//! What a server says when it refuses a request: `WWW-Authenticate`, RFC 6750 and RFC 9728.
+//! Parses the refusal of a server: `WWW-Authenticate`, RFC 6750 and RFC 9728.
 
-/// What it wants.
+/// The requirements of a server that refuses a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Challenge {
-    /// Where it says who gives tokens for it.
+    /// The address at which the server names its authorization servers.
     pub(super) metadata: Option<String>,
-    /// What the token has to be good for.
+    /// The scopes that the token must have.
     pub(super) scopes: Vec<String>,
     pub(super) error: Option<String>,
 }
 
 impl Challenge {
-    /// Of the scheme `Bearer`, wherever it stands in the header.
+    /// Reads the challenge of the scheme `Bearer`, wherever it is in the header.
     pub(super) fn read(header: &str) -> Self {
         let mut read = Self::default();
         let mut is_bearer = false;
         for part in parts(header) {
             let part = part.trim();
-            // A scheme stands before the first of its parameters.
+            // A scheme precedes its first parameter.
             let parameter = match part.split_once(|c: char| c.is_ascii_whitespace()) {
                 Some((scheme, rest))
                     if !scheme.contains('=') && !rest.trim_start().starts_with('=') =>
@@ -47,13 +47,13 @@ impl Challenge {
         read
     }
 
-    /// Whether the token is good, but not for this.
+    /// Whether the token is valid, but lacks a scope.
     pub(super) fn wants_more(&self) -> bool {
         self.error.as_deref() == Some("insufficient_scope")
     }
 }
 
-/// What stands between commas, but for those in quotes.
+/// The parts between commas, except for commas in quotes.
 fn parts(header: &str) -> Vec<&str> {
     let (mut parts, mut from, mut quoted, mut escaped) = (Vec::new(), 0, false, false);
     for (at, c) in header.char_indices() {

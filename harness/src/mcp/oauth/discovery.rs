@@ -1,4 +1,5 @@
-//! Who gives tokens for a server: RFC 9728 for the server, RFC 8414 and OpenID Connect Discovery for who gives them.
+//! Finds the authorization server of a server: RFC 9728 for the server, RFC 8414 and OpenID Connect Discovery for
+//! the authorization server.
 
 use reqwest::Url;
 use serde::{Deserialize, Deserializer};
@@ -6,7 +7,7 @@ use serde::{Deserialize, Deserializer};
 use super::{Fault, challenge::Challenge, web::Web};
 use crate::error::ErrorKind;
 
-/// What a server says of itself (RFC 9728).
+/// The description that a server gives of itself (RFC 9728).
 #[derive(Deserialize)]
 struct Resource {
     resource: String,
@@ -16,7 +17,7 @@ struct Resource {
     scopes_supported: Vec<String>,
 }
 
-/// What an authorization server says of itself (RFC 8414).
+/// The description that an authorization server gives of itself (RFC 8414).
 #[derive(Deserialize)]
 pub(super) struct Metadata {
     pub(super) issuer: String,
@@ -35,21 +36,21 @@ pub(super) struct Metadata {
     pub(super) authorization_response_iss_parameter_supported: bool,
 }
 
-/// What stands there, or nothing: some write `null` for it.
+/// The value, or its default for `null`, which some servers write.
 fn given<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(from: D) -> Result<T, D::Error> {
     Option::deserialize(from).map(Option::unwrap_or_default)
 }
 
-/// Who gives tokens for a server.
+/// The authorization server of a server.
 pub(super) struct Found {
-    /// The name of the server there.
+    /// The name of the server that tokens are made for.
     pub(super) resource: String,
-    /// What the server says that tokens can be good for.
+    /// The scopes that the server says that it knows.
     pub(super) scopes: Vec<String>,
     pub(super) metadata: Metadata,
 }
 
-/// Looks it up.
+/// Looks up the authorization server.
 pub(super) async fn find(
     web: &Web,
     server: &Url,
@@ -58,8 +59,8 @@ pub(super) async fn find(
 ) -> Result<Found, Fault> {
     let (resource, scopes, servers) = match resource(web, server, challenge).await? {
         Some(found) => (found.resource, found.scopes_supported, found.authorization_servers),
-        // A server of 2025-03-26 is its own authorization server.
-        // What its query says may be secret, and stands in no name (RFC 8707, 2).
+        // A server of 2025-03-26 is its own authorization server. Its query may be secret, and is no part of the
+        // name (RFC 8707, 2).
         None => {
             let resource = at(server, server.path()).to_string();
             (resource, Vec::new(), vec![server.origin().ascii_serialization()])
@@ -109,7 +110,7 @@ async fn resource(
         let Some(found) = answer.is_success().then(|| answer.json::<Resource>()).flatten() else {
             continue;
         };
-        // Otherwise one server could ask for tokens that are good for another.
+        // Otherwise one server could request tokens that are valid for another.
         if !is_of(&found.resource, server) {
             let why = "it says that tokens for it are to be made for another server, which its address does not lie in";
             return Err((ErrorKind::Protocol, why.to_owned()));
@@ -157,8 +158,8 @@ fn at(url: &Url, path: &str) -> Url {
     url
 }
 
-/// Whether two names are those of the same issuer: letter by letter, but that a host may be written with or without the
-/// `/` of its empty path.
+/// Whether two names are those of the same issuer. They must be equal, except that a host may be written with or
+/// without the `/` of its empty path.
 pub(super) fn is_issuer(one: &str, other: &str) -> bool {
     let bare = |text: &str| -> String {
         let root = Url::parse(text).is_ok_and(|url| url.path() == "/" && url.query().is_none());
@@ -167,7 +168,7 @@ pub(super) fn is_issuer(one: &str, other: &str) -> bool {
     bare(one) == bare(other)
 }
 
-/// Whether the address of the server lies in what it says that tokens are made for.
+/// Whether the address of the server lies within the resource that tokens are made for.
 pub(super) fn is_of(resource: &str, server: &Url) -> bool {
     let Ok(resource) = Url::parse(resource) else { return false };
     let (wide, narrow) = (resource.path().trim_end_matches('/'), server.path());

@@ -1,5 +1,5 @@
-//! What was granted, and the requests by which it is got: registration (RFC 7591), code, renewal and credentials
-//! (OAuth 2.1, RFC 8707).
+//! Grants, and the requests by which they are obtained: registration (RFC 7591), code, renewal and client
+//! credentials (OAuth 2.1, RFC 8707).
 
 use std::{
     fmt::Write as _,
@@ -21,10 +21,10 @@ use crate::{
     secret::{Secrets, beginning},
 };
 
-/// Bytes of what an authorization server says that an error shows.
+/// The bytes of an authorization server's text that an error shows.
 const SHOWN: usize = 300;
 
-/// A token is renewed so long before it ends, but never in the first three quarters of its time.
+/// How long before its end a token is renewed, in seconds, but never in the first three quarters of its time.
 const EARLY: u64 = 30;
 
 /// The program, as an authorization server knows it.
@@ -32,50 +32,50 @@ const EARLY: u64 = 30;
 pub(super) struct Client {
     pub(super) id: String,
     pub(super) secret: Option<String>,
-    /// How it says who it is: a method of RFC 7591.
+    /// How the client authenticates: a method of RFC 7591.
     pub(super) method: String,
-    /// Where the page leads back to, if it was registered with that.
+    /// The redirect address, if the program was registered with one.
     pub(super) redirect: Option<String>,
 }
 
-/// What was granted for one server.
+/// A grant for one server.
 #[derive(Clone, Serialize, Deserialize)]
 pub(super) struct Grant {
-    /// The address of the server. It is sent to no other.
+    /// The address of the server. The token is sent to no other.
     pub(super) server: String,
     pub(super) resource: String,
     pub(super) issuer: String,
-    /// Where it is renewed.
+    /// The address at which it is renewed.
     pub(super) token_endpoint: String,
     pub(super) client: Client,
     pub(super) token: String,
     pub(super) refresh: Option<String>,
-    /// From when on it is to be renewed, in seconds since 1970.
+    /// The time from which it has to be renewed, in seconds since 1970.
     until: Option<u64>,
-    /// When it ends. Earlier versions have not kept it.
+    /// The time at which it ends. Earlier versions have not kept it.
     #[serde(default)]
     ends: Option<u64>,
-    /// What it was asked for.
+    /// The scopes that were requested.
     pub(super) scopes: Vec<String>,
 }
 
 impl Grant {
-    /// Whether it is to be renewed.
+    /// Whether the token has to be renewed.
     pub(super) fn is_old(&self) -> bool {
         self.until.is_some_and(|until| until <= now())
     }
 
-    /// Whether the server takes it no more.
+    /// Whether the token has ended.
     pub(super) fn is_over(&self) -> bool {
         self.ends.or(self.until).is_some_and(|ends| ends <= now())
     }
 
-    /// Whether it can stand in a header.
+    /// Whether the token can be sent in a header.
     pub(super) fn is_sendable(&self) -> bool {
         is_sendable(&self.token)
     }
 
-    /// What no error may show.
+    /// The secrets that no error may show.
     pub(super) fn secrets(&self) -> Secrets {
         let known = [Some(&self.token), self.refresh.as_ref(), self.client.secret.as_ref()];
         known.into_iter().flatten().fold(Secrets::default(), Secrets::with)
@@ -90,7 +90,7 @@ fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs()
 }
 
-/// What an authorization server answers.
+/// The answer of a token endpoint.
 #[derive(Deserialize)]
 struct Granted {
     access_token: String,
@@ -112,9 +112,9 @@ struct Refused {
 
 /// Why there is no token.
 pub(super) enum Ungranted {
-    /// The authorization server does not take what was shown to it.
+    /// The authorization server has refused the grant that was presented.
     Refused(Fault),
-    /// Anything else.
+    /// Another failure.
     Failed(Fault),
 }
 
@@ -126,7 +126,7 @@ impl From<Ungranted> for Fault {
     }
 }
 
-/// For what a token is asked.
+/// What a token is requested for.
 pub(super) struct Wanted {
     pub(super) server: String,
     pub(super) resource: String,
@@ -137,7 +137,7 @@ pub(super) struct Wanted {
 }
 
 impl Wanted {
-    /// Asks for a token by what these parameters say.
+    /// Requests a token with these parameters.
     pub(super) async fn ask(
         self,
         web: &Web,
@@ -152,7 +152,7 @@ impl Wanted {
         match (client.method.as_str(), &client.secret) {
             ("client_secret_basic", Some(secret)) => {
                 let value = credentials(&client.id, secret).map_err(Ungranted::Failed)?;
-                // Some say in their refusal what they have read.
+                // Some servers repeat in their refusal what they have received.
                 let shown = value.to_str().ok().and_then(|value| value.strip_prefix("Basic "));
                 secrets = shown.into_iter().fold(secrets, Secrets::with);
                 basic = Some(value);
@@ -186,12 +186,12 @@ impl Wanted {
         if !is_sendable(&token) {
             return Err("gives a token that cannot stand in a header".to_owned());
         }
-        // Some write the number as a text.
+        // Some servers write the number as a text.
         let lives = granted.expires_in.and_then(|lives| match lives {
             Value::String(text) => text.parse().ok(),
             lives => lives.as_f64(),
         });
-        // A token that ends at once is of no use, so whoever says that means something else by it.
+        // A token that ends at once would be useless, so a smaller number must have another meaning.
         let lives = lives.filter(|it| *it >= 1.0);
         let until = lives.map(|seconds| {
             let seconds = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX).as_secs();
@@ -218,7 +218,7 @@ impl Wanted {
     }
 }
 
-/// Renews what was granted, if that can be done. The old renewal token may be spent then.
+/// Renews a grant, if it has a renewal token. The old renewal token may be used up afterwards.
 pub(super) async fn renew(web: Web, old: Grant) -> Result<Option<Grant>, Ungranted> {
     let secrets = old.secrets();
     let Some(refresh) = old.refresh else { return Ok(None) };
@@ -236,7 +236,7 @@ pub(super) async fn renew(web: Web, old: Grant) -> Result<Option<Grant>, Ungrant
     Ok(Some(new))
 }
 
-/// Adds what is not there.
+/// Adds a scope unless it is there already.
 pub(super) fn add(scopes: &mut Vec<String>, scope: &str) {
     if !scopes.iter().any(|known| known == scope) {
         scopes.push(scope.to_owned());
@@ -259,7 +259,8 @@ pub(super) async fn register(
         "redirect_uris": [redirect],
         "grant_types": ["authorization_code", "refresh_token"],
         "response_types": ["code"],
-        // A program on a person's machine keeps no secret that holds; one is taken where nothing else is known there.
+        // A program on a person's machine cannot keep a secret; one is used only if the server knows no other
+        // method.
         "token_endpoint_auth_method": wanted,
         "application_type": "native",
     });
@@ -287,7 +288,7 @@ pub(super) async fn register(
     })
 }
 
-/// How the program says who it is, of what the authorization server takes.
+/// The authentication method that the program uses, of those that the authorization server accepts.
 pub(super) fn method(metadata: &Metadata, without_secret: bool) -> &'static str {
     let known = &metadata.token_endpoint_auth_methods_supported;
     let takes = |method: &&str| known.iter().any(|known| known == method);
@@ -311,7 +312,7 @@ fn credentials(id: &str, secret: &str) -> Result<HeaderValue, Fault> {
     Ok(value)
 }
 
-/// What an authorization server says of its refusal.
+/// The text of a refusal of an authorization server.
 fn said(what: &str, answer: &Answer, secrets: &Secrets) -> String {
     let status = answer.status;
     match answer.json::<Refused>() {
@@ -326,10 +327,10 @@ fn said(what: &str, answer: &Answer, secrets: &Secrets) -> String {
     }
 }
 
-/// The address of an authorization page, if it leaves to the program what the program has to say of itself.
+/// The address of an authorization page, if it does not contain parameters that the program itself has to set.
 ///
 /// # Errors
-/// Fails if it does not: who reads it could believe the first that stands there.
+/// Fails if it contains one: a server that reads the address could use the first of two values.
 pub(super) fn silent(endpoint: Url) -> Result<Url, Fault> {
     const OURS: [&str; 14] = [
         "response_type",
@@ -354,7 +355,8 @@ pub(super) fn silent(endpoint: Url) -> Result<Url, Fault> {
     Ok(endpoint)
 }
 
-/// The address of the page on which a person says yes, without the characters that a shell obeys, but for `&`.
+/// The address of the page on which a person agrees, with the characters encoded that a shell obeys, except for
+/// `&`.
 pub(super) fn page(mut endpoint: Url, parameters: &[(&str, &str)]) -> String {
     endpoint.query_pairs_mut().extend_pairs(parameters);
     let mut page = String::new();

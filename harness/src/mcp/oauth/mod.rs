@@ -1,7 +1,7 @@
-//! OAuth for a server at an address: what the program says of it, and where what was granted is kept.
+//! OAuth for a server at an address: the settings of the program, and the store for grants.
 //!
-//! The rest of the framework never sees a token: it is added to a request below the protocol, and nothing is sent again
-//! because of it.
+//! The rest of the framework never sees a token: it is added to a request below the protocol, and no request is
+//! sent again because of it.
 
 mod authorization;
 mod challenge;
@@ -20,41 +20,41 @@ use self::store::Kept;
 pub use self::store::{McpGrant, McpGrantFuture, McpGrants};
 use crate::error::{Error, ErrorKind};
 
-/// What went wrong on the way to a token, and of which kind it is.
+/// A failure on the way to a token, with its kind.
 type Fault = (ErrorKind, String);
 
-/// Where a person says yes: the page of an authorization server.
+/// The page of an authorization server on which a person agrees.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct McpPage {
-    /// The name that the program has given to the server which the token is for.
+    /// The name that the program gave to the server that the token is for.
     pub server: String,
-    /// The address that is to be opened in the person's browser. It is good once. Others have chosen it: give it to the
-    /// browser as one argument, and not through a shell.
+    /// The address to open in the person's browser. It is valid once. It comes from others: give it to the browser
+    /// as one argument, and not through a shell.
     pub url: String,
 }
 
 type OnPage =
     dyn Fn(McpPage) -> Pin<Box<dyn Future<Output = Result<(), Error>> + Send>> + Send + Sync;
 
-/// How a program is authorized to use a server at an address, by OAuth 2.1 as the
-/// [protocol](https://modelcontextprotocol.io/specification/2025-11-25/basic/authorization) has it. Of the feature
-/// `mcp-oauth`.
+/// The settings by which a program is authorized to use a server at an address, by OAuth 2.1 as the
+/// [protocol](https://modelcontextprotocol.io/specification/2025-11-25/basic/authorization) describes it. Needs the
+/// feature `mcp-oauth`.
 ///
-/// Nothing is done before the server asks for a token. Then its authorization server is looked up, a person says yes on
-/// a page, the page leads back to a port of this machine that is open for so long, and the token goes with each
-/// request to this server and to no other. It is renewed before it ends.
+/// Nothing is done before the server asks for a token. Then the library looks up the authorization server, a person
+/// agrees on its page, and the page redirects to a port of this machine that is open while the person is waited
+/// for. The token is sent with each request to this server and to no other, and it is renewed before it ends.
 ///
-/// A call of a tool is sent at most once, whatever becomes of the token: one that the server refuses fails, and the
-/// program is authorized anew before the next call.
+/// A call of a tool is sent at most once, whatever happens to the token: a call that the server refuses fails, and
+/// the program is authorized again before the next call.
 ///
-/// Clones share what was granted: connections that are given clones ask the person once, and renew once.
+/// Clones share their grants: connections that are given clones ask the person once, and renew once.
 ///
-/// Many servers take a renewal token once. So a request for a token goes on to its end, and what comes is kept, also if the
-/// call that waited for it is dropped; [`McpServer::close`](super::McpServer::close) waits for it. It ends early only with
-/// this value and all its clones: keep one as long as the program runs.
+/// Many servers accept a renewal token only once. So a request for a token goes on to its end, and its result is
+/// kept, even if the call that waited for it is dropped; [`McpServer::close`](super::McpServer::close) waits for
+/// it. It ends early only when this value and all its clones are dropped: keep one as long as the program runs.
 ///
-/// If the person says no, the connection does not ask again: connect to the server anew for that.
+/// If the person refuses, the connection does not ask again: connect to the server again for that.
 ///
 /// ```no_run
 /// use harness::mcp::{McpAuth, McpServer};
@@ -72,7 +72,7 @@ type OnPage =
 /// # }
 /// ```
 #[derive(Clone)]
-#[must_use = "it says what is done once a server is given it"]
+#[must_use = "it has no effect until it is given to a server"]
 pub struct McpAuth {
     name: String,
     client: Option<String>,
@@ -107,8 +107,8 @@ impl Default for McpAuth {
 }
 
 impl McpAuth {
-    /// A program that registers itself where that is possible, prints the page's address to standard error, waits five
-    /// minutes for the person, and keeps what was granted in memory.
+    /// Creates the default settings: the program registers itself if that is possible, prints the page's address to
+    /// standard error, waits five minutes for the person, and keeps grants in memory.
     pub fn new() -> Self {
         Self {
             name: "harness".to_owned(),
@@ -125,26 +125,27 @@ impl McpAuth {
         }
     }
 
-    /// Sets the name of the program that the person reads, where it registers itself.
+    /// Sets the program's name that the person reads, for servers with which the program registers itself.
     pub fn named(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
         self
     }
 
-    /// Sets the id that the program has at the authorization server, if it was registered there beforehand.
+    /// Sets the id of the program at the authorization server, if it was registered there beforehand.
     pub fn client(mut self, id: impl Into<String>) -> Self {
         self.client = Some(id.into());
         self
     }
 
-    /// Sets the secret that belongs to [`client`](Self::client). Say by [`issuer`](Self::issuer) whose it is: the server
-    /// of the tools names the authorization server, and could otherwise name one that collects secrets.
+    /// Sets the secret that belongs to [`client`](Self::client). Set its authorization server with
+    /// [`issuer`](Self::issuer), too: the server of the tools names the authorization server, and could otherwise
+    /// name one that collects secrets.
     pub fn secret(mut self, secret: impl Into<String>) -> Self {
         self.secret = Some(Arc::new(SecretString::from(secret.into())));
         self
     }
 
-    /// Sets the authorization server, by its issuer identifier. If the server of the tools names others alone, the
+    /// Sets the authorization server, by its issuer identifier. If the server of the tools names only others, the
     /// authorization fails.
     pub fn issuer(mut self, issuer: impl Into<String>) -> Self {
         self.issuer = Some(issuer.into());
@@ -153,40 +154,41 @@ impl McpAuth {
 
     /// Sets the address of a document that describes the program
     /// ([Client ID Metadata Document](https://datatracker.ietf.org/doc/draft-ietf-oauth-client-id-metadata-document/)).
-    /// It is used in place of a registration where the authorization server takes it.
+    /// It replaces a registration if the authorization server supports it.
     pub fn metadata(mut self, url: impl Into<String>) -> Self {
         self.metadata = Some(url.into());
         self
     }
 
-    /// Sets what the token shall be good for. Without this it is what the server asks for, or else what it says that
-    /// it knows. What the server asks for later is added.
+    /// Sets the scopes that the token should have. Unless set, they are those that the server asks for, or else
+    /// those that it says it knows. Scopes that the server asks for later are added.
     pub fn scopes(mut self, scopes: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.scopes = Some(scopes.into_iter().map(Into::into).collect());
         self
     }
 
-    /// Sets the address to which the page leads back: `http://`, `127.0.0.1`, `[::1]` or `localhost`, and a path. Without a
-    /// port a free one is taken. Without this it is `http://127.0.0.1/callback`.
+    /// Sets the redirect address: `http://`, `127.0.0.1`, `[::1]` or `localhost`, and a path. Without a port a free
+    /// one is used. Unless set, it is `http://127.0.0.1/callback`.
     pub fn redirect(mut self, url: impl Into<String>) -> Self {
         self.redirect = url.into();
         self
     }
 
-    /// Asks for the token in the program's own name, by its id and secret (`client_credentials`); no person is asked.
+    /// Requests the token in the program's own name, by its id and secret (`client_credentials`); no person is
+    /// asked.
     pub fn without_person(mut self) -> Self {
         self.person = false;
         self
     }
 
-    /// Sets how long the person may take. Without this it is five minutes.
+    /// Sets how long the person may take; five minutes unless set.
     pub fn time_limit(mut self, limit: Duration) -> Self {
         self.limit = limit;
         self
     }
 
-    /// Sets what opens the page for the person. Its error ends the authorization. Without this the address is printed
-    /// to standard error.
+    /// Sets the function that opens the page for the person. An error of it ends the authorization. Unless set, the
+    /// address is printed to standard error.
     pub fn on_page(
         mut self,
         open: impl Fn(McpPage) -> Pin<Box<dyn Future<Output = Result<(), Error>> + Send>>
@@ -198,7 +200,7 @@ impl McpAuth {
         self
     }
 
-    /// Sets where what was granted is kept. Without this it is in memory and ends with this value and its clones.
+    /// Sets the store for grants. Unless set, they are kept in memory and end with this value and its clones.
     pub fn grants(mut self, grants: impl McpGrants + 'static) -> Self {
         self.kept = Arc::new(Kept::new(grants));
         self

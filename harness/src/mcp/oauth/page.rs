@@ -1,4 +1,5 @@
-//! The port to which the page of an authorization server leads back. It is open while somebody waits for it.
+//! The port to which the page of an authorization server redirects. It is open while somebody waits for the
+//! redirect.
 
 use std::{
     net::{IpAddr, Ipv4Addr},
@@ -19,26 +20,26 @@ use crate::{
     secret::{Secrets, beginning},
 };
 
-/// How long a browser may take for its request.
+/// The time that a browser may take for its request.
 const REQUEST: Duration = Duration::from_secs(10);
 
-/// Bytes of a request.
+/// The longest request, in bytes.
 const HEAD: usize = 16 * 1024;
 
-/// How many may connect at once.
+/// The number of connections at the same time.
 const AT_ONCE: usize = 16;
 
 /// An open port.
 pub(super) struct Port {
     listener: TcpListener,
-    /// Its address, as the authorization server is told it.
+    /// Its address, as it is told to the authorization server.
     pub(super) redirect: Url,
 }
 
-/// What came back.
+/// The parameters of the redirect.
 pub(super) struct Back {
     pub(super) code: String,
-    /// Who has sent it.
+    /// The issuer that has sent it.
     pub(super) issuer: Option<String>,
 }
 
@@ -47,7 +48,7 @@ impl Port {
     pub(super) async fn open(redirect: &str) -> Result<Self, Fault> {
         let wrong =
             |why: &str| (ErrorKind::Configuration, format!("`redirect` cannot be used: {why}"));
-        let mut url = Url::parse(redirect).map_err(|_| wrong("it is no address"))?;
+        let mut url = Url::parse(redirect).map_err(|_| wrong("it is not a URL"))?;
         if url.scheme() != "http" || !is_here(&url) {
             return Err(wrong(
                 "it begins with `http://127.0.0.1`, `http://[::1]` or `http://localhost`",
@@ -68,8 +69,8 @@ impl Port {
         Ok(Self { listener, redirect: url })
     }
 
-    /// Waits for the person's browser. What does not know the state is passed over.
-    /// The inner failure is the person's no.
+    /// Waits for the person's browser. Requests without the right state are ignored. The inner error is the
+    /// person's refusal.
     pub(super) async fn wait(&self, state: &str) -> Result<Result<Back, Fault>, Fault> {
         let mut connected = FuturesUnordered::new();
         loop {
@@ -89,10 +90,11 @@ impl Port {
         }
     }
 
-    /// Reads one request and says what the person shall see.
+    /// Reads one request and writes the text that the person sees.
     async fn answer(&self, mut stream: TcpStream, state: &str) -> Option<Result<Back, Fault>> {
         let mut head = Vec::new();
-        // To its end: a connection that is closed over what was not read takes the answer away from the browser.
+        // Reads the whole head: if a connection is closed before everything was read, the browser may lose the
+        // answer.
         while !head.windows(4).any(|end| end == b"\r\n\r\n") && head.len() < HEAD {
             let mut some = [0; 2048];
             match stream.read(&mut some).await {
@@ -105,14 +107,14 @@ impl Port {
         let (status, words) = match &back {
             Some(Ok(_)) => ("200 OK", "Done. You can close this page."),
             Some(Err(_)) => ("200 OK", "The authorization was not given. You can close this page."),
-            None => ("404 Not Found", "Nothing is waited for here."),
+            None => ("404 Not Found", "No authorization is waiting for this request."),
         };
         let answer = format!(
             "HTTP/1.1 {status}\r\ncontent-type: text/plain\r\ncontent-length: {}\r\ncache-control: no-store\r\n\
              referrer-policy: no-referrer\r\nconnection: close\r\n\r\n{words}",
             words.len()
         );
-        // A browser that has gone away has still said what it had to.
+        // The request counts even if the browser has gone away.
         let _ = stream.write_all(answer.as_bytes()).await;
         let _ = stream.shutdown().await;
         back
@@ -129,7 +131,7 @@ impl Port {
             found.map(|(_, value)| value.into_owned()).collect()
         };
         let of = |name: &str| all(name).pop();
-        // What says something twice, or both yes and no, is nobody's answer.
+        // A request that has a parameter twice, or both a code and an error, is ignored.
         let is_odd = ["state", "code", "error", "error_description", "iss"]
             .into_iter()
             .any(|name| all(name).len() > 1);

@@ -1,4 +1,4 @@
-//! Where what was granted is kept, and who may change it.
+//! The store for grants, and the lock for changing them.
 
 use std::{
     collections::HashMap,
@@ -27,13 +27,13 @@ use crate::{
     unwind::{Shielded, caught},
 };
 
-/// How long the program's store may take.
+/// The time limit for a call of the program's store.
 const STORE: Duration = Duration::from_secs(10);
 
-/// What a call of [`McpGrants`] comes to.
+/// The future of a call of [`McpGrants`].
 pub type McpGrantFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
 
-/// What was granted for one server: tokens, and the registration that they belong to. Its text is a secret as a whole.
+/// What was granted for one server: tokens, and the registration that they belong to. Its whole text is a secret.
 #[derive(Clone)]
 pub struct McpGrant(SecretString);
 
@@ -45,18 +45,18 @@ impl fmt::Debug for McpGrant {
 }
 
 impl McpGrant {
-    /// One that was kept as [`expose_text`](Self::expose_text) gave it.
+    /// Restores a grant from the text that [`expose_text`](Self::expose_text) returned.
     pub fn from_text(text: impl Into<String>) -> Self {
         Self(SecretString::from(text.into()))
     }
 
-    /// The text that is to be kept, where only this program can read it.
+    /// The text to keep, in a place that only this program can read.
     pub fn expose_text(&self) -> &str {
         self.0.expose_secret()
     }
 }
 
-/// A store of what was granted, one for each server: a key ring, a file, a table. Each call may take ten seconds.
+/// A store for grants, one for each server: a key ring, a file, a table. Each call may take ten seconds.
 ///
 /// ```
 /// use std::{collections::HashMap, sync::Mutex};
@@ -102,38 +102,38 @@ impl McpGrant {
 /// # let _ = read;
 /// ```
 pub trait McpGrants: Send + Sync {
-    /// Reads what is kept for the server at this address.
+    /// Reads the grant for the server at this address.
     ///
     /// # Errors
     /// Fails if it cannot be read. Then nothing is sent to the server.
     fn load<'a>(&'a self, server: &'a str) -> McpGrantFuture<'a, Option<McpGrant>>;
 
-    /// Keeps this for the server at this address, in place of what was kept before.
+    /// Keeps the grant for the server at this address, in place of the one before.
     ///
     /// # Errors
-    /// Fails if it cannot be kept. This is told once; the connection goes on with what it was granted.
+    /// Fails if it cannot be kept. This is reported once; the connection goes on with the grant.
     fn save<'a>(&'a self, server: &'a str, grant: McpGrant) -> McpGrantFuture<'a, ()>;
 }
 
-/// What was granted for one server. Whoever holds it may ask for something new.
+/// The grant for one server. The holder of its lock may request a new one.
 #[derive(Clone, Default)]
 pub(super) struct Slot {
     memory: Arc<tokio::sync::Mutex<Memory>>,
-    /// How often a person has said no.
+    /// How often a person has refused.
     noes: Arc<AtomicU64>,
 }
 
-/// The right to ask for something new for a server, and what is known of it.
+/// The lock on the grant of a server, which allows to request a new one.
 pub(super) struct Held {
-    /// It is elsewhere while a token is asked for, and never comes back where the connection has ended meanwhile.
+    /// `None` while a token is requested, and for good if the connection has ended meanwhile.
     memory: Option<OwnedMutexGuard<Memory>>,
     slot: Slot,
-    /// How many noes there were before it was waited for.
+    /// The number of refusals before the lock was waited for.
     noes: u64,
 }
 
 impl Slot {
-    /// Waits for it.
+    /// Waits for the lock.
     pub(super) async fn hold(self) -> Held {
         let noes = self.noes.load(Ordering::Relaxed);
         let memory = Some(Arc::clone(&self.memory).lock_owned().await);
@@ -142,43 +142,43 @@ impl Slot {
 }
 
 impl Held {
-    /// What was granted last.
+    /// The last grant.
     pub(super) fn grant(&self) -> Option<&Grant> {
         self.memory.as_ref()?.grant.as_ref()
     }
 
-    /// A person has said no.
+    /// Notes that a person has refused.
     pub(super) fn was_denied(&self) {
         self.slot.noes.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Whether a person has said no while it was waited for: the same question is not asked again.
+    /// Whether a person has refused while the lock was waited for: the same question is not asked again.
     pub(super) fn is_denied(&self) -> bool {
         self.slot.noes.load(Ordering::Relaxed) != self.noes
     }
 }
 
-/// What was granted last, and what the program's store had then.
+/// The last grant, and the content of the program's store at that time.
 #[derive(Default)]
 pub(super) struct Memory {
     grant: Option<Grant>,
-    /// The text that was read from the store or kept there last. If it is still the same, nobody else has changed it, and
-    /// what is in memory is not older.
+    /// The text that was last read from the store or written there. If the store still has it, nobody else has
+    /// changed the grant, and the one in memory is not older.
     stored: Option<SecretString>,
 }
 
-/// What was granted, in memory and in the program's store.
+/// All grants, in memory and in the program's store.
 #[derive(Default)]
 pub(super) struct Kept {
     program: Option<Arc<dyn McpGrants>>,
     slots: Mutex<HashMap<String, Slot>>,
-    /// Tokens that are asked for. They end with this.
+    /// The requests for tokens that are running. They end with this value.
     asked: Mutex<JoinSet<()>>,
-    /// How many they are.
+    /// The number of these requests.
     running: watch::Sender<usize>,
 }
 
-/// One of them.
+/// A running request.
 struct Running(watch::Sender<usize>);
 
 impl Running {
@@ -199,13 +199,13 @@ impl Kept {
         Self { program: Some(Arc::new(program)), ..Self::default() }
     }
 
-    /// That of a server.
+    /// The slot of a server.
     pub(super) fn slot(&self, server: &str) -> Slot {
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
         slots.entry(server.to_owned()).or_default().clone()
     }
 
-    /// What is granted now. Another process may have changed it.
+    /// Reads the current grant from the store, since another process may have changed it.
     pub(super) async fn load(&self, server: &str, held: &mut Held) -> Result<(), Fault> {
         let (Some(program), Some(memory)) = (&self.program, held.memory.as_mut()) else {
             return Ok(());
@@ -214,7 +214,7 @@ impl Kept {
         if let Some(kept) = ended("read", loading.map(Shielded::new)).await? {
             let known = memory.stored.as_ref().map(ExposeSecret::expose_secret);
             if known != Some(kept.expose_text()) {
-                // What cannot be read is of another version: it is as good as nothing.
+                // A text that cannot be parsed is from another version: it counts as no grant.
                 memory.grant = serde_json::from_str(kept.expose_text()).ok();
                 memory.stored = Some(kept.0);
             }
@@ -222,8 +222,8 @@ impl Kept {
         Ok(())
     }
 
-    /// Asks for a token, and keeps what comes, also if nobody waits for it any more: by asking, what there was before may
-    /// be spent. Says, too, whether it could be kept.
+    /// Requests a token and keeps it, even if nobody waits for it any more, since the request may use up the
+    /// earlier grant. Also returns whether the token could be stored.
     pub(super) async fn ask(
         &self,
         server: &str,
@@ -261,13 +261,13 @@ impl Kept {
 }
 
 impl Kept {
-    /// Waits for all tokens that are asked for: each has its limits of time.
+    /// Waits for all requests for tokens; each has its time limits.
     pub(super) async fn settled(&self) {
         let _ = self.running.subscribe().wait_for(|count| *count == 0).await;
     }
 }
 
-/// Keeps it. In memory it is kept anyway.
+/// Writes a grant to the store. It is kept in memory in any case.
 async fn save(
     program: Option<&dyn McpGrants>,
     server: &str,
@@ -275,7 +275,7 @@ async fn save(
     grant: &Grant,
 ) -> Result<(), Fault> {
     let mut grant = grant.clone();
-    // The program's own secret is not kept.
+    // The program's own secret is not stored.
     if grant.client.redirect.is_none() {
         grant.client.secret = None;
     }
@@ -290,7 +290,7 @@ async fn save(
     Ok(())
 }
 
-/// What the program's store says, if it says something.
+/// The result of a call of the program's store, if it returns one in time.
 async fn ended<T>(
     what: &str,
     call: Result<Shielded<McpGrantFuture<'_, T>>, impl fmt::Display>,

@@ -1,4 +1,5 @@
-//! Requests to authorization servers: none is repeated, no redirect is followed, and what comes back is bounded.
+//! Requests to authorization servers: none is repeated, no redirect is followed, and the size of answers is
+//! limited.
 
 use std::{
     net::{Ipv4Addr, Ipv6Addr},
@@ -18,23 +19,24 @@ use super::{
 };
 use crate::error::{Error, ErrorKind};
 
-/// How long a request may take, with its answer.
+/// The time limit for a request with its answer.
 const REQUEST: Duration = Duration::from_secs(30);
 
-/// Bytes of an answer.
+/// The longest answer, in bytes.
 const ANSWER: usize = 256 * 1024;
 
-/// The way to authorization servers.
+/// The clients for requests to authorization servers.
 #[derive(Clone)]
 pub(super) struct Web {
     client: Client,
-    /// For addresses on this machine.
+    /// For addresses on this machine, without a proxy.
     straight: Client,
-    /// Whether the server of the tools is on this machine or in its network: only then may what it names be, too.
+    /// Whether the server of the tools is on this machine or in its network: only then may the addresses that it
+    /// names be there.
     near: bool,
 }
 
-/// What came back.
+/// The answer to a request.
 pub(super) struct Answer {
     pub(super) status: u16,
     body: Vec<u8>,
@@ -51,15 +53,15 @@ impl Answer {
 }
 
 impl Web {
-    /// Nothing is sent yet.
+    /// Creates the clients. Nothing is sent yet.
     ///
     /// # Errors
-    /// Fails if the machine has nothing by which servers can be known.
+    /// Fails if the HTTP clients cannot be set up, such as without root certificates.
     pub(super) fn new(near: bool) -> Result<Self, Error> {
         Ok(Self { client: client(false)?, straight: client(true)?, near })
     }
 
-    /// An address that others have named, if it may be asked.
+    /// An address that others have named, if requests to it are allowed.
     pub(super) fn address(&self, what: &str, named: &str) -> Result<Url, Fault> {
         usable(self.near, named).map_err(|why| {
             (ErrorKind::Protocol, format!("the address of {what} cannot be used: {why}"))
@@ -70,7 +72,7 @@ impl Web {
         self.ask(what, Method::GET, url, None, None).await
     }
 
-    /// Sends a body of this type, with the client's name and secret if they belong into a header.
+    /// Sends a body of this type, with the client's id and secret in a header if `basic` has them.
     pub(super) async fn post(
         &self,
         what: &str,
@@ -112,7 +114,7 @@ impl Web {
         let host = url.host_str().unwrap_or_default();
         match timeout(REQUEST, reading).await {
             Ok(Ok(Some(answer))) if (300..400).contains(&answer.status) => {
-                let why = format!("{what} at `{host}` leads elsewhere, which is not followed");
+                let why = format!("{what} at `{host}` redirects, and redirects are not followed");
                 Err((ErrorKind::Protocol, why))
             }
             Ok(Ok(Some(answer))) => Ok(answer),
@@ -136,9 +138,9 @@ impl Web {
 }
 
 fn usable(near: bool, named: &str) -> Result<Url, &'static str> {
-    let url = Url::parse(named).map_err(|_| "it is none")?;
+    let url = Url::parse(named).map_err(|_| "it is not a URL")?;
     if !is_safe(&url) {
-        return Err("it is not one of `https`, nor on this machine");
+        return Err("it is not an `https` address, and not on this machine");
     }
     if !near && is_near(&url) {
         return Err("it is in the network of this machine, and the server is not");
@@ -149,7 +151,7 @@ fn usable(near: bool, named: &str) -> Result<Url, &'static str> {
     Ok(url)
 }
 
-/// Whether what is sent there is read by nobody on the way.
+/// Whether nobody on the way can read what is sent to this address.
 pub(super) fn is_safe(url: &Url) -> bool {
     match url.scheme() {
         "https" => url.has_host(),
@@ -162,12 +164,12 @@ fn host(url: &Url) -> &str {
     url.host_str().unwrap_or_default().trim_start_matches('[').trim_end_matches(']')
 }
 
-/// Whether it is this machine or one of its network, as far as the address says.
+/// Whether an address is on this machine or in its network, as far as the address shows it.
 pub(super) fn is_near(url: &Url) -> bool {
     let near = |ip: Ipv4Addr| {
         let shared = ip.octets()[0] == 100 && ip.octets()[1] & 0xC0 == 64;
         ip.is_private() || ip.is_link_local() || ip.is_broadcast() || shared
-            // Of 0.0.0.0/8 some systems make this machine.
+            // Some systems treat 0.0.0.0/8 as this machine.
             || ip.is_loopback() || ip.octets()[0] == 0
     };
     let host = host(url);
@@ -180,13 +182,13 @@ pub(super) fn is_near(url: &Url) -> bool {
                 || ip.is_unspecified()
                 || ip.is_unique_local()
                 || ip.is_unicast_link_local()
-                // Site-local, as it once was.
+                // Site-local addresses, which are deprecated.
                 || ip.segments()[0] & 0xFFC0 == 0xFEC0
                 || inner(ip).is_some_and(near)
         })
 }
 
-/// The older address that stands in a newer one: mapped, compatible, translated (RFC 6052, RFC 8215) or 6to4.
+/// The IPv4 address in an IPv6 address: mapped, compatible, translated (RFC 6052, RFC 8215) or 6to4.
 fn inner(ip: Ipv6Addr) -> Option<Ipv4Addr> {
     let of = |high: u16, low: u16| Ipv4Addr::from(u32::from(high) << 16 | u32::from(low));
     match ip.segments() {
@@ -198,7 +200,7 @@ fn inner(ip: Ipv6Addr) -> Option<Ipv4Addr> {
     }
 }
 
-/// Parameters, as a form has them.
+/// Parameters, encoded as a form.
 pub(super) fn form(parameters: &[(&str, &str)]) -> String {
     let Ok(mut url) = Url::parse("http://h/") else { return String::new() };
     url.query_pairs_mut().extend_pairs(parameters);

@@ -1,4 +1,4 @@
-//! The result of a call, as the protocol has it.
+//! The result of a call in the form of the protocol.
 
 use rmcp::model::{CallToolResponse, CallToolResult, ContentBlock, Resource, ResourceContents};
 use serde_json::Value;
@@ -9,12 +9,12 @@ use crate::{
     tool::Tool,
 };
 
-/// What is told of a call that has not run, or not to its end.
+/// The result of a call that has not run, or not to its end.
 pub(super) fn failed(why: String) -> CallToolResponse {
     CallToolResult::error(vec![ContentBlock::text(why)]).into()
 }
 
-/// The answer of a call that has ended, of so many bytes at most.
+/// The result of a call that has ended, of at most `most` bytes.
 pub(super) fn answer(tool: &Tool, result: &ToolResult, most: usize) -> CallToolResponse {
     let content = result.content();
     let structure = structure(tool, result);
@@ -31,7 +31,7 @@ pub(super) fn answer(tool: &Tool, result: &ToolResult, most: usize) -> CallToolR
     if result.is_error() {
         return CallToolResult::error(blocks).into();
     }
-    // Clients refuse a success without the structure that is declared.
+    // Clients refuse a success without the declared structure.
     if structure.is_none() && described::structure(tool).is_some() {
         let why = "The tool ran to its end. What it hands over does not have the structure that it declares: ";
         let why = format!("{why}it is larger than this server's limit, or other content.");
@@ -43,8 +43,8 @@ pub(super) fn answer(tool: &Tool, result: &ToolResult, most: usize) -> CallToolR
     answer.into()
 }
 
-/// The value that the output schema describes, if there is one: what the tool hands over for a program, or else
-/// the one value that it hands over.
+/// The value that the output schema describes, if there is one: the tool's value for the program, or else its only
+/// JSON part.
 fn structure<'r>(tool: &Tool, result: &'r ToolResult) -> Option<&'r Value> {
     described::structure(tool)?;
     match (result.value(), result.content()) {
@@ -55,7 +55,7 @@ fn structure<'r>(tool: &Tool, result: &'r ToolResult) -> Option<&'r Value> {
     }
 }
 
-/// The bytes that a part takes, about.
+/// The approximate number of bytes of a part.
 fn size(part: &ToolContent) -> usize {
     let of =
         |media: &Media| media.base64().or(media.text()).map_or(0, str::len).saturating_add(100);
@@ -80,7 +80,7 @@ fn block(call: &str, at: usize, part: &ToolContent) -> ContentBlock {
             file(media, part, |data, mime| ContentBlock::audio(data, mime))
         }
         ToolContent::Document(media) => {
-            // A resource has a URI; a document may have none.
+            // A resource needs a URI; a document may have none.
             let uri = media.uri().map_or_else(|| format!("harness:{call}/{at}"), str::to_owned);
             let contents = match (media.text(), media.base64()) {
                 (Some(text), _) => ResourceContents::text(text, uri),
@@ -105,7 +105,7 @@ fn block(call: &str, at: usize, part: &ToolContent) -> ContentBlock {
     }
 }
 
-/// A file whose bytes are here, or where it is.
+/// A file with its bytes, or its address.
 fn file(
     media: &Media,
     part: &ToolContent,
@@ -117,7 +117,7 @@ fn file(
     }
 }
 
-/// A file that is not here: its address, or words that say what it is.
+/// A file without its bytes: its address, or a text that says what it is.
 fn elsewhere(media: &Media, part: &ToolContent) -> ContentBlock {
     match media.url() {
         Some(url) => ContentBlock::resource_link(Resource::new(url, media.name().unwrap_or(url))),

@@ -1,5 +1,5 @@
-//! What a tool asks the person behind its caller: over a session while the call waits, or by an answer that the
-//! client calls again with.
+//! Questions of a tool to the person behind the caller: over a session while the call waits, or by a second call in
+//! which the client sends the answer.
 
 use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
@@ -25,32 +25,32 @@ use crate::{
     tool::{Answered, SideEffects, Tool},
 };
 
-/// The name of the one question that a call asks, and of the field of a form that is none of the tool's own.
+/// The key of the only question of a call, and of the field in the default form.
 const ANSWER: &str = "answer";
 
-/// What a tool has asked in a call.
+/// A question of a tool in a call.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Asked {
-    /// The id of the call, which its idempotency key is: it stays the same.
+    /// The id of the call, which is its idempotency key: it stays the same.
     pub(super) call: String,
     pub(super) question: String,
-    /// What the answer is to look like, if the tool has said it.
+    /// The schema of the answer, if the tool has set one.
     pub(super) form: Option<Value>,
     pub(super) token: Value,
 }
 
-/// What came back.
+/// The reply to a question.
 #[derive(Debug)]
 pub(super) enum Heard {
     Answer(Answered),
     /// There is no answer, for this reason.
     No(String),
-    /// There is none yet, or it does not fit: the question says so.
+    /// There is no answer yet, or it does not fit, as the question says.
     Again(Asked),
 }
 
 impl Asked {
-    /// The name under which the client answers.
+    /// The key under which the client answers.
     pub(super) fn key(&self) -> &'static str {
         ANSWER
     }
@@ -62,7 +62,7 @@ impl Asked {
         })
     }
 
-    /// As the protocol asks.
+    /// The question as a request of the protocol.
     fn request(&self) -> Result<ElicitRequestParams, String> {
         let schema: ElicitationSchema = serde_json::from_value(self.schema()).map_err(|err| {
             format!(
@@ -77,7 +77,7 @@ impl Asked {
         })
     }
 
-    /// As an answer of the call.
+    /// The question as a result of the call.
     pub(super) fn required(&self, state: String) -> Result<InputRequiredResult, String> {
         let request = InputRequest::Elicitation(ElicitRequest::new(self.request()?));
         let requests = BTreeMap::from([(self.key().to_owned(), request)]);
@@ -104,7 +104,7 @@ impl Asked {
         }
     }
 
-    /// Reads what the client calls again with.
+    /// Reads the answer from the client's second call.
     pub(super) fn hear(&self, response: Option<Value>) -> Heard {
         match response.map(serde_json::from_value) {
             Some(Ok(given)) => self.given(given),
@@ -126,11 +126,12 @@ impl Asked {
             Some(Value::Object(filled)) => filled,
             _ => Map::new(),
         };
-        // The checks of arguments are those of a form.
+        // The form is checked like the arguments of a tool.
         let form =
             Tool::new(ANSWER, "", self.schema(), SideEffects::NONE, |_, _| unreachable_form());
         if let Err(faults) = form.check(&filled) {
-            let question = format!("{}\n(Not so: {})", self.question, faults.join("; "));
+            let question =
+                format!("{}\n(The last answer does not fit: {})", self.question, faults.join("; "));
             return Heard::Again(Self { question, ..self.clone() });
         }
         let answer = match self.form {
@@ -146,8 +147,8 @@ fn unreachable_form() -> crate::tool::ToolFuture {
     Box::pin(async { Ok("".into()) })
 }
 
-/// Closes what a client keeps until it calls again, so that it can neither read nor change it, nor use it for
-/// another call.
+/// Seals the state that a client keeps until its second call, so that the client can neither read nor change it,
+/// nor use it for another call.
 #[derive(Clone)]
 pub(super) struct Seal {
     key: Arc<LessSafeKey>,
@@ -161,7 +162,7 @@ impl fmt::Debug for Seal {
 }
 
 impl Seal {
-    /// One with this key, or with one that nobody else has.
+    /// Creates a seal with this key, or with a random one.
     pub(super) fn new(key: Option<[u8; 32]>) -> Result<Self, Error> {
         let random = SystemRandom::new();
         let failed = |_| Error::new(ErrorKind::Configuration, "there are no random numbers");
@@ -173,7 +174,7 @@ impl Seal {
         Ok(Self { key: Arc::new(LessSafeKey::new(key)), random })
     }
 
-    /// What the client keeps.
+    /// Seals a question into the state that the client keeps.
     pub(super) fn close(
         &self,
         asked: &Asked,
@@ -191,7 +192,7 @@ impl Seal {
         Ok(URL_SAFE_NO_PAD.encode([nonce.as_slice(), &kept].concat()))
     }
 
-    /// What a client has kept.
+    /// Opens the state that a client has kept.
     pub(super) fn open(
         &self,
         state: &str,
@@ -213,7 +214,7 @@ impl Seal {
         })
     }
 
-    /// Which call it belongs to.
+    /// The call that the state belongs to, as a hash.
     fn of(&self, tool: &str, arguments: &Value) -> Vec<u8> {
         digest(&SHA256, format!("{tool}\n{arguments}").as_bytes()).as_ref().to_vec()
     }

@@ -1,4 +1,4 @@
-//! One call that a client asks for: its tool runs at most once for each request.
+//! A call of a client: its tool runs at most once for each request.
 
 use std::{future::Future, sync::Arc, time::Duration};
 
@@ -24,7 +24,7 @@ use crate::{
 /// How often a tool may ask in one call.
 const ROUNDS: usize = 8;
 
-/// A request that has been read.
+/// A request that was parsed.
 struct Request {
     name: String,
     arguments: Value,
@@ -32,7 +32,7 @@ struct Request {
 }
 
 impl<H> Shared<H> {
-    /// Carries a call out.
+    /// Runs a call.
     pub(super) async fn call(
         &self,
         request: CallToolRequestParams,
@@ -61,7 +61,8 @@ impl<H> Shared<H> {
             }
             id = Some(asked.call);
         }
-        // Ids of requests are the same in each session, and services know a call by its key.
+        // Request ids repeat from session to session, and services recognize a call by its key, so the id is
+        // random.
         let id = id.unwrap_or_else(|| format!("mcp_{:032x}", fastrand::u128(..)));
         for _ in 0..ROUNDS {
             let run = self.run(tool, &id, &request, answered.take());
@@ -92,10 +93,10 @@ impl<H> Shared<H> {
                 }
             }
         }
-        Ok(failed(format!("it has asked {ROUNDS} times and goes on, so it was stopped")))
+        Ok(failed(format!("the tool has asked {ROUNDS} times and asks again, so it was stopped")))
     }
 
-    /// Tells the client what to call again with.
+    /// Tells the client what its second call has to answer.
     fn require(&self, asked: &Asked, request: &Request) -> Result<CallToolResponse, ErrorData> {
         let state = self.seal.close(asked, &request.name, &request.arguments)?;
         match asked.required(state) {
@@ -104,7 +105,7 @@ impl<H> Shared<H> {
         }
     }
 
-    /// Runs the tool and passes on how far it has come.
+    /// Runs the tool and passes on its progress.
     async fn run(
         &self,
         tool: &Tool,
@@ -140,9 +141,9 @@ impl<H> Shared<H> {
         dispatched
     }
 
-    /// Waits for it, and for a moment longer when the client has cancelled the call, so that what runs can end by
-    /// itself. A call whose client has gone for too long is cancelled: a client that has no session any more, or does
-    /// not come back to it, would keep its place otherwise.
+    /// Waits for the future. If the client cancels the call, it waits a moment longer, so that the tool can end by
+    /// itself. A call whose client has been away for too long is cancelled, since a client without a session, or
+    /// one that does not come back, would otherwise keep its place.
     async fn until_cancelled<F: Future>(
         &self,
         context: &RequestContext<RoleServer>,
@@ -169,10 +170,10 @@ impl<H> Shared<H> {
     }
 }
 
-/// Why the tool itself refuses the call, if it does.
+/// The reason for which the tool's own review refuses the call, if it does.
 async fn refused(tool: &Tool, call: &ToolCall) -> Option<String> {
     let arguments = call.decoded().ok()?;
-    // A review is of a call that can run.
+    // Only a call that can run is reviewed.
     if !tool.has_review() || tool.check(&arguments.clone().into_map()).is_err() {
         return None;
     }
@@ -180,14 +181,14 @@ async fn refused(tool: &Tool, call: &ToolCall) -> Option<String> {
     Some(format!("the call did not run: {refuses}"))
 }
 
-/// Whether the client can have a form filled in.
+/// Whether the client can let a person fill in a form.
 fn takes_forms(context: &RequestContext<RoleServer>) -> bool {
     let able = context.client_capabilities().and_then(|able| able.elicitation);
     // An empty capability means forms, as it did before there was another mode.
     able.is_some_and(|able| able.form.is_some() || able.url.is_none())
 }
 
-/// Whether the client calls again with the answers, in place of answering in a session.
+/// Whether the client makes a second call with the answers, instead of answering in a session.
 pub(super) fn is_new(context: &RequestContext<RoleServer>) -> bool {
     let new = ProtocolVersion::V_2026_07_28;
     context.protocol_version().is_some_and(|version| version.as_str() >= new.as_str())

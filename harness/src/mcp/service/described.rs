@@ -1,4 +1,4 @@
-//! What clients are told of a tool.
+//! The descriptions of tools for clients.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -24,20 +24,21 @@ pub(super) fn described(tool: &Tool) -> model::Tool {
     described
 }
 
-/// The output schema, where it is of an object: older versions of the protocol have no other, and of what is none
-/// the text says all.
+/// The output schema, if it describes an object: older versions of the protocol have no other, and for other values
+/// the text is enough.
 pub(super) fn structure(tool: &Tool) -> Option<&serde_json::Value> {
     tool.output_schema().filter(|schema| schema.get("type").is_some_and(|kind| kind == "object"))
 }
 
-/// The side effects as hints. None of them says less than the tool declares
-/// (<https://modelcontextprotocol.io/specification/2025-11-25/schema#toolannotations>): *destructive* is all that is
-/// not merely added, so what declares the network alone is destructive, since nobody knows what it does there.
+/// The side effects as hints. No hint says less than the tool declares
+/// (<https://modelcontextprotocol.io/specification/2025-11-25/schema#toolannotations>): *destructive* is everything
+/// that does not only add, so a tool that declares only the network is destructive, since it is not known what it
+/// does there.
 fn hints(tool: &Tool) -> model::ToolAnnotations {
     let effects = tool.side_effects();
     let reads = effects.is_read_only();
     let has = |effect| effects.has(effect);
-    // Both mean nothing for a tool that only reads.
+    // Both hints mean nothing for a tool that only reads.
     let destructive = (!reads).then(|| has(SideEffect::Mutate) || !has(SideEffect::Write));
     let idempotent = (!reads).then(|| tool.is_idempotent());
     let open = has(SideEffect::Network) || has(SideEffect::Mutate);

@@ -1,4 +1,4 @@
-//! The requests of one session that have no answer yet: an id names one of them.
+//! The unanswered requests of one session: an id names only one of them.
 
 use std::{
     collections::HashMap,
@@ -20,7 +20,7 @@ use rmcp::{
     transport::Transport,
 };
 
-/// The requests of one session that have no answer yet.
+/// The unanswered requests of one session.
 #[derive(Clone, Default)]
 pub(super) struct InFlight(Arc<Mutex<HashMap<RequestId, State>>>);
 
@@ -31,14 +31,14 @@ struct State {
     ended: bool,
 }
 
-/// Stands in a request for as long as something of it runs.
+/// Kept in a request for as long as something of it runs.
 #[derive(Clone)]
 struct Mark(Arc<Marked>);
 
 struct Marked {
     id: RequestId,
     of: InFlight,
-    /// Whether the session has read it, and so answers it.
+    /// Whether the session has read the request, and so will answer it.
     is_read: AtomicBool,
 }
 
@@ -62,9 +62,9 @@ impl InFlight {
         self.lock().is_empty()
     }
 
-    /// Enters a request, or says why it is not carried out. A client must not use an id twice in a session
-    /// (<https://modelcontextprotocol.io/specification/2025-11-25/basic#requests>). If it does while the first has no
-    /// answer, nobody could tell the two answers apart.
+    /// Enters a request, or says why it does not run. A client must not use an id twice in a session
+    /// (<https://modelcontextprotocol.io/specification/2025-11-25/basic#requests>). If it does so while the first
+    /// request is unanswered, the two answers could not be told apart.
     pub(super) fn enter(
         &self,
         request: &mut JsonRpcRequest<ClientRequest>,
@@ -99,11 +99,11 @@ impl InFlight {
     }
 }
 
-/// Pipes on which an id names one request.
+/// A transport on which an id names only one request.
 pub(super) struct Guarded<T> {
     inner: T,
     open: InFlight,
-    /// The answer of a request that is refused. It is kept here, since reading may be given up at any time.
+    /// The answer to a refused request. It is kept here, since reading may be cancelled at any time.
     refusal: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
 
@@ -144,7 +144,7 @@ impl<T: Transport<RoleServer>> Transport<RoleServer> for Guarded<T> {
                     if let Err(why) = self.open.enter(request) {
                         let refused = JsonRpcMessage::error(why, Some(request.id.clone()));
                         let sending = self.inner.send(refused);
-                        // It fails only if the client has gone, and then the next read says so.
+                        // It fails only if the client has gone, which the next read reports.
                         self.refusal = Some(Box::pin(async { drop(sending.await) }));
                         continue;
                     }

@@ -25,21 +25,21 @@ use super::{
 };
 use crate::error::Error;
 
-/// Connections of [`McpService::serve_http`] at the same time.
+/// The number of connections of [`McpService::serve_http`] at the same time.
 const CONNECTIONS: usize = 256;
 
-/// How long a client may take to send the head of a request.
+/// The time that a client may take to send the head of a request.
 const HEAD: Duration = Duration::from_secs(10);
 
-/// How long a client may take to send the body of a request. Without it, clients that never finish a body hold all
-/// connections for ever.
+/// The time that a client may take to send the body of a request. Without it, clients that never finish a body
+/// would hold all connections for ever.
 const BODY: Duration = Duration::from_secs(30);
 
-/// A body of an answer.
+/// The answer with its body.
 type Answer = Response<UnsyncBoxBody<Bytes, Infallible>>;
 
 /// A service over streamable HTTP, for a program's own server: a [`tower_service::Service`] over requests of the
-/// crate `http` with any body. TLS, authorisation and the path are the program's.
+/// crate `http` with any body. TLS, authorisation and the path are left to the program.
 ///
 /// With axum, `Router::new().route_service("/mcp", service.http()?)`; with hyper,
 /// `hyper_util::service::TowerToHyperService::new(service.http()?)`.
@@ -47,7 +47,7 @@ type Answer = Response<UnsyncBoxBody<Bytes, Infallible>>;
 /// A clone serves the same sessions. All of them end, and their calls are stopped, when the last clone is dropped.
 pub struct McpHttp<H> {
     inner: StreamableHttpService<Arc<Serving<H>>, Sessions>,
-    /// Bytes of a request's body, at most.
+    /// The longest body of a request, in bytes.
     request: usize,
     _end: Arc<tokio_util::sync::DropGuard>,
 }
@@ -65,16 +65,17 @@ impl<H> fmt::Debug for McpHttp<H> {
 }
 
 impl<H: ServerHandler> McpService<H> {
-    /// The service for a program's own HTTP server.
+    /// Creates the service for a program's own HTTP server.
     ///
     /// # Errors
-    /// Fails if a tool is not right: two with one name, a value that nobody gives.
+    /// Fails if a tool is not valid or two have the same name, if a tool needs a value that is not given, or if a
+    /// setting is not valid.
     pub fn http(self) -> Result<McpHttp<H>, Error> {
         let end = CancellationToken::new();
         let config = StreamableHttpServerConfig::default()
             .with_allowed_hosts(self.hosts.clone())
             .with_allowed_origins(self.origins.clone())
-            // Without it an empty list lets all in.
+            // Without it an empty list would let all origins in.
             .enforce_origin_validation()
             .with_max_request_body_bytes(self.request)
             .with_cancellation_token(end.clone());
@@ -89,11 +90,11 @@ impl<H: ServerHandler> McpService<H> {
         })
     }
 
-    /// Serves clients over HTTP at the path `/mcp` of this listener, until the future is dropped. It is for the
-    /// machine itself, such as `127.0.0.1:8080`: there is no TLS and nobody is asked who he is.
+    /// Serves clients over HTTP at the path `/mcp` of this listener, until the future is dropped. Use it only for
+    /// clients on this machine, on an address such as `127.0.0.1:8080`: there is no TLS and no authentication.
     ///
     /// # Errors
-    /// Fails as [`http`](Self::http) does. A connection that cannot be accepted does not end it.
+    /// Fails as [`http`](Self::http) does. A connection that cannot be accepted does not end the service.
     pub async fn serve_http(self, listener: TcpListener) -> Result<(), Error> {
         let service = Routed(self.http()?);
         let places = Arc::new(Semaphore::new(CONNECTIONS));
@@ -102,7 +103,7 @@ impl<H: ServerHandler> McpService<H> {
             while connections.try_join_next().is_some() {}
             let Ok(place) = Arc::clone(&places).acquire_owned().await else { return Ok(()) };
             let Ok((socket, _)) = listener.accept().await else {
-                // No file descriptor is free, for one: somebody has to close one.
+                // One cause is that no file descriptor is free, until a connection is closed.
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 continue;
             };
@@ -111,7 +112,7 @@ impl<H: ServerHandler> McpService<H> {
                 let io = hyper_util::rt::TokioIo::new(socket);
                 let mut server = hyper::server::conn::http1::Builder::new();
                 server.timer(hyper_util::rt::TokioTimer::new()).header_read_timeout(HEAD);
-                // It fails only for its client.
+                // It fails only for its own client.
                 let _ = server.serve_connection(io, service).await;
                 drop(place);
             });
@@ -159,7 +160,7 @@ where
     }
 }
 
-/// Whether the request names one host at most, so that the one that is checked is the one that is meant.
+/// Whether the request names at most one host, so that the host that is checked is the host that is meant.
 ///
 /// Source: RFC 9112, section 3.2.
 fn has_one_host<B>(request: &Request<B>) -> bool {
@@ -178,7 +179,7 @@ fn is_json(headers: &HeaderMap) -> bool {
     kind.is_some_and(|kind| kind.starts_with("application/json"))
 }
 
-/// The answer of a body that is no message. Its status is 400
+/// The answer to a body that is not a message. Its status is 400
 /// (<https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#sending-messages-to-the-server>).
 fn misread(body: &[u8]) -> Answer {
     unreadable(refused(body))
@@ -301,7 +302,7 @@ mod tests {
         assert_eq!(status(two).await, 400);
         let meant = post("127.0.0.1").uri("http://evil.example/mcp").body(body()).unwrap();
         assert_eq!(status(meant).await, 400);
-        // It is refused for what it says.
+        // It is refused because of its body.
         let one = post("127.0.0.1").uri("http://127.0.0.1/mcp").body(body()).unwrap();
         assert_eq!(status(one).await, 400);
     }

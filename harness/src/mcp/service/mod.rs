@@ -1,4 +1,4 @@
-//! The program's tools, served to others.
+//! Serves the program's tools to others.
 
 mod answer;
 mod asking;

@@ -1,4 +1,4 @@
-//! Messages over pipes: one a line.
+//! Messages over pipes: one per line.
 
 use std::{future::Future, io, pin::Pin, sync::Arc};
 
@@ -15,16 +15,16 @@ use tokio::{
 
 use crate::message::is_strict;
 
-/// A client at the other end of two pipes. What it writes that is no message is answered with an error.
+/// A client at the other end of two pipes. A line that is not a message is answered with an error.
 pub(super) struct Pipes<R, W> {
     read: BufReader<R>,
     line: Vec<u8>,
-    /// Bytes of a line, at most.
+    /// The longest line, in bytes.
     most: usize,
     /// Whether the line is longer than that: the rest of it is not kept.
     is_long: bool,
     write: Arc<Mutex<Option<W>>>,
-    /// What is answered to what was no message. It is kept here, since reading may be given up at any time.
+    /// The answer to a line that was not a message. It is kept here, since reading may be cancelled at any time.
     refusal: Option<Pin<Box<dyn Future<Output = io::Result<()>> + Send>>>,
 }
 
@@ -39,11 +39,11 @@ where
         Self { read, line: Vec::new(), most, is_long: false, write, refusal: None }
     }
 
-    /// Reads to the end of a line, and goes on in the middle of one when it was given up there. There is none if
-    /// the pipe has ended: a line without its end is not whole.
+    /// Reads to the end of a line, and goes on in the middle of a line if reading was cancelled there. `None` if
+    /// the pipe has ended: a line without its end is incomplete.
     async fn fill(&mut self) -> Option<()> {
         loop {
-            // What fails to be read has ended.
+            // A read error ends the input.
             let read = self.read.fill_buf().await.ok().filter(|read| !read.is_empty())?;
             let end = read.iter().position(|byte| *byte == b'\n');
             let part = read.get(..end.unwrap_or(read.len())).unwrap_or_default();
@@ -62,7 +62,7 @@ where
         }
     }
 
-    /// The message of the line that has been read, or what is answered to it. A line may hold nothing.
+    /// The message of the line that was read, or the error answer to it. An empty line holds no message.
     fn message(&mut self) -> Result<Option<ClientJsonRpcMessage>, Box<JsonRpcError>> {
         let line = std::mem::take(&mut self.line);
         if std::mem::take(&mut self.is_long) {
@@ -130,28 +130,29 @@ where
     }
 }
 
-/// What is answered to a request that not all readers would read in the same way, as an agent refuses such arguments.
+/// The error answer to a request that some JSON readers would refuse or read differently. An agent refuses such arguments,
+/// too.
 pub(super) fn ambiguous(bytes: &[u8]) -> Option<Box<JsonRpcError>> {
     if std::str::from_utf8(bytes).is_ok_and(is_strict) {
         return None;
     }
-    // What is no JSON is refused as such.
+    // A text that is not JSON is refused as such.
     let said: Value = serde_json::from_slice(bytes).ok()?;
     said.get("method")?;
     let id = serde_json::from_value(said.get("id")?.clone()).ok()?;
-    let why = "nothing was run: an object of the request has one member twice, or it is nested deeper than 100 levels, so \
-               not all would read the same of it";
+    let why = "nothing was run: an object in the request names a member twice, or the request is nested deeper than 100 \
+               levels";
     Some(Box::new(JsonRpcError::new(Some(id), ErrorData::invalid_request(why, None))))
 }
 
-/// What is answered to these bytes, which are no message. A notification has no answer. The id is told if it can be
-/// read, and left away otherwise
+/// The error answer to bytes that are not a message. A notification has no answer. The id is included if it can be
+/// read
 /// (<https://modelcontextprotocol.io/specification/2025-11-25/schema#jsonrpcerrorresponse>).
 pub(super) fn refused(bytes: &[u8]) -> Option<Box<JsonRpcError>> {
     let said: Value = match serde_json::from_slice(bytes) {
         Ok(said) => said,
         Err(err) => {
-            let why = format!("nothing was run: this is no JSON: {err}");
+            let why = format!("nothing was run: this is not JSON: {err}");
             return Some(Box::new(JsonRpcError::new(None, ErrorData::parse_error(why, None))));
         }
     };
@@ -161,7 +162,7 @@ pub(super) fn refused(bytes: &[u8]) -> Option<Box<JsonRpcError>> {
     let id = said.get("id").and_then(|id| serde_json::from_value(id.clone()).ok());
     let why = match said {
         Value::Array(_) => "several messages in one are not part of the protocol",
-        _ => "this is no message of JSON-RPC 2.0",
+        _ => "this is not a message of JSON-RPC 2.0",
     };
     let why = ErrorData::invalid_request(format!("nothing was run: {why}"), None);
     Some(Box::new(JsonRpcError::new(id, why)))

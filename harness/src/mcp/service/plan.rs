@@ -1,4 +1,4 @@
-//! What a program says of the tools that it serves.
+//! The settings of a service.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -16,24 +16,24 @@ use crate::{
     tool::{Tool, ToolLimits, ToolList, ToolRegistry, Values},
 };
 
-/// Calls that run at the same time, unless the program says otherwise.
+/// The default number of calls that run at the same time.
 const AT_ONCE: usize = 32;
 
-/// Bytes of one request, unless the program says otherwise.
+/// The default limit of one request, in bytes.
 const REQUEST: usize = 4 << 20;
 
-/// Bytes of one result, unless the program says otherwise.
+/// The default limit of one result, in bytes.
 const RESULT: usize = 16 << 20;
 
-/// How long a person may take to answer while a call waits, unless the program says otherwise.
+/// The default time for which a person may take to answer while a call waits.
 const ASKING: Duration = Duration::from_secs(5 * 60);
 
-/// How long a call goes on without its client, unless the program says otherwise. A client that has lost its
-/// connection comes back some seconds after that.
+/// The default time for which a call goes on without its client. A client that has lost its connection comes back
+/// some seconds after that.
 const RESUMING: Duration = Duration::from_secs(30);
 
-/// Tools of the program, served to others over the Model Context Protocol: over standard input and output, over
-/// streamable HTTP, or over any pair of pipes. To use the tools of others is `McpServer` (feature `mcp`).
+/// Serves tools of the program to others over the Model Context Protocol: over standard input and output, over
+/// streamable HTTP, or over any pair of pipes. To use the tools of a server, see `McpServer` (feature `mcp`).
 ///
 /// ```no_run
 /// use harness::{mcp::McpService, tool, tools};
@@ -50,7 +50,8 @@ const RESUMING: Duration = Duration::from_secs(30);
 /// # }
 /// ```
 ///
-/// What is set holds for all clients of the service together. A clone shares nothing with it.
+/// The limits hold for all clients of the service together. A clone is a service of its own and shares nothing with
+/// it.
 #[derive(Clone)]
 pub struct McpService<H = Alone> {
     tools: Vec<Tool>,
@@ -71,7 +72,7 @@ pub struct McpService<H = Alone> {
 }
 
 impl McpService {
-    /// A service of these tools. What is wrong with them is told when it starts.
+    /// Creates a service of these tools. Faults of the tools are reported when it starts.
     pub fn new(tools: impl ToolList) -> Self {
         Self {
             tools: tools.into_tools().collect(),
@@ -79,7 +80,7 @@ impl McpService {
             instructions: None,
             values: Values::default(),
             secrets: Secrets::default(),
-            // A request runs its tool at most once.
+            // Each request runs its tool at most once.
             limits: ToolLimits::default().tries(1),
             at_once: AT_ONCE,
             request: REQUEST,
@@ -93,9 +94,10 @@ impl McpService {
         }
     }
 
-    /// Serves the tools beside a handler of the program that speaks the rest of the protocol, such as prompts
-    /// and resources. What it declares is declared with the tools. Its own tools come after these; of two with
-    /// one name it is this service's that is called. How a session begins is not asked of it.
+    /// Serves the tools beside a handler of the program that handles the rest of the protocol, such as prompts and
+    /// resources. The capabilities that the handler declares are declared with the tools. Its own tools come after
+    /// these; if two have the same name, this service's tool is called. The handler is not asked how a session
+    /// begins.
     pub fn beside<H: ServerHandler>(self, handler: H) -> McpService<H> {
         McpService {
             tools: self.tools,
@@ -125,62 +127,63 @@ impl<H: ServerHandler> McpService<H> {
         self
     }
 
-    /// Sets what clients are told of how the tools are used together. Many hand it to their model.
+    /// Sets instructions for clients on how to use the tools together. Many clients give them to their model.
     #[must_use]
     pub fn instructions(mut self, text: impl Into<String>) -> Self {
         self.instructions = Some(text.into());
         self
     }
 
-    /// Adds a value that tools take as [`State<T>`](crate::State); there is one of each type.
+    /// Adds a value that tools take as [`State<T>`](crate::State). It replaces another value of the same type.
     #[must_use]
     pub fn state<T: Send + Sync + 'static>(mut self, value: T) -> Self {
         self.values.insert(Arc::new(value));
         self
     }
 
-    /// Adds a word that no client reads, such as a key of the program's: it is taken out of results, of errors
-    /// and of progress.
+    /// Adds a secret, such as a key of the program: it is removed from results, errors and progress, so that no
+    /// client reads it.
     #[must_use]
     pub fn secret(mut self, value: impl AsRef<str>) -> Self {
         self.secrets = self.secrets.with(value);
         self
     }
 
-    /// Sets the limits of each call; those of [`ToolLimits`] unless set, with one try. With more tries a tool
-    /// that declares that it may be repeated is called again for one request if it fails for a passing reason.
+    /// Sets the limits of each call; those of [`ToolLimits`] unless set, with one attempt. With more attempts, one
+    /// request may call a tool again that fails with a transient error, if the tool's declaration allows it to be
+    /// repeated.
     #[must_use]
     pub fn limits(mut self, limits: ToolLimits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// Sets how many calls run at the same time, for all clients together; 32 unless set. One more is not run,
-    /// and its client reads that it may try again.
+    /// Sets how many calls run at the same time, for all clients together; 32 unless set. A further call does not
+    /// run, and its client is told to try again later.
     #[must_use]
     pub fn at_once(mut self, calls: usize) -> Self {
         self.at_once = calls;
         self
     }
 
-    /// Sets the bytes of one request; 4 MiB unless set. A larger one is answered with the status 413 over HTTP,
-    /// and is not read over pipes.
+    /// Sets the limit of one request, in bytes; 4 MiB unless set. Over HTTP a larger one is answered with the
+    /// status 413; over pipes it is answered with an error.
     #[must_use]
     pub fn request_bytes(mut self, bytes: usize) -> Self {
         self.request = bytes;
         self
     }
 
-    /// Sets the bytes of one result, files in base64 among them; 16 MiB unless set. In place of a larger one
-    /// the client reads that the tool ran and that its result is too large.
+    /// Sets the limit of one result, in bytes, with files in base64; 16 MiB unless set. In place of a larger one
+    /// the client is told that the tool ran and that its result is too large.
     #[must_use]
     pub fn result_bytes(mut self, bytes: usize) -> Self {
         self.result = bytes;
         self
     }
 
-    /// Sets how long a call waits for what a person answers in a session; five minutes unless set. Where the
-    /// protocol lets the client call again with the answer (2026-07-28), nothing waits.
+    /// Sets how long a call in a session waits for a person's answer; five minutes unless set. In the protocol
+    /// version in which the client makes a second call with the answer (2026-07-28), no call waits.
     #[must_use]
     pub fn asking_time(mut self, time: Duration) -> Self {
         self.asking = time;
@@ -188,9 +191,9 @@ impl<H: ServerHandler> McpService<H> {
     }
 
     /// Sets how long a call over HTTP goes on without its client, in a session; 30 seconds unless set. A client of
-    /// the version 2025-11-25 may lose its connection and come back with `Last-Event-ID`. One that does not would
-    /// keep its place among the calls, so its call is cancelled then. Without a session (2026-07-28) a call is
-    /// cancelled when its connection is closed.
+    /// the version 2025-11-25 may lose its connection and come back with `Last-Event-ID`. If it does not come back
+    /// in this time, its call is cancelled, since it would otherwise keep its place among the calls. Without a
+    /// session (2026-07-28) a call is cancelled when its connection is closed.
     ///
     /// Sources: <https://modelcontextprotocol.io/specification/2025-11-25/basic/transports>, "Sending Messages to the
     /// Server" and "Resumability and Redelivery".
@@ -200,18 +203,19 @@ impl<H: ServerHandler> McpService<H> {
         self
     }
 
-    /// Sets the key of what clients keep between a question and the call with its answer. They can neither read
-    /// nor change it. Each start has a key of its own unless set: give the same random bytes to several
-    /// processes that serve the same clients, or to one that is to know its questions after a restart.
+    /// Sets the key that seals the state which clients keep between a question and the call with its answer, so
+    /// that they can neither read nor change it. Unless set, each start has a random key. Give the same random
+    /// bytes to several processes that serve the same clients, or to a process that should know its questions after
+    /// a restart.
     #[must_use]
     pub fn asking_key(mut self, key: [u8; 32]) -> Self {
         self.key = Some(key);
         self
     }
 
-    /// Adds a host, such as `mcp.example.com` or `mcp.example.com:8443`, by which the service is reached over
-    /// HTTP. Only `localhost`, `127.0.0.1` and `::1` are taken unless set: a page in a browser could otherwise
-    /// reach a service of its user's machine by a name that it resolves itself.
+    /// Adds a host, such as `mcp.example.com` or `mcp.example.com:8443`, by which the service is reached over HTTP.
+    /// Only `localhost`, `127.0.0.1` and `::1` are accepted unless set. Otherwise a page in a browser could reach a
+    /// service on its user's machine by a name that the page's owner resolves to it.
     #[must_use]
     pub fn allow_host(mut self, host: impl Into<String>) -> Self {
         self.hosts.push(host.into());
@@ -219,14 +223,14 @@ impl<H: ServerHandler> McpService<H> {
     }
 
     /// Adds an origin, such as `https://app.example.com:443` or `http://localhost:*`, whose pages may use the
-    /// service over HTTP. None may unless set. Who is no browser sends no origin, and is let in.
+    /// service over HTTP. No origin may unless set. Clients that are not browsers send no origin and are accepted.
     #[must_use]
     pub fn allow_origin(mut self, origin: impl Into<String>) -> Self {
         self.origins.push(origin.into());
         self
     }
 
-    /// What serves it.
+    /// Checks the settings and makes the handler that serves them.
     pub(super) fn serving(self) -> Result<Serving<H>, Error> {
         let refused = |why: String| Error::new(crate::error::ErrorKind::Configuration, why);
         let registry = ToolRegistry::new(self.tools)?;
@@ -240,7 +244,7 @@ impl<H: ServerHandler> McpService<H> {
             )));
         }
         if self.at_once == 0 || self.at_once > Semaphore::MAX_PERMITS {
-            return Err(refused("no call could ever run: `at_once` is to be 1 or more".to_owned()));
+            return Err(refused("no call could ever run: `at_once` must be 1 or more".to_owned()));
         }
         let mut info = self.beside.get_info();
         info.capabilities.tools.get_or_insert_default();

@@ -1,4 +1,4 @@
-//! How far a call has come, told to its client.
+//! Reports the progress of a call to its client.
 
 use std::{convert::Infallible, time::Duration};
 
@@ -12,24 +12,24 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-/// Time between two reports, at least: what comes in between is replaced by what comes after it.
+/// The least time between two reports: a report that comes earlier is replaced by the next one.
 const PACE: Duration = Duration::from_millis(20);
 
-/// How long the answer of a call waits for its last report to be taken.
+/// How long the result of a call waits for its last report to be sent.
 const LAST: Duration = Duration::from_secs(1);
 
-/// The reports of one call on their way to its client. Nothing is kept but the last of them, and no tool waits for
-/// a client that does not read.
+/// The reports of one call on their way to its client. Only the last one is kept, and no tool waits for a client
+/// that does not read.
 pub(super) struct Reports {
     latest: watch::Receiver<(u32, String)>,
     peer: Peer<RoleServer>,
     token: ProgressToken,
-    /// How many reports there were when the last was sent.
+    /// The number of reports when the last one was sent.
     sent: u32,
 }
 
 impl Reports {
-    /// The reports, and what takes them.
+    /// Creates the reports, and the function that receives them.
     pub(super) fn new(
         peer: Peer<RoleServer>,
         token: ProgressToken,
@@ -44,7 +44,7 @@ impl Reports {
         (Self { latest, peer, token, sent: 0 }, take)
     }
 
-    /// Passes them on for as long as it is polled.
+    /// Passes reports on for as long as it is polled.
     pub(super) async fn pass_on(&mut self) -> Infallible {
         while self.latest.changed().await.is_ok() {
             self.send().await;
@@ -53,7 +53,7 @@ impl Reports {
         std::future::pending().await
     }
 
-    /// Passes the last one on. A client that does not take it does not hear of it.
+    /// Passes the last report on. If the client does not accept it in time, it is dropped.
     pub(super) async fn finish(mut self) {
         let _ = timeout(LAST, self.send()).await;
     }
@@ -63,7 +63,7 @@ impl Reports {
         if count == self.sent {
             return;
         }
-        // Counted before it is sent: the client takes none twice.
+        // It is counted before it is sent, so that the client gets no report twice.
         self.sent = count;
         let report = ProgressNotificationParam::new(self.token.clone(), f64::from(count));
         // It fails only if the client has gone.

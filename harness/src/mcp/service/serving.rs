@@ -23,8 +23,7 @@ use tokio::sync::Semaphore;
 use super::{asking::Seal, calling::is_new};
 use crate::tool::{ToolRegistry, Values};
 
-/// Nothing but tools: what stands beside them unless a program says otherwise by
-/// [`beside`](super::McpService::beside).
+/// A service of tools only, unless a program adds a handler by [`beside`](super::McpService::beside).
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Alone;
@@ -45,16 +44,16 @@ impl<H> Clone for Serving<H> {
     }
 }
 
-/// What all sessions share.
+/// The state that all sessions share.
 pub(super) struct Shared<H> {
     pub(super) registry: ToolRegistry,
-    /// The registry's tools in its order, as clients are told of them.
+    /// The registry's tools in its order, as they are described to clients.
     pub(super) tools: Vec<Tool>,
     pub(super) values: Values,
-    /// Places of calls.
+    /// The places of concurrent calls.
     pub(super) calls: Semaphore,
     pub(super) at_once: usize,
-    /// Bytes of a result, at most.
+    /// The longest result, in bytes.
     pub(super) result: usize,
     /// How long a person may take to answer in a session.
     pub(super) asking: Duration,
@@ -73,10 +72,10 @@ impl<H: ServerHandler> Shared<H> {
 }
 
 impl<H> Shared<H> {
-    /// The answer of a request that is the protocol's own, and whose parameters are not: it is read as one of a
-    /// method that nobody knows.
+    /// The answer to a request of the protocol with wrong parameters, which is parsed as a request of an unknown
+    /// method.
     ///
-    /// Wrong arguments of a tool are for the model, which reads results alone
+    /// The answer about wrong arguments of a tool is a result, because the model reads only results
     /// (<https://modelcontextprotocol.io/specification/2025-11-25/server/tools#error-handling>).
     fn misread(
         &self,
@@ -103,28 +102,28 @@ impl<H> Shared<H> {
         {
             return Some(no_arguments(tool, is_new));
         }
-        let why = format!("nothing was run: the parameters of `{}` are not right", request.method);
+        let why = format!("nothing was run: the parameters of `{}` are not valid", request.method);
         Some(Err(ErrorData::invalid_params(why, None)))
     }
 }
 
-/// The answer of a call whose arguments are none.
+/// The answer to a call whose arguments are not an object.
 fn no_arguments(tool: &crate::tool::Tool, is_new: bool) -> Result<CustomResult, ErrorData> {
-    let mut why = "the call did not run: `arguments` is to be an object".to_owned();
+    let mut why = "the call did not run: `arguments` must be an object".to_owned();
     for fault in tool.check(&serde_json::Map::new()).err().unwrap_or_default() {
         why.push('\n');
         why.push_str(&fault);
     }
     let mut answer = serde_json::to_value(CallToolResult::error(vec![ContentBlock::text(why)]))
         .map_err(|err| ErrorData::internal_error(err.to_string(), None))?;
-    // Older versions of the protocol have one kind of result.
+    // Older versions of the protocol have only one kind of result.
     if let Some(answer) = answer.as_object_mut().filter(|_| !is_new) {
         answer.remove("resultType");
     }
     Ok(CustomResult::new(answer))
 }
 
-/// Requests that go to the handler beside the tools.
+/// Passes these requests to the handler beside the tools.
 macro_rules! others {
     ($($method:ident($request:ty) -> $answer:ty;)*) => {$(
         async fn $method(
@@ -137,7 +136,7 @@ macro_rules! others {
     )*};
 }
 
-/// Notifications that go to it.
+/// Passes these notifications to the handler beside the tools.
 macro_rules! other_notifications {
     ($($method:ident($notification:ty);)*) => {$(
         async fn $method(

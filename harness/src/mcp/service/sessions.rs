@@ -27,8 +27,8 @@ use tokio::sync::watch;
 
 use super::flight::{Guarded, InFlight};
 
-/// Sessions that are open at the same time. Each ends five minutes after its last request, and one without a call
-/// ends before if there is no place for another.
+/// The number of sessions that are open at the same time. Each ends five minutes after its last request. A session
+/// without a running call ends earlier if its place is needed for another.
 const SESSIONS: usize = 1024;
 
 /// The sessions of a service.
@@ -41,7 +41,7 @@ pub(super) struct Sessions {
 #[derive(Debug, Default)]
 struct Open {
     sessions: HashMap<SessionId, Session>,
-    /// How many requests there were.
+    /// The number of requests so far.
     requests: u64,
 }
 
@@ -57,9 +57,9 @@ struct Session {
 /// Why there is no session.
 #[derive(Debug)]
 pub(super) enum SessionError {
-    /// There is none of this id.
+    /// No session has this id.
     Unknown,
-    /// All have calls that run.
+    /// All sessions have running calls.
     Full,
     Local(LocalSessionManagerError),
 }
@@ -82,7 +82,7 @@ impl<E: Into<LocalSessionManagerError>> From<E> for SessionError {
     }
 }
 
-/// The way to the client of a request, which counts the streams that lead there.
+/// The way to the client of a request. It counts the streams to the client.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Way(Arc<watch::Sender<usize>>);
 
@@ -92,11 +92,11 @@ impl Way {
         Attended(self.clone())
     }
 
-    /// Waits until the client has not been there for so long.
+    /// Waits until the client has been away for `time`.
     pub(super) async fn lost(&self, time: Duration) {
         let mut streams = self.0.subscribe();
         loop {
-            // The sender is here.
+            // The sender is held here, so this does not fail.
             let _ = streams.wait_for(|streams| *streams == 0).await;
             let back = streams.wait_for(|streams| *streams > 0);
             if tokio::time::timeout(time, back).await.is_err() {
@@ -115,10 +115,10 @@ impl Drop for Attended {
     }
 }
 
-/// What is sent to a client.
+/// The messages that are sent to a client.
 struct Sent {
     messages: Pin<Box<dyn Stream<Item = ServerSseMessage> + Send + Sync>>,
-    /// Of a request.
+    /// Set for the stream of a request.
     _attended: Option<Attended>,
 }
 
@@ -147,7 +147,7 @@ impl Sessions {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The session that has been without a request for the longest time, if there is no place for another.
+    /// The session that has been without a request for the longest time, if its place is needed for another.
     fn oldest(&self) -> Result<Option<SessionId>, SessionError> {
         let open = self.lock();
         if open.sessions.len() < SESSIONS {
@@ -250,7 +250,7 @@ impl SessionManager for Sessions {
         id: &SessionId,
         last_event: String,
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, SessionError> {
-        // The last event's number and, of a request, its stream's.
+        // The id has the number of the last event and, for a request, the number of its stream.
         let number = last_event.split_once('/').and_then(|(_, number)| number.parse().ok());
         let way = number.and_then(|number: u64| {
             self.lock().sessions.get(id).and_then(|session| session.ways.get(&number)?.upgrade())

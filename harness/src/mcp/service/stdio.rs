@@ -13,12 +13,13 @@ use crate::error::{Error, ErrorKind};
 impl<H: ServerHandler> McpService<H> {
     /// Serves one client over standard input and output, until the input ends.
     ///
-    /// The protocol has the standard output for itself: what tools print there, and what programs print that
-    /// they start, goes to the standard error while it serves.
+    /// Only the protocol uses standard output: while this serves, the output of tools, and of programs that they
+    /// start, goes to standard error instead.
     ///
     /// # Errors
-    /// Fails if a tool is not right (two with one name, a value that nobody gives), and if the first message is
-    /// none of the protocol.
+    /// Fails if a tool is not valid or two have the same name, if a tool needs a value that is not given, if a setting
+    /// is not valid, if standard output cannot be used, and if the session does not begin or its task panics, such as
+    /// after a first message that is not one of the protocol.
     pub async fn serve_stdio(self) -> Result<(), Error> {
         #[cfg(unix)]
         {
@@ -33,8 +34,8 @@ impl<H: ServerHandler> McpService<H> {
         self.serve(tokio::io::stdin(), tokio::io::stdout()).await
     }
 
-    /// Serves one client over these pipes, such as the two halves of a socket, until what is read ends. Dropping
-    /// the future ends the session, and its calls are stopped.
+    /// Serves one client over these pipes, such as the two halves of a socket, until the input ends. Dropping the
+    /// future ends the session, and its calls are stopped.
     ///
     /// # Errors
     /// Fails as [`serve_stdio`](Self::serve_stdio) does.
@@ -58,7 +59,7 @@ impl<H: ServerHandler> McpService<H> {
     }
 }
 
-/// The standard output, of which the protocol has the only way in.
+/// Standard output, to which only the protocol can write.
 #[cfg(unix)]
 struct Held {
     output: std::fs::File,
@@ -83,7 +84,7 @@ impl Held {
 #[cfg(unix)]
 impl Drop for Held {
     fn drop(&mut self) {
-        // What the program prints afterwards goes where it went before.
+        // From now on the program's output goes where it went before.
         let _ = rustix::stdio::dup2_stdout(&self.output);
     }
 }

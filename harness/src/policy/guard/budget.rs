@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use super::{
     Guardrails, Limits,
-    chain::Chain,
+    budget_limits::Chain,
     node::{Node, RunPart, State},
     sum::Charge,
 };
@@ -20,7 +20,8 @@ use crate::{
 /// The amounts that were spent so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Spent {
-    /// The number of requests to a model, those included that are under way.
+    /// The number of turns: answers of a model, including those that broke off, and requests that are under way. A
+    /// process that has ended during a run counts as a turn, too.
     pub turns: u32,
     /// The number of calls that have started.
     pub tool_calls: u32,

@@ -14,7 +14,7 @@ use crate::{
 /// | set by | holds for | unless set |
 /// |---|---|---|
 /// | [`Sending::limits`](crate::agent::Sending::limits) | this run | as the agent says for each run |
-/// | [`AgentBuilder::run_limits`](crate::agent::AgentBuilder::run_limits) | each run of the agent | 100 calls, 5,000,000 tokens sent, 500,000 said |
+/// | [`AgentBuilder::run_limits`](crate::agent::AgentBuilder::run_limits) | each run of the agent | 100 calls, 5,000,000 tokens sent, 500,000 generated |
 /// | [`Chat::limits`](crate::Chat::limits) | all runs of the conversation together | none |
 /// | [`AgentBuilder::limits`](crate::agent::AgentBuilder::limits) | all conversations of the agent together | none |
 /// | [`Budget::new`](super::Budget::new) | all runs that are [`within`](crate::agent::Sending::within) it | none |
@@ -24,7 +24,7 @@ use crate::{
 /// often the model is asked in a run, how long the run may take and how often it repeats itself, for each run
 /// alone.
 ///
-/// Only the named limits are set. A limit that is left open keeps its outer value, and `None` removes the limit.
+/// Only the named limits are set. A limit that is left open has no effect, and `None` removes the limit.
 /// When the limits are read from a file, an unknown member is an error, so that a misspelt limit is not ignored.
 ///
 /// ```

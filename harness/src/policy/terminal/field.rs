@@ -17,8 +17,8 @@ const NONE: &str = "-";
 /// The longest line, in bytes, that a terminal passes on. A longer one may have been cut.
 const LINE: usize = 4095;
 
-/// What is said of a line that may be a command that was mistyped.
-const SLASH: &str = "a line with a slash at its beginning is /back, /decline or /cancel; type // for a text that begins with a slash";
+/// The fault of a line that may be a mistyped command.
+const SLASH: &str = "a line that begins with a slash is a command: /back, /decline or /cancel; type // for a text that begins with a slash";
 
 /// The warning for a field that seems to ask for a secret.
 pub(super) const SECRET: &str = "Warning: this seems to ask for a secret. A form must not. What you type stands on the \
@@ -33,7 +33,7 @@ pub(super) struct Field {
     kind: Kind,
     /// The value that the person has given.
     given: Option<Value>,
-    /// The places of the choices that were typed: two choices may have one value.
+    /// The positions of the choices that were typed: two choices may have the same value.
     places: Vec<usize>,
 }
 
@@ -189,7 +189,7 @@ impl Field {
         }
     }
 
-    /// Shows a value of this field. These are the places of its choices, if they were typed.
+    /// Shows a value of this field. `places` has the positions of its choices, if they were typed.
     fn tell_value(&self, sheet: &mut Sheet, label: &str, value: &Value, places: &[usize]) {
         let told = |value: &Value, typed: Option<&usize>| match &self.kind {
             Kind::One(choices) | Kind::Several(choices) => {

@@ -17,9 +17,9 @@ use super::{
 /// The rows that a page leaves for its title, its prompt and the typed line.
 const AROUND: usize = 7;
 
-/// What is said of a line that no page asked for.
+/// The faults of a line that is not expected on the first and on the last page.
 const FIRST: &str =
-    "no field is on this page; press Enter alone, and type the values on the pages behind it";
+    "this page has no field; press Enter alone, and type the values on the next pages";
 const LAST: &str = "it is neither y nor n nor a command";
 
 /// The title of each page. Every row with text or values of others begins with a label and a bar.

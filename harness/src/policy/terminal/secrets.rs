@@ -1,20 +1,20 @@
-//! Whether the words of others speak of a secret, so that a person is warned before one is typed.
+//! Detects whether a text of others mentions a secret, so that a person is warned before typing one.
 
 use super::letter::{Looks, acts, looks};
 use crate::secret::Names;
 
-/// Words that are a secret's wherever they stand in another word: `mypassword1`.
+/// Words that name a secret anywhere in a longer word: `mypassword1`.
 const INSIDE: [&str; 6] = ["password", "passwd", "passphrase", "passcode", "apikey", "credential"];
 
-/// Words that are a secret's at the end of another word, also in the plural and with a number: `accesstokens`.
+/// Words that name a secret at the end of a longer word, also in the plural and before a number: `accesstokens`.
 const AT_THE_END: [&str; 2] = ["secret", "token"];
 
-/// Whole words that are a secret's, also in the plural and with a number.
+/// Whole words that name a secret, also in the plural and before a number.
 const WHOLE: [&str; 6] = ["key", "pwd", "otp", "ssn", "privkey", "bearer"];
 
-/// Whether a text speaks of a password, a token or a key, in English: wherever in the text, in one or several, in letters
-/// that look like those of the word, and with what is not seen between them. A word too many costs less than one that is
-/// missed.
+/// Whether a text mentions a password, a token or a key in English: anywhere in the text, in the singular or plural, in
+/// letters that look like those of the word, and with invisible characters between them. A needless warning costs less than
+/// a missing one.
 pub(super) fn speaks_of_a_secret(text: &str) -> bool {
     let mut heard = Heard::default();
     for c in text.chars() {
@@ -44,14 +44,14 @@ pub(super) fn names_a_secret(name: &str) -> bool {
     Names::default().has(name) || speaks_of_a_secret(name)
 }
 
-/// What was heard so far.
+/// The current word and the one before it.
 struct Heard {
     word: String,
-    /// Whether all letters of the word are upper case.
+    /// Whether all letters of the word are in upper case.
     is_upper: bool,
-    /// Whether the last letter is lower case, so that an upper one begins a word.
+    /// Whether the last letter is in lower case, so that an upper-case letter begins a word.
     ends_low: bool,
-    /// The word before, or all letters before that stand alone.
+    /// The word before, or all single letters before.
     before: String,
     is_secret: bool,
 }
@@ -66,7 +66,7 @@ impl Default for Heard {
 impl Heard {
     fn end_of_word(&mut self) {
         let word = std::mem::take(&mut self.word);
-        // A pin is put on a board, too.
+        // `pin` in lower case has other meanings.
         let is_pin = word == "pin" && self.is_upper;
         (self.is_upper, self.ends_low) = (true, false);
         if word.is_empty() {
@@ -75,13 +75,13 @@ impl Heard {
         let is_alone = word.chars().count() == 1;
         let joined = format!("{}{word}", self.before);
         self.is_secret |= is_pin || is_secret(&word) || is_joined(&joined);
-        // Letters with gaps between them are one word.
+        // Single letters with spaces between them form one word.
         let letters_before = self.before.len() < 32 && is_alone;
         self.before = if letters_before { joined } else { word };
     }
 }
 
-/// Whether a word is a secret's.
+/// Whether a word names a secret.
 fn is_secret(word: &str) -> bool {
     let bare = word.trim_end_matches(|c: char| c.is_numeric());
     let one = bare.strip_suffix('s').unwrap_or(bare);
@@ -90,20 +90,20 @@ fn is_secret(word: &str) -> bool {
         || WHOLE.iter().any(|sign| bare == *sign || one == *sign)
 }
 
-/// Whether words that were joined are a secret's: `pass word`, `P A S S W O R D`.
+/// Whether joined words name a secret: `pass word`, `P A S S W O R D`.
 fn is_joined(words: &str) -> bool {
     let signs = INSIDE.iter().chain(&AT_THE_END).chain(&WHOLE);
     let one = words.strip_suffix('s').unwrap_or(words);
     signs.into_iter().any(|sign| words == *sign || one == *sign)
 }
 
-/// What a character is for a reader.
+/// What a reader sees of a character.
 enum Shape {
-    /// It is not seen.
+    /// It is invisible.
     Nothing,
-    /// It stands between words.
+    /// It separates words.
     Gap,
-    /// The letter that it looks like, in lower case, and whether it is an upper one.
+    /// The letter that it looks like, in lower case, and whether it is in upper case.
     Letter(char, bool),
 }
 
@@ -114,7 +114,7 @@ fn shape(c: char) -> Shape {
     if acts(c) && !c.is_control() || looks(c) == Looks::Mark {
         return Shape::Nothing;
     }
-    // Full-width letters stand in the order of ASCII.
+    // Full-width letters have the order of ASCII.
     let c = match c {
         '\u{ff01}'..='\u{ff5e}' => char::from_u32(u32::from(c) - 0xfee0).unwrap_or(c),
         c => c,
@@ -126,7 +126,7 @@ fn shape(c: char) -> Shape {
     Shape::Letter(alike(lower), c.is_uppercase())
 }
 
-/// The Latin letter that a small letter of Greek or Cyrillic, or one with a sign at it, looks like.
+/// The Latin letter that a small Greek or Cyrillic letter, or a letter with a diacritic, looks like.
 fn alike(c: char) -> char {
     match c {
         'а' | 'α' | 'à'..='å' | 'ā' | 'ă' | 'ą' | 'ɑ' => 'a',

@@ -23,7 +23,7 @@ fn question(arguments: &Value) -> Question {
     Question::new(&ToolCall::new("call_1", "bash", arguments.to_string()), SideEffects::ALL)
 }
 
-/// The rows of a question, each of which is checked to be one row of the screen.
+/// The rows of a question. It checks that each of them is one row of the screen.
 fn screen(question: &Question, columns: usize) -> Vec<String> {
     let rows: Vec<String> = rows(question, None, columns).into_iter().map(|row| row.text).collect();
     for row in &rows {

@@ -106,15 +106,15 @@ impl Call {
         Box::pin(run)
     }
 
-    /// Runs a function that may block: on the runtime's own threads for that, so that the loop
-    /// goes on; in place where there is no runtime.
+    /// Runs a function that may block: on the runtime's threads for blocking work, so that the loop goes on; on the
+    /// current thread if there is no runtime.
     pub fn block(
         self,
         run: impl FnOnce() -> Result<ToolOutput, ToolError> + Send + 'static,
     ) -> ToolFuture {
         let thread = self.context.identity().cloned();
         let thread = thread.map(|identity| Thread::of(identity, self.context.secrets().clone()));
-        // Nobody can stop the function, so its place is taken until it returns.
+        // The function cannot be stopped, so its place is taken until it returns.
         let place = self.context.place();
         let run = move || {
             let _place = place;

@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// The declaration of a deprecated function, behind a name that is not deprecated. Code that names a deprecated
-/// function without a warning must be deprecated itself; the implementation of this trait is, and nobody names it.
+/// function without a warning must be deprecated itself; the implementation of this trait is, and no code names it.
 pub trait Declared {
     /// The declaration.
     const TOOL: &'static ToolDef;

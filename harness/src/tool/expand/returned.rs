@@ -190,7 +190,7 @@ pub(in crate::tool) const CAUSES: usize = 64;
 fn chain(err: &(dyn Error + 'static)) -> String {
     let mut text = err.to_string();
     let mut last = err;
-    // An error may name itself as its source.
+    // An error may return itself as its source.
     for _ in 0..CAUSES {
         let Some(cause) = last.source().filter(|_| !last.is::<ToolError>()) else { break };
         let words = cause.to_string();

@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{CHUNK, Spills, Writer};
+use super::{CHUNK, Note, Spills, Writer};
 use crate::{
     secret::{Cleaner, Secrets},
     tool::cap::gap,
@@ -16,14 +16,14 @@ use crate::{
 const SEARCHED: usize = 256 * 1024;
 
 /// The text of a file as a model reads it, without known secrets. Of a file with more than `limit` bytes it is the
-/// head and the tail, and the whole is kept in `spills` if there are any. If the file cannot be read, the error
-/// says why.
+/// head and the tail, and the whole is kept in `spills` if there are any, under the returned name. If the file
+/// cannot be read, the error says why.
 pub(in crate::tool) async fn read_file(
     path: &Path,
     limit: usize,
     secrets: &Secrets,
     spills: Option<&Spills>,
-) -> Result<String, String> {
+) -> Result<(String, Option<String>), String> {
     let failed = |err: io::Error| format!("the file `{}` cannot be read: {err}", path.display());
     let opened = path.to_owned();
     let mut file = off_loop(move || open(opened)).await.map_err(failed)?;
@@ -47,13 +47,20 @@ async fn off_loop<T: Send + 'static>(
     tokio::task::spawn_blocking(work).await.unwrap_or_else(|err| Err(io::Error::other(err)))
 }
 
-/// Opens a regular file. Only the bytes that it has now are read, since a log may grow as fast as it is read.
+/// The number of bytes that are read at most of a file whose size the system does not tell.
+const UNSIZED: u64 = 64 * 1024 * 1024;
+
+/// Opens a regular file. Only the bytes that it has now are read, since a log may grow as fast as it is read. Some
+/// systems tell no size, such as that of `/proc`: such a file is read up to `UNSIZED` bytes.
 fn open(path: PathBuf) -> io::Result<Take<File>> {
     if !path.metadata()?.is_file() {
         return Err(io::Error::other("it is not a file"));
     }
     let file = File::open(path)?;
-    let size = file.metadata()?.len();
+    let size = match file.metadata()?.len() {
+        0 => UNSIZED,
+        size => size,
+    };
     Ok(file.take(size))
 }
 
@@ -113,15 +120,15 @@ impl<'a> Taken<'a> {
         self.tail.drain(..from.unwrap_or(self.tail.len()));
     }
 
-    async fn finish(mut self) -> String {
+    async fn finish(mut self) -> (String, Option<String>) {
         if self.size <= self.limit {
-            return self.head;
+            return (self.head, None);
         }
         self.shorten_tail();
         let whole = match self.writer {
             Some(writer) => writer.finish().await,
-            None => String::new(),
+            None => Note::default(),
         };
-        gap(&self.head, &self.tail, self.size, &whole)
+        (gap(&self.head, &self.tail, self.size, &whole.text), whole.name)
     }
 }

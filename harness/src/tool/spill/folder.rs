@@ -24,6 +24,10 @@ impl Folder {
 
     /// Makes the folder that the program names, and checks that files can be written in it.
     pub(crate) fn prepare(folder: &Path) -> Result<(), Error> {
+        if folder.as_os_str().is_empty() {
+            let text = "`AgentBuilder::spill_folder` was given an empty path: name a folder";
+            return Err(Error::new(ErrorKind::Configuration, text));
+        }
         let tried = make(folder).and_then(|()| {
             let file = folder.join(format!("tried-{:016x}", fastrand::u64(..)));
             let written = private(&file).and_then(|mut file| file.write_all(b"tried"));
@@ -46,11 +50,11 @@ impl Folder {
         work: impl FnOnce(&Path, &Path) -> io::Result<T> + Send + 'static,
     ) -> Result<T, Error> {
         let (folder, file) = (self.0.clone(), self.0.join(name).with_extension("txt"));
-        let shown = file.display().to_string();
+        let shown = name.to_owned();
         let done = tokio::task::spawn_blocking(move || work(&folder, &file)).await;
         let done = done.unwrap_or_else(|err| Err(io::Error::other(err)));
         done.map_err(|err| {
-            Error::new(ErrorKind::Journal, format!("the file `{shown}`: {err}")).because(err)
+            Error::new(ErrorKind::Journal, format!("the file of `{shown}`: {err}")).because(err)
         })
     }
 }
@@ -81,7 +85,12 @@ impl SpillStore for Folder {
                     Err(err) if err.kind() == Io::NotFound => return Ok(None),
                     file => file?,
                 };
-                file.seek(SeekFrom::Start(chunk.saturating_mul(CHUNK as u64)))?;
+                // No file is so long that its offset does not fit in an `i64`.
+                let offset = chunk.saturating_mul(CHUNK as u64);
+                if i64::try_from(offset).is_err() {
+                    return Ok(None);
+                }
+                file.seek(SeekFrom::Start(offset))?;
                 let mut bytes = Vec::new();
                 file.take(CHUNK as u64).read_to_end(&mut bytes)?;
                 Ok(Some(bytes).filter(|bytes| !bytes.is_empty()))

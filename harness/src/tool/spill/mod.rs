@@ -49,8 +49,8 @@ impl Spills {
         self.limit
     }
 
-    /// Keeps a text whole. Returns a note that says how to read it, or why it could not be kept.
-    pub(super) async fn keep(&self, text: &str) -> String {
+    /// Keeps a text whole.
+    pub(super) async fn keep(&self, text: &str) -> Note {
         let mut writer = Writer::new(self);
         writer.push(text.as_bytes()).await;
         writer.finish().await
@@ -61,6 +61,15 @@ impl fmt::Debug for Spills {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Spills").field("limit", &self.limit).finish_non_exhaustive()
     }
+}
+
+/// What became of a text that was to be kept whole.
+#[derive(Default)]
+pub(super) struct Note {
+    /// Tells the model how to read the text, or why it could not be kept.
+    pub(super) text: String,
+    /// The name under which the text is kept, if it is.
+    pub(super) name: Option<String>,
 }
 
 /// Writes the bytes that are pushed to the store. After a failure it writes nothing more, and `finish` reports the
@@ -98,17 +107,23 @@ impl<'a> Writer<'a> {
         self.failed = written.err();
     }
 
-    /// Returns a note that says how to read the text, or why it could not be kept.
-    pub(super) async fn finish(mut self) -> String {
+    /// Writes the rest.
+    pub(super) async fn finish(mut self) -> Note {
         if self.failed.is_none() && !self.buffer.is_empty() {
             self.write().await;
         }
         match self.failed {
-            None => format!("; {KEPT_AS}{}`, which `{READ_RESULT}` reads", self.name),
+            None => Note {
+                text: format!(
+                    "; the whole is kept as `{}`, which `{READ_RESULT}` reads",
+                    self.name
+                ),
+                name: Some(self.name),
+            },
             Some(error) => {
                 // If the deletion fails, the chunks are deleted with the conversation.
                 let _ = self.store.delete(&self.name).await;
-                format!("; the whole could not be kept: {error}")
+                Note { text: format!("; the whole could not be kept: {error}"), name: None }
             }
         }
     }
@@ -116,16 +131,6 @@ impl<'a> Writer<'a> {
 
 /// The beginning of the name of a kept result.
 const PREFIX: &str = "r-";
-
-/// The name by which the whole of a result is kept, taken from the note in the text that the model reads.
-pub(crate) fn name_in(text: &str) -> Option<&str> {
-    let starts = text.rmatch_indices(KEPT_AS).map(|(at, _)| at.saturating_add(KEPT_AS.len()));
-    let names = starts.filter_map(|at| text.get(at..)?.split('`').next());
-    names.into_iter().find(|name| is_name(name))
-}
-
-/// The text before the name in the note.
-const KEPT_AS: &str = "the whole is kept as `";
 
 /// Whether a name has the form of the names of kept results. No other name is looked up.
 fn is_name(name: &str) -> bool {

@@ -24,6 +24,8 @@ pub(super) async fn bytes(
     if spills.store.read(name, 0).await?.is_none() {
         return Ok(None);
     }
+    // At least one character is read, however few bytes are wanted.
+    let (wanted, room) = (room, room.max(CHARACTER));
     let size = CHUNK as u64;
     let mut chunk = from / size;
     // Three bytes more on either side show where characters begin.
@@ -55,6 +57,8 @@ pub(super) async fn bytes(
         false => whole_characters(&read),
     };
     let text = read.get(before..last).unwrap_or_default();
+    let text = if wanted < CHARACTER { few(text, wanted) } else { text };
+    let is_all = is_all && before.saturating_add(text.len()) == read.len();
     let begins = from.saturating_add(before as u64);
     let ends = begins.saturating_add(text.len() as u64);
     let end = if is_all { ", which is its end" } else { "; there is more" };
@@ -62,12 +66,20 @@ pub(super) async fn bytes(
     Ok(Some(Stretch { head, text: String::from_utf8_lossy(text).into_owned() }))
 }
 
+/// The largest number of bytes of a character.
+const CHARACTER: usize = 4;
+
+/// The first characters that have no more bytes than this, and at least one character.
+fn few(text: &[u8], bytes: usize) -> &[u8] {
+    let ends = |at: &usize| std::str::from_utf8(text.get(..*at).unwrap_or_default()).is_ok();
+    let end = (1..=bytes).rev().find(ends).or_else(|| (1..=CHARACTER).find(ends));
+    text.get(..end.unwrap_or(text.len()).min(text.len())).unwrap_or(text)
+}
+
 /// The number of bytes up to the last whole character.
 fn whole_characters(bytes: &[u8]) -> usize {
-    match bytes.utf8_chunks().last() {
-        Some(chunk) if bytes.len() > 4 => bytes.len().saturating_sub(chunk.invalid().len()),
-        _ => bytes.len(),
-    }
+    let invalid = bytes.utf8_chunks().last().map_or(0, |chunk| chunk.invalid().len());
+    bytes.len().saturating_sub(invalid)
 }
 
 /// Reads lines from `from` on. `None` if no result has this name.

@@ -136,10 +136,13 @@ impl<'t> Reader<'t> {
         self.skip_one();
         match (operator, self.rest.chars().next()) {
             (Operator::Multiply, Some('*')) => {
-                return Err(CalcError::new(column, "`**` is no operator; write the power as `^`"));
+                return Err(CalcError::new(
+                    column,
+                    "`**` is not an operator; write the power as `^`",
+                ));
             }
             (Operator::Divide, Some('/')) => {
-                return Err(CalcError::new(column, "`//` is no operator; write `/`"));
+                return Err(CalcError::new(column, "`//` is not an operator; write `/`"));
             }
             _ => {}
         }

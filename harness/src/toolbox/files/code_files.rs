@@ -196,7 +196,7 @@ impl fmt::Debug for CodeFiles {
 impl Rule {
     fn new(glob: &str, reason: String) -> Result<Self, String> {
         let compiled = compile(&format!("**/{}", glob.to_lowercase()));
-        let compiled = compiled.map_err(|err| format!("`{glob}` is no glob: {}", err.kind()))?;
+        let compiled = compiled.map_err(|err| format!("`{glob}` is not a glob: {}", err.kind()))?;
         Ok(Self { glob: glob.to_owned(), reason, compiled })
     }
 }

@@ -123,7 +123,7 @@ impl Glob {
             .map(Self)
             .map_err(|err| {
                 ToolError::BadArguments(vec![format!(
-                    "`glob`: {:?} is no glob: {}; write one such as `*.rs` or `src/**/*.{{c,h}}`",
+                    "`glob`: {:?} is not a glob: {}; write one such as `*.rs` or `src/**/*.{{c,h}}`",
                     glob,
                     err.kind()
                 )])

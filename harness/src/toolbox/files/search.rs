@@ -1,4 +1,4 @@
-//! Searches files for a regular expression, with the parts that ripgrep is made of.
+//! Searches files for a regular expression, with the libraries of ripgrep.
 
 use std::{
     io::{self, Read},
@@ -41,7 +41,7 @@ pub(super) fn search(
     let matcher =
         RegexMatcherBuilder::new().multi_line(true).crlf(true).build(pattern).map_err(|err| {
             ToolError::BadArguments(vec![format!(
-                "`pattern`: is no regular expression for one line: {err}; write a backslash before \
+                "`pattern`: is not a regular expression for one line: {err}; write a backslash before \
                  a character that is meant as itself, such as `\\(`"
             )])
         })?;

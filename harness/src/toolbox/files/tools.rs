@@ -75,7 +75,8 @@ impl Files {
     /// of text.
     ///
     /// # Errors
-    /// Fails if there is no such file inside the folder, or if it is not text.
+    /// Fails if there is no such file inside the folder, if it is not UTF-8 text, or if `first_line` is behind its
+    /// end.
     #[tool(side_effects = "read")]
     pub async fn read_file(
         &self,
@@ -99,8 +100,8 @@ impl Files {
     /// never a part. Nothing is written into `.git`.
     ///
     /// # Errors
-    /// Fails, and leaves the file as it was, if the path leads out of the folder, is no regular
-    /// file, or cannot be written.
+    /// Fails, and leaves the file as it was, if the path leads out of the folder or into `.git`, is not a regular
+    /// file, or cannot be written, and if the path now leads elsewhere than when the write was approved.
     #[tool(side_effects = "write", idempotent, review = Self::review_of_a_write)]
     pub async fn write_file(
         &self,
@@ -134,7 +135,7 @@ impl Files {
     /// path fits, without links, `.git` and what `.gitignore` and `.ignore` files name.
     ///
     /// # Errors
-    /// Fails if there is no such folder inside the folder of the tools, or if the glob is none.
+    /// Fails if there is no such folder inside the folder of the tools, or if `glob` is not a valid glob.
     #[tool(side_effects = "read")]
     pub async fn list_files(
         &self,
@@ -154,8 +155,8 @@ impl Files {
     /// Binary files, links, `.git` and what `.gitignore` and `.ignore` files name are left out.
     ///
     /// # Errors
-    /// Fails if the pattern is no regular expression, or if there is no such file or folder inside
-    /// the folder of the tools.
+    /// Fails if the pattern is not a regular expression, if `glob` is not a valid glob, or if there is no such file
+    /// or folder inside the folder of the tools.
     #[tool(side_effects = "read")]
     pub async fn search_files(
         &self,

@@ -139,7 +139,7 @@ impl Write<'_> {
         stop.check()?;
         if self.target()? != target || !is_same_folder(root, folder, &opened).map_err(failed)? {
             return Err(ToolError::new(format!(
-                "`{given}`: leads elsewhere than when it was looked at, since somebody has moved a \
+                "`{given}`: leads elsewhere than when it was checked, since another program has moved a \
                  folder or a link on its way; nothing was written: look where it leads now"
             )));
         }

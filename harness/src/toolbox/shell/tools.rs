@@ -38,23 +38,23 @@ const MAX_SECONDS: u64 = 300;
 /// # Errors
 /// Fails if the command cannot be started. If it was stopped before its end, or if its end is not
 /// known, the call is in doubt, and the text has the output so far. A command that ends with another
-/// status than 0 is no error.
+/// status than 0 is not an error.
 ///
 /// # For the host
-/// Whether the command ends, its time does, the context's token is cancelled, the future is dropped
-/// or the program dies: what the command has started is killed. How much of that holds against
-/// processes that hide, and after `kill -9`, depends on one line in `main`: see
-/// [`supervise`](super::supervise), which has the table.
+/// When the command ends, its time is over, the context's token is cancelled, the future is dropped
+/// or the program dies, everything that the command has started is killed. How far this holds for
+/// processes that hide, and after `kill -9`, depends on one line in `main`: see the table of
+/// [`supervise`](super::supervise).
 ///
 /// A command may run for 30 s, unless the model asks for another time with `timeout_seconds`: 300 s at most.
-/// [`Sending::tool_time`](crate::agent::Sending::tool_time) makes that shorter for one run, and
+/// [`Sending::tool_time`](crate::agent::Sending::tool_time) shortens this for one run, and
 /// [`ToolLimits::time`](crate::ToolLimits) does not apply.
 ///
 /// Of the program's environment a command has `HOME`, `LANG`, `PATH`, `SHELL`, `TERM`, `TMPDIR`,
-/// `USER` and what begins with `LC_`, so that no key is in what it prints. Proxies, agents of `ssh` and
-/// homes of toolchains (`CARGO_HOME`) are not on that list: [`Bash`] can add them. This function
-/// cannot. Beside these it finds `HARNESS_COMMAND`, a random mark by which a stop finds what belongs to
-/// the command, and what bash sets itself.
+/// `USER` and the variables that begin with `LC_`, so that it cannot print a key. Variables for proxies, `ssh` agents
+/// and toolchains (`CARGO_HOME`) are not on that list: [`Bash`] can add them, this function cannot. The
+/// command also has `HARNESS_COMMAND`, a random mark by which a stop finds the processes of the
+/// command, and the variables that bash itself sets.
 ///
 /// Nothing keeps a command inside a folder, off the network or away from other processes of the
 /// same user. Every side effect is declared, so that an agent asks before it runs.
@@ -140,7 +140,7 @@ impl Bash {
             wrong("cannot be opened; give the path of a folder that exists").because(err)
         })?;
         if !folder.is_dir() {
-            return Err(wrong("is no folder; give the path of a folder"));
+            return Err(wrong("is not a folder; give the path of a folder"));
         }
         Ok(Arc::new(Self { folder, variables: Variables::default() }))
     }
@@ -198,7 +198,7 @@ impl Bash {
     /// # Errors
     /// Fails if the command cannot be started. If it was stopped before its end, or if its end is
     /// not known, the call is in doubt, and the text has the output so far. A command that ends with
-    /// another status than 0 is no error.
+    /// another status than 0 is not an error.
     #[tool(
         side_effects = ["read", "write", "network", "mutate"],
         timeout = "310s",

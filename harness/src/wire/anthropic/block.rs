@@ -1,4 +1,4 @@
-//! One block of an answer while it arrives, and what is kept of it for the way back.
+//! One block of an answer while it arrives, and the parts of it that later requests send back.
 
 use std::borrow::Cow;
 
@@ -17,20 +17,20 @@ use crate::{
 /// One block of an answer while it arrives.
 #[derive(Debug)]
 pub(super) struct OpenBlock {
-    /// The number by which the stream names it.
+    /// The index of the block in the stream.
     index: u64,
-    /// The number by which the events name it.
+    /// The number that identifies the block in the events.
     pub(super) number: u32,
     closed: bool,
     kind: Kind,
 }
 
-/// What a delta brings more of.
+/// What a delta adds to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum What {
     Text,
     Thinking,
-    /// Arguments of a call.
+    /// The arguments of a call.
     Input,
 }
 
@@ -42,20 +42,20 @@ enum Kind {
     Thinking {
         signature: String,
     },
-    /// A call that is ours to run.
+    /// A call that the program runs.
     Call {
         id: String,
         input: String,
-        /// Whether deltas have brought arguments, and no empty object alone.
+        /// Whether deltas have brought arguments other than an empty object.
         deltas: bool,
         extra: Option<String>,
     },
-    /// Everything that only the vendor understands, kept whole: calls that its servers run,
-    /// their results, hidden thinking, and kinds that are not known yet.
+    /// A block that only the vendor understands, kept completely: calls that its servers execute,
+    /// their results, hidden thinking, and unknown kinds.
     Opaque {
         kind: String,
         id: String,
-        /// The id of what it is the result of.
+        /// The id of the call whose result it is.
         answers: String,
         json: String,
         input: String,
@@ -120,7 +120,7 @@ impl OpenBlock {
         matches!(self.kind, Kind::Call { .. })
     }
 
-    /// All of it, if it is a summary of the vendor's own and is whole.
+    /// Its JSON, if it is a complete summary by the vendor.
     pub(super) fn summary(&self) -> Option<&str> {
         match &self.kind {
             Kind::Opaque { kind, json, .. } if kind == SUMMARY && self.closed => Some(json),
@@ -128,13 +128,13 @@ impl OpenBlock {
         }
     }
 
-    /// Its type and id, if it is a block of the vendor's that wants a result.
+    /// Its type and id, if it is a vendor block that needs a result.
     pub(super) fn wants(&self) -> Option<(String, String)> {
         let Kind::Opaque { kind, id, .. } = &self.kind else { return None };
         kind.ends_with("_use").then(|| (kind.clone(), id.clone()))
     }
 
-    /// The id of what it is the result of.
+    /// The id of the call whose result it is.
     pub(super) fn answers(&self) -> Option<String> {
         match &self.kind {
             Kind::Opaque { answers, .. } if !answers.is_empty() => Some(answers.clone()),
@@ -142,27 +142,27 @@ impl OpenBlock {
         }
     }
 
-    /// Whether this call has only begun, and these members begin it once more: a start that comes twice is
-    /// not a second call.
+    /// Whether this call has only begun, and these members begin it again: a repeated start is not
+    /// a second call.
     pub(super) fn is_begun_by(&self, members: &Members<'_>) -> bool {
         let Kind::Call { id, input, deltas, .. } = &self.kind else { return false };
         let has_only_begun = !self.closed && !*deltas && input.is_empty();
         has_only_begun && !id.is_empty() && text_of(members.get("id")) == *id
     }
 
-    /// Whether these are the members of a call, too, and neither has an id.
+    /// Whether these are also the members of a call, and neither has an id.
     pub(super) fn is_again(&self, members: &Members<'_>) -> bool {
         let Kind::Call { id, .. } = &self.kind else { return false };
         let text = |name| text_of(members.get(name));
         id.is_empty() && text("type") == "tool_use" && text("id").is_empty()
     }
 
-    /// Whether a delta of this number is meant for it.
+    /// Whether a delta with this index belongs to the block.
     pub(super) fn is(&self, index: crate::wire::tolerant::Count) -> bool {
         index.0.is_none_or(|index| index == self.index)
     }
 
-    /// More of what it is made of; nothing, if it is made of something else.
+    /// Adds to the block; `None` if it is a block of another kind.
     pub(super) fn more(
         &mut self,
         what: What,
@@ -184,14 +184,14 @@ impl OpenBlock {
         }
     }
 
-    /// The proof of the thinking, if it is thinking. It is set, not added to.
+    /// Sets the signature, if the block is thinking. A later one replaces it.
     pub(super) fn sign(&mut self, proof: Cow<'_, str>) {
         if let Kind::Thinking { signature } = &mut self.kind {
             *signature = proof.into_owned();
         }
     }
 
-    /// A source of the words, if it is words.
+    /// Adds a source of the text, if the block is text.
     pub(super) fn cite(&mut self, json: &str, out: &mut Outlet) -> Result<(), Error> {
         if let Kind::Text { citations } = &mut self.kind {
             out.source(json)?;
@@ -235,13 +235,13 @@ impl OpenBlock {
                     }
                 }
             }
-            // A delta that does not fit its block, or of a kind that is not known yet.
+            // A delta that does not fit its block, or of an unknown kind.
             _ => {}
         }
         Ok(())
     }
 
-    /// The block is whole.
+    /// Ends the block.
     pub(super) fn close(&mut self, out: &mut Outlet) -> Result<(), Error> {
         if std::mem::replace(&mut self.closed, true) {
             return Ok(());
@@ -253,7 +253,7 @@ impl OpenBlock {
                 let json = format!(r#"{{"citations":[{}]}}"#, citations.join(","));
                 out.vendor(number, VendorPart::Text, WIRE, json)?;
             }
-            // Thinking without its proof must not go back.
+            // Thinking without a signature must not be sent back.
             Kind::Thinking { signature } if signature.is_empty() => {}
             Kind::Thinking { signature } => {
                 let mut json = r#"{"signature":"#.to_owned();
@@ -282,7 +282,7 @@ impl OpenBlock {
     }
 }
 
-/// The block as if it had come in one piece.
+/// The block as if it had arrived in one piece.
 fn whole(json: String, input: &str, changed: &[(&'static str, String)]) -> String {
     let input = Some(input).filter(|input| {
         !input.is_empty() && serde_json::from_str::<serde::de::IgnoredAny>(input).is_ok()
@@ -306,12 +306,13 @@ fn whole(json: String, input: &str, changed: &[(&'static str, String)]) -> Strin
     join(kept.chain(added)).unwrap_or(json)
 }
 
-/// Whether a piece of arguments has more than the braces of an empty object.
+/// Whether a piece of arguments contains more than the braces of an empty object.
 fn has_member(piece: &str) -> bool {
     piece.chars().any(|char| !char.is_whitespace() && !matches!(char, '{' | '}'))
 }
 
-/// A value that is no object is kept as it is, so that its fault can be told.
+/// Whether this is a value other than an object. It is kept unchanged, so that the fault can be
+/// reported.
 fn is_scalar(json: &str) -> bool {
     !matches!(json, "" | "null") && !json.starts_with('{')
 }

@@ -1,5 +1,5 @@
-//! Makes events of the Messages stream. What each kind of block keeps for the way back is in
-//! `block`.
+//! Converts the Messages stream into events. The data that each kind of block keeps for later
+//! requests is in `block`.
 
 use std::{
     borrow::Cow,
@@ -36,15 +36,15 @@ pub fn summary_decoder(limits: AnswerLimits) -> Decoder<Answer> {
 /// The answer so far.
 #[derive(Debug, Default)]
 pub struct Answer {
-    /// Whether it is to be a summary of the vendor's own.
+    /// Whether it must be a summary by the vendor.
     is_summary: bool,
     id: Option<String>,
     started: bool,
     blocks: Vec<OpenBlock>,
-    /// Where the last block stands that the stream names by a number, and the last call.
+    /// The index of the last block with each number in the stream, and of the last call.
     places: HashMap<u64, usize>,
     call_places: HashMap<u64, usize>,
-    /// The numbers of all blocks, and one more than the largest.
+    /// The numbers of all blocks, and the largest number plus one.
     numbers: HashSet<u32>,
     next: u32,
     usage: WireUsage,
@@ -70,7 +70,7 @@ struct Event<'a> {
     error: Option<Raw<'a>>,
 }
 
-/// The members of all kinds of delta.
+/// The members of all kinds of deltas.
 #[derive(Deserialize)]
 pub(super) struct Delta<'a> {
     #[serde(borrow, default, rename = "type")]
@@ -133,9 +133,9 @@ pub(super) struct OutputDetails {
 
 impl Copy for Obj<OutputDetails> {}
 
-/// What the vendor used to sum up the conversation, if it did. It stands among the steps in which
-/// an answer was made (`iterations`), and the counts of the answer leave it out. They leave out
-/// what an advisor used, too, but that is another model, at another price.
+/// The tokens that the vendor used to summarize the conversation, if it did. They are in the list
+/// of the answer's steps (`iterations`) and not in the answer's own counts. The answer's own counts
+/// also leave out an advisor's tokens, but those are of another model with another price.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Compaction(Option<Usage>);
 
@@ -176,13 +176,14 @@ impl<'de> Deserialize<'de> for Compaction {
     }
 }
 
-/// The same meaning as everywhere: the vendor leaves cached tokens out of the input.
+/// The input with the same meaning as on every wire: the vendor does not count cached tokens as
+/// input.
 fn whole_input(fresh: Count, read: Count, written: Count) -> Option<u64> {
     let cached = read.0.unwrap_or(0).saturating_add(written.0.unwrap_or(0));
     fresh.0.map(|fresh| fresh.saturating_add(cached))
 }
 
-/// What an event says that it is, if it adds to a block.
+/// The type of an event that adds to a block.
 const DELTA: &str = r#""content_block_delta""#;
 
 /// A delta that adds to its block.
@@ -237,7 +238,7 @@ impl Dialect for Answer {
             _ if kind == "error" || parsed.error.is_some_and(|it| fault::is_told(it.get())) => {
                 return Err(fault::in_event(data));
             }
-            // Events of a kind that is not known yet are none of an answer's business.
+            // Unknown events do not concern the answer.
             _ => {}
         }
         Ok(true)
@@ -326,7 +327,7 @@ impl Answer {
     fn start(&mut self, message: Message<'_>, out: &mut Outlet) -> Result<(), Error> {
         let id = message.id.owned();
         if self.started {
-            // Gateways repeat the start; the start of another answer is another matter.
+            // Gateways repeat the start. A start of another answer is an error.
             return match id == self.id {
                 true => Ok(()),
                 false => Err(Error::new(
@@ -348,7 +349,7 @@ impl Answer {
             out.usage(self.usage.known());
         }
         self.stop = message.stop_reason.owned();
-        // Blocks that are here already are whole: no event follows for them.
+        // Blocks in the start event are complete: no events follow for them.
         for (index, block) in (0_u64..).zip(message.content.0) {
             let json = block.get();
             self.open(Count(Some(index)), json, &Members::of(json), out)?;
@@ -357,7 +358,7 @@ impl Answer {
         Ok(())
     }
 
-    /// What was used, and why the answer stopped.
+    /// Records the usage and the stop reason.
     fn over(&mut self, usage: Option<&WireUsage>, stop: Option<Cow<'_, str>>) {
         if let Some(usage) = usage {
             self.usage.replace(usage);
@@ -367,7 +368,7 @@ impl Answer {
         }
     }
 
-    /// A block begins, which `json` is, of these members.
+    /// Begins a block with this JSON and these members.
     fn open(
         &mut self,
         index: Count,
@@ -375,14 +376,15 @@ impl Answer {
         members: &Members<'_>,
         out: &mut Outlet,
     ) -> Result<(), Error> {
-        // A server that gives every block the same number, or none, still gives them one by one.
+        // A server that gives every block the same number, or none, still sends them one after the
+        // other.
         let index = index.0.unwrap_or(u64::from(self.next));
         let mut number = match u32::try_from(index) {
             Ok(number) if !self.numbers.contains(&number) => number,
             _ => self.next,
         };
-        // Whether a call that begins where another one stands is that one, whoever collects the answer
-        // says: without ids they need one number for it.
+        // A call that begins at the place of another one: the accumulator decides whether it is a
+        // repeat. For that, calls without ids need the same number.
         let call = self.call_places.get(&index).and_then(|at| self.blocks.get_mut(*at));
         if let Some(call) = call {
             if call.is_begun_by(members) {
@@ -408,7 +410,7 @@ impl Answer {
 
     fn delta(&mut self, index: Count, delta: &Delta<'_>, out: &mut Outlet) -> Result<(), Error> {
         if self.block(index).is_none() {
-            // Some servers begin without a start.
+            // Some servers send no start.
             let json = match &*delta.kind {
                 "text_delta" => r#"{"type":"text"}"#,
                 "thinking_delta" | "signature_delta" => r#"{"type":"thinking"}"#,
@@ -435,10 +437,10 @@ impl Answer {
         }
     }
 
-    /// The block that an event with this number is meant for; without one it is the last block.
+    /// The block with this number in the stream; without a number, the last block.
     fn block(&mut self, index: Count) -> Option<&mut OpenBlock> {
         let last = self.blocks.len().checked_sub(1)?;
-        // Blocks come one after the other, so it is nearly always the last one.
+        // Blocks come one after the other, so nearly always it is the last one.
         let is_last = self.blocks.get(last).is_some_and(|block| block.is(index));
         let at = match index.0 {
             Some(index) if !is_last => *self.places.get(&index)?,
@@ -450,7 +452,7 @@ impl Answer {
     fn complete(&mut self, out: &mut Outlet) -> Result<(), Error> {
         let mut stop = self.stop_reason();
         for block in &mut self.blocks {
-            // Whether the last call of a truncated answer is whole, nobody has said.
+            // It is unknown whether the last call of a truncated answer is complete.
             if stop == StopReason::Truncated && block.is_call() {
                 continue;
             }
@@ -472,7 +474,7 @@ impl Answer {
         Ok(())
     }
 
-    /// The words of the vendor's own summary, if it is one that goes back. If not, what is wrong with it.
+    /// The text of the vendor's own summary, if it can be sent back, and otherwise its fault.
     ///
     /// Source: <https://platform.claude.com/docs/en/build-with-claude/compaction-on-demand>.
     fn summary(&self) -> Result<String, String> {
@@ -494,8 +496,8 @@ impl Answer {
         Ok(words)
     }
 
-    /// What the answer waits for beside calls: a block that wants a result and has none. Those of the
-    /// vendor's own get it in a later answer, if calls go first.
+    /// The block that the answer waits for besides calls: one that needs a result and has none. The
+    /// vendor's own blocks get their result in a later answer, if there are calls to run first.
     fn wanted(&self) -> Option<WantedItem> {
         let answered: HashSet<String> = self.blocks.iter().filter_map(OpenBlock::answers).collect();
         let mut wanted = self.blocks.iter().filter_map(OpenBlock::wants);
@@ -517,8 +519,7 @@ impl Answer {
             Some("max_tokens" | "model_context_window_exceeded") => StopReason::Truncated,
             Some("pause_turn" | "compaction") => StopReason::Paused,
             Some("refusal") => StopReason::Refused,
-            // Whether calls wait for results is seen by the calls: reasons that are new say
-            // nothing about it.
+            // The calls show whether results are needed; unknown stop reasons say nothing about it.
             _ if self.calls => StopReason::ToolCalls,
             _ => StopReason::Complete,
         }
@@ -526,7 +527,7 @@ impl Answer {
 }
 
 impl WireUsage {
-    /// What is given replaces what was known; what is left out stays.
+    /// Replaces the counts that are given. The others stay.
     fn replace(&mut self, by: &Self) {
         fn set(field: &mut Count, by: Count) {
             if by.0.is_some() {
@@ -556,7 +557,7 @@ impl WireUsage {
             reasoning: details.thinking_tokens.0.or(details.reasoning_tokens.0),
             compaction: None,
         };
-        // What a sum would be of which a part is unknown, is unknown.
+        // A sum with an unknown part would be unknown.
         if let (Some(_), Some(_), Some(compaction)) =
             (usage.input, usage.output, &self.iterations.0)
         {

@@ -1,9 +1,9 @@
-//! Makes the body of a request of the transcript.
+//! Encodes a request of the Messages API from the transcript.
 //!
-//! The bytes of a message depend on that message alone, so what was sent once is a prefix of
-//! what is sent next: that keeps the vendor's cache warm and its bound thinking valid. The one
-//! exception is a block of the vendor's that waits for its result: it is sent while the result may
-//! still come, and left out once it cannot.
+//! The bytes of a message depend on that message alone, so each request begins with the bytes of
+//! the previous one. This keeps the vendor's cache and signed thinking valid. The only exception is
+//! a vendor block that waits for its result: it is sent while the result may still come, and left
+//! out once it cannot come any more.
 
 use std::borrow::Cow;
 
@@ -32,27 +32,28 @@ use crate::{
     },
 };
 
-/// How requests are made on this wire.
+/// How requests are encoded on this wire.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The model that is asked.
+    /// The id of the model.
     pub model: String,
     /// The settings.
     pub settings: Settings,
-    /// What the model takes beside words.
+    /// Which kinds of files and which options the model accepts.
     pub takes: Takes,
-    /// How the model is told what its answer has to be, where it has to fit a schema. `None`: as the vendor, the
-    /// model and the schema allow it.
+    /// How the model is told the schema of its answer, if the request has one. `None`: chosen by
+    /// the vendor, the model and the schema.
     pub answer_way: Option<AnswerWay>,
-    /// Whether tools that were found by a search are told apart from the others, so that the vendor reads them where they were
-    /// found, and all before that from its cache. Servers of others that speak this protocol may not know it.
+    /// Whether tools that were found by a search are marked, so that the vendor reads them at the
+    /// place of the search, and everything before it from its cache. Other servers of this protocol
+    /// may not support it.
     ///
     /// Source: <https://platform.claude.com/docs/en/agents-and-tools/tool-use/tool-search-tool>.
     pub defers_tools: bool,
 }
 
 impl Options {
-    /// Options for a model of Anthropic.
+    /// Options for a model of Anthropic, with the default settings.
     pub fn new(model: impl Into<String>) -> Self {
         let model = model.into();
         let models = Models::default();
@@ -63,8 +64,8 @@ impl Options {
 }
 
 /// Sources: <https://docs.claude.com/en/docs/build-with-claude/pdf-support> (32 MB a request),
-/// <https://docs.claude.com/en/docs/build-with-claude/files>, and the vendor's refusal of larger pictures,
-/// `image exceeds 5 MB maximum: .. bytes > 5242880 bytes`, which counts base64.
+/// <https://docs.claude.com/en/docs/build-with-claude/files>, and the vendor's error for larger
+/// pictures, `image exceeds 5 MB maximum: .. bytes > 5242880 bytes`, which counts base64.
 const PLACES: Places = Places {
     audio: false,
     other_pictures: false,
@@ -75,32 +76,36 @@ const PLACES: Places = Places {
     size: 32 * 1024 * 1024,
 };
 
-/// The protocol demands a limit, so there is one. Of a model that is not known it is this.
+/// The limit of an answer's tokens for an unknown model. The protocol requires a limit.
 const MAX_TOKENS: u32 = 16_384;
 
-/// How many tokens an answer may have if the program does not say it: as many as the model can say,
-/// but an eighth of its window at most. Older models refuse a conversation that would leave no room
-/// for so long an answer.
+/// The limit of an answer's tokens if the program sets none: the model's maximum, but at most an
+/// eighth of its window. Older models refuse a conversation that leaves no room for such a long
+/// answer.
 fn longest_answer(known: &Model) -> u32 {
     let eighth = known.window.and_then(|window| u32::try_from(window / 8).ok());
     known.output.zip(eighth).map_or(MAX_TOKENS, |(output, eighth)| output.min(eighth))
 }
 
-/// Vendors take ids of at most this many bytes.
+/// The longest id, in bytes, that vendors accept.
 const ID_LIMIT: usize = 64;
 
-/// The body of a request.
+/// Encodes the body of a request.
 ///
 /// # Errors
-/// Fails if there is nothing to send, or if `extra` names what is made of the conversation.
+/// - [`ErrorKind::Configuration`]: `extra` names a member that is made from the conversation, or
+///   has `context_management` in a request for a summary.
+/// - [`ErrorKind::Transcript`]: the conversation has nothing to send.
+/// - [`ErrorKind::Content`]: the user's last message holds a file that this recipient cannot take.
 pub fn encode(request: &Request<'_>, options: &Options) -> Result<Vec<u8>, Error> {
     encode_pieces(request, options).map(Encoded::into_bytes)
 }
 
-/// As [`encode`], in pieces: what was [sent](Request::with_sent) before is not written again.
+/// Like [`encode`], but in pieces: messages that an earlier request has [sent](Request::with_sent)
+/// are not encoded again.
 ///
 /// # Errors
-/// As [`encode`].
+/// The same as [`encode`].
 pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded, Error> {
     let Options { model, settings, takes, answer_way: _, defers_tools } = options;
     let Settings {
@@ -131,7 +136,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     if summarizes && extra.contains_key("context_management") {
         return Err(Error::new(
             ErrorKind::Configuration,
-            "the vendor makes no summary on demand where `extra` has `context_management`: leave one of them out",
+            "the vendor makes no summary on request if `extra` has `context_management`: leave one of them out",
         ));
     }
     let mut body = Body::new(extra, &["messages", "stream", "compaction"])?;
@@ -142,7 +147,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     body.value("stream", &true);
     body.maybe("temperature", temperature.as_ref());
     body.maybe("top_p", top_p.as_ref());
-    // What says something of an answer is refused where none is given.
+    // A request for a summary must not have settings of an answer.
     if !stop.is_empty() && !summarizes {
         body.value("stop_sequences", stop);
     }
@@ -174,7 +179,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     }
     let mark = cache::anthropic(prompt_cache.unwrap_or_default());
     if let Some(mark) = mark {
-        // The vendor puts it on the last block, so that earlier messages keep their bytes.
+        // The vendor applies it to the last block, so that earlier messages keep their bytes.
         body.member("cache_control", |out| raw(out, mark));
     }
     if let Some(system) = request.system().filter(|system| !system.trim().is_empty()) {
@@ -199,10 +204,10 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     if summarizes {
         body.member("compaction", |out| raw(out, r#"{"type":"summarize"}"#));
     }
-    // With a budget, the last answer that calls tools has to begin with its thinking, which those models do not bind to
-    // what came before.
+    // With a thinking budget, the last answer with tool calls must begin with its thinking. These
+    // models do not require the original messages before it.
     let thinking_from = thinking_from(request, settings, has_budget);
-    // One summary stands in such a request, as its first block.
+    // Such a request contains one summary, as its first block.
     let first_alone = summarizes || request.begins_with_summary();
     let summary_at = first_alone.then(|| request.begins_with_summary().then_some(0));
     let is = format!(
@@ -224,8 +229,8 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     })
 }
 
-/// What is known of how the answer can be held to a schema. A server that speaks this protocol for another
-/// model passes over a mode that it does not know.
+/// What is known about the server's ways to hold an answer to a schema. A server that uses this
+/// protocol for another model ignores an unknown mode.
 fn server(options: &Options) -> Server {
     Server {
         mode: options.takes.schema_answers().unwrap_or(SchemaAnswers::Never),
@@ -236,12 +241,13 @@ fn server(options: &Options) -> Server {
     }
 }
 
-/// In so many blocks before a mark the vendor looks for what it has kept; one is left for blocks that are not sent.
+/// The number of blocks before a mark in which the vendor looks for a cached part, minus one for
+/// blocks that are not sent.
 const LOOKBACK: usize = 19;
 
-/// The message that ended the request before, if the vendor would not find it: more blocks have come since than it
-/// looks at. It has a mark of its own then, the fourth that a request may have. What is kept is the same with
-/// or without a mark.
+/// The message that ended the previous request, if more blocks have come since than the vendor
+/// looks at. It then gets a mark of its own, the fourth that a request may have. The cached bytes
+/// are the same with and without the mark.
 ///
 /// Source: <https://docs.claude.com/en/docs/build-with-claude/prompt-caching> (20 blocks, 4 marks).
 fn marked(request: &Request<'_>, extra: &Map<String, serde_json::Value>) -> Option<usize> {
@@ -270,15 +276,15 @@ fn breakpoint(out: &mut Draft, mark: Option<&str>) {
     }
 }
 
-/// The tools that are read where a search has found them.
+/// The tools that are read at the place of the search that found them.
 struct Deferred<'a> {
     found: Found<'a>,
     tools: Vec<&'a str>,
 }
 
 impl<'a> Deferred<'a> {
-    /// Those that the model is told of now: the vendor refuses results that name others. It wants one tool that is none of
-    /// them, too.
+    /// Only tools of this request count, because the vendor refuses results that name others. It
+    /// also requires at least one tool that was not found by a search.
     fn of(request: &Request<'a>, defers: bool) -> Self {
         let found = request.found();
         let all = request.tools().iter().filter(|_| defers).map(|tool| &*tool.name);
@@ -293,7 +299,7 @@ impl<'a> Deferred<'a> {
         self.tools.contains(&tool)
     }
 
-    /// Those that this call has found.
+    /// The tools that this call has found.
     fn by(&self, call: &str) -> Vec<&'a str> {
         if self.tools.is_empty() {
             return Vec::new();
@@ -319,7 +325,7 @@ fn tools(
     found: &Deferred<'_>,
     mark: Option<&str>,
 ) {
-    // Those that are found are read where they were found, and take no mark.
+    // Found tools are read at the place of the search, and cannot have a mark.
     let last = request.tools().iter().rposition(|tool| !found.has(&tool.name));
     let told = if strict { Told::Held(StrictForm::Anthropic) } else { Told::AsIs };
     let parameters = request.parameters(told);
@@ -358,7 +364,7 @@ fn choice(choice: Option<&ToolChoice>, parallel: Option<bool>) -> Option<serde_j
     Some(said)
 }
 
-/// Writes one message, unless nothing of it can be sent. Returns for how long its bytes stay the same.
+/// Writes one message, unless no part of it can be sent. Returns how long its bytes stay the same.
 fn encode_message(
     out: &mut Draft,
     message: &Message,
@@ -367,7 +373,7 @@ fn encode_message(
     found: &Deferred<'_>,
     to: Recipient<'_>,
 ) -> Stays {
-    // The vendor refuses to go on from what was refused.
+    // The vendor refuses a conversation that continues from a refused answer.
     if message.is_refused() {
         return Stays::Always;
     }
@@ -384,7 +390,7 @@ fn encode_message(
     );
     raw(out, r#","content":["#);
     let first = out.len();
-    // Anything after a call makes the vendor look for its result there, so calls come last.
+    // The vendor expects the result of a call directly after it, so calls come last.
     for block in message.blocks() {
         match block {
             Block::ToolCall(_) => {}
@@ -394,7 +400,7 @@ fn encode_message(
                 [] => encode_result(out, result, to),
                 tools => encode_found(out, result, tools),
             },
-            // Only a person shows files.
+            // Only a user message contains files.
             block if block.media().is_some() && message.role() == Role::Assistant => {}
             Block::Vendor(data) => match result_of(data, message, after) {
                 Awaited::Here => encode_block(out, block, to),
@@ -423,29 +429,29 @@ fn encode_message(
     stays
 }
 
-/// Whether this is a summary of the vendor's own.
+/// Whether this is a summary by the vendor.
 fn is_summary(data: &VendorData) -> bool {
     data.wire() == WIRE && text_of(Members::of(data.json()).get("type")) == SUMMARY
 }
 
-/// Where the result of one of the vendor's blocks is.
+/// The place of the result of a vendor block.
 enum Awaited {
-    /// It is in the same message, or the block wants none.
+    /// In the same message, or the block needs none.
     Here,
-    /// It is in the message that is so many behind.
+    /// In a later message, at this distance.
     Behind(usize),
     /// It may come with the next answer.
     Later,
-    /// It is not there and cannot come, whatever follows.
+    /// It is missing and cannot come, whatever follows.
     Never,
-    /// It is not there, and the message that is so many behind says that it cannot come any more.
+    /// It is missing and cannot come any more because of a later message at this distance.
     NotBehind(usize),
 }
 
-/// Where the result of a block is. The vendor gives the results of its own blocks itself, in a later
-/// answer if it has paused or waits for the results of calls. An answer that was cut off has none, and
-/// neither comes one once the person says something else than to go on: the vendor refuses the block
-/// then, with `tool use with id .. was found without a corresponding .. block`.
+/// The place of the result of a block. The vendor gives the results of its own blocks itself, in a
+/// later answer if it has paused or waits for the results of calls. A cut-off answer has no result,
+/// and none comes once the user sends a new message instead of continuing. The vendor then refuses
+/// the block with `tool use with id .. was found without a corresponding .. block`.
 ///
 /// Source: <https://docs.claude.com/en/docs/agents-and-tools/tool-use/server-tools>.
 fn result_of(data: &VendorData, message: &Message, after: &Messages) -> Awaited {
@@ -499,12 +505,12 @@ fn encode_block(out: &mut Draft, block: &Block, to: Recipient<'_>) {
     }
 }
 
-/// Whether this is a block of its own.
+/// Whether this is a complete block.
 fn is_block(json: &str) -> bool {
     json.contains(r#""type""#) && !text_of(Members::of(json).get("type")).is_empty()
 }
 
-/// White space alone is refused.
+/// Writes text, unless it is only white space, which is refused.
 fn encode_text(out: &mut Draft, text: &TextBlock) {
     if text.text().trim().is_empty() {
         return;
@@ -517,7 +523,7 @@ fn encode_text(out: &mut Draft, text: &TextBlock) {
     out.push(b'}');
 }
 
-/// Only what is signed goes back, byte for byte; other models' thinking means nothing here.
+/// Writes signed thinking, byte for byte. Thinking of other models has no meaning here.
 fn encode_reasoning(out: &mut Draft, reasoning: &ReasoningBlock) {
     let Some(json) = ours(reasoning.vendor()) else { return };
     comma(out);
@@ -543,7 +549,7 @@ fn encode_call(out: &mut Draft, call: &ToolCall) {
     out.push(b'}');
 }
 
-/// The tools that a search has found, which the vendor reads in the place of the result's words.
+/// Writes the tools that a search has found, which the vendor reads instead of the result's text.
 fn encode_found(out: &mut Draft, result: &ToolResult, tools: &[&str]) {
     comma(out);
     raw(out, r#"{"type":"tool_result""#);
@@ -567,7 +573,7 @@ fn encode_result(out: &mut Draft, result: &ToolResult, to: Recipient<'_>) {
     for part in result.content() {
         match (part.media(), to.words(part)) {
             (_, Some(words)) if result.is_error() => encode_words(out, &words),
-            // Of a call that went wrong only words are taken.
+            // For a failed call, only text is accepted.
             (Some((kind, media)), None) if result.is_error() => {
                 let why = "the call went wrong, and of such a call this protocol takes words alone";
                 encode_words(out, &line(kind, media, why));
@@ -596,7 +602,7 @@ fn encode_words(out: &mut Draft, text: &str) {
     }
 }
 
-/// Writes a file, or the line that stands in its place.
+/// Writes a file, or the text that replaces it.
 fn encode_media(out: &mut Draft, kind: MediaKind, media: &Media, to: Recipient<'_>) {
     let (kind, media) = match to.part_or_line(kind, media) {
         Err(words) => return encode_words(out, &words),
@@ -606,7 +612,7 @@ fn encode_media(out: &mut Draft, kind: MediaKind, media: &Media, to: Recipient<'
         Ok(Part::Text(media)) => {
             return encode_words(out, &media.to_text().unwrap_or_default());
         }
-        // This wire has no place for sound.
+        // This wire cannot carry audio.
         Ok(Part::Audio { .. }) => return,
     };
     comma(out);
@@ -620,7 +626,7 @@ fn encode_media(out: &mut Draft, kind: MediaKind, media: &Media, to: Recipient<'
             member(out, "data", data);
         }
         Source::Text { mime: _, text } => {
-            // Whatever kind of text it is, the vendor takes it as this.
+            // The vendor accepts every kind of text as this type.
             raw(out, r#""text","media_type":"text/plain""#);
             member(out, "data", text);
         }
@@ -641,10 +647,10 @@ fn encode_media(out: &mut Draft, kind: MediaKind, media: &Media, to: Recipient<'
     out.push(b'}');
 }
 
-/// So many bytes of a document's title are sent: the vendor takes 500 characters.
+/// The maximum length of a document's title in bytes. The vendor accepts 500 characters.
 const TITLE: usize = 400;
 
-/// Vendor data, if it is of this wire.
+/// The vendor data, if it belongs to this wire and can be sent.
 fn ours(data: Option<&VendorData>) -> Option<Cow<'_, str>> {
     data.filter(|data| data.wire() == WIRE).and_then(|data| sendable(data.json()))
 }

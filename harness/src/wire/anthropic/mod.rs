@@ -1,4 +1,4 @@
-//! The Messages protocol of Anthropic, and of the servers that speak it too.
+//! The Messages protocol of Anthropic and compatible servers.
 //!
 //! See the vendor's documentation of the Messages API and of its streaming.
 
@@ -13,8 +13,8 @@ pub use self::{
     encode::{Options, encode, encode_pieces},
 };
 
-/// The name under which vendor data of this wire is kept.
+/// The wire name of this protocol's vendor data.
 pub(crate) const WIRE: &str = "anthropic";
 
-/// The type of a block that is a summary of the vendor's own.
+/// The type of a block with the vendor's own summary.
 const SUMMARY: &str = "compaction";

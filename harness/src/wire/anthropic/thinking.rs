@@ -1,8 +1,8 @@
-//! How effort is said to each family of models.
+//! Translates effort for each family of models.
 
 use crate::{models::Thinking as How, provider::Effort};
 
-/// What the request says about thinking.
+/// The thinking settings of a request.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Thinking {
     /// The value of `thinking`, as JSON.
@@ -11,9 +11,9 @@ pub(super) struct Thinking {
     pub(super) effort: Option<&'static str>,
 }
 
-/// How this effort is said to a model that thinks so: a budget of tokens, or a level within which
-/// it decides by itself. One that cannot stop thinking is asked for the least, and one that cannot
-/// think is asked for nothing. A model that is not known is taken for one of the newer ones. See the
+/// Translates an effort for a model that thinks in this way: to a budget of tokens, or to a level
+/// within which the model decides itself. A model that cannot stop thinking gets the lowest level,
+/// and one that cannot think gets no setting. An unknown model is treated like a newer one. See the
 /// vendor's documentation of extended and adaptive thinking.
 pub(super) fn thinking(how: Option<How>, effort: Effort, max_tokens: u32) -> Thinking {
     let level = match effort {

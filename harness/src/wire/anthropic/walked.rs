@@ -1,5 +1,5 @@
-//! Walks over an event of the Messages stream, and picks up what an answer is made of. Where anything is
-//! unusual it gives up, and the event is parsed: see `wire/walk.rs`.
+//! Walks over an event of the Messages stream, and reads the data that answers consist of. At
+//! anything unusual it gives up, and the event is parsed: see `wire/walk.rs`.
 
 use std::borrow::Cow;
 
@@ -13,15 +13,15 @@ use crate::wire::{
     walk::{Once, Walk},
 };
 
-/// An event of a kind that answers are made of.
+/// An event of one of the common kinds.
 #[derive(Default)]
 pub(super) struct Common<'a> {
     pub(super) kind: &'a [u8],
     pub(super) index: Option<u64>,
-    /// What the delta says that it is.
+    /// The type of the delta.
     pub(super) delta: &'a [u8],
     pub(super) more: Option<More<'a>>,
-    /// Why the answer stopped.
+    /// The stop reason.
     pub(super) stop: Cow<'a, str>,
     /// A block as it begins, and its members.
     pub(super) block: Option<(&'a str, Members<'a>)>,
@@ -29,7 +29,7 @@ pub(super) struct Common<'a> {
     pub(super) usage: Option<WireUsage>,
 }
 
-/// What a delta brings.
+/// The contents of a delta.
 pub(super) enum More<'a> {
     Of(What, Cow<'a, str>),
     Signature(Cow<'a, str>),
@@ -41,7 +41,7 @@ impl<'a> Common<'a> {
         Self::usual_delta(data).or_else(|| Self::any(data))
     }
 
-    /// A delta in the order in which the vendor writes all of them, with nothing else in it.
+    /// A delta in the vendor's own order of members, without others.
     fn usual_delta(data: &'a [u8]) -> Option<Self> {
         let mut walk = Walk::new(data);
         walk.same(br#"{"type":"content_block_delta","index":"#)?;

@@ -1,6 +1,6 @@
-//! Which call a fragment belongs to. Servers number calls wrongly, repeat ids and names, change
-//! ids on the way or leave them out; what is told here is told by what they still have in common.
-//! Whether a call repeats another one is for whoever collects the answer to say.
+//! Assigns fragments to calls. Servers number calls wrongly, repeat ids and names, change ids on
+//! the way or omit them. The assignment uses what these servers still have in common. The
+//! accumulator decides whether a call repeats another one.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -21,13 +21,13 @@ use crate::{
 #[derive(Debug, Default)]
 pub(super) struct Calls {
     calls: Vec<Call>,
-    /// Where the answer comes from.
+    /// The origin of the answer.
     origin: Origin,
-    /// Where the last call stands that has this id, by its index as well.
+    /// The index of the last call with this id, also for each call index.
     ids: HashMap<String, Places>,
-    /// Where the last call stands that has this index.
+    /// The index of the last call with this call index.
     indices: HashMap<u64, usize>,
-    /// Calls whose arguments are not whole.
+    /// Calls with incomplete arguments.
     open: BTreeSet<usize>,
 }
 
@@ -40,35 +40,35 @@ struct Places {
 #[derive(Debug)]
 struct Call {
     index: Option<u64>,
-    /// The id as the server gave it; empty if it gave none.
+    /// The id from the server; empty if it gave none.
     wire_id: String,
     name: String,
     arguments: String,
     progress: Progress,
-    /// The number by which the events name it.
+    /// The number that identifies the call in the events.
     number: u32,
-    /// Whether it was announced.
+    /// Whether its start has been emitted.
     begun: bool,
-    /// Bytes of the arguments that were handed on.
+    /// The number of bytes of the arguments that have been emitted.
     sent: usize,
-    /// Whether its end was told.
+    /// Whether its end has been emitted.
     ended: bool,
-    /// What the server wants back with it, until that is handed on.
+    /// The data that the server wants back with it, until it has been emitted.
     extra: Option<String>,
 }
 
-/// Where a fragment belongs.
+/// The place of a fragment.
 #[derive(Debug, PartialEq)]
 enum Place {
     New,
     At(usize),
-    /// A fresh value where this call stands, which is whole.
+    /// A new value at the place of this call, which is complete.
     Again(usize),
     Nowhere,
 }
 
 impl Calls {
-    /// The calls of an answer that comes from there.
+    /// The calls of an answer with this origin.
     pub(super) fn of(origin: Origin) -> Self {
         Self { origin, ..Self::default() }
     }
@@ -77,7 +77,7 @@ impl Calls {
         self.calls.is_empty()
     }
 
-    /// Takes one fragment. `first` is the number of the first call's block.
+    /// Adds one fragment. `first` is the number of the first call's block.
     pub(super) fn push(
         &mut self,
         delta: &CallDelta<'_>,
@@ -90,7 +90,7 @@ impl Calls {
         let (id, name) = (delta.id.trim(), function.name.trim());
         let extra = delta.extra_content.map(Raw::get).filter(|extra| *extra != "null");
         let place = self.place(delta.index.0, id, name, arguments);
-        // What the server wants back may come alone, and tell nothing of its call.
+        // The data that the server wants back may come alone, without identifying its call.
         let is_alone = extra.is_some() && id.is_empty() && name.is_empty() && arguments.is_empty();
         let place = match (place, self.calls.len().checked_sub(1)) {
             (Place::New | Place::Nowhere, Some(last)) if is_alone => Place::At(last),
@@ -107,12 +107,12 @@ impl Calls {
                 self.end(at, out)?;
                 let mut call = self.begin(delta.index.0, first, out)?;
                 if let Some(before) = self.calls.get(at) {
-                    // Without an id it has that of the call at its place; without a name it goes on with
-                    // that call, whatever its id.
+                    // Without an id, it has the id of the call at its place. Without a name, it
+                    // continues that call, whatever its id.
                     if id.is_empty() || name.is_empty() {
                         before.wire_id.clone_into(&mut call.wire_id);
                     }
-                    // Where there are no ids, what stands at one place has one number.
+                    // Without ids, all calls at one place have the same number.
                     if before.wire_id.is_empty() && id.is_empty() && delta.index.0.is_some() {
                         call.number = before.number;
                     }
@@ -129,12 +129,12 @@ impl Calls {
                 id.clone_into(&mut call.wire_id);
                 self.ids.entry(id.to_owned()).or_default().add(call.index, at);
             }
-            // It is set once: some servers repeat it, and it never comes in pieces.
+            // It is set only once: some servers repeat it, and it never comes in pieces.
             if call.name.is_empty() {
                 name.clone_into(&mut call.name);
             }
             call.arguments.push_str(arguments);
-            // An empty object behind a proof says nothing.
+            // An empty object after a signature is ignored.
             let is_new = |extra: &&str| call.extra.is_none() || *extra != "{}";
             if let Some(extra) = extra.filter(is_new) {
                 out.kept(extra)?;
@@ -179,7 +179,7 @@ impl Calls {
         at
     }
 
-    /// Reads what is new of a call's arguments.
+    /// Reads the new part of a call's arguments.
     fn read(&mut self, at: usize) {
         let Some(call) = self.calls.get_mut(at) else { return };
         call.progress.read(&call.arguments);
@@ -190,8 +190,8 @@ impl Calls {
         }
     }
 
-    /// Whether the arguments of a call are an empty object, which some servers send before the real
-    /// ones.
+    /// Whether the arguments of a call are an empty object, which some servers send before the
+    /// actual ones.
     fn is_to_follow(&self, at: usize, id: &str, name: &str, arguments: &str) -> bool {
         let is_it = |call: &Call| {
             let same_name = name.is_empty() || name == call.name;
@@ -201,7 +201,7 @@ impl Calls {
         arguments.trim_start().starts_with('{') && self.calls.get(at).is_some_and(is_it)
     }
 
-    /// The arguments of a call begin once more, and what came of them before does not count.
+    /// Begins the arguments of a call again, and discards the earlier ones.
     fn start_over(&mut self, at: usize, arguments: &str, out: &mut Outlet) -> Result<(), Error> {
         let Some(call) = self.calls.get_mut(at) else { return Ok(()) };
         arguments.clone_into(&mut call.arguments);
@@ -217,7 +217,7 @@ impl Calls {
         }
     }
 
-    /// The answer is over. Of one that was cut off, only what is whole has an end.
+    /// Handles the end of the answer. In a truncated answer, only complete calls get an end.
     pub(super) fn finish(&mut self, truncated: bool, out: &mut Outlet) -> Result<(), Error> {
         for at in 0..self.calls.len() {
             let cut = |call: &Call| truncated && !is_object(&call.arguments);
@@ -229,7 +229,8 @@ impl Calls {
         Ok(())
     }
 
-    /// Hands on what the server wants back with a call: it may come after all of the call.
+    /// Emits the data that the server wants back with a call. It may come after the rest of the
+    /// call.
     fn hand_on_extra(&mut self, at: usize, out: &mut Outlet) -> Result<(), Error> {
         let Some(call) = self.calls.get_mut(at).filter(|call| call.begun) else { return Ok(()) };
         match call.extra.take() {
@@ -241,7 +242,7 @@ impl Calls {
         }
     }
 
-    /// A call is whole.
+    /// Ends a complete call.
     fn end(&mut self, at: usize, out: &mut Outlet) -> Result<(), Error> {
         if let Some(call) = self.calls.get_mut(at).filter(|call| !call.ended) {
             if call.sent == 0 {
@@ -259,9 +260,9 @@ impl Calls {
         Ok(())
     }
 
-    /// Announces the call once its name is known, and hands on what is known of its arguments.
-    /// Arguments that do not begin as an object are kept until the end, for they may be an
-    /// object in a string.
+    /// Emits the start of the call once its name is known, and its arguments so far. Arguments that
+    /// do not begin as an object are kept until the end, because they may be an object inside a
+    /// string.
     fn hand_on(&mut self, at: usize, over: bool, out: &mut Outlet) -> Result<(), Error> {
         let Some(call) = self.calls.get_mut(at) else { return Ok(()) };
         let ready =
@@ -282,11 +283,11 @@ impl Calls {
     fn place(&self, index: Option<u64>, id: &str, name: &str, arguments: &str) -> Place {
         let is_structured = arguments.trim_start().starts_with(['{', '[']);
         let begins = is_structured || arguments.trim_start().starts_with('"');
-        // Nothing of one value can begin like this where a list, an object or a string has ended.
+        // After the end of a list, an object or a string, the same value cannot continue like this.
         let is_again = |call: &Call| {
             begins && call.is_whole() && call.arguments.trim_end().ends_with(['}', ']', '"'])
         };
-        // Another name, or a fresh value after a whole one, is another call.
+        // Another name, or a new value after a complete one, means another call.
         let or_new = |at: usize| match self.calls.get(at) {
             Some(call) if !name.is_empty() && !call.name.is_empty() && name != call.name => {
                 Place::New
@@ -308,8 +309,8 @@ impl Calls {
         }
         let same_index = index.and_then(|index| self.indices.get(&index).copied());
         match (id.is_empty(), same_index) {
-            // An id that is new at a known place: a call of its own if it looks like one, and
-            // otherwise a server that makes a new id for each fragment.
+            // A new id at a known place: another call if it looks like one, and otherwise a server
+            // that makes a new id for each fragment.
             (false, Some(at)) => match self.calls.get(at) {
                 Some(call) if call.wire_id.is_empty() || name.is_empty() => or_new(at),
                 Some(call) => {
@@ -352,7 +353,7 @@ impl Call {
     }
 }
 
-/// The object in a string that holds one; nothing for `null`.
+/// The object inside a string; empty for `null`.
 fn unwrapped(arguments: &str) -> String {
     let arguments = arguments.trim();
     match serde_json::from_str::<Option<String>>(arguments) {

@@ -1,4 +1,4 @@
-//! The chunk of a stream: every member is optional, and none has a type that can be wrong.
+//! The chunk of a stream. Every member is optional, and no type of a value is an error.
 
 use serde::Deserialize;
 
@@ -25,10 +25,10 @@ pub(super) struct Chunk<'a> {
     pub(super) error: Option<Raw<'a>>,
     #[serde(borrow, default)]
     pub(super) detail: Option<Raw<'a>>,
-    /// Addresses of what the answer was made of, in each chunk.
+    /// The URLs of the sources of the answer, in each chunk.
     #[serde(borrow, default)]
     pub(super) citations: List<Text<'a>>,
-    /// The same with titles.
+    /// The same sources with titles.
     #[serde(borrow, default)]
     pub(super) search_results: List<Raw<'a>>,
 }
@@ -39,7 +39,7 @@ pub(super) struct Choice<'a> {
     pub(super) index: Count,
     #[serde(borrow, default)]
     pub(super) delta: Obj<Delta<'a>>,
-    /// All that was said so far, beside the delta or instead of it.
+    /// The whole message so far, beside the delta or instead of it.
     #[serde(borrow, default)]
     pub(super) message: Obj<Delta<'a>>,
     #[serde(borrow, default)]
@@ -66,13 +66,13 @@ pub(super) struct Delta<'a> {
     pub(super) tool_calls: List<CallDelta<'a>>,
     #[serde(borrow, default)]
     pub(super) function_call: Obj<Function<'a>>,
-    /// Sources of the words.
+    /// The sources of the text.
     #[serde(borrow, default)]
     pub(super) annotations: List<Raw<'a>>,
-    /// Pictures that the model has made.
+    /// The pictures that the model generated.
     #[serde(borrow, default)]
     pub(super) images: List<Raw<'a>>,
-    /// What the model says aloud.
+    /// The audio of the answer.
     #[serde(borrow, default)]
     pub(super) audio: Obj<Audio<'a>>,
 }
@@ -99,10 +99,10 @@ pub(super) struct CallDelta<'a> {
     pub(super) function: Obj<Function<'a>>,
     #[serde(borrow, default, rename = "type")]
     pub(super) kind: Text<'a>,
-    /// A call that is none of a function.
+    /// A call of something other than a function.
     #[serde(borrow, default)]
     pub(super) custom: Option<Raw<'a>>,
-    /// What the server wants back with the call.
+    /// The data that the server wants back with the call.
     #[serde(borrow, default)]
     pub(super) extra_content: Option<Raw<'a>>,
 }
@@ -154,8 +154,8 @@ pub(super) struct CompletionDetails {
 }
 
 impl WireUsage {
-    /// The same meaning as everywhere: some vendors leave thinking out of the completion, and it
-    /// shows by the total.
+    /// The usage with the same meaning as on every wire. Some vendors do not count thinking as
+    /// completion tokens; the total shows this.
     pub(super) fn known(&self) -> Usage {
         let prompt = self.prompt_tokens.0;
         let completion = self.completion_tokens.0;

@@ -1,5 +1,5 @@
-//! Makes events of the stream of chunks. Which call a fragment belongs to is told in `calls`,
-//! where thinking is found in `thought`.
+//! Converts the stream of chunks into events. Fragments are assigned to calls in `calls`, and
+//! thinking is found in `thought`.
 
 use std::borrow::Cow;
 
@@ -22,16 +22,16 @@ use crate::{
     },
 };
 
-/// How a server's answers are read.
+/// The settings for reading a server's answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reading {
-    /// Whether thinking stands among the words.
+    /// Whether the text contains thinking.
     pub think_tags: ThinkTags,
-    /// Whether `[DONE]` is an end although no reason to stop was given. Most servers give one,
-    /// and then its absence means that the answer broke off.
+    /// Whether `[DONE]` ends an answer without a stop reason. Most servers give a stop reason, and
+    /// then its absence means that the answer broke off.
     pub done_is_enough: bool,
-    /// Where the answer comes from: what the server wants back goes back only there. It is to be the
-    /// same as in [`Options`](super::Options).
+    /// The origin of the answer, which must be the same as in [`Options`](super::Options): the data
+    /// that a server wants back is sent only to that server.
     pub origin: Origin,
 }
 
@@ -43,15 +43,15 @@ pub fn decoder(limits: AnswerLimits, reading: Reading) -> Decoder<Answer> {
     Decoder::with(Answer { splitter, done_is_enough, calls, ..Answer::default() }, limits)
 }
 
-/// The number of the block that the words are; thinking comes before it, calls after it.
+/// The number of the text's block. Thinking precedes it, and calls follow it.
 const TEXT: u32 = 1;
 const FIRST_CALL: u32 = 2;
 const OTHER_CALLS: u32 = u32::MAX;
 
-/// What a chunk says that it is.
+/// The type of a chunk.
 const CHUNK: &str = r#""chat.completion.chunk""#;
 
-/// Reasons to stop that are failures.
+/// Stop reasons that are failures.
 const FAILURES: [&str; 2] = ["error", "insufficient_system_resource"];
 
 /// The answer so far.
@@ -63,21 +63,21 @@ pub struct Answer {
     thought: Thought,
     calls: Calls,
     media: Media,
-    /// Bytes of words seen, for servers that send all of them each time.
+    /// The number of bytes of text seen, for servers that repeat the whole text each time.
     said: usize,
     refused: bool,
-    /// The type of a call that is none of a function, and the pieces of such calls as they came.
+    /// The type of a call of something other than a function, and the pieces of such calls.
     wanted: Option<WantedItem>,
     others: Vec<String>,
     finish: Option<String>,
     usage: Usage,
 }
 
-/// A chunk that holds nothing but words, or nothing but thinking.
+/// A chunk that contains only text, or only thinking.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum More {
     Words,
-    /// The name of the field that the thinking stands in.
+    /// The name of the thinking's field.
     Thought(&'static str),
 }
 
@@ -91,7 +91,7 @@ impl Dialect for Answer {
             }
             return self.done(out).map(|()| true);
         }
-        // Google's errors stand in a list.
+        // Google's errors are inside a list.
         if data.trim_start().starts_with('[') {
             let unknown = || Error::new(ErrorKind::Protocol, data.trim());
             return Err(fault::in_json(data).unwrap_or_else(unknown));
@@ -104,7 +104,7 @@ impl Dialect for Answer {
         if let Some(err) = failure(event, data, &chunk) {
             return Err(err);
         }
-        // The first chunk may hold nothing but the filter's verdict on the prompt.
+        // The first chunk may contain only the result of the filter for the prompt.
         let named = chunk.id.some().is_some() || chunk.model.some().is_some();
         if !self.started && (named || !chunk.choices.0.is_empty()) {
             self.started = true;
@@ -181,7 +181,7 @@ impl Dialect for Answer {
     }
 
     fn end(&mut self, out: &mut Outlet) -> Result<(), Error> {
-        // Some servers end without the last word; the reason to stop is proof enough.
+        // Some servers send no `[DONE]` at the end; the stop reason is enough.
         self.done(out)
     }
 }
@@ -230,7 +230,9 @@ impl Answer {
         match choice.finish_reason.trim() {
             "" => {}
             reason if FAILURES.contains(&reason) => {
-                let words = format!("the server gave up in the middle: it says `{reason}`");
+                let words = format!(
+                    "the server gave up in the middle of the answer, with the stop reason `{reason}`"
+                );
                 return Err(fault::in_json(data)
                     .unwrap_or_else(|| Error::new(ErrorKind::Api, words).with_code(reason)));
             }
@@ -260,7 +262,7 @@ impl Answer {
             }
         }
         if let Some(function) = &delta.function_call.0 {
-            // What calls were before they had ids.
+            // The form of calls before they had ids.
             let arguments = function.arguments.clone();
             let name = function.name.clone();
             let function = Obj(Some(super::chunk::Function { name, arguments }));
@@ -270,7 +272,7 @@ impl Answer {
         Ok(())
     }
 
-    /// Keeps a piece of a call that is none of a function.
+    /// Keeps a piece of a call of something other than a function.
     fn other_call(
         &mut self,
         kind: &str,
@@ -286,14 +288,14 @@ impl Answer {
         Ok(())
     }
 
-    /// A message instead of a delta holds all that was said so far.
+    /// Reads a message in place of a delta, which contains the whole text so far.
     fn message(&mut self, message: &Delta<'_>, out: &mut Outlet) -> Result<(), Error> {
         if self.said == 0 && self.calls.is_empty() {
             self.delta(message, out)?;
             self.said = halves::without_last(&message.content.text).len();
             return Ok(());
         }
-        // A first half at the end is a whole character the next time.
+        // The first half of a character at the end will be a whole character the next time.
         let all = halves::without_last(&message.content.text);
         self.words(all.get(self.said..).unwrap_or_default(), out)
     }
@@ -321,12 +323,12 @@ impl Answer {
         }
     }
 
-    /// The answer is over, if it said why it stopped.
+    /// Ends the answer, if it has a stop reason.
     fn done(&mut self, out: &mut Outlet) -> Result<(), Error> {
         let Some(reason) = self.finish.take() else {
             return Err(Error::new(
                 ErrorKind::CutOff,
-                "the answer ended before it was complete: no reason to stop was given",
+                "the answer ended before it was complete: it has no stop reason",
             ));
         };
         if let Some(splitter) = &mut self.splitter {
@@ -347,8 +349,8 @@ impl Answer {
             "length" | "max_tokens" | "model_length" | "abort" => StopReason::Truncated,
             "content_filter" => StopReason::Refused,
             _ if self.refused => StopReason::Refused,
-            // Many servers say `stop` although calls wait, and some say otherwise although none
-            // does: the calls are there or they are not.
+            // Many servers send `stop` although calls are waiting, and some send other reasons
+            // without any call. So only the calls decide.
             _ if self.wanted.is_some() => {
                 self.wanted.map_or(StopReason::Complete, StopReason::Unsupported)
             }
@@ -365,7 +367,7 @@ impl Answer {
     }
 }
 
-/// The type of a call that is none of a function.
+/// The type of a call of something other than a function.
 pub(super) fn other_than_function<'a>(call: &'a CallDelta<'_>) -> Option<&'a str> {
     match (call.function.0.is_some(), call.custom, call.kind.trim()) {
         (true, ..) | (false, None, "" | "function") => None,
@@ -374,7 +376,7 @@ pub(super) fn other_than_function<'a>(call: &'a CallDelta<'_>) -> Option<&'a str
     }
 }
 
-/// The error that stands where a chunk should be, or in it beside the choices.
+/// The error in place of a chunk, or in it beside the choices.
 fn failure(event: &str, data: &str, chunk: &Chunk<'_>) -> Option<Error> {
     let names_one = chunk.error.is_some_and(|json| fault::is_told(json.get()))
         || event == "error"

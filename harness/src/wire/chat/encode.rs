@@ -1,5 +1,5 @@
-//! Makes the body of a request of the transcript. The bytes of a message depend on that message
-//! alone. What servers do not agree on is an option.
+//! Encodes a request of Chat Completions from the transcript. The bytes of a message depend on that
+//! message alone. Differences between servers are options.
 
 use std::borrow::Cow;
 
@@ -26,43 +26,44 @@ use crate::{
     },
 };
 
-/// How requests are made on this wire.
+/// How requests are encoded on this wire.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The model that is asked.
+    /// The id of the model.
     pub model: String,
     /// The settings.
     pub settings: Settings,
-    /// How the model's thinking goes back.
+    /// How the model's thinking is sent back.
     pub thought: ThoughtReplay,
-    /// Which ids of calls the server takes.
+    /// Which call ids the server accepts.
     pub call_ids: CallIds,
-    /// Whether the limit of tokens is called `max_completion_tokens`, as OpenAI does, and not
+    /// Whether the token limit is sent as `max_completion_tokens`, as OpenAI requires, and not as
     /// `max_tokens`.
     pub max_completion_tokens: bool,
-    /// Whether the server must be asked to count tokens.
+    /// Whether requests ask the server to count tokens.
     pub ask_for_usage: bool,
-    /// Whether the server wants the person and the model to speak in turns, as Mistral's do: between two
-    /// messages that cannot follow each other, such as a result and words of the person, stands a short
-    /// one of the other side. Only what is sent is changed.
+    /// Whether the server requires alternating turns, as Mistral does: two messages that cannot
+    /// follow each other, such as a result and a user message, get a short message of the other
+    /// side in between. The transcript is not changed.
     pub strict_turns: bool,
-    /// The server and its model: what it has given to be sent back with a call goes back only there.
+    /// The server and its model. Data that it wants back with a call is sent only to it.
     pub origin: Origin,
-    /// Where the proof stands that the server wants with the first call of each turn, if it wants one:
-    /// the member of `extra_content`, such as `google`. Calls that another model has made go there with
-    /// the value with which they are not checked.
+    /// The member of `extra_content` for the signature that the server requires with the first call
+    /// of each turn, such as `google`; `None` if it requires none. Calls of another model are sent
+    /// with the value with which they are not checked.
     pub signed_calls: Option<Cow<'static, str>>,
-    /// In which form the server holds the model to the schemas of tools.
+    /// The form of tool schemas in strict mode.
     pub strict_form: StrictForm,
-    /// What the model takes beside words.
+    /// Which kinds of files and which options the model accepts.
     pub takes: Takes,
-    /// How the model is told what its answer has to be, where it has to fit a schema. `None`: as the vendor, the
-    /// model and the schema allow it.
+    /// How the model is told the schema of its answer, if the request has one. `None`: chosen by
+    /// the vendor, the model and the schema.
     pub answer_way: Option<AnswerWay>,
 }
 
-/// Sources: <https://platform.openai.com/docs/api-reference/chat/create> (documents by their bytes or their
-/// id, sound by its bytes) and <https://platform.openai.com/docs/guides/pdf-files> (50 MB a file).
+/// Sources: <https://platform.openai.com/docs/api-reference/chat/create> (documents by their bytes
+/// or their id, audio by its bytes) and <https://platform.openai.com/docs/guides/pdf-files> (50 MB
+/// a file).
 pub(super) const PLACES: Places = Places {
     audio: true,
     other_pictures: true,
@@ -74,7 +75,7 @@ pub(super) const PLACES: Places = Places {
 };
 
 impl Options {
-    /// Options that most servers take.
+    /// Options that most servers accept.
     pub fn new(model: impl Into<String>) -> Self {
         let model = model.into();
         let takes = Takes::of("", &*model, &Models::default());
@@ -95,44 +96,49 @@ impl Options {
     }
 }
 
-/// How the model's thinking goes back. Servers differ: some refuse it, some refuse its absence.
+/// How the model's thinking is sent back. Some servers refuse it, and some require it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ThoughtReplay {
-    /// It does not.
+    /// It is not sent back.
     Off,
     /// In the field in which it came.
     #[default]
     SameField,
-    /// In the field of this name, which is there for each turn with calls even if it is empty.
+    /// In the field with this name, which each turn with calls contains even if it is empty.
     Field(Cow<'static, str>),
-    /// As `reasoning_details`, as they came.
+    /// As `reasoning_details`, unchanged.
     Details,
 }
 
-/// Which ids of calls a server takes.
+/// Which call ids a server accepts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum CallIds {
     /// Letters, digits, `_` and `-`, at most 64.
     #[default]
     Plain,
-    /// Exactly nine letters and digits, as Mistral wants them.
+    /// Exactly nine letters and digits, as Mistral requires.
     Nine,
 }
 
-/// The body of a request.
+/// Encodes the body of a request.
 ///
 /// # Errors
-/// Fails if there is nothing to send, or if `extra` names what is made of the conversation.
+/// - [`ErrorKind::Configuration`](crate::ErrorKind::Configuration): `extra` names a member that is
+///   made from the conversation.
+/// - [`ErrorKind::Transcript`](crate::ErrorKind::Transcript): the conversation has nothing to send.
+/// - [`ErrorKind::Content`](crate::ErrorKind::Content): the user's last message holds a file that
+///   this recipient cannot take.
 pub fn encode(request: &Request<'_>, options: &Options) -> Result<Vec<u8>, Error> {
     encode_pieces(request, options).map(Encoded::into_bytes)
 }
 
-/// As [`encode`], in pieces: what was [sent](Request::with_sent) before is not written again.
+/// Like [`encode`], but in pieces: messages that an earlier request has [sent](Request::with_sent)
+/// are not encoded again.
 ///
 /// # Errors
-/// As [`encode`].
+/// The same as [`encode`].
 pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded, Error> {
     let Options { model, settings, max_completion_tokens, ask_for_usage, .. } = options;
     let Settings {
@@ -209,7 +215,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     );
     let form = Form { is, mark: None };
     conversation(body, "messages", leading.ready(), form, request, to, |out, before, message| {
-        // A server that wants all thinking back refuses a turn without it.
+        // A server that requires all thinking refuses a turn without it.
         let thinks = before.len() >= thinking_from || matches!(thought, ThoughtReplay::Field(_));
         let thought = if thinks { thought } else { &ThoughtReplay::Off };
         let message = &answer::said(plan.as_ref(), before.len(), message);
@@ -218,8 +224,8 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     })
 }
 
-/// What is known of how the answer can be held to a schema. Of servers of which nothing is known, several
-/// refuse their mode together with tools, or call no tool then.
+/// What is known about the server's ways to hold an answer to a schema. Several unknown servers
+/// refuse their schema mode together with tools, or call no tool then.
 fn server(options: &Options) -> Server {
     let known = options.takes.schema_answers();
     Server {
@@ -255,7 +261,7 @@ fn choice(choice: &ToolChoice) -> serde_json::Value {
 }
 
 fn tools(out: &mut Draft, request: &Request<'_>, strict: bool, form: StrictForm) {
-    // What a vendor refuses to read is left out also where it is not asked to hold the model to the rest.
+    // Keywords that the vendor refuses are left out even without strict mode.
     let told = match (form.is_held(), strict) {
         (true, true) => Told::Held(form),
         (true, false) => Told::AsIs,
@@ -310,7 +316,7 @@ fn encode_message(
     }
 }
 
-/// Whether anything of a message of the person is sent.
+/// Whether any part of a user message is sent.
 pub(super) fn speaks(message: &Message) -> bool {
     message.blocks().iter().any(|block| match block {
         Block::Text(text) => !text.text().trim().is_empty(),
@@ -318,13 +324,13 @@ pub(super) fn speaks(message: &Message) -> bool {
     })
 }
 
-/// A part of a message of the person.
+/// A part of a user message.
 enum Said<'a> {
     Words(Cow<'a, str>),
     File(Part<'a>),
 }
 
-/// What a person said in words alone.
+/// Writes a user message with only text.
 fn encode_said<'a>(out: &mut Draft, words: impl IntoIterator<Item = &'a str>) {
     comma(out);
     raw(out, r#"{"role":"user""#);
@@ -357,7 +363,7 @@ fn encode_user(out: &mut Draft, message: &Message, to: Recipient<'_>) {
         Said::Words(text) => Some(&**text),
         Said::File(_) => None,
     });
-    // Servers of models that read nothing but words take no list.
+    // Servers of text-only models do not accept a list.
     if let Some(texts) = texts.collect::<Option<Vec<_>>>() {
         return encode_said(out, texts);
     }
@@ -372,7 +378,7 @@ fn encode_user(out: &mut Draft, message: &Message, to: Recipient<'_>) {
     raw(out, "]}");
 }
 
-/// One message: thinking in its field, words, then calls.
+/// Writes one message: thinking in its field, text, then calls.
 fn encode_assistant(
     out: &mut Draft,
     message: &Message,
@@ -387,7 +393,8 @@ fn encode_assistant(
     let calls = message.calls().next().is_some();
     comma(out);
     raw(out, r#"{"role":"assistant""#);
-    // Beside calls an empty text is refused by some, and `null` by hardly any: so it is left out.
+    // Beside calls, some servers refuse an empty text, and a few refuse `null`, so the member is
+    // left out.
     if speaks {
         key(out, "content");
         texts(out, words, "");
@@ -412,8 +419,8 @@ fn encode_assistant(
     out.push(b'}');
 }
 
-/// Whether anything of a message of the model is sent. Servers look at what a filter has cut off once
-/// more, and refuse it again.
+/// Whether any part of a model's message is sent. A message that a filter cut off would be checked
+/// and refused again.
 pub(super) fn is_written(message: &Message) -> bool {
     let said = |block: &Block| match block {
         Block::Text(text) => !text.text().trim().is_empty(),
@@ -423,7 +430,7 @@ pub(super) fn is_written(message: &Message) -> bool {
     message.blocks().iter().any(said) && (!message.is_refused() || is_refusal(message))
 }
 
-/// Whether the model has said in words of its own that it refuses.
+/// Whether the message contains a refusal in the model's own words.
 fn is_refusal(message: &Message) -> bool {
     message.blocks().iter().any(|block| match block {
         Block::Text(text) => {
@@ -434,7 +441,7 @@ fn is_refusal(message: &Message) -> bool {
 }
 
 fn encode_thought(out: &mut Draft, message: &Message, replay: &ThoughtReplay, calls: bool) {
-    // Without data of this wire it is another vendor's thinking.
+    // Thinking without data of this wire comes from another vendor.
     let blocks = message.blocks().iter().filter_map(|block| match block {
         Block::Reasoning(reasoning) => data_of(reasoning).map(|data| (reasoning, data)),
         _ => None,
@@ -470,7 +477,7 @@ fn data_of(reasoning: &ReasoningBlock) -> Option<Cow<'_, str>> {
     ours(reasoning.vendor())
 }
 
-/// Vendor data, if it is of this wire.
+/// The vendor data, if it belongs to this wire and can be sent.
 fn ours(data: Option<&VendorData>) -> Option<Cow<'_, str>> {
     data.filter(|data| data.wire() == WIRE).and_then(|data| sendable(data.json()))
 }
@@ -480,14 +487,14 @@ fn field_of(data: &str) -> Option<&'static str> {
     FIELDS.into_iter().find(|known| *known == field)
 }
 
-/// Writes a call, but for its last brace.
+/// Writes a call without its last brace.
 fn encode_call(out: &mut Draft, call: &ToolCall, ids: CallIds) {
     comma(out);
     raw(out, r#"{"type":"function""#);
     member(out, "id", &call_id(call.id(), ids));
     raw(out, r#","function":{"#);
     member(out, "name", &names::tool(call.name()));
-    // They are text here, but servers read it to fill their templates.
+    // The protocol wants text here, but some servers parse the text to fill their templates.
     member(out, "arguments", &object(call.arguments()));
     out.push(b'}');
 }
@@ -509,7 +516,7 @@ fn encode_result(out: &mut Draft, result: &ToolResult, ids: CallIds, to: Recipie
     out.push(b'}');
 }
 
-/// Files cannot stand in a result on this wire: they are shown after all results.
+/// Results cannot contain files on this wire, so the files follow after all results.
 fn encode_shown(out: &mut Draft, message: &Message, to: Recipient<'_>) {
     if !to.shows(message) {
         return;
@@ -540,7 +547,7 @@ fn encode_file(out: &mut Draft, part: &Part<'_>) {
             match media.source() {
                 Source::Data { mime, data } => data_url(out, mime, data),
                 Source::Url(url) => text(out, url),
-                // This wire has no place for them.
+                // This wire cannot carry these.
                 Source::File { .. } | Source::Text { .. } => raw(out, "null"),
             }
         }
@@ -556,12 +563,12 @@ fn encode_file(out: &mut Draft, part: &Part<'_>) {
             match media.source() {
                 Source::File { id, .. } => member(out, "file_id", id),
                 Source::Data { mime, data } => {
-                    // The vendor wants a name with it.
+                    // The vendor requires a file name.
                     member(out, "filename", &file_name(media));
                     key(out, "file_data");
                     data_url(out, mime, data);
                 }
-                // This wire has no place for them.
+                // This wire cannot carry these.
                 Source::Url(_) | Source::Text { .. } => {}
             }
         }

@@ -1,6 +1,6 @@
-//! What a server wants back with a call (`extra_content`), and to whom it goes back: to the server and
-//! the model that gave it, and to nobody else. Gemini's models give a proof of their thinking with the
-//! first call of a turn, and refuse a conversation in which it is missing.
+//! The data that a server wants back with a call (`extra_content`). It is sent only to the server
+//! and the model that gave it. Gemini's models give a signature of their thinking with the first
+//! call of a turn, and refuse a conversation without it.
 
 use super::WIRE;
 use crate::{
@@ -13,8 +13,7 @@ use crate::{
     },
 };
 
-/// A server and the model that is asked there. What one of them gives to be sent back is not sent to
-/// another.
+/// A server and its model. Data that one of them wants back is not sent to another.
 ///
 /// ```
 /// use harness::wire::chat::Origin;
@@ -26,7 +25,7 @@ use crate::{
 pub struct Origin(u64);
 
 impl Origin {
-    /// The model of this name at this address.
+    /// The model with this name at this URL.
     pub fn of(address: &str, model: &str) -> Self {
         Self(names::hash(&format!("{address}\n{model}")))
     }
@@ -36,12 +35,12 @@ impl Origin {
     }
 }
 
-/// What is kept of a call: `extra_content` as it came, and where it came from.
+/// The data that is kept of a call: its `extra_content` unchanged, and its origin.
 pub(super) fn kept(extra: &str, origin: Origin) -> String {
     format!(r#"{{"extra_content":{extra},"origin":"{}"}}"#, origin.mark())
 }
 
-/// What goes back with this call to this server, as JSON.
+/// The data that is sent back to this server with this call, as JSON.
 pub(super) fn of_call(call: &ToolCall, origin: Origin) -> Option<String> {
     let data = call.vendor().filter(|data| data.wire() == WIRE)?;
     let json = sendable(data.json())?;
@@ -50,14 +49,14 @@ pub(super) fn of_call(call: &ToolCall, origin: Origin) -> Option<String> {
     members.get("extra_content").filter(|_| is_ours).map(str::to_owned)
 }
 
-/// Writes what goes back with a call.
+/// Writes the data that is sent back with a call.
 pub(super) fn write(out: &mut Draft, extra: &str) {
     key(out, "extra_content");
     raw(out, extra);
 }
 
-/// Writes the proof of a call that another model has made: the value that the vendor documents for it,
-/// with which it is not checked. See <https://ai.google.dev/gemini-api/docs/thought-signatures>.
+/// Writes a signature for another model's call: the documented value with which the vendor does not
+/// check it. See <https://ai.google.dev/gemini-api/docs/thought-signatures>.
 pub(super) fn write_skipped(out: &mut Draft, vendor: &str) {
     let proof = serde_json::json!({ "thought_signature": "skip_thought_signature_validator" });
     key(out, "extra_content");

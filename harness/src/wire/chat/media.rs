@@ -1,5 +1,4 @@
-//! What else an answer holds beside words and calls: the sources of the words, pictures, and what was
-//! said aloud.
+//! The other parts of an answer besides text and calls: sources of the text, pictures, and audio.
 
 use std::collections::HashSet;
 
@@ -20,30 +19,32 @@ use crate::{
     },
 };
 
-/// The number of the block that the sound is. Pictures have those below.
+/// The number of the audio's block. Pictures have the numbers below it.
 const AUDIO: u32 = u32::MAX - 1;
 
-/// Sources, pictures and sound of one answer.
+/// The sources, the pictures and the audio of one answer.
 #[derive(Debug, Default)]
 pub(super) struct Media {
-    /// Annotations as they came.
+    /// The annotations, unchanged.
     annotations: Vec<String>,
-    /// Sources that are named beside the choices, of which each chunk has all so far.
+    /// The sources beside the choices. Each chunk contains all sources so far.
     sources: Vec<Citation>,
     pictures: u32,
-    /// What was handed on: some servers send a picture or an annotation again at the end.
+    /// Hashes of what has been emitted: some servers send a picture or an annotation again at the
+    /// end.
     seen: HashSet<u64>,
-    /// The lists of sources as they came last. Servers repeat them in each chunk, and they are long.
+    /// The last lists of sources as JSON. Servers repeat them in each chunk, and they are long.
     pub(super) last_found: Vec<u8>,
     pub(super) last_urls: Vec<u8>,
     audio: Option<Sound>,
 }
 
-/// What was said aloud.
+/// The audio of an answer.
 #[derive(Debug, Default)]
 struct Sound {
     id: String,
-    /// Base64 as it came. It is nobody's words, so one that is too large is left out, and the answer goes on.
+    /// The data in base64. Audio is not essential, so if it is too large it is left out, and the
+    /// answer goes on.
     data: String,
     is_too_large: bool,
     transcript: String,
@@ -55,7 +56,7 @@ impl Sound {
         !self.id.is_empty() || !self.data.is_empty() || !self.transcript.is_empty()
     }
 
-    /// The sound itself, and what the vendor says of it.
+    /// The audio itself, and the vendor's data about it.
     fn parts(self) -> (Option<message::Media>, String) {
         let Self { id, data, is_too_large: _, transcript, expires_at } = self;
         let sound = Some(data).filter(|data| !data.is_empty());
@@ -67,7 +68,7 @@ impl Sound {
     }
 }
 
-/// The media type of sound, told from how it begins. Streams are samples of 16 bits without a header.
+/// The media type of audio, from its beginning. Streams are samples of 16 bits without a header.
 ///
 /// Source: <https://platform.openai.com/docs/guides/audio> (`pcm16`, 24 kHz, little-endian).
 fn format(data: &str) -> &'static str {
@@ -79,8 +80,7 @@ fn format(data: &str) -> &'static str {
 }
 
 impl Media {
-    /// Takes the sources that a chunk names beside its choices: what was searched and found, and
-    /// addresses.
+    /// Adds the sources that a chunk contains beside its choices: search results and URLs.
     pub(super) fn sources(
         &mut self,
         found: &[Raw<'_>],
@@ -107,7 +107,7 @@ impl Media {
         Ok(())
     }
 
-    /// Takes what a delta holds; `text` is the block of the words.
+    /// Adds the contents of a delta. `text` is the block of the text.
     pub(super) fn push(
         &mut self,
         delta: &Delta<'_>,
@@ -152,13 +152,13 @@ impl Media {
         }
         sound.transcript.push_str(&audio.transcript);
         sound.expires_at = audio.expires_at.0.or(sound.expires_at);
-        // What is said aloud are the words of the answer.
+        // The transcript is the text of the answer.
         out.text(text, &*audio.transcript)
     }
 
-    /// The answer is over. Gives the annotations, to be kept with the words.
+    /// Ends the answer. Returns the annotations, which are kept with the text.
     pub(super) fn finish(&mut self, text: u32, out: &mut Outlet) -> Result<Option<String>, Error> {
-        // The same sources, without saying which words they are about.
+        // These are the same sources, without the parts of the text that they are about.
         let sources = std::mem::take(&mut self.sources).into_iter();
         for source in sources.filter(|_| self.annotations.is_empty()) {
             out.cited(text, source)?;

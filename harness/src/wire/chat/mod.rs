@@ -1,7 +1,8 @@
-//! The Chat Completions protocol, as OpenAI wrote it down and as others speak it.
+//! The Chat Completions protocol, as OpenAI specified it and as other servers implement it.
 //!
-//! See the vendor's reference of chat completion chunks. Hardly any server keeps to it in full,
-//! so the decoder takes what has been seen: each deviation has a test that names it.
+//! See the vendor's reference of chat completion chunks. Hardly any server follows it completely,
+//! so the decoder accepts the deviations that have been seen. Each of them has a test named after
+//! it.
 
 mod calls;
 mod chunk;
@@ -21,5 +22,5 @@ pub use self::{
     thought::ThinkTags,
 };
 
-/// The name under which vendor data of this wire is kept.
+/// The wire name of this protocol's vendor data.
 pub(crate) const WIRE: &str = "chat";

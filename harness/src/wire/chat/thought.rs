@@ -1,4 +1,4 @@
-//! The model's thinking: in which of many fields it comes, and how it goes back.
+//! The model's thinking: the field in which it comes, and the form in which it is sent back.
 
 use std::collections::HashMap;
 
@@ -12,16 +12,16 @@ use crate::{
     },
 };
 
-/// Whether thinking stands among the words, between `<think>` and `</think>`.
+/// Whether the text contains thinking, between `<think>` and `</think>`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ThinkTags {
-    /// The words are words.
+    /// It does not; all text is kept.
     #[default]
     Keep,
-    /// What stands between the tags is thinking.
+    /// The text between the tags is thinking.
     Split,
-    /// The answer begins inside of it: the opening tag is part of the server's template.
+    /// The answer begins inside thinking, because the opening tag is part of the server's template.
     SplitOpen,
 }
 
@@ -29,7 +29,7 @@ pub enum ThinkTags {
 pub(super) const FIELDS: [&str; 4] =
     ["reasoning_content", "reasoning", "reasoning_text", "thinking"];
 
-/// The number of the block that thinking is.
+/// The number of the thinking's block.
 const BLOCK: u32 = 0;
 
 /// The thinking of one answer.
@@ -39,28 +39,29 @@ pub(super) struct Thought {
     details: Vec<Detail>,
 }
 
-/// One of the details: its members in their order.
+/// One of the details: its members in order.
 #[derive(Debug, Default)]
 struct Detail {
     members: Vec<(String, Value)>,
-    /// Where the member of a name stands, once there are [`MANY`].
+    /// The index of the member with each name, once there are at least [`MANY`] members.
     places: HashMap<String, usize>,
 }
 
-/// Fewer members are looked through one by one. Servers send less than ten.
+/// Fewer members are searched one by one. Servers send fewer than ten.
 const MANY: usize = 32;
 
-/// What a member is.
+/// The value of a member.
 #[derive(Debug, PartialEq)]
 enum Value {
     /// JSON as the server wrote it.
     Json(String),
-    /// Text of which more may come.
+    /// Text that may continue.
     Text(String),
 }
 
 impl Thought {
-    /// The thinking of a delta, with the name of its field: the same words may stand in several.
+    /// The thinking of a delta, with the name of its field. Several fields may contain the same
+    /// text.
     pub(super) fn found<'a>(delta: &'a Delta<'_>) -> Option<(&'static str, &'a str)> {
         let texts =
             [&delta.reasoning_content, &delta.reasoning, &delta.reasoning_text, &delta.thinking];
@@ -68,7 +69,7 @@ impl Thought {
         fields.find(|(_, text)| !text.is_empty())
     }
 
-    /// Takes the thinking of one delta, and the details of it, each with its size.
+    /// Adds the thinking of one delta, and its details, each with its size.
     pub(super) fn push<'a>(
         &mut self,
         found: Option<(&'static str, impl Words)>,
@@ -91,7 +92,7 @@ impl Thought {
         Ok(())
     }
 
-    /// Takes the thinking in the field of this name.
+    /// Adds the thinking in the field with this name.
     pub(super) fn push_field(
         &mut self,
         name: &'static str,
@@ -105,7 +106,7 @@ impl Thought {
         out.reasoning(BLOCK, text)
     }
 
-    /// Takes a part of the content that is thinking, as Mistral sends it. Says whether it is one.
+    /// Adds a part of the content that is thinking, as Mistral sends it. Returns whether it is one.
     pub(super) fn push_part(
         &mut self,
         part: &Members<'_>,
@@ -120,12 +121,12 @@ impl Thought {
         Ok(true)
     }
 
-    /// Takes thinking that stood among the words.
+    /// Adds thinking from inside the text.
     pub(super) fn push_text(&mut self, text: &str, out: &mut Outlet) -> Result<(), Error> {
         out.reasoning(BLOCK, text)
     }
 
-    /// What the vendor wants back, if it wants thinking back at all.
+    /// Emits the data that the vendor wants back with thinking, if any.
     pub(super) fn finish(&mut self, out: &mut Outlet) -> Result<(), Error> {
         let mut kept = Vec::new();
         if let Some(field) = self.field {
@@ -141,7 +142,7 @@ impl Thought {
         }
     }
 
-    /// Pieces of one detail come one by one, and go back as one.
+    /// Merges the pieces of one detail, which are sent back as one.
     fn keep(&mut self, detail: &Members<'_>) {
         let is_piece =
             matches!(detail.get("type"), Some(r#""reasoning.text""# | r#""reasoning.summary""#));
@@ -180,7 +181,7 @@ impl Detail {
         self.members.get_mut(at).map(|(_, value)| value)
     }
 
-    /// Whether the member of this name is this JSON.
+    /// Whether the member with this name has this JSON.
     fn has(&mut self, name: &str, json: Option<&str>) -> bool {
         match (self.get(name), json) {
             (Some(Value::Json(known)), Some(json)) => known == json,
@@ -204,7 +205,8 @@ impl Detail {
         }
     }
 
-    /// Takes a member of the next piece, which stands at this place there, and mostly here, too.
+    /// Adds a member of the next piece. `at` is its index in that piece, which is usually also its
+    /// index here.
     fn add(&mut self, at: usize, name: &str, json: &str) {
         let known = match self.members.get(at).is_some_and(|(member, _)| member == name) {
             true => self.members.get_mut(at).map(|(_, value)| value),
@@ -229,11 +231,11 @@ impl Detail {
     }
 }
 
-/// Tells thinking from words where both come as words. A tag may come in pieces.
+/// Separates thinking from text if both arrive as text. A tag may arrive in pieces.
 #[derive(Debug, Default)]
 pub(super) struct Splitter {
     inside: bool,
-    /// The beginning of what may be a tag.
+    /// Text that may be the beginning of a tag.
     held: String,
 }
 
@@ -246,7 +248,7 @@ impl Splitter {
         }
     }
 
-    /// Hands on each piece, with whether it is thinking.
+    /// Calls `each` with each piece of text and whether it is thinking.
     pub(super) fn push(
         &mut self,
         text: &str,
@@ -262,7 +264,7 @@ impl Splitter {
                 rest = after;
                 continue;
             }
-            // What may be the beginning of the tag waits for the rest.
+            // Text that may be the beginning of the tag waits for the rest.
             let keep = (1..tag.len())
                 .rev()
                 .find(|length| tag.get(..*length).is_some_and(|part| rest.ends_with(part)));
@@ -274,7 +276,7 @@ impl Splitter {
         }
     }
 
-    /// Hands on what was held back.
+    /// Hands on the text that was held back.
     pub(super) fn finish(
         &mut self,
         mut each: impl FnMut(bool, &str) -> Result<(), Error>,

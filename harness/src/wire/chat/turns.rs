@@ -1,12 +1,13 @@
-//! Servers that want the person and the model to speak in turns: Mistral's, and local ones whose
-//! template for the model says so. After a run that was stopped two messages of the person may follow
-//! each other, or one of them the results of tools, and such a server refuses the conversation with
-//! status 400 then. A short message of the other side is put between them, in what is sent alone.
+//! For servers that require alternating turns of the user and the model: Mistral's, and local ones
+//! whose template for the model requires it. After a stopped run, a user message may follow another
+//! one or the results of tools, and such a server refuses the conversation with status 400.
+//! Requests then contain a short message of the other side in between; the transcript is not
+//! changed.
 //!
-//! The other wires do not need it. Messages takes several messages of one side in a row as one
-//! (<https://docs.claude.com/en/api/messages>), and results are messages of the person there. Responses has
-//! items and no turns. A local server that speaks them translates to its template itself; if the template
-//! refuses, the same model is reached by Chat Completions.
+//! The other wires do not need it. Messages merges consecutive messages of one side
+//! (<https://docs.claude.com/en/api/messages>), and results are user messages there. Responses has
+//! items instead of turns. A local server with these protocols fills its template itself; if the
+//! template refuses, use Chat Completions for the same model.
 
 use super::encode::{PLACES, is_written, speaks};
 use crate::{
@@ -19,12 +20,12 @@ use crate::{
     },
 };
 
-/// What stands between two messages that cannot follow each other. It is always the same, so that what
-/// was sent is the beginning of what is sent next.
+/// The message between two messages that cannot follow each other. It is always the same, so that a
+/// request begins with the bytes of the previous one.
 const OF_MODEL: &str = r#"{"role":"assistant","content":"OK."}"#;
 const OF_PERSON: &str = r#"{"role":"user","content":"Go on."}"#;
 
-/// Writes what must stand before a message of this role, which follows these.
+/// Writes the message that is needed between these messages and one with this role.
 pub(super) fn bridge(out: &mut Draft, before: &Messages, role: Role, to: Recipient<'_>) {
     let between = match (last(before, to), role) {
         (Some(Role::User | Role::Tool), Role::User) => OF_MODEL,
@@ -35,13 +36,13 @@ pub(super) fn bridge(out: &mut Draft, before: &Messages, role: Role, to: Recipie
     raw(out, between);
 }
 
-/// Writes what must stand before the files that the tools returned: they are shown by the person.
+/// Writes the message that is needed before the files of tools, which are sent as a user message.
 pub(super) fn bridge_results(out: &mut Draft) {
     comma(out);
     raw(out, OF_MODEL);
 }
 
-/// Whether something is put between the messages of a conversation.
+/// Whether a conversation needs messages in between.
 pub(crate) fn needs_bridge(messages: &Messages, takes: &Takes) -> bool {
     let to = Recipient { takes, places: &PLACES };
     let mut out = Draft::default();
@@ -61,7 +62,7 @@ pub(crate) fn needs_bridge(messages: &Messages, takes: &Takes) -> bool {
     false
 }
 
-/// Who speaks last in what is sent of these messages.
+/// The role of the last message that is sent of these.
 fn last(messages: &Messages, to: Recipient<'_>) -> Option<Role> {
     let last = messages.iter().rev().find(|message| is_sent(message))?;
     Some(match last.role() {
@@ -78,19 +79,20 @@ fn is_sent(message: &Message) -> bool {
     }
 }
 
-/// Whether a server has refused a conversation because two messages cannot follow each other. It says
-/// so in the words of its template.
+/// Whether a server has refused a conversation because two messages cannot follow each other. The
+/// error contains the text of its template.
 ///
-/// Mistral: `Unexpected role 'user' after role 'tool'`, code 3230. Templates of models, over vLLM, llama.cpp
-/// and others: `Conversation roles must alternate user/assistant/user/assistant/..`, with status 400 or
-/// 500. Perplexity: `user or tool message(s) should alternate with assistant message(s)`, and `user and
-/// assistant roles should be alternating`. DeepSeek: `does not support successive user or assistant messages`.
+/// Mistral: `Unexpected role 'user' after role 'tool'`, code 3230. Models' templates, with vLLM,
+/// llama.cpp and others: `Conversation roles must alternate user/assistant/user/assistant/..`, with
+/// status 400 or 500. Perplexity: `user or tool message(s) should alternate with assistant
+/// message(s)`, and `user and assistant roles should be alternating`. DeepSeek: `does not support
+/// successive user or assistant messages`.
 pub(crate) fn wants_turns(err: &Error) -> bool {
     let words = err.message().to_ascii_lowercase();
     let says = |part: &str| words.contains(part);
     let both = (says("user") && says("assistant")) || says("between user and model");
     let alternates = words.match_indices("alternat").any(|(at, _)| {
-        // An alternative is something else.
+        // "Alternative" has another meaning.
         words.get(at..).is_some_and(|word| !word.starts_with("alternativ"))
     });
     let alternate = alternates && (both || says("roles must") || says("roles should"));

@@ -1,5 +1,5 @@
-//! Walks over a chunk, and picks up what an answer is made of. Where anything is unusual it gives up, and
-//! the chunk is parsed: see `wire/walk.rs`.
+//! Walks over a chunk, and reads the data that answers consist of. At anything unusual it gives up,
+//! and the chunk is parsed: see `wire/walk.rs`.
 
 use std::borrow::Cow;
 
@@ -14,7 +14,7 @@ use crate::wire::{
     walk::{Once, Walk},
 };
 
-/// What a chunk says that has one choice at most.
+/// The contents of a chunk with at most one choice.
 #[derive(Default)]
 pub(super) struct Said<'a> {
     /// The id and the model, if the answer has not started.
@@ -22,9 +22,9 @@ pub(super) struct Said<'a> {
     pub(super) model: Cow<'a, str>,
     pub(super) has_choice: bool,
     pub(super) words: Cow<'a, str>,
-    /// The content, where it is a list.
+    /// The content, if it is a list.
     pub(super) parts: Vec<Raw<'a>>,
-    /// The thinking, and the name of the field in which it stands.
+    /// The thinking, and the name of its field.
     pub(super) thought: Option<(&'static str, Cow<'a, str>)>,
     /// The details of thinking, each with its size.
     pub(super) details: Vec<(usize, Members<'a>)>,
@@ -32,16 +32,16 @@ pub(super) struct Said<'a> {
     pub(super) finish: Cow<'a, str>,
     pub(super) usage: Option<WireUsage>,
     pub(super) groq_usage: Option<WireUsage>,
-    /// What was searched and found, and addresses, if they are others than in the last chunk: as they
-    /// were written, and what they are.
+    /// The search results and the URLs, if they differ from those in the last chunk: their JSON,
+    /// and their parsed form.
     pub(super) found: Option<(&'a [u8], Vec<Raw<'a>>)>,
     pub(super) urls: Option<(&'a [u8], Vec<Text<'a>>)>,
     seen: Once,
 }
 
 impl<'a> Said<'a> {
-    /// Picks up what the chunk says; `started` is whether the answer has. `media` knows the last lists of
-    /// sources.
+    /// Reads the chunk. `started` is whether the answer has started, and `media` contains the last
+    /// lists of sources.
     pub(super) fn read(&mut self, data: &'a [u8], started: bool, media: &Media) -> Option<()> {
         let said = self;
         let mut walk = Walk::new(data);
@@ -138,7 +138,7 @@ impl<'a> Said<'a> {
                     self.delta(walk)?;
                     12
                 }
-                // Beside a delta it says nothing new.
+                // It repeats what the deltas contain.
                 b"message" => {
                     repeated(walk)?;
                     13
@@ -198,7 +198,7 @@ impl<'a> Said<'a> {
         })
     }
 
-    /// The same words may stand in several fields: the first one of the list counts.
+    /// Several fields may contain the same text. The first one in the list of fields counts.
     fn thought(&mut self, field: u8, walk: &mut Walk<'a>) -> Option<u32> {
         let text = walk.text_or_null()?;
         let fields = FIELDS.get(..=usize::from(field))?;
@@ -211,13 +211,13 @@ impl<'a> Said<'a> {
     }
 }
 
-/// Steps over `null` or an empty list, and nothing else.
+/// Skips `null` or an empty list, and nothing else.
 fn none(walk: &mut Walk<'_>, member: u32) -> Option<u32> {
     matches!(walk.value()?, b"null" | b"[]").then_some(member)
 }
 
-/// Steps over a message that is not read. It must be one that could be: the members that a delta has may
-/// not come twice, and those that hold others must be empty.
+/// Skips a message that is not read. It must be one that parsing would accept: the members of a
+/// delta must not occur twice, and those with nested members must be empty.
 fn repeated(walk: &mut Walk<'_>) -> Option<()> {
     const NAMES: [&[u8]; 12] = [
         b"content",
@@ -307,7 +307,7 @@ impl<'a> Function<'a> {
 }
 
 impl WireUsage {
-    /// What was used; nothing, if `null` stands there.
+    /// The usage; `Some(None)` for `null`.
     fn walk(walk: &mut Walk<'_>) -> Option<Option<Self>> {
         let mut usage = Self::default();
         let mut seen = Once::default();

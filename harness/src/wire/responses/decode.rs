@@ -1,4 +1,4 @@
-//! Makes events of the Responses stream. What becomes of one item is in `item`.
+//! Converts the Responses stream into events. Single items are handled in `item`.
 
 use std::{
     borrow::Cow,
@@ -37,15 +37,15 @@ pub fn summary_decoder(limits: AnswerLimits) -> Decoder<Answer> {
 /// The answer so far.
 #[derive(Debug, Default)]
 pub struct Answer {
-    /// Whether it is to be a summary of the vendor's own.
+    /// Whether it must be a summary by the vendor.
     is_summary: bool,
     started: bool,
     items: Vec<Item>,
-    /// Where the last item stands that has this place in the output, and the last one with this id.
+    /// The index of the last item with each output index, and of the last item with each id.
     places: HashMap<u64, usize>,
     ids: HashMap<String, usize>,
-    /// Items that are not done, by what they take; those that are done since are left out when they
-    /// come last.
+    /// The items that are not done, by the kind of events that they accept. Items that are done are
+    /// removed when they are the last ones.
     open: HashMap<&'static str, Vec<usize>>,
 }
 
@@ -143,7 +143,7 @@ pub(super) struct OutputDetails {
     pub(super) reasoning_tokens: Count,
 }
 
-/// A delta of an item that is known by its place.
+/// A delta of an item that is identified by its output index.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct More {
     what: What,
@@ -158,7 +158,7 @@ impl Dialect for Answer {
     fn read(&mut self, event: &str, data: &str, out: &mut Outlet) -> Result<bool, Error> {
         let parsed = match reader::from_str::<Event<'_>>(data) {
             Ok(parsed) => parsed,
-            // What ends an answer is said by an event; this may follow it, or an error.
+            // The answer ends with an event; this may follow it, or follow an error.
             Err(_) if data.trim() == "[DONE]" => return Ok(false),
             Err(err) if event == "error" => return Err(fault::in_event(data).because(err)),
             Err(err) => return Err(not_understood(data, err)),
@@ -167,7 +167,7 @@ impl Dialect for Answer {
         match kind {
             "keepalive" | "ping" => return Ok(false),
             "response.created" | "response.in_progress" | "response.queued" => {
-                // The second one says what the first one said, and it is long.
+                // The later events repeat the first one, and are long.
                 let response = parsed.response.filter(|_| !self.started);
                 if let Some(response) = response.and_then(read_response) {
                     self.start(&response, out);
@@ -267,7 +267,7 @@ impl Dialect for Answer {
                     let item = self.items.get_mut(at).filter(|item| item.takes(what))?;
                     item.told(what, common.told(), out)
                 }
-                // It says nothing of its own. What is not of a response may be an error.
+                // The event has no data of its own. An event without this prefix may be an error.
                 None => return kind.starts_with(b"response.").then_some(Ok(true)),
             },
         };
@@ -277,7 +277,7 @@ impl Dialect for Answer {
     fn delta(&self, data: &str, places: &mut Places) -> Option<More> {
         let (mut kind, mut output, mut content, mut summary) = ("", "", "0", "0");
         scan::object(data, |name, rest| match name {
-            // The other events are none, and some are long.
+            // Other events are not deltas, and some are long.
             "type" => scan::value(rest, &mut kind).filter(|_| kind.ends_with(".delta\"")),
             "output_index" => scan::value(rest, &mut output),
             "content_index" => scan::value(rest, &mut content),
@@ -325,7 +325,7 @@ impl Answer {
         }
     }
 
-    /// The item that these are the members of, which may begin with them.
+    /// The item with these members. It is created if it is new.
     fn add(
         &mut self,
         index: Count,
@@ -335,8 +335,8 @@ impl Answer {
         let id = text_of(members.get("id"));
         let kind = text_of(members.get("type"));
         let known = self.position(index, &id);
-        // A call where another one has ended: whether it is that one, whoever collects the answer says.
-        // Without ids they need one number for it.
+        // A call at the place of one that has ended: the accumulator decides whether it is a
+        // repeat. For that, calls without ids need the same number.
         let is_again = |item: &Item| item.is_done_call() && is_call(&kind);
         let number = match known.and_then(|at| self.items.get(at)) {
             Some(item) if !is_again(item) => return Ok(known.and_then(|at| self.items.get_mut(at))),
@@ -347,12 +347,12 @@ impl Answer {
         let item = self.push(index, &id, &kind, members);
         item.number = number.unwrap_or(item.number);
         item.added(members, out)?;
-        // Without a place and an id it is not found again.
+        // Without an output index and an id, it cannot be found again.
         let is_known = index.0.is_some() || !id.is_empty();
         Ok(is_known.then_some(item))
     }
 
-    /// An item is whole: `json` is what it is, of these members.
+    /// Handles a complete item, with its JSON and its members.
     fn done(
         &mut self,
         index: Count,
@@ -366,11 +366,11 @@ impl Answer {
         }
     }
 
-    /// The place in the output says which item is meant: some gateways give an item another id
-    /// in each event. Servers that leave the place out are held to the id.
+    /// The output index identifies an item, because some gateways give an item another id in each
+    /// event. Without an output index, the id counts.
     fn position(&self, index: Count, id: &str) -> Option<usize> {
         match index.0 {
-            // It is nearly always the last one.
+            // Nearly always it is the last item.
             Some(_) if self.items.last().is_some_and(|last| last.index == index.0) => {
                 self.items.len().checked_sub(1)
             }
@@ -393,7 +393,7 @@ impl Answer {
         let at = match at {
             Some(at) => at,
             None => {
-                // It began without a word.
+                // It began without an event.
                 out.part()?;
                 self.push(index, id, what.kind(), &Members::of("{}"));
                 self.items.len().saturating_sub(1)
@@ -403,7 +403,7 @@ impl Answer {
         Ok(&mut self.items[at])
     }
 
-    /// The last item that is not done and takes what is told.
+    /// The last item that is not done and accepts this kind of event.
     fn last_open(&mut self, what: What) -> Option<usize> {
         let open = self.open.get_mut(what.kind())?;
         while let Some(at) = open.last().copied() {
@@ -443,7 +443,7 @@ impl Answer {
         let json = response.map_or(data, Raw::get);
         let Some(response) = response.and_then(read_response) else {
             return Err(fault::in_json(data).unwrap_or_else(|| {
-                Error::new(ErrorKind::Protocol, "the last event of the answer holds no answer")
+                Error::new(ErrorKind::Protocol, "the last event of the answer contains no answer")
             }));
         };
         self.start(&response, out);
@@ -471,7 +471,7 @@ impl Answer {
         self.complete(&response, out)
     }
 
-    /// The answer is whole.
+    /// Ends a complete answer.
     fn complete(&mut self, response: &Response<'_>, out: &mut Outlet) -> Result<(), Error> {
         self.catch_up(&response.output.0, out)?;
         for item in &mut self.items {
@@ -481,8 +481,8 @@ impl Answer {
         Ok(())
     }
 
-    /// Takes from the end of the answer what was never said on the way. The whole output stands
-    /// there only with some vendors, so it is never what the answer is built of.
+    /// Adds what the events did not contain from the end of the answer. Only some vendors send the
+    /// whole output there, so an answer is never built from it alone.
     fn catch_up(&mut self, output: &[Raw<'_>], out: &mut Outlet) -> Result<(), Error> {
         let silent = self.items.is_empty();
         if !silent && !self.items.iter().any(Item::is_open) {
@@ -501,7 +501,7 @@ impl Answer {
         Ok(())
     }
 
-    /// What the program is asked to execute, if the vendor has not executed it.
+    /// The item that the program is asked to execute, if the vendor has not executed it.
     fn wanted(&self) -> Option<WantedItem> {
         let answered: HashSet<&str> = self.items.iter().filter_map(Item::answers).collect();
         let mut wanted = self.items.iter().filter_map(Item::wants);

@@ -1,4 +1,4 @@
-//! The Responses protocol of OpenAI, and of the servers that speak it too.
+//! The Responses protocol of OpenAI and compatible servers.
 //!
 //! See the vendor's reference of the Responses API and of its streaming events.
 
@@ -14,8 +14,8 @@ pub use self::{
     summary::encode_summary,
 };
 
-/// The name under which vendor data of this wire is kept.
+/// The wire name of this protocol's vendor data.
 pub(crate) const WIRE: &str = "responses";
 
-/// What the answer of the vendor is called that holds a summary of its own.
+/// The type of an answer with the vendor's own summary.
 const SUMMARY: &str = "response.compaction";

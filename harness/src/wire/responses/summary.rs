@@ -1,7 +1,7 @@
-//! A summary of the vendor's own: how it is asked for, what is checked of it, and how it goes back.
+//! The vendor's own summary: its request, its check, and the form in which it is sent back.
 //!
-//! It is the whole list of items that the vendor gives, which is the beginning of each later request as it is: what the
-//! user said, word for word, and one encrypted item for the rest.
+//! It is the whole list of items from the vendor, and each later request begins with it unchanged:
+//! the user's messages word for word, and one encrypted item for the rest.
 //!
 //! Source: <https://platform.openai.com/docs/guides/compaction>.
 
@@ -23,13 +23,16 @@ use crate::{
     },
 };
 
-/// The type of the item that stands for all but the user's words.
+/// The type of the item that replaces everything but the user's messages.
 const ITEM: &str = "compaction";
 
-/// The body of a request for a summary. It says nothing of an answer, since none is given.
+/// Encodes the body of a request for a summary. It has no settings of an answer, because there is
+/// none.
 ///
 /// # Errors
-/// Fails if there is nothing to send.
+/// - [`ErrorKind::Transcript`](crate::ErrorKind::Transcript): the conversation has nothing to send.
+/// - [`ErrorKind::Content`](crate::ErrorKind::Content): the user's last message holds a file that
+///   this recipient cannot take.
 pub fn encode_summary(request: &Request<'_>, options: &Options) -> Result<Encoded, Error> {
     let Options { model, settings, takes, answer_way: _, defers_tools: _ } = options;
     let nothing = Map::new();
@@ -48,7 +51,7 @@ pub fn encode_summary(request: &Request<'_>, options: &Options) -> Result<Encode
     })
 }
 
-/// What is kept of the items that the vendor gives, or what is wrong with them.
+/// The JSON that is kept of the vendor's items, or their fault.
 pub(super) fn of_output(output: &[Raw<'_>]) -> Result<String, String> {
     let mut summaries = 0_usize;
     for (at, item) in output.iter().enumerate() {
@@ -72,7 +75,7 @@ pub(super) fn of_output(output: &[Raw<'_>]) -> Result<String, String> {
             | "custom_tool_call_output" => {
                 return Err("a call stands before the vendor's own summary".to_owned());
             }
-            // The user's words, and items that are not known yet.
+            // The user's messages, and unknown items.
             _ => {}
         }
     }
@@ -83,7 +86,7 @@ pub(super) fn of_output(output: &[Raw<'_>]) -> Result<String, String> {
     Ok(format!(r#"{{"object":"{SUMMARY}","output":[{}]}}"#, items.join(",")))
 }
 
-/// The items of a summary, if it is one.
+/// The items of a summary, if this is one.
 pub(super) fn items(json: &str) -> Option<Vec<&str>> {
     if !json.contains(SUMMARY) {
         return None;

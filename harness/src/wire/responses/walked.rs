@@ -1,5 +1,5 @@
-//! Walks over an event of the Responses stream, and picks up what an answer is made of. Where anything is
-//! unusual it gives up, and the event is parsed: see `wire/walk.rs`.
+//! Walks over an event of the Responses stream, and reads the data that answers consist of. At
+//! anything unusual it gives up, and the event is parsed: see `wire/walk.rs`.
 
 use std::borrow::Cow;
 
@@ -12,7 +12,7 @@ use crate::wire::{
     walk::{Once, Walk},
 };
 
-/// An event of a kind that answers are made of.
+/// An event of one of the common kinds.
 #[derive(Default)]
 pub(super) struct Common<'a> {
     pub(super) kind: &'a [u8],
@@ -26,12 +26,12 @@ pub(super) struct Common<'a> {
     pub(super) annotation: Option<Raw<'a>>,
     /// An item as it was written, and its members.
     pub(super) item: Option<(&'a str, Members<'a>)>,
-    /// The answer, unless the event says only that it goes on.
+    /// The answer, unless the event only reports progress.
     pub(super) response: Option<Response<'a>>,
 }
 
 impl<'a> Common<'a> {
-    /// Picks up what the event says; `started` is whether the answer has.
+    /// Reads the event. `started` is whether the answer has started.
     pub(super) fn read(&mut self, data: &'a [u8], started: bool) -> Option<()> {
         let common = self;
         let mut seen = Once::default();
@@ -65,7 +65,7 @@ impl<'a> Common<'a> {
                     common.delta = walk.text()?;
                     4
                 }
-                // The place in the output says more.
+                // The output index identifies the item better.
                 b"item_id" => {
                     walk.skip_text()?;
                     5
@@ -93,7 +93,7 @@ impl<'a> Common<'a> {
                 }
                 b"response" => {
                     match common.kind {
-                        // The second one says what the first one said, and it is long.
+                        // The later events repeat the first one, and are long.
                         b"response.created" | b"response.in_progress" | b"response.queued"
                             if started =>
                         {

@@ -401,7 +401,7 @@ impl<'a> Form<'a> {
         }
     }
 
-    /// The same, owned.
+    /// The same form with owned values.
     fn kept(self) -> Form<'static> {
         fn text(text: Cow<'_, str>) -> Cow<'static, str> {
             Cow::Owned(text.into_owned())
