@@ -51,7 +51,8 @@ async fn a_tool_is_listed_called_and_asked_about_whatever_the_server_says() {
 
     let trusted = scripted.server("good").trust_hints().connect().await.expect("a server");
     assert_eq!(trusted.tools()[0].side_effects(), READ);
-    let told = scripted.server("good").effects("run", READ).connect().await.expect("a server");
+    let told = scripted.server("good").effects("run", SideEffect::Read);
+    let told = told.connect().await.expect("a server");
     assert_eq!(told.tools()[0].side_effects(), READ);
 }
 
@@ -273,6 +274,15 @@ async fn a_program_that_cannot_be_a_server_is_told_why() {
         scripted.server("good").effects("runn", READ).connect().await.expect_err("no such tool");
     assert!(err.is_configuration() && err.to_string().contains("`run`"), "{err}");
     scripted.until_none_lives().await;
+}
+
+#[tokio::test]
+async fn two_servers_with_one_name_are_told_how_to_have_another() {
+    let scripted = Scripted::new();
+    let (one, two) = (started(&scripted, "good").await, started(&scripted, "good").await);
+    let agent = Agent::builder(ScriptedProvider::new([])).tools(one.tools()).tools(two.tools());
+    let err = agent.build().expect_err("two tools of one name").to_string();
+    assert!(err.contains("`it__run`") && err.contains("`McpServerBuilder::named("), "{err}");
 }
 
 /// A shell as a server.
