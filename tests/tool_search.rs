@@ -242,6 +242,29 @@ async fn what_is_found_runs_by_its_own_rules() {
     );
 }
 
+#[tokio::test]
+async fn a_call_of_a_tool_that_is_not_there_does_not_list_those_that_have_to_be_found() {
+    let ran = Arc::default();
+    for (search, said) in [
+        (ToolSearch::new(), "the tools are: add, tool_search; find others by `tool_search`"),
+        (ToolSearch::off(), " and 451 more"),
+    ] {
+        let model = ScriptedProvider::new([
+            reply().call_with_id("a", "slack__list_albun", json!({"id": "1"})),
+            reply().text("Done."),
+        ]);
+        let built = Agent::builder(model).tools(tools![add]).tools(many(&ran));
+        let agent = built.tool_search(search.always(["add"])).build().unwrap();
+        let told = agent.run("List.").await.unwrap();
+        let mut results = told.transcript().messages().iter().flat_map(Message::results);
+        let words = results.next().unwrap().to_text();
+        assert!(words.ends_with(said), "{words}");
+        assert!(words.contains("did you mean `slack__list_album`?"), "{words}");
+        assert!(words.len() < 2000, "{} bytes", words.len());
+    }
+    assert!(ran.lock().unwrap().is_empty());
+}
+
 /// Adds.
 #[tool(side_effects = "none")]
 fn add(

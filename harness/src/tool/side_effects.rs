@@ -132,6 +132,12 @@ impl fmt::Display for SideEffects {
     }
 }
 
+impl From<SideEffect> for SideEffects {
+    fn from(effect: SideEffect) -> Self {
+        Self::of(&[effect])
+    }
+}
+
 impl From<SideEffects> for Vec<String> {
     fn from(effects: SideEffects) -> Self {
         effects.iter().map(|effect| effect.name().to_owned()).collect()

@@ -673,8 +673,7 @@ impl Tool {
                      call it: give one, as in `agent.as_tool(\"{name}\", \"Reviews code.\")`"
                 ));
             }
-            let is_object = input_schema.get("type").is_some_and(|kind| kind == "object");
-            if is_object {
+            if input_schema.get("type").is_some_and(|kind| kind == "object") {
                 return made.checker().err();
             }
             Some(format!(
@@ -689,6 +688,7 @@ impl Tool {
         match &self.body {
             Body::Declared { .. } => "with `#[tool(name = \"...\")]`",
             Body::Made(_) if self.is_agent() => "as in `agent.as_tool(\"...\", ..)`",
+            Body::Made(_) if self.is_of_a_server() => "by `McpServerBuilder::named(\"...\")`",
             Body::Made(_) => "as in `Tool::new(\"...\", ..)`",
         }
     }

@@ -118,7 +118,7 @@ impl Authorization {
     }
 
     /// The token for a request to this address, renewed if it is old.
-    pub(super) async fn token(&self, uri: &str) -> Option<String> {
+    pub(in super::super) async fn token(&self, uri: &str) -> Option<String> {
         let mut asked = Url::parse(uri).ok()?;
         asked.set_fragment(None);
         if asked != self.server {
@@ -133,7 +133,7 @@ impl Authorization {
     }
 
     /// Notes that the server has refused a request with this token.
-    pub(super) fn refused(&self, status: u16, header: &str, token: Option<&str>) {
+    pub(in super::super) fn refused(&self, status: u16, header: &str, token: Option<&str>) {
         let challenge = Challenge::read(header);
         if status == 403 && !challenge.wants_more() {
             return;

@@ -83,6 +83,24 @@ impl McpGrant {
 /// let auth = McpAuth::new().grants(Memory::default());
 /// # let _ = auth;
 /// ```
+///
+/// An error of a store is of [`ErrorKind::Journal`](crate::ErrorKind::Journal), with what has happened as its cause:
+///
+/// ```
+/// use harness::{Error, ErrorKind, mcp::McpGrant};
+///
+/// fn read(path: &std::path::Path) -> Result<Option<McpGrant>, Error> {
+///     match std::fs::read_to_string(path) {
+///         Ok(text) => Ok(Some(McpGrant::from_text(text))),
+///         Err(err) if err.kind() == std::io::ErrorKind::NotFound => Ok(None),
+///         Err(err) => {
+///             let why = format!("what was granted cannot be read from `{}`", path.display());
+///             Err(Error::new(ErrorKind::Journal, why).because(err))
+///         }
+///     }
+/// }
+/// # let _ = read;
+/// ```
 pub trait McpGrants: Send + Sync {
     /// Reads the grant for the server at this address.
     ///
