@@ -477,3 +477,46 @@ async fn the_newest_words_of_the_user_stay_behind_words_of_the_program() {
         assert!(sent(&chat).contains("Never delete the database."), "{share}: {}", sent(&chat));
     }
 }
+
+/// A position behind the end is told as such, however large it is, and a part of a character is never read.
+#[tokio::test]
+async fn odd_positions_of_a_kept_result_are_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let asked = AtomicUsize::new(0);
+    let queries = [
+        json!({"byte": 1_u64 << 62}),
+        json!({"byte": i64::MAX}),
+        json!({"byte": u64::MAX}),
+        json!({"byte": 0, "bytes": 1}),
+        json!({"byte": 4, "bytes": 3}),
+    ];
+    let model = ScriptedProvider::answering(move |request| {
+        let at = asked.fetch_add(1, Ordering::Relaxed);
+        let Some(at) = at.checked_sub(1) else { return reply().call("look", json!({})) };
+        let results = request.messages().iter().flat_map(Message::results);
+        let first = results.map(harness::ToolResult::to_text).next().unwrap();
+        let name = first.split("the whole is kept as `").nth(1).unwrap().split('`').next().unwrap();
+        match queries.get(at) {
+            Some(query) => {
+                let mut query = query.clone();
+                query["name"] = json!(name);
+                reply().call("read_result", query)
+            }
+            None => reply().text("Done."),
+        }
+    });
+    let look = tool("look", READ, |_| "\u{1f600}".repeat(5_000).into());
+    let agent = Agent::builder(model).tools([look]).spill_folder(folder.path());
+    let agent = agent.tool_limits(ToolLimits::default().output(1_000)).build().unwrap();
+    let mut chat = agent.chat();
+    chat.send("Look.").await.unwrap();
+    let results = chat.transcript().messages().iter().flat_map(Message::results);
+    let read: Vec<String> = results.map(harness::ToolResult::to_text).skip(1).collect();
+    for read in &read[..3] {
+        assert!(read.contains("it ends before byte"), "{read}");
+    }
+    for (read, from) in [(&read[3], 0), (&read[4], 4)] {
+        assert!(read.contains(&format!("bytes {from} to {}", from + 4)), "{read}");
+        assert!(read.ends_with("]\n\u{1f600}"), "{read}");
+    }
+}
