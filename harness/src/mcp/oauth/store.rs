@@ -133,9 +133,14 @@ pub(super) struct Held {
 }
 
 impl Slot {
+    /// How often a person has refused so far.
+    pub(super) fn noes(&self) -> u64 {
+        self.noes.load(Ordering::Relaxed)
+    }
+
     /// Waits for the lock.
     pub(super) async fn hold(self) -> Held {
-        let noes = self.noes.load(Ordering::Relaxed);
+        let noes = self.noes();
         let memory = Some(Arc::clone(&self.memory).lock_owned().await);
         Held { memory, slot: self, noes }
     }
@@ -154,7 +159,12 @@ impl Held {
 
     /// Whether a person has refused while the lock was waited for: the same question is not asked again.
     pub(super) fn is_denied(&self) -> bool {
-        self.slot.noes.load(Ordering::Relaxed) != self.noes
+        self.has_refused_since(self.noes)
+    }
+
+    /// Whether a person has refused since this number of refusals.
+    pub(super) fn has_refused_since(&self, noes: u64) -> bool {
+        self.slot.noes() != noes
     }
 }
 
