@@ -732,3 +732,25 @@ async fn a_tool_that_has_to_be_called_is_one_that_the_model_is_told_of() {
     let agent = Agent::builder(model).tools(many(&ran)).tool_search(always).build().unwrap();
     agent.run("List it.").settings(must()).await.unwrap();
 }
+
+/// What the search tells the model and what the model then gets are the same tools, however it writes the number.
+#[tokio::test]
+async fn a_search_tells_of_the_tools_that_the_model_then_gets() {
+    // Of a number that is none the model reads the fault, and it gets no tool.
+    for (limit, finds) in [(json!(20), true), (json!(20.0), true), (json!("20"), false)] {
+        let query = json!({"query": "invoice", "limit": limit});
+        let model =
+            ScriptedProvider::new([reply().call("tool_search", query), reply().text("Done.")]);
+        let ran = Arc::default();
+        let agent = Agent::builder(model.clone()).tools(many(&ran)).build().unwrap();
+        let mut chat = agent.chat();
+        chat.send("Look.").await.unwrap();
+        let result = chat.transcript().messages()[2].results().next().unwrap().to_text();
+        let told = result.lines().filter_map(|line| line.strip_prefix("- `")?.split('`').next());
+        let told: Vec<&str> = told.filter(|_| finds).collect();
+        assert_eq!(told.len() == 20, finds, "{limit}: {result}");
+        let requests = model.requests();
+        let sent: Vec<&str> = requests[1].tools().iter().map(|tool| &*tool.name).collect();
+        assert_eq!(sent[1..], told[..], "{limit}: {result}");
+    }
+}
