@@ -118,7 +118,7 @@ fn hostile() -> Vec<(&'static str, Question, Vec<String>)> {
             seen(&[
                 "         |      [a] | nothing",
                 "         | bash 00000000: run it? [y]es, [n]o: y",
-                r"     why | safe\u{1b}[1A\u{1b}[2K",
+                r"     why | the tool's own review: safe\u{1b}[1A\u{1b}[2K",
                 r"     [1] | only ls\u{1b}[8m and everything\u{2028}else",
             ]),
         ),
@@ -135,18 +135,17 @@ fn hostile() -> Vec<(&'static str, Question, Vec<String>)> {
         (
             "ten thousand arguments, the last of which counts",
             question(&Value::Object(many)),
-            seen(&["    args | 10000 values", "     arg | /a9999", "    text | rm -rf ~"]),
+            seen(&["    args | 10000 values", "     arg | a9999: rm -rf ~"]),
         ),
         (
             "deep nesting, names with line breaks, and nothing",
             question(&json!({"x\n    text | ls": deep, "": "", "~/": 1e308, "\u{200b}": [{}]})),
             seen(&[
-                r"     arg | /x\u{a}    text | ls/0/0/0",
-                "/at last",
-                "    text | rm -rf ~",
-                "     arg | /\n    size | 0 characters\n    text |",
-                "     arg | /~0~1\n  number | 1e+308",
-                "     arg | /\\u{200b}/0\n   empty | {}",
+                r"     arg | x\u{a}    text | ls/0/0/0",
+                "/at last: rm -rf ~",
+                "     arg |\n    size | 0 characters\n    text |",
+                "  number | ~0~1: 1e+308",
+                "   empty | \\u{200b}/0: {}",
             ]),
         ),
         (
@@ -250,7 +249,7 @@ async fn what_was_printed_before_hides_nothing() {
     let asked = ask(&terminal, question(&json!({"command": "rm -rf ~"})));
     let screen = until(&terminal, LAST).await;
     for row in
-        ["May this call run? (", "    tool | bash", "    text | rm -rf ~", "     [a] | exactly"]
+        ["May this call run? (", "    tool | bash", "     arg | command: rm -rf ~", "     [a] | exactly"]
     {
         assert!(screen.contains(row), "{row:?} is not in\n{screen}");
     }
@@ -283,8 +282,8 @@ fn payer(name: &str, device: PathBuf) -> (Agent, Arc<Mutex<Vec<String>>>) {
 
 /// Whom the question on the screen is about, from its last argument.
 fn about(screen: &str) -> &str {
-    let row = screen.lines().rfind(|row| row.starts_with("    text | ")).expect("a question");
-    row.trim_start_matches("    text | ")
+    let row = screen.lines().rfind(|row| row.starts_with("     arg | ")).expect("a question");
+    row.split_once(": ").expect("a value").1
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -555,7 +554,7 @@ async fn a_raw_terminal_is_asked_too() {
     });
     let asked = ask(&terminal, question(&json!({"command": "ls"})));
     let screen = until(&terminal, LAST).await;
-    assert!(screen.lines().any(|row| row == "    text | ls"), "{screen}");
+    assert!(screen.lines().any(|row| row == "     arg | command: ls"), "{screen}");
     terminal.press(&["n", "x", "BSpace", "BSpace", "y"]);
     let typed = |screen: &str| screen.ends_with("[s]how again: y");
     tokio::task::block_in_place(|| terminal.wait("what was typed", typed));
