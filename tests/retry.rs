@@ -233,6 +233,19 @@ async fn the_third_failure_is_the_last_and_the_first_one_is_the_cause() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn equal_failures_are_told_once_with_their_number() {
+    let refused = || reply().error(Error::new(ErrorKind::Connect, "refused"));
+    let model = ScriptedProvider::new([refused(), refused(), refused()]);
+    let provider = RetryProvider::new(model.clone(), RetryPolicy::default());
+    let err = waits(&provider).await.1.unwrap_err();
+    assert_eq!(err.to_string(), "refused (3 times); gave up after 3 tries");
+    assert_eq!(err.later().len(), 2);
+    let model = ScriptedProvider::new([refused(), refused(), reply().error(api(503))]);
+    let err = waits(&RetryProvider::new(model, RetryPolicy::default())).await.1.unwrap_err();
+    assert_eq!(err.to_string(), "refused (2 times); then 503: no; gave up after 3 tries");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_lasting_failure_is_not_tried_again() {
     let model = ScriptedProvider::new([reply().error(api(529)), reply().error(api(401))]);
     let provider = RetryProvider::new(model.clone(), RetryPolicy::default());
