@@ -1,10 +1,10 @@
-//! A plan in plain code: a critic sends the work of a writer back, at most three times.
+//! A plan in plain code: a critic sends a writer's work back, at most three times.
 //!
 //!     cargo run --example critic
 //!
 //! needs no key: scripted models answer. The plan is the function `write`, a tool of the agent that talks to the
-//! user. The writer and the critic each keep their own conversation from one round to the next. Exit codes: 0
-//! answered, 1 failed, 2 not set up.
+//! user. The writer and the critic each keep their own conversation from one round to the next. What they say is
+//! shown as it comes. Exit codes: 0 answered, 1 failed, 2 wrong arguments.
 
 mod plain;
 
@@ -14,14 +14,15 @@ use std::{
 };
 
 use harness::{
-    Agent, Error, State, ToolContext, ToolError,
+    Agent, Error, Event, State, ToolContext, ToolError,
+    policy::visible,
     testing::{ScriptedProvider, reply},
     tool, tools,
 };
 use serde_json::json;
 
 const USAGE: &str = "\
-critic: a critic sends the work of a writer back, at most three times
+critic: a critic sends a writer's work back, at most three times, and each draft and verdict is shown
 It asks scripted models, so it needs no key.";
 
 const ROUNDS: usize = 3;
@@ -34,7 +35,7 @@ struct Desk {
 /// Writes a text that a critic has read.
 #[tool(side_effects = "none")]
 async fn write(
-    /** What it is about */
+    /** The subject of the text */
     about: String,
     desk: State<Desk>,
     context: ToolContext,
@@ -42,7 +43,9 @@ async fn write(
     let (mut writer, mut critic) = (desk.writer.chat(), desk.critic.chat());
     let mut draft = writer.send(format!("Write about {about}.")).in_call(&context).await?;
     for _ in 0..ROUNDS {
+        context.progress().report(format!("writer: {draft}"));
         let said = critic.send(draft.text()).in_call(&context).await?;
+        context.progress().report(format!("critic: {said}"));
         if said.text() == "Good." {
             return Ok(draft.text().to_owned());
         }
@@ -57,12 +60,19 @@ async fn main() -> ExitCode {
 }
 
 async fn run() -> anyhow::Result<()> {
-    let reply = lead(2)?.run("Write about crabs.").await?;
+    let reply = lead(2)?.run("Write about crabs.").on_event(show).await?;
     writeln!(io::stdout(), "{reply}\n{} turns in all", reply.spent().turns)?;
     Ok(())
 }
 
-/// The agent that talks to the user. Its critic is content with the draft of this number.
+/// Shows what the agents below say to each other, as the tool reports it.
+fn show(event: Event<'_>) {
+    if let Event::ToolProgress { message, .. } = event {
+        let _ = writeln!(io::stdout(), "{}", visible(message));
+    }
+}
+
+/// The agent that talks to the user. Its critic accepts the draft with this number.
 pub(crate) fn lead(good: usize) -> Result<Agent, Error> {
     let writer = ScriptedProvider::answering(|request| {
         reply().text(format!("Draft {} about crabs.", request.messages().len().div_ceil(2)))
