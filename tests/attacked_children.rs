@@ -320,7 +320,7 @@ async fn an_answer_that_nobody_would_hear_is_refused() {
         let facts = journal.read("chat/c0/c0", 0).await.expect("facts");
         let error = inbox.decide("chat/c0/c0", question.yes()).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::NotWaiting);
-        assert!(error.to_string().contains("the agent of `chat/c0` does not go on"), "{error}");
+        assert!(error.to_string().contains("the agent of `chat/c0` does not continue"), "{error}");
         assert_eq!(journal.read("chat/c0/c0", 0).await.expect("facts"), facts);
         assert_eq!(ran(&world, "pay"), 0);
     }

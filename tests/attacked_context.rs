@@ -444,3 +444,36 @@ async fn a_summary_is_asked_for_without_a_tool_that_has_to_be_called() {
         assert_eq!(choice, Some(ToolChoice::Auto));
     }
 }
+
+/// What the program says of a reply that was cut off, or of an answer that does not fit, are no words of the user.
+#[tokio::test]
+async fn the_newest_words_of_the_user_stay_behind_words_of_the_program() {
+    for share in [15, 0] {
+        let asked = AtomicUsize::new(0);
+        let model = ScriptedProvider::answering(move |request| {
+            if asks(request) {
+                return reply().text(summary("ok"));
+            }
+            match asked.fetch_add(1, Ordering::Relaxed) {
+                0 => reply().text("Hello."),
+                1 => reply().text("I begin with the ").cut(),
+                at if at < 14 => reply().call("store", json!({"at": at})),
+                _ => reply().text("Done."),
+            }
+        });
+        let store = tool("store", WRITE, |_| "l".repeat(1_000).into());
+        let agent = Agent::builder(model).tools([store]).permissions(Permissions::allow_all());
+        let agent = agent.window(Window::new().tokens(4_000).user_words(share));
+        let agent = agent.guardrails(Guardrails::default().turns(100).repetitions(None));
+        let mut chat = agent.build().unwrap().open(&MemoryJournal::new(), "c").await.unwrap();
+        chat.send("Hi.").await.unwrap();
+        let task = format!(
+            "Never delete the database. {}",
+            "u".repeat(if share == 0 { 100 } else { 2_600 })
+        );
+        assert!(chat.send(task).await.is_err());
+        chat.resume().await.unwrap();
+        assert!(chat.context().summed_up > 4, "{:?}", chat.context());
+        assert!(sent(&chat).contains("Never delete the database."), "{share}: {}", sent(&chat));
+    }
+}

@@ -11,7 +11,7 @@ use harness::{
 };
 use serde_json::{Value, json};
 
-pub(crate) const WIRES: [&str; 3] = ["anthropic", "responses", "chat"];
+pub(crate) use harness::wire::WIRES;
 
 pub(crate) fn provider(wire: &str, url: &str) -> Box<dyn Provider> {
     match wire {

@@ -1,6 +1,7 @@
 //! Thinking of earlier turns can be left out of what is sent. Of the turn that goes on it is never left
 //! out, since vendors refuse the results of calls without the thinking that led to them.
 
+use harness::wire::WIRES;
 use harness::{
     Block, CallOutcome, Message, ReasoningBlock, Role, TextBlock, ToolCall, ToolContent,
     ToolResult, Transcript,
@@ -9,8 +10,6 @@ use harness::{
     wire::{anthropic, chat, responses},
 };
 use serde_json::Value;
-
-const WIRES: [&str; 3] = ["anthropic", "responses", "chat"];
 
 fn data(wire: &str, json: &str) -> Option<VendorData> {
     Some(VendorData::new(wire, json).unwrap())

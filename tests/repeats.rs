@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeSet, HashSet};
 
+use harness::wire::WIRES;
 use harness::{
     Agent, AnthropicProvider, ChatCompletionsProvider, OpenAIProvider, Permissions, Provider,
     StreamEvent, ToolCall,
@@ -18,8 +19,6 @@ use crate::{
     decoded::{Decoded, both_ways, named, unnamed},
     probe::{Log, READ, WRITE, Work, tool},
 };
-
-const WIRES: [&str; 3] = ["anthropic", "responses", "chat"];
 
 /// A call as a server sends it once.
 #[derive(Clone, Debug)]

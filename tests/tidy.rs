@@ -1,5 +1,6 @@
 //! The house rules, as code: who may import whom, how large a file may be, how it begins.
 
+use harness::wire::WIRES;
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
@@ -204,10 +205,9 @@ fn enums_that_can_grow_are_non_exhaustive() {
 
 /// Wires never import each other, and `sse` knows only errors.
 fn wires_apart(file: &str, text: &str) -> Vec<String> {
-    let wires = ["anthropic", "responses", "chat"];
     let own = file.split('/').nth(1).unwrap_or_default().trim_end_matches(".rs");
     let mut wrong = Vec::new();
-    for other in wires.iter().filter(|wire| **wire != own && own != "mod") {
+    for other in WIRES.iter().filter(|wire| **wire != own && own != "mod") {
         if text.contains(&format!("wire::{other}")) || text.contains(&format!("super::{other}")) {
             wrong.push(format!("{file}: the wire `{own}` may not know the wire `{other}`"));
         }
@@ -218,6 +218,33 @@ fn wires_apart(file: &str, text: &str) -> Vec<String> {
         }
     }
     wrong
+}
+
+/// There is one list of the wires. Each has a module, a target of the fuzzer, and a folder of the corpus.
+#[test]
+fn the_list_of_wires_is_that_of_the_folders() {
+    let names = |folder: &str| -> BTreeSet<String> {
+        let entries =
+            fs::read_dir(root().join(folder)).expect("a folder").map(|it| it.expect("an entry"));
+        entries
+            .map(|it| it.file_name().to_string_lossy().trim_end_matches(".rs").to_owned())
+            .collect()
+    };
+    let wires: BTreeSet<String> = WIRES.iter().map(|&wire| wire.to_owned()).collect();
+    let folders = fs::read_dir(root().join("harness/src/wire"))
+        .expect("a folder")
+        .map(|it| it.expect("an entry"));
+    let folders = folders.filter(|it| it.path().is_dir());
+    let folders: BTreeSet<String> =
+        folders.map(|it| it.file_name().to_string_lossy().into_owned()).collect();
+    assert_eq!(folders, wires, "`harness::wire::WIRES` is the list");
+    for folder in ["harness/fuzz/fuzz_targets", "tests/corpus"] {
+        assert!(names(folder).is_superset(&wires), "{folder}: {:?}", names(folder));
+    }
+    let fuzz = fs::read_to_string(root().join("harness/fuzz/Cargo.toml")).expect("a text file");
+    for wire in WIRES {
+        assert!(fuzz.contains(&format!("path = \"fuzz_targets/{wire}.rs\"")), "{wire}");
+    }
 }
 
 #[test]

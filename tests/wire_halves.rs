@@ -1,6 +1,7 @@
 //! A server that counts its texts in UTF-16 may cut them inside of a character. However it cuts, what
 //! is read is the same, on every wire and in words, thinking and arguments.
 
+use harness::wire::WIRES;
 use harness::{StopReason, StreamEvent};
 use proptest::prelude::Rng as _;
 use proptest::test_runner::{RngAlgorithm, TestRng};
@@ -123,8 +124,6 @@ fn said(decoded: &Decoded) -> [String; 3] {
     let calls = decoded.calls();
     [decoded.text(), decoded.reasoning(), calls[0].arguments.clone()]
 }
-
-const WIRES: [&str; 3] = ["anthropic", "responses", "chat"];
 
 fn units(text: &str) -> Vec<u16> {
     text.encode_utf16().collect()

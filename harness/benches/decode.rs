@@ -35,6 +35,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use harness::wire::WIRES;
 use harness::{
     StreamEvent,
     provider::AnswerLimits,
@@ -49,8 +50,6 @@ mod plain;
 mod rendered;
 #[path = "shapes/mod.rs"]
 mod shapes;
-
-const WIRES: [&str; 3] = ["anthropic", "responses", "chat"];
 
 /// How many deltas a long answer has.
 const DELTAS: usize = 500;

@@ -10,6 +10,7 @@
 
 use std::time::Duration;
 
+use harness::wire::WIRES;
 use harness::{
     Agent, AnthropicProvider, ChatCompletionsProvider, Event, OpenAIProvider, Permissions,
     Provider, SideEffect, SideEffects, Tool,
@@ -34,7 +35,6 @@ enum Mode {
 }
 
 const MODES: [Mode; 3] = [Mode::Sequential, Mode::Parallel, Mode::Early];
-const WIRES: [&str; 3] = ["anthropic", "responses", "chat"];
 
 /// Three tools that look for 100 ms. Declared as writes they are barriers, so they run one after
 /// the other.

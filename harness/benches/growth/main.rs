@@ -18,6 +18,7 @@ use std::{
 };
 
 use futures_util::{StreamExt as _, stream};
+use harness::wire::WIRES;
 use harness::{
     Agent, AnthropicProvider, ChatCompletionsProvider, Limits, Message, OpenAIProvider, Provider,
     SideEffect, SideEffects, StreamEvent, Tool, Transcript,
@@ -37,8 +38,6 @@ use tokio::{
 mod answers;
 #[path = "../rendered/mod.rs"]
 mod rendered;
-
-const WIRES: [&str; 3] = ["anthropic", "responses", "chat"];
 
 const MIB: usize = 1024 * 1024;
 

@@ -4,6 +4,7 @@
 use std::hint::black_box;
 
 use futures_util::{StreamExt as _, stream};
+use harness::wire::WIRES;
 use harness::{
     Agent, ChatCompletionsProvider, Limits, Message, Provider, SideEffect, SideEffects,
     StreamEvent, Tool, Transcript,
@@ -25,8 +26,6 @@ const LINEAR: f64 = 2.3;
 
 /// What does not depend on the size.
 const LEVEL: f64 = 1.25;
-
-const WIRES: [&str; 3] = ["anthropic", "responses", "chat"];
 
 /// A case, the smaller size, and how many times as much twice that may cost.
 pub(crate) struct Growing {

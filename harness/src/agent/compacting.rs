@@ -70,7 +70,9 @@ impl Chat {
         let mut found = None;
         for (tail, words) in TAILS {
             let (tail, words) = (percent(window, tail), percent(user_tokens, words));
-            let next = cut(all, machine.summed_up(), as_sent, may_cut, (tail, words), reads);
+            let is_users = |at: usize| !machine.has_told(at);
+            let room = (tail, words);
+            let next = cut(all, machine.summed_up(), as_sent, may_cut, is_users, room, reads);
             let Some(next) = next else { continue };
             let frees = |after| after < most_after(used.tokens);
             let is_enough = self.after(&next, "", used).is_ok_and(frees);

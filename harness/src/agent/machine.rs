@@ -226,7 +226,7 @@ impl Machine {
                     ));
                 }
                 self.not_said(message)?;
-                self.tell(message)?;
+                self.tells(message)?;
                 self.checking()?.reject(*by, faults);
                 self.go_on(Then::Ask);
             }
@@ -264,7 +264,7 @@ impl Machine {
                     (Some(message), due)
                         if message.role() == Role::User && (due.is_some() || ends_paused) =>
                     {
-                        self.tell(message)?;
+                        self.tells(message)?;
                     }
                     _ => {
                         return Err(cannot(

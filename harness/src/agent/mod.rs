@@ -29,7 +29,7 @@ mod cut_off;
 mod durable;
 mod early;
 mod event;
-mod event_buf;
+mod event_json;
 mod events;
 mod found;
 mod halt;
@@ -62,7 +62,7 @@ pub use self::{
     chat::Chat,
     chats::{ChatRun, ChatSending, ChatWatcher, Chats, ChatsBuilder, WhenBusy},
     event::{AgentCall, Event},
-    event_buf::EventBuf,
+    event_json::EventBuf,
     events::Events,
     machine::{Action, Machine},
     numbered::Numbered,

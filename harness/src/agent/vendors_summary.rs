@@ -22,13 +22,15 @@ impl Chat {
         let (machine, seen) = (&self.machine, self.seen());
         let (all, as_sent) = (machine.transcript().messages(), |at: usize| seen.sent_for(at));
         let may_cut = |at: usize| seen.vendor_may_cut(at);
+        let is_users = |at: usize| !machine.has_told(at);
+        let reads = self.reads_large();
         let window = used.estimate_of(window);
         let user_tokens = self.agent.window().user_tokens(window);
         let nothing = Message::assistant([Block::text("")]);
         TAILS.iter().find_map(|(tail, words)| {
             let (tail, words) = (percent(window, *tail), percent(user_tokens, *words));
             let cut =
-                cut(all, machine.summed_up(), as_sent, may_cut, (tail, words), self.reads_large())?;
+                cut(all, machine.summed_up(), as_sent, may_cut, is_users, (tail, words), reads)?;
             let least = self.vendors(&cut, &nothing, "", Box::default(), (0, 0));
             let least = self.after_fact(&least, used).ok()?;
             (least < most_after(used.tokens)).then_some(cut)

@@ -1,13 +1,11 @@
 //! Makes the error of an unsuccessful response.
 
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use reqwest::header::HeaderMap;
 
-use crate::{
-    error::Error,
-    wire::{fault, wait},
-};
+use super::retry_after::{reset, retry_after, text};
+use crate::{error::Error, wire::fault};
 
 /// The error of a response with this status, these headers and this body, which may have any
 /// format.
@@ -40,88 +38,11 @@ pub(super) fn with_headers(mut err: Error, headers: &HeaderMap) -> Error {
     }
 }
 
-/// The time that the server asks to wait: in milliseconds, in seconds, or until a date.
-fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
-    let seconds = |text: &str| wait::seconds(text.trim().parse().ok()?);
-    if let Some(wait) = text(headers, "retry-after-ms").and_then(seconds) {
-        let wait = wait / 1000;
-        if !wait.is_zero() {
-            return Some(wait);
-        }
-    }
-    let given = text(headers, "retry-after")?;
-    seconds(given).or_else(|| {
-        let at = httpdate::parse_http_date(given).ok()?;
-        Some(at.duration_since(now).unwrap_or_default())
-    })
-}
-
-/// The time until the exceeded limit is reset: the longest time of the limits with nothing
-/// remaining, or otherwise the shortest of all, because the server does not say which limit was
-/// exceeded.
-///
-/// Anthropic sends a date (`anthropic-ratelimit-tokens-reset`), OpenAI and compatible servers send
-/// a duration (`x-ratelimit-reset-tokens`).
-fn reset(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
-    let mut used_up: Option<Duration> = None;
-    let mut any: Option<Duration> = None;
-    let limits = [
-        ("anthropic-ratelimit-", "requests"),
-        ("anthropic-ratelimit-", "tokens"),
-        ("anthropic-ratelimit-", "input-tokens"),
-        ("anthropic-ratelimit-", "output-tokens"),
-        ("x-ratelimit-", "requests"),
-        ("x-ratelimit-", "tokens"),
-    ];
-    for (vendor, what) in limits {
-        let (reset, remaining) = match vendor {
-            "x-ratelimit-" => {
-                (format!("{vendor}reset-{what}"), format!("{vendor}remaining-{what}"))
-            }
-            _ => (format!("{vendor}{what}-reset"), format!("{vendor}{what}-remaining")),
-        };
-        let Some(given) = text(headers, &reset) else { continue };
-        let time = wait::until(given, now).or_else(|| wait::duration(given));
-        let Some(time) = time.filter(|time| !time.is_zero()) else { continue };
-        if text(headers, &remaining) == Some("0") {
-            used_up = used_up.max(Some(time));
-        }
-        any = Some(any.map_or(time, |any| any.min(time)));
-    }
-    used_up.or(any)
-}
-
-fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
-    headers.get(name)?.to_str().ok().map(str::trim).filter(|text| !text.is_empty())
-}
-
 #[cfg(test)]
 mod tests {
     use reqwest::header::HeaderValue;
 
     use super::*;
-
-    fn wait(pairs: &[(&'static str, &'static str)]) -> Option<Duration> {
-        let mut headers = HeaderMap::new();
-        for (name, value) in pairs {
-            headers.insert(*name, HeaderValue::from_static(value));
-        }
-        retry_after(&headers, SystemTime::UNIX_EPOCH)
-    }
-
-    #[test]
-    fn reads_milliseconds_seconds_and_dates() {
-        assert_eq!(wait(&[("retry-after-ms", "1500")]), Some(Duration::from_millis(1500)));
-        assert_eq!(wait(&[("retry-after", "1.5")]), Some(Duration::from_millis(1500)));
-        let date = [("retry-after", "Thu, 01 Jan 1970 00:01:00 GMT")];
-        assert_eq!(wait(&date), Some(Duration::from_secs(60)));
-        assert_eq!(wait(&[("retry-after", "soon")]), None);
-        assert_eq!(wait(&[("retry-after", "-1")]), None);
-        assert_eq!(
-            wait(&[("retry-after", "1"), ("retry-after-ms", "0")]),
-            Some(Duration::from_secs(1))
-        );
-    }
 
     fn failed(status: u16, body: &str, pairs: &[(&'static str, &'static str)]) -> Option<u128> {
         let mut headers = HeaderMap::new();

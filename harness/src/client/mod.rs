@@ -13,6 +13,7 @@ mod failure;
 mod lessons;
 mod line;
 mod openai;
+mod retry_after;
 mod setup;
 mod tap;
 #[cfg(feature = "async-openai")]

@@ -27,7 +27,8 @@ pub(crate) struct Cut {
 
 /// Cuts a transcript. The first `summed_up` messages are already summarized. For the others,
 /// `as_sent` returns what is sent, and `may_cut` whether the transcript may be cut before that
-/// message. `room` is how many tokens at the end are kept, `user_tokens` how many of the user's
+/// message. `is_users` returns whether a message of the role user is the user's own and not the
+/// program's. `room` is how many tokens at the end are kept, `user_tokens` how many of the user's
 /// words, and `reads` whether the model has the tool that reads large results. Returns `None` if
 /// the cut would leave nothing out.
 pub(crate) fn cut<'a>(
@@ -35,6 +36,7 @@ pub(crate) fn cut<'a>(
     summed_up: usize,
     as_sent: impl Fn(usize) -> Option<&'a Message>,
     may_cut: impl Fn(usize) -> bool,
+    is_users: impl Fn(usize) -> bool,
     (room, user_tokens): (u64, u64),
     reads: bool,
 ) -> Option<Cut> {
@@ -49,7 +51,7 @@ pub(crate) fn cut<'a>(
         }
     }
     let messages = messages?;
-    let kept = user_words(all, messages, user_tokens);
+    let kept = user_words(all, is_users, messages, user_tokens);
     let leaves_out = (summed_up..messages).any(|at| kept.binary_search(&at).is_err());
     let calls = open_ends(&all.range(..messages), reads);
     leaves_out.then_some(Cut { messages, kept, calls })
@@ -57,8 +59,14 @@ pub(crate) fn cut<'a>(
 
 /// The indexes of the user's messages that are kept: the first one, the newest one, and as many of
 /// the next newest ones as there is room for.
-fn user_words(all: &Messages, messages: usize, room: u64) -> Vec<usize> {
-    let said = |at: &usize| all.get(*at).is_some_and(|message| message.role() == Role::User);
+fn user_words(
+    all: &Messages,
+    is_users: impl Fn(usize) -> bool,
+    messages: usize,
+    room: u64,
+) -> Vec<usize> {
+    let is_said = |at: usize| all.get(at).is_some_and(|message| message.role() == Role::User);
+    let said = |at: &usize| is_said(*at) && (*at == 0 || is_users(*at));
     let mut places = (0..messages).rev().filter(said);
     let Some(newest) = places.next() else { return Vec::new() };
     let mut kept = vec![newest];

@@ -209,7 +209,7 @@ mod tests {
     #[test]
     fn what_is_wrong_with_a_file_is_told_with_its_place() {
         for (text, why) in [
-            ("{", "no JSON"),
+            ("{", "not JSON"),
             ("[]", "mcpServers"),
             (r#"{"servers": {"a": 1}}"#, "`a`"),
             (r#"{"servers": {"a": {}}}"#, "neither"),

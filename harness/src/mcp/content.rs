@@ -227,7 +227,7 @@ mod tests {
         let texts = texts(&result);
         assert_eq!(texts.len(), 7);
         assert_eq!(texts[2], "kept");
-        assert!(texts[3].contains("no base64"), "{}", texts[3]);
+        assert!(texts[3].contains("not base64"), "{}", texts[3]);
         assert!(texts[6].contains("inside"), "{}", texts[6]);
         let many = json!({"content": vec![json!({"type": "text", "text": "x"}); 300]});
         assert_eq!(output(&many, None).expect("an output").content().len(), PARTS + 1);

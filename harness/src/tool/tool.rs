@@ -700,10 +700,8 @@ impl Tool {
 
     /// The fault of a tool made by `#[tool]` that could not be found while compiling.
     pub(super) fn late_problem(&self) -> Option<&'static str> {
-        match &self.body {
-            Body::Declared { def, .. } => def.problem(),
-            Body::Made(_) => None,
-        }
+        let Body::Declared { def, .. } = &self.body else { return None };
+        def.problem()
     }
 
     /// Checks the arguments and runs nothing.
@@ -721,12 +719,10 @@ impl Tool {
         })
     }
 
-    /// The arguments as a tool that was made by hand gets them, if they fit.
+    /// The arguments as a tool made by hand gets them, if they fit.
     pub(crate) fn as_read(&self, arguments: Map<String, Value>) -> Option<Map<String, Value>> {
-        match &self.body {
-            Body::Declared { .. } => None,
-            Body::Made(made) => made.read(arguments).ok(),
-        }
+        let Body::Made(made) = &self.body else { return None };
+        made.read(arguments).ok()
     }
 
     /// The parts of the schema that are sent to the model and not checked: a `pattern` that looks around, a keyword

@@ -19,6 +19,13 @@ mod tolerant;
 pub(crate) mod wait;
 mod walk;
 
+/// The names of the wires: each has a module of this name. Tests and benchmarks that run on every wire iterate over them.
+///
+/// ```
+/// assert!(harness::wire::WIRES.contains(&"anthropic"));
+/// ```
+pub const WIRES: [&str; 3] = ["anthropic", "responses", "chat"];
+
 pub mod anthropic;
 pub mod chat;
 pub mod responses;

@@ -12,7 +12,7 @@ pub type Answer = Pin<Box<dyn Future<Output = Result<String, Failure>> + Send>>;
 /// Asks once.
 pub type Task = Box<dyn Fn() -> Answer + Send + Sync>;
 
-pub const WIRES: [&str; 3] = ["anthropic", "responses", "chat"];
+pub use harness::wire::WIRES;
 
 /// On which wires a subject can be measured.
 pub fn speaks(subject: &str, wire: &str) -> bool {

@@ -33,6 +33,8 @@ pub(super) struct Window {
     told: Vec<Stated>,
     /// Whether shorter arguments were ever sent for some call.
     has_shortened: bool,
+    /// The indexes of messages of the role user that the library has said and not the user.
+    own_words: Vec<usize>,
     /// How many requests in a row did not fit.
     overflows: u32,
     /// Whether nothing was moved since then.
@@ -461,6 +463,19 @@ impl Machine {
             let message = self.transcript.messages().get(*at)?;
             Some(((*at, *number), message.calls().nth(*number)?))
         })
+    }
+
+    /// Whether this message of the role user is the library's own.
+    pub(in crate::agent) fn has_told(&self, at: usize) -> bool {
+        self.window.own_words.binary_search(&at).is_ok()
+    }
+
+    /// Adds a message of the role user that the library says and not the user.
+    pub(super) fn tells(&mut self, message: &Message) -> Result<(), Error> {
+        let at = self.transcript.messages().len();
+        self.tell(message)?;
+        self.window.own_words.push(at);
+        Ok(())
     }
 
     /// Whether shorter arguments were ever sent for some call. A summary may repeat what stood there.

@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use super::{
     Guardrails, Limits,
-    chain::Chain,
+    budget_limits::Chain,
     node::{Node, RunPart, State},
     sum::Charge,
 };

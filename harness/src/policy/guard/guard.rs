@@ -9,7 +9,7 @@ use std::{
 
 use super::{
     Budget, Guardrails,
-    chain::{self, Chain, NO_TOKENS},
+    budget_limits::{self, Chain, NO_TOKENS},
     repeats::{Came, Repeats, with_note},
     sum::{Charge, Sum, Unknown, spent_by_agents},
 };
@@ -418,9 +418,9 @@ impl Guard {
         ];
         for (limit, used, allowed) in counts {
             let Some(allowed) = allowed else { continue };
-            let percent = chain::percent(used.into(), allowed.into());
-            if chain::is_near(percent) && self.is_new(None, limit) {
-                let detail = chain::near(limit, "", percent);
+            let percent = budget_limits::percent(used.into(), allowed.into());
+            if budget_limits::is_near(percent) && self.is_new(None, limit) {
+                let detail = budget_limits::near(limit, "", percent);
                 warnings.push(Warning::Near(LimitReached {
                     limit,
                     scope: LimitScope::Run,

@@ -2,7 +2,7 @@
 //! that holds them is a fold over the facts of a run, so that it cannot miss one.
 
 mod budget;
-mod chain;
+mod budget_limits;
 #[expect(clippy::module_inception, reason = "the file is named after the one type in it")]
 mod guard;
 mod guardrails;

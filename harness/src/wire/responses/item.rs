@@ -351,7 +351,7 @@ impl Item {
                 if !std::mem::replace(started, true) {
                     out.call_start(number, &call_id(members), SEARCH)?;
                 }
-                out.call_delta(number, &arguments(members.get("arguments")))?;
+                out.call_delta(number, arguments(members.get("arguments")))?;
                 if let Some(kept) = keep(members, |name| matches!(name, "type" | "id")) {
                     out.vendor(number, VendorPart::ToolCall, WIRE, kept)?;
                 }
