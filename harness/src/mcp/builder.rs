@@ -150,9 +150,10 @@ impl McpServerBuilder {
         self
     }
 
-    /// Sets the side effects of the tool with this name, the server's own, whatever the server says about it.
-    pub fn effects(mut self, tool: impl Into<String>, effects: SideEffects) -> Self {
-        self.trust.tools.insert(tool.into(), effects);
+    /// Sets the side effects of the tool with this name, the server's own, whatever the server says about it: one
+    /// [`SideEffect`](crate::SideEffect), an array of them, or [`SideEffects`].
+    pub fn effects(mut self, tool: impl Into<String>, effects: impl Into<SideEffects>) -> Self {
+        self.trust.tools.insert(tool.into(), effects.into());
         self
     }
 

@@ -44,7 +44,14 @@ pub(super) struct Sight {
 
 impl McpServer {
     /// Describes a server that is a program, used over its standard input and output. It leads a process group of
-    /// its own, which ends with the connection.
+    /// its own, which ends with the connection. For a program without arguments, say of which type they would be:
+    ///
+    /// ```
+    /// use harness::{SideEffect, mcp::McpServer};
+    ///
+    /// let notes = McpServer::command("notes-server", [""; 0]).effects("add", SideEffect::Write);
+    /// # let _ = notes;
+    /// ```
     pub fn command<A: Into<String>>(
         program: impl Into<String>,
         arguments: impl IntoIterator<Item = A>,
