@@ -129,7 +129,7 @@ pub use self::{
     gate::Gate,
     outline::outline,
     prompt_cache::SimulatedCache,
-    reply::{ScriptedReply, reply, reply_to},
+    reply::{ScriptedReply, reply, reply_to, summary},
     scripted::{RecordedRequest, ScriptedProvider},
     server::{Answer, ClosedBy, LoopbackServer, Point, ReceivedRequest},
 };

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::{Gate, RecordedRequest, pieces};
 use crate::{
+    context::form,
     error::{Error, ErrorKind},
     message::VendorData,
     provider::{StopReason, StreamEvent, Usage, VendorPart},
@@ -28,6 +29,37 @@ use crate::{
 /// ```
 pub fn reply() -> ScriptedReply {
     ScriptedReply { steps: Vec::new(), stop: None, usage: None }
+}
+
+/// A reply that is a summary of the conversation, in the form that the library asks for, with these
+/// lines in it. Use it where [`RecordedRequest::asks_for_summary`]; as any other reply it is plain
+/// text.
+///
+/// ```
+/// use harness::{
+///     Agent,
+///     context::Window,
+///     testing::{ScriptedProvider, reply, summary},
+/// };
+///
+/// # tokio::runtime::Runtime::new()?.block_on(async {
+/// let model = ScriptedProvider::answering(|request| match request.asks_for_summary() {
+///     true => summary("The user counts birds."),
+///     false => reply().text("Noted. ".repeat(100)),
+/// });
+/// let agent = Agent::builder(model.clone()).window(Window::new().tokens(2_000)).build()?;
+/// let mut chat = agent.chat();
+/// while chat.context().summed_up == 0 {
+///     chat.send("One more heron.").await?;
+/// }
+/// assert!(chat.sent().messages()[1].text().contains("- The user counts birds."));
+/// assert_eq!(model.requests().iter().filter(|request| request.asks_for_summary()).count(), 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn summary(lines: impl AsRef<str>) -> ScriptedReply {
+    reply().text(form(lines.as_ref()))
 }
 
 /// A reply that is decided when the request is there.

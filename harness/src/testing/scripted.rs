@@ -14,6 +14,7 @@ use super::{
     reply::{Act, Cast},
 };
 use crate::{
+    context::is_asked,
     error::{Error, ErrorKind},
     message::{Block, Message, Messages, ToolResult},
     provider::{EventStream, Provider, Request, Settings, StreamEvent},
@@ -338,6 +339,12 @@ impl RecordedRequest {
             | Block::Vendor(_) => None,
         });
         lines.collect::<Vec<String>>().join("\n")
+    }
+
+    /// Whether the library asks for a summary of the conversation, which replaces its oldest part
+    /// in later requests: see [`context`](crate::context). Answer with [`summary`](super::summary()).
+    pub fn asks_for_summary(&self) -> bool {
+        self.messages.last().is_some_and(is_asked)
     }
 
     /// The results in the last message, in call order; none if a person spoke last.
