@@ -14,7 +14,7 @@ use std::{
 };
 
 use harness::{
-    Agent, Error, Event, State, ToolContext, ToolError,
+    Agent, Error, Reply, State, ToolContext, ToolError,
     policy::visible,
     testing::{ScriptedProvider, reply},
     tool, tools,
@@ -43,9 +43,9 @@ async fn write(
     let (mut writer, mut critic) = (desk.writer.chat(), desk.critic.chat());
     let mut draft = writer.send(format!("Write about {about}.")).in_call(&context).await?;
     for _ in 0..ROUNDS {
-        context.progress().report(format!("writer: {draft}"));
+        show("writer", &draft);
         let said = critic.send(draft.text()).in_call(&context).await?;
-        context.progress().report(format!("critic: {said}"));
+        show("critic", &said);
         if said.text() == "Good." {
             return Ok(draft.text().to_owned());
         }
@@ -60,16 +60,14 @@ async fn main() -> ExitCode {
 }
 
 async fn run() -> anyhow::Result<()> {
-    let reply = lead(2)?.run("Write about crabs.").on_event(show).await?;
+    let reply = lead(2)?.run("Write about crabs.").await?;
     writeln!(io::stdout(), "{reply}\n{} turns in all", reply.spent().turns)?;
     Ok(())
 }
 
-/// Shows what the agents below say to each other, as the tool reports it.
-fn show(event: Event<'_>) {
-    if let Event::ToolProgress { message, .. } = event {
-        let _ = writeln!(io::stdout(), "{}", visible(message));
-    }
+/// Shows what an agent says. A closed output does not stop the run.
+fn show(who: &str, said: &Reply) {
+    let _ = writeln!(io::stdout(), "{who}: {}", visible(said.text()));
 }
 
 /// The agent that talks to the user. Its critic accepts the draft with this number.

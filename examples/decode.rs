@@ -67,7 +67,7 @@ fn run() -> anyhow::Result<ExitCode> {
         let (all, end) = wire.decode(&body);
         if stop_of(stop(&all), &end) == INTERRUPTED {
             fault(match all.is_empty() {
-                true => "it holds no event of this wire; is `--wire` right?",
+                true => "it holds no whole event of this wire; is `--wire` right?",
                 false => "it ends in the middle of the answer",
             });
         }
@@ -225,17 +225,14 @@ fn summary(file: &str, events: &[StreamEvent], end: Result<(), Error>) -> Value 
             json!({"id": call.id, "name": call.name, "args": args, "args_valid": valid})
         })
         .collect();
-    let error = end
-        .as_ref()
-        .err()
-        .map(|err| {
-            // The library's own text speaks of a connection.
-            let message = match err.kind() {
-                ErrorKind::CutOff => "the file ends in the middle of the answer",
-                _ => err.message(),
-            };
-            json!({"status": err.status(), "code": err.code(), "message": message})
-        });
+    let error = end.as_ref().err().map(|err| {
+        // The library's own text speaks of a connection.
+        let message = match err.kind() {
+            ErrorKind::CutOff => "the file ends in the middle of the answer",
+            _ => err.message(),
+        };
+        json!({"status": err.status(), "code": err.code(), "message": message})
+    });
     json!({
         "file": file,
         "text": text,

@@ -13,7 +13,7 @@ use std::{
 };
 
 use harness::{
-    Agent, Error, Event, State, ToolContext, ToolError,
+    Agent, Error, Reply, State, ToolContext, ToolError,
     policy::visible,
     testing::{ScriptedProvider, reply},
     tool, tools,
@@ -45,7 +45,7 @@ async fn review(
     let (safety, speed, style) =
         tokio::try_join!(safety.into_future(), speed.into_future(), style.into_future())?;
     for (who, said) in [("safety", &safety), ("speed", &speed), ("style", &style)] {
-        context.progress().report(format!("{who}: {said}"));
+        show(who, said);
     }
     let found = format!("{safety}\n{speed}\n{style}");
     Ok(team.editor.run(found).in_call(&context).await?.text().to_owned())
@@ -57,16 +57,14 @@ async fn main() -> ExitCode {
 }
 
 async fn run() -> anyhow::Result<()> {
-    let reply = lead()?.run("Is my change good?").on_event(show).await?;
+    let reply = lead()?.run("Is my change good?").await?;
     writeln!(io::stdout(), "{reply}\n{} turns in all", reply.spent().turns)?;
     Ok(())
 }
 
-/// Shows what each reviewer says, as the tool reports it.
-fn show(event: Event<'_>) {
-    if let Event::ToolProgress { message, .. } = event {
-        let _ = writeln!(io::stdout(), "{}", visible(message));
-    }
+/// Shows what a reviewer says. A closed output does not stop the run.
+fn show(who: &str, said: &Reply) {
+    let _ = writeln!(io::stdout(), "{who}: {}", visible(said.text()));
 }
 
 /// The agent that talks to the user.

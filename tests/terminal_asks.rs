@@ -248,9 +248,12 @@ async fn what_was_printed_before_hides_nothing() {
     });
     let asked = ask(&terminal, question(&json!({"command": "rm -rf ~"})));
     let screen = until(&terminal, LAST).await;
-    for row in
-        ["May this call run? (", "    tool | bash", "     arg | command: rm -rf ~", "     [a] | exactly"]
-    {
+    for row in [
+        "May this call run? (",
+        "    tool | bash",
+        "     arg | command: rm -rf ~",
+        "     [a] | exactly",
+    ] {
         assert!(screen.contains(row), "{row:?} is not in\n{screen}");
     }
     let attributes = terminal.command(&["capture-pane", "-p", "-e", "-t", "main"]).output();

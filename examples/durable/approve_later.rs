@@ -58,7 +58,9 @@ async fn run() -> anyhow::Result<ExitCode> {
         ["--journal", file, command @ ..] => (*file, command),
         ["--journal"] => return Err(wrong("`--journal` needs a FILE")),
         [] => return Err(wrong("`--journal FILE` is missing")),
-        ["ask" | "list" | "allow" | "deny" | "go", ..] => return Err(wrong("`--journal FILE` is missing before the command")),
+        ["ask" | "list" | "allow" | "deny" | "go", ..] => {
+            return Err(wrong("`--journal FILE` is missing before the command"));
+        }
         [other, ..] => return Err(wrong(&format!("`{other}` is unknown"))),
     };
     match command {

@@ -191,7 +191,8 @@ pub(crate) fn form(lines: &str) -> String {
 }
 
 /// The beginning of the message that requests a summary.
-const ASKS: &str = "[From the program] The room for this conversation is nearly used up. Sum it up now:";
+const ASKS: &str =
+    "[From the program] The room for this conversation is nearly used up. Sum it up now:";
 
 /// The beginning of a message that has the conversation in short form.
 const IN_SHORT: &str = "The conversation, in short:\n\n";

@@ -9,9 +9,9 @@ mod overflow;
 mod vendor;
 mod window;
 
-pub use self::window::{ContextUse, Window};
 #[cfg(feature = "testing")]
 pub(crate) use self::compact::{form, is_asked};
+pub use self::window::{ContextUse, Window};
 pub(crate) use self::{
     clear::{LONG, clear, clear_arguments, copied_line, tail},
     compact::{Cut, TAILS, asks, cut, fault, in_short, of_json, schema, stand_in},

@@ -188,11 +188,8 @@ fn the_arguments_come_first_in_bold_and_one_line_says_why() {
     let declared = "it declares `read, write, network, mutate`";
     question.reasons = vec![Reason::new(Decider::SideEffects, declared)];
     let rows = rows(&question, None, 80);
-    let given: Vec<&str> = rows
-        .iter()
-        .filter(|row| row.style == Style::Given)
-        .map(|row| row.text.as_str())
-        .collect();
+    let given: Vec<&str> =
+        rows.iter().filter(|row| row.style == Style::Given).map(|row| row.text.as_str()).collect();
     assert_eq!(given, ["     arg | command: ls | wc -l"]);
     let texts: Vec<&str> = rows.iter().map(|row| row.text.as_str()).collect();
     let expected = [
