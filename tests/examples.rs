@@ -131,7 +131,8 @@ fn what_is_wrong_with_a_recorded_answer_or_trace_is_said() {
         path.display().to_string()
     };
     let (empty, whole) = (file("empty", ""), file("whole", WHOLE));
-    let (torn, half) = (file("torn", &WHOLE[..90]), file("half", "data: {"));
+    let begun = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Hi\"}}]}\n\ndata: {";
+    let (torn, half) = (file("torn", begun), file("half", "data: {"));
     let nosuch = folder.path().join("nosuch").display().to_string();
     for (name, arguments, code, says) in [
         ("decode", vec!["--wire", "chat", &whole], 0, ""),

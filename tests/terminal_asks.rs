@@ -110,7 +110,10 @@ fn hostile() -> Vec<(&'static str, Question, Vec<String>)> {
         (
             "a link that shows another address",
             command("curl \u{1b}]8;;https://evil.example\u{7}https://docs.rs\u{1b}]8;;\u{7}"),
-            seen(&[r"curl \u{1b}]8;;https://evil.example\u{7}https://docs.rs\u{1b}]8;;\u{7}"]),
+            seen(&[
+                r"     arg | command: curl \u{1b}]8;;https://evil.example\u{7}https://docs.rs\u{1b}]8;;",
+                r"         : \u{7}",
+            ]),
         ),
         (
             "a value that looks like the question",
@@ -150,8 +153,8 @@ fn hostile() -> Vec<(&'static str, Question, Vec<String>)> {
         ),
         (
             "a million letters before the command",
-            command(&format!("echo {}; rm -rf ~", "QUJD".repeat(250_000))),
-            seen(&["    size | 1000015 characters", "; rm -rf ~", "were NOT SHOWN"]),
+            command(&format!("echo {}; rm -rf ~", "QUJD".repeat(250_100))),
+            seen(&["    size | 1000415 characters", "; rm -rf ~", "were NOT SHOWN"]),
         ),
         (
             "a change that is not what it looks like",
@@ -496,7 +499,7 @@ async fn pages_that_were_passed_over_are_told() {
     let long: Vec<String> = (0..100).map(|line| format!("line {line}")).collect();
     let asked = ask(&terminal, question(&json!({"content": long.join("\n")})));
     let screen = until(&terminal, MORE).await;
-    assert!(screen.contains("Page 1 of 6, 87 rows more: [Enter] next page"), "{screen}");
+    assert!(screen.contains("Page 1 of 6, 86 rows more: [Enter] next page"), "{screen}");
     terminal.say("e");
     let screen = until(&terminal, LAST).await;
     assert!(screen.contains("Page 6 of 6, and 4 were NOT SHOWN. bash "), "{screen}");

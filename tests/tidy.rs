@@ -54,7 +54,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         "testing",
         &[
             "error", "message", "models", "secret", "tool", "provider", "wire", "client", "policy",
-            "journal", "agent", "trace",
+            "journal", "context", "agent", "trace",
         ],
     ),
     ("__private", &["schema", "tool"]),

@@ -31,9 +31,9 @@ pub fn reply() -> ScriptedReply {
     ScriptedReply { steps: Vec::new(), stop: None, usage: None }
 }
 
-/// A reply that is a summary of the conversation, in the form that the library asks for, with these
-/// lines in it. Use it where [`RecordedRequest::asks_for_summary`]; as any other reply it is plain
-/// text.
+/// Begins a reply that is a summary of the conversation with these lines, in the form that the
+/// library asks for. Use it to answer a request that
+/// [`asks_for_summary`](RecordedRequest::asks_for_summary).
 ///
 /// ```
 /// use harness::{
@@ -52,7 +52,8 @@ pub fn reply() -> ScriptedReply {
 /// while chat.context().summed_up == 0 {
 ///     chat.send("One more heron.").await?;
 /// }
-/// assert!(chat.sent().messages()[1].text().contains("- The user counts birds."));
+/// let sent = chat.sent().messages();
+/// assert!(sent.iter().any(|message| message.text().contains("- The user counts birds.")));
 /// assert_eq!(model.requests().iter().filter(|request| request.asks_for_summary()).count(), 1);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// # })?;
