@@ -1,4 +1,4 @@
-//! Attacks on conversations that are longer than the window: words that try to pass for the program's.
+//! Attacks on conversations that are longer than the window: text that imitates the program's own.
 
 use std::{
     sync::atomic::{AtomicUsize, Ordering},

@@ -1,5 +1,5 @@
-//! What comes in place of a model's answer, over a real socket: every error says what came, from
-//! where and what to do, and nothing is sent again where that cannot help.
+//! Responses in place of a model's answer, over a real socket: every error names the response, the
+//! address and the way out, and nothing is retried if that cannot help.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! The examples as programs: help, exit codes, what they say of keys, and an output that is closed.
-//! Where they were not built, these tests say so and pass.
+//! The examples as programs: help, exit codes, faults, which provider answers, and a closed output.
+//! If they are not built, these tests say so and pass.
 
 use std::{
     fs,

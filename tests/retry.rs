@@ -1,6 +1,5 @@
-//! Trying again: what is tried again, after which waits, how often in a call and in a run, and how
-//! it is seen.
-//! The clock is paused, so waits are exact.
+//! Retries: which failures are retried, after which waits, how often in a call and in a run, and what
+//! the program sees of them. The clock is paused, so waits are exact.
 
 use std::time::Duration;
 

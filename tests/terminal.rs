@@ -1,6 +1,6 @@
 //! The examples in a real terminal: keys in, screen out.
 //!
-//! See `tmux` for the terminal. Where there is none, or the examples were not built, these tests say
+//! See `tmux` for the terminal. If tmux is not installed, or the examples are not built, these tests say
 //! so and pass.
 
 use std::{

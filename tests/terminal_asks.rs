@@ -1,5 +1,5 @@
-//! What a person sees of a question on a real terminal, and for what an answer counts: calls that
-//! were made to deceive, several chats at one terminal, questions that are taken back.
+//! What a person sees of a question on a real terminal, and for which question an answer counts: calls
+//! that are made to deceive, several chats at one terminal, questions that are withdrawn.
 //!
 //! `HARNESS_SCREENS=FILE cargo test -p harness-tests terminal_asks` writes the screens of the calls
 //! that were made to deceive into a file.

@@ -1,8 +1,8 @@
-//! The programs as processes: one is killed at random instants and started again, the other waits for a
-//! person between its processes.
+//! The programs as processes: `durable` is killed at random instants and started again, `approve_later`
+//! waits for a person between its processes.
 //!
-//! `HARNESS_KILLS` says how often the first one is killed, 20 times unless set, and `HARNESS_SEED` with
-//! which random instants.
+//! `HARNESS_KILLS` sets how often the first one is killed (default 20), and `HARNESS_SEED` the seed of the
+//! random instants.
 
 use std::{
     fs,
