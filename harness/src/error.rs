@@ -169,7 +169,8 @@ impl Error {
         self
     }
 
-    /// Adds the reason why there was no further try. It is displayed after the error itself.
+    /// Adds a note, such as why there was no further try or what the program can set. It is
+    /// displayed after the error itself.
     #[must_use]
     pub fn with_note(mut self, note: impl Into<String>) -> Self {
         self.0.note = Some(note.into());

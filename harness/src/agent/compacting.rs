@@ -161,8 +161,8 @@ impl Run<'_> {
             let Some(cut) = self.chat.cut(window, used) else {
                 return Err(Error::new(
                     ErrorKind::Transcript,
-                    "there is nothing to summarize: a summary could not replace anything, or calls wait for \
-                     results",
+                    "there is nothing to summarize: nothing was said that a summary could replace, too little was \
+                     said since the last summary, or calls wait for results",
                 ));
             };
             self.is_worth_it(&cut, used)?;

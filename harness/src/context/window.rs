@@ -50,8 +50,8 @@ impl Window {
         }
     }
 
-    /// Clears and summarizes nothing by itself. A conversation that does not fit into the window
-    /// fails. The program can still summarize it by [`Chat::compact`](crate::Chat::compact).
+    /// Clears and summarizes nothing by itself. The model is asked even if the conversation does not
+    /// fit into the window; the run fails when the vendor refuses the request. The program can still summarize it by [`Chat::compact`](crate::Chat::compact).
     pub fn off() -> Self {
         Self { clear_at: None, compact_at: None, ..Self::new() }
     }

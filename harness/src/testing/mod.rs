@@ -1,6 +1,5 @@
-//! Fakes for tests: a provider that follows a script, and a server on the loopback interface that
-//! answers like a vendor and fails like a network. They are made for your tests and for those of the
-//! library; the rest of the library does not use them.
+//! Fakes for tests: a provider that follows a script, and a local server that behaves like a vendor's
+//! and fails like a network. Feature `testing`. The rest of the library does not use this module.
 //!
 //! Most tests need only [`ScriptedProvider`]: no socket, no clock, one line for each turn.
 //!

@@ -170,7 +170,7 @@ impl Tool {
     /// optional argument that is `null` is removed.
     ///
     /// `run` returns text as `Ok("..".into())`, a value as `Ok(ToolContent::Json(value).into())`, and an error as
-    /// `Err(ToolError::new(".."))`.
+    /// `Err(ToolError::new(".."))`, each from a future in a box: see [the example](macro@crate::tool#a-tool-by-hand).
     ///
     /// This function cannot fail. A name that vendors do not accept (they accept `^[a-zA-Z0-9_-]{1,64}$`), a schema
     /// that does not describe an object, and a schema that cannot be checked because it refers to another document

@@ -5,7 +5,8 @@ use std::{future::Future, io, path::PathBuf, pin::Pin};
 use super::{pages::ask, standing::talk_at};
 use crate::policy::{Approval, Approver, Question};
 
-/// Asks the person at the terminal of this program whether a call may run. It exists on Unix only.
+/// Asks the person at the terminal of this program whether a call may run. Feature `terminal`, on Unix
+/// only.
 ///
 /// It shows the whole question: the agents through which it came, the tool, each argument of the model by its name
 /// with its decoded value (in bold letters), the defaults of the tool on one line, who asks and why, the declared

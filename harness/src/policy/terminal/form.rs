@@ -32,7 +32,7 @@ pub enum Filled {
 }
 
 /// Lets a person at the terminal of this program fill in a form that a *requester* has made, such as a server of
-/// the Model Context Protocol. It exists on Unix only.
+/// the Model Context Protocol. Feature `terminal`, on Unix only.
 ///
 /// The form is a JSON Schema of an object whose properties are strings, numbers, booleans and choices. The person
 /// reads the program's own name for the requester, and then each field on a page of its own, with its type, its
@@ -53,7 +53,7 @@ pub enum Filled {
 ///
 /// | typed | means |
 /// |---|---|
-/// | a line | the value of this field |
+/// | a line | the value of this field; for a choice, its number |
 /// | Enter | the next page; or the default of this field; or the field is left out, if it may be |
 /// | `/back` | back to the field before |
 /// | `/decline` | no values are given, and the requester is told so |
