@@ -1,4 +1,5 @@
-//! Attacks on what is cleared, kept and summarized: lines that are copied, names that are forged, windows of other models.
+//! Attacks on what is cleared, kept and summarized: copied lines, forged names, and windows of
+//! other models.
 
 use std::{
     sync::{

@@ -1,5 +1,5 @@
-//! OpenAI's provider and the one for every server that speaks Chat Completions, over a real
-//! socket: where they ask, with which headers, and what they make of answers.
+//! OpenAI's provider and the one for Chat Completions, over a real socket: which addresses they
+//! ask, with which headers, and how they read answers.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! The guide is whole: each page is in the book and in the docs, links lead somewhere, and what is made of the pages
-//! is what they say now.
+//! The guide is complete: each page is in the book and in the docs, links have a target, and the
+//! files that are made from the pages are up to date.
 
 #[path = "guide/docs.rs"]
 mod docs;

@@ -1,4 +1,5 @@
-//! Many tools: the model is told of those that it has searched for, by every wire, also after a restart.
+//! Many tools: on every wire the model gets the ones that it has searched for, also after a
+//! restart.
 
 use std::sync::{
     Arc, Mutex,

@@ -1,5 +1,5 @@
-//! What a model asks the program to execute and the library cannot ends the run with a reason that names
-//! it, is kept, and does not keep the conversation from going on.
+//! If a model asks the program to execute something that the library cannot, the run ends with a
+//! reason that names it, the item is kept, and the conversation can continue.
 
 use harness::{
     Agent, Block, CallOutcome, ChatCompletionsProvider, Message, OpenAIProvider, Outcome, Role,

@@ -90,12 +90,10 @@ impl Chat {
     /// [`save`](Self::save).
     ///
     /// ```
-    /// use harness::{Agent, testing::{ScriptedProvider, reply}};
+    /// use harness::{Agent, testing::{ScriptedProvider, reply, summary}};
     ///
     /// # tokio::runtime::Runtime::new()?.block_on(async {
-    /// let summary = "## Goals\n- none\n## Decisions\n- none\n## Open work\n- none\n## Names and ids\n- none\n\
-    ///                ## Tried and failed\n- none";
-    /// let model = ScriptedProvider::new([reply().text("Hm. ".repeat(500)), reply().text(summary)]);
+    /// let model = ScriptedProvider::new([reply().text("Hm. ".repeat(500)), summary("none")]);
     /// let mut chat = Agent::builder(model).build()?.chat();
     /// chat.pin("The order is A-17.")?;
     /// chat.send("Think aloud.").await?;

@@ -150,14 +150,15 @@ impl McpServerBuilder {
         self
     }
 
-    /// Sets the side effects of the tool with this name, the server's own, whatever the server says about it.
+    /// Sets the side effects of the tool with this name, the server's own, whatever the server says about it: one
+    /// [`SideEffect`](crate::SideEffect), an array of them, or [`SideEffects`].
     ///
     /// ```
-    /// use harness::{SideEffect, SideEffects, mcp::McpServer};
+    /// use harness::{SideEffect, mcp::McpServer};
     ///
     /// let server = McpServer::command("files", ["--stdio"])
     ///     .effects("read_file", SideEffect::Read)
-    ///     .effects("fetch", SideEffects::of(&[SideEffect::Read, SideEffect::Network]));
+    ///     .effects("fetch", [SideEffect::Read, SideEffect::Network]);
     /// # let _ = server;
     /// ```
     pub fn effects(mut self, tool: impl Into<String>, effects: impl Into<SideEffects>) -> Self {
