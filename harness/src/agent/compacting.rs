@@ -134,9 +134,9 @@ impl Chat {
     /// that a summary could replace, too little was said since the last summary, or calls wait for
     /// results; with [`ErrorKind::ContextFull`] if the model has failed twice to make a summary
     /// that is short enough, or what must be kept is too large; and with [`ErrorKind::Limit`] if a
-    /// limit of the conversation or of the program is reached, or if it takes longer than a run may. If the journal cannot be written, it
-    /// fails with the journal's error: then the summary is in use, and the next run or
-    /// [`save`](Self::save) writes it.
+    /// limit of the conversation or of the program is reached, or if it takes longer than a run
+    /// may. If the journal cannot be written, it fails with the journal's error: then the summary
+    /// is in use, and the next run or [`save`](Self::save) writes it.
     pub async fn compact(&mut self) -> Result<ContextUse, Error> {
         let mut run = Run::by_hand(self);
         run.compacts_now().await?;
