@@ -5,7 +5,7 @@
 //! A part of a name after `--` measures only the cases that have it. Each measurement is a process of
 //! its own. The time is that of its thread on a CPU, so other programs change it little; the memory is
 //! the peak while the case ran, above what the process had before. Nothing fails here: the same cases
-//! at small sizes are counted in instructions and held to a bound by `--bench instructions`.
+//! at small sizes are counted in instructions and held to a bound by the package `instructions`.
 
 use std::{
     env, fs,

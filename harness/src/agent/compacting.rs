@@ -11,7 +11,10 @@ use super::{
     window::{Gauge, Used},
 };
 use crate::{
-    context::{ContextUse, Cut, TAILS, asks, cut, fault, in_short, of_json, percent, schema, why},
+    context::{
+        ContextUse, Cut, OpenCalls, TAILS, asks, bare, cut, fault, in_short, of_json, percent,
+        schema, sizes, why,
+    },
     error::{Error, ErrorKind},
     journal::{Entry, InterruptCause, SummaryRequest},
     message::{Message, Messages, Role, Transcript},
@@ -32,8 +35,22 @@ pub(super) const SUMMARY: u8 = 10;
 pub(super) enum Heard {
     /// It is complete.
     Said(Message, StopReason),
-    Failed(String),
+    Failed(Failure),
     Stop(InterruptCause),
+}
+
+/// Why a request for a summary failed.
+pub(super) struct Failure {
+    pub(super) cause: String,
+    /// If it was refused as too large: the sizes of the window and of the request, as far as they are stated, and
+    /// whether a provider has refused it to which the agent fell back.
+    full: Option<(Option<u64>, Option<u64>, bool)>,
+}
+
+impl From<String> for Failure {
+    fn from(cause: String) -> Self {
+        Self { cause, full: None }
+    }
 }
 
 /// The form in which a summary is requested.
@@ -63,16 +80,19 @@ impl Chat {
         let (all, as_sent) = (machine.transcript().messages(), |at: usize| seen.sent_for(at));
         // A cut never separates calls from their results.
         let may_cut = |at: usize| all.get(at).is_none_or(|message| message.role() != Role::Tool);
-        // By hand, the window may be far from full: the shares are those of what is sent.
-        let window = used.estimate_of(window.min(used.tokens));
-        let user_tokens = self.agent.window().user_tokens(window);
-        let reads = self.reads_large();
+        let late_end = |call: &str| machine.late_end_of(call);
+        let calls = OpenCalls { reads: self.reads_large(), late_end: &late_end };
+        // By hand, the window may be far from full. If its shares free too little, they are those of what is sent.
+        let (whole, sent) = (used.estimate_of(window), used.estimate_of(window.min(used.tokens)));
+        let shares = TAILS.into_iter().map(|shares| (sent, shares));
+        let of_window = (whole > sent).then_some((whole, TAILS[0]));
         let mut found = None;
-        for (tail, words) in TAILS {
+        for (window, (tail, words)) in of_window.into_iter().chain(shares) {
+            let user_tokens = self.agent.window().user_tokens(window);
             let (tail, words) = (percent(window, tail), percent(user_tokens, words));
             let is_users = |at: usize| !machine.has_told(at);
             let room = (tail, words);
-            let next = cut(all, machine.summed_up(), as_sent, may_cut, is_users, room, reads);
+            let next = cut(all, machine.summed_up(), as_sent, may_cut, is_users, room, calls);
             let Some(next) = next else { continue };
             let frees = |after| after < most_after(used.tokens);
             let is_enough = self.after(&next, "", used).is_ok_and(frees);
@@ -126,8 +146,10 @@ impl Chat {
     }
 
     /// Lets the model summarize the oldest part of the conversation now. The conversation pays for
-    /// it. Returns how full the window is afterwards. Dropping the future leaves what is sent
-    /// unchanged.
+    /// it. The newest turns and the user's words are kept as by a summary that is due; if that would
+    /// free less than a quarter of what is sent, fewer of them are kept. Returns how full the window
+    /// is afterwards. Dropping the future before the summary has come leaves what is sent unchanged.
+    /// Once it has come, it is in use, and the next run or [`save`](Self::save) writes it.
     ///
     /// # Errors
     /// Fails, and leaves what is sent unchanged: with [`ErrorKind::Transcript`] if there is nothing
@@ -243,10 +265,11 @@ impl Run<'_> {
             return Err(Error::new(
                 ErrorKind::ContextFull,
                 format!(
-                    "a summary of the conversation would free too little: {least} of its {} tokens must be kept, \
-                     for the system prompt, the tools, the first and the newest messages of the user, pins, calls \
-                     that were denied or are in doubt, and the newest turn. Use a model with a larger window, fewer \
-                     tools or shorter messages",
+                    "a summary of the conversation would free too little in a window of {window} tokens{}: {least} of \
+                     its {} tokens must be kept, for the system prompt, the tools, the first and the newest messages of \
+                     the user, pins, and calls that were denied or are in doubt. Use a model with a larger window, \
+                     fewer tools or shorter messages",
+                    if self.chat.is_told_window() { ", as its vendor has stated," } else { "" },
                     used.tokens
                 ),
             ));
@@ -255,7 +278,7 @@ impl Run<'_> {
         // A token is about three quarters of a word, and the model may use a few more.
         let words = (percent(window, SUMMARY) / 2).clamp(60, 1_500);
         let machine = &self.chat.machine;
-        let heard = match short {
+        let (heard, size) = match short {
             false => {
                 let asks = asks(words);
                 let with_question = |messages: &Messages| {
@@ -265,27 +288,32 @@ impl Run<'_> {
                 };
                 let all = Transcript::of_sent(with_question(machine.sent().messages()));
                 let vendors = machine.vendors_view().map(|view| with_question(view.messages));
-                self.hears_summary(&all, vendors.as_ref(), How::Whole).await
+                (self.hears_summary(&all, vendors.as_ref(), How::Whole).await, used.tokens)
             }
             true => {
                 let room = (window / 2).saturating_sub(self.chat.agent.meter().tools());
                 let told = in_short(machine.sent().messages(), room, words);
-                self.hears_summary(&told, None, How::Short).await
+                let size = used.scaled(told.messages().iter().map(tokens_of).sum());
+                (self.hears_summary(&told, None, How::Short).await, size)
             }
         };
         let request = Box::new(self.summary_request(matches!(heard, Heard::Said(..))));
         let text = match heard {
             Heard::Said(message, StopReason::Complete) => {
                 let text = message.text();
-                of_json(&text).unwrap_or(text)
+                let text = bare(&text);
+                of_json(text).unwrap_or_else(|| text.to_owned())
             }
             Heard::Said(_, stop) => {
                 let cause = format!("the model gave no whole summary: it stopped as {stop:?}");
                 self.compaction_failed(request, cause)?;
                 return Ok(None);
             }
-            Heard::Failed(cause) => {
+            Heard::Failed(Failure { cause, full }) => {
                 self.compaction_failed(request, cause)?;
+                if let Some((window, tokens, fallback)) = full {
+                    self.overflowed(fallback, (window, None, tokens.unwrap_or(size)))?;
+                }
                 return Ok(None);
             }
             Heard::Stop(cause) => {
@@ -378,7 +406,7 @@ impl Run<'_> {
         let mut as_words = AsWords::new(short.then_some(&form));
         let request = match Request::new(transcript) {
             Ok(request) => request,
-            Err(error) => return Heard::Failed(error.to_string()),
+            Err(error) => return failed_with(&error),
         };
         let mut request = request
             .with_system(agent.system())
@@ -406,6 +434,7 @@ impl Run<'_> {
         }
         let answer = summary.insert(Accumulator::default());
         let mut answering = Answering::of(agent.provider(), request);
+        let mut fell_back = false;
         loop {
             let event = tokio::select! {
                 biased;
@@ -419,15 +448,24 @@ impl Run<'_> {
                 },
                 event = poll_fn(|context| answering.poll_next(context)) => event,
             };
-            let failed = |error: Error| {
+            let failed = |error: Error, fell_back: bool| {
                 let why = why(error.last()).map(|why| format!("{why}: ")).unwrap_or_default();
-                Heard::Failed(format!("{why}{}", error.cleaned(agent.secrets())))
+                let last = error.last().is_context_full().then(|| error.last());
+                let full = last.or(error.is_context_full().then_some(&error)).map(|refusal| {
+                    let (window, tokens) = sizes(refusal);
+                    (window, tokens, last.is_some() && fell_back)
+                });
+                Heard::Failed(Failure {
+                    cause: format!("{why}{}", error.cleaned(agent.secrets())),
+                    full,
+                })
             };
             match event {
                 None => break,
-                Some(Err(error)) => return failed(error),
+                Some(Err(error)) => return failed(error, fell_back),
                 Some(Ok(event)) => {
                     let Some(event) = as_words.read(event) else { continue };
+                    fell_back |= matches!(event, StreamEvent::FallingBack { .. });
                     if let StreamEvent::Retrying { attempt, of, wait, refused: _, cause } = &event {
                         let cause = &*agent.secrets().hide(cause);
                         let (attempt, of, wait) = (*attempt, *of, *wait);
@@ -435,7 +473,7 @@ impl Run<'_> {
                         watch.tell(Event::Retrying { attempt, of, wait, cause });
                     }
                     if let Err(error) = answer.push(&event) {
-                        return failed(error);
+                        return failed(error, fell_back);
                     }
                 }
             }
@@ -448,7 +486,7 @@ impl Run<'_> {
             Err(error) => failed_with(&error),
             Ok(ProviderResponse { stop, message: Some(message), .. }) => Heard::Said(message, stop),
             Ok(ProviderResponse { stop, .. }) => {
-                Heard::Failed(format!("the answer is empty, and it stopped as {stop:?}"))
+                Heard::Failed(format!("the answer is empty, and it stopped as {stop:?}").into())
             }
         }
     }
@@ -464,7 +502,7 @@ impl Run<'_> {
 }
 
 fn failed_with(error: &Error) -> Heard {
-    Heard::Failed(error.to_string())
+    Heard::Failed(error.to_string().into())
 }
 
 /// How many tokens there may be after a summary, if there were `before` tokens before it.

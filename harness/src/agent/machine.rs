@@ -4,7 +4,7 @@
 mod ends;
 mod window;
 
-use std::{collections::HashSet, sync::Arc};
+use std::{collections::HashSet, mem, sync::Arc};
 
 use self::window::Window;
 pub(super) use self::window::{Measured, Seen};
@@ -190,6 +190,7 @@ impl Machine {
                     self.took(message);
                 }
                 self.begun_at = transcript.messages().len();
+                self.window.shows_lines(transcript.messages());
             }
             Entry::UserSaid { message, limits: _ } => {
                 if let Phase::Calling(_) = self.phase {
@@ -468,7 +469,9 @@ impl Machine {
                 if !self.call_ids.contains(id) {
                     return Err(cannot(format!("there was no call `{id}` that could end")));
                 }
-                self.news.push(late_end(tool, result));
+                let text = late_end(tool, result);
+                self.news.push(text.clone());
+                self.window.ended.insert(id.to_owned(), text);
             }
             Entry::ToolsFound { call, tools } => {
                 self.call(call)?;
@@ -604,7 +607,7 @@ impl Machine {
         self.begun_at = begun_at;
         self.turns = 0;
         self.usage = Usage::default();
-        self.window.forgets_failures();
+        self.window.begins();
     }
 
     fn asking(&self, what: &str) -> Result<(), Error> {
@@ -678,14 +681,18 @@ impl Machine {
         self.window.reads.extend(reading(calls).map(|number| (place, number)));
         let place = place.saturating_sub(1);
         self.window.long.extend(long(calls).map(|number| (place, number)));
-        if let Some(last) = results.last_mut().filter(|_| !self.news.is_empty()) {
-            let news = ToolContent::Text(self.news.join("\n"));
+        // Some vendors read the tools that a search has found in the place of its result's text.
+        let is_read =
+            |(_, result): &(usize, &mut ToolResult)| !self.window.is_search(result.call_id());
+        let all = results.iter_mut().enumerate().rev();
+        if let Some((number, last)) = all.filter(|_| !self.news.is_empty()).find(is_read) {
+            let news = ToolContent::Text(mem::take(&mut self.news).join("\n"));
             let content = last.content().iter().cloned().chain([news]);
             *last = last.said_as(last.outcome(), content);
+            self.window.news.push((place.saturating_add(1), number));
         }
         let (message, then) = (Message::results_of(asked, results), *then);
         self.push(message)?;
-        self.news.clear();
         self.go_on(then);
         Ok(())
     }

@@ -8,7 +8,7 @@ use super::{
     window::Used,
 };
 use crate::{
-    context::{Cut, TAILS, cut, percent, stand_in, why},
+    context::{Cut, OpenCalls, TAILS, cut, percent, stand_in, why},
     error::{Error, ErrorKind},
     journal::{Entry, InterruptCause, SummaryRequest, VendorSummary},
     message::{Block, Message, Transcript, VendorData, is_strict},
@@ -23,14 +23,15 @@ impl Chat {
         let (all, as_sent) = (machine.transcript().messages(), |at: usize| seen.sent_for(at));
         let may_cut = |at: usize| seen.vendor_may_cut(at);
         let is_users = |at: usize| !machine.has_told(at);
-        let reads = self.reads_large();
+        let late_end = |call: &str| machine.late_end_of(call);
+        let calls = OpenCalls { reads: self.reads_large(), late_end: &late_end };
         let window = used.estimate_of(window);
         let user_tokens = self.agent.window().user_tokens(window);
         let nothing = Message::assistant([Block::text("")]);
         TAILS.iter().find_map(|(tail, words)| {
             let (tail, words) = (percent(window, *tail), percent(user_tokens, *words));
             let cut =
-                cut(all, machine.summed_up(), as_sent, may_cut, is_users, (tail, words), reads)?;
+                cut(all, machine.summed_up(), as_sent, may_cut, is_users, (tail, words), calls)?;
             let least = self.vendors(&cut, &nothing, "", Box::default(), (0, 0));
             let least = self.after_fact(&least, used).ok()?;
             (least < most_after(used.tokens)).then_some(cut)
@@ -96,7 +97,7 @@ impl Run<'_> {
         let request = Box::new(request);
         let made = match heard {
             Heard::Said(message, stop) => block_of(&message, stop),
-            Heard::Failed(cause) => Err(cause),
+            Heard::Failed(failed) => Err(failed.cause),
             Heard::Stop(cause) => {
                 self.compaction_stopped(request)?;
                 return Ok(Some(Some(cause)));

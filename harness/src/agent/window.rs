@@ -181,6 +181,13 @@ impl Chat {
         known.into_iter().chain(told).min()
     }
 
+    /// Whether the size of the window is the one that the vendor has stated.
+    pub(super) fn is_told_window(&self) -> bool {
+        let (provider, model) = self.agent.answers();
+        let told = self.machine.told_window(provider, model);
+        told.is_some_and(|told| self.agent.window_tokens().is_none_or(|known| told < known))
+    }
+
     /// What can be cleared.
     fn clearable(&self, used: Used) -> Clearable {
         let (machine, seen) = (&self.machine, self.seen());
@@ -304,18 +311,28 @@ impl Run<'_> {
         let is_again = machine.overflows(name, model) > 0;
         // The first failure may be another one, after which a second try or another provider was asked.
         let is_last = error.last().is_context_full();
-        if !(is_last || error.is_context_full()) || agent.window().is_off() || is_again {
+        if !(is_last || error.is_context_full()) || agent.window().is_off() {
             return Ok(false);
         }
         let fallback = is_last && self.fell_back;
         let (window, tokens) = sizes(if is_last { error.last() } else { error });
         let estimated = self.chat.used().tokens;
+        self.overflowed(fallback, (window, tokens, estimated))?;
+        Ok(!is_again && self.chat.due().is_some())
+    }
+
+    /// Records that a request was refused because it is too large: how many tokens the window and the request have, if
+    /// that was stated, and how many the request has by the estimate.
+    pub(super) fn overflowed(
+        &mut self,
+        fallback: bool,
+        (window, tokens, estimated): (Option<u64>, Option<u64>, u64),
+    ) -> Result<(), Error> {
         let (provider, model) = self.chat.agent.answers();
         let (provider, model) = (provider.to_owned(), model.to_owned());
         let fact =
             Entry::ContextOverflowed { provider, model, fallback, window, tokens, estimated };
-        self.chat.record(&fact)?;
-        Ok(self.chat.due().is_some())
+        self.chat.record(&fact)
     }
 
     /// Answers a call whose argument repeats the line for a cleared argument of an earlier call.

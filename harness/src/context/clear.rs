@@ -87,7 +87,7 @@ pub(crate) fn clear_arguments(
             other => other.to_string().len(),
         };
         if bytes > LONG {
-            *value = Value::String(format!("[{bytes}{LEFT_OUT}{name}{END}"));
+            *value = Value::String(format!("[{bytes}{LEFT_OUT}{name}`.]"));
         }
     }
     let text = Value::Object(arguments).to_string();
@@ -104,29 +104,68 @@ pub(crate) fn clear_arguments(
 /// The part of the line between the argument's size and the name under which it can be read.
 const LEFT_OUT: &str = " bytes stood here, and were left out to save room: `read_result` reads these arguments whole as `";
 
-/// The end of the line.
-const END: &str = "`.]";
-
-/// Finds an argument that repeats the line for a cleared argument. Returns the name of the argument
-/// and the name in the line. A model that sees such lines in its earlier calls may take them for
-/// what it wrote there.
+/// Finds an argument that repeats the line for a cleared argument, anywhere in a text or a name. Returns the name of the
+/// argument and the name in the line. A model that sees such lines in its earlier calls may take them for what it wrote
+/// there, and write them again as a part of a text, in JSON in a string, or with other spaces and marks.
 pub(crate) fn copied_line(arguments: &Arguments) -> Option<(String, String)> {
-    arguments.iter().find_map(|(name, value)| Some((name.clone(), line_in(value)?.to_owned())))
+    let line = folded(LEFT_OUT);
+    let line = line.trim();
+    let copies =
+        |name: &str, value: &Value| line_in_text(name, line).or_else(|| line_in(value, line));
+    arguments.iter().find_map(|(name, value)| Some((name.clone(), copies(name, value)?)))
 }
 
-fn line_in(value: &Value) -> Option<&str> {
+/// Whether a call or a text of these messages has the line for a cleared argument, such as in a conversation that begins
+/// with what was sent in another one.
+pub(crate) fn has_line(messages: &Messages) -> bool {
+    let line = folded(LEFT_OUT);
+    let copies = |text: &str| line_in_text(text, line.trim()).is_some();
+    messages.iter().flat_map(Message::blocks).any(|block| match block {
+        Block::ToolCall(call) => copies(call.arguments()),
+        Block::Text(text) => copies(text.text()),
+        _ => false,
+    })
+}
+
+fn line_in(value: &Value, line: &str) -> Option<String> {
     match value {
-        Value::String(text) => {
-            let text = text.trim().strip_prefix('[')?.strip_suffix(END)?;
-            let (bytes, name) = text.split_once(LEFT_OUT)?;
-            let is_line =
-                bytes.bytes().all(|it| it.is_ascii_digit()) && !name.contains(char::is_whitespace);
-            is_line.then_some(name)
+        Value::String(text) => line_in_text(text, line),
+        Value::Array(items) => items.iter().find_map(|item| line_in(item, line)),
+        Value::Object(members) => {
+            let of = |(name, value): (&String, &Value)| {
+                line_in_text(name, line).or_else(|| line_in(value, line))
+            };
+            members.iter().find_map(of)
         }
-        Value::Array(items) => items.iter().find_map(line_in),
-        Value::Object(members) => members.values().find_map(line_in),
         Value::Null | Value::Bool(_) | Value::Number(_) => None,
     }
+}
+
+/// The name in the first such line of a text.
+fn line_in_text(text: &str, line: &str) -> Option<String> {
+    if text.len() < line.len() {
+        return None;
+    }
+    let text = folded(text);
+    text.split(line).skip(1).find_map(|rest| {
+        let name = rest.trim_start().split(' ').next()?;
+        let (message, call) = name.strip_prefix("a-")?.split_once('-')?;
+        let is_number = |part: &str| !part.is_empty() && part.bytes().all(|it| it.is_ascii_digit());
+        (is_number(message) && is_number(call)).then(|| name.to_owned())
+    })
+}
+
+/// The words of a text in lower case, one space between them: neither spaces nor marks hide the line.
+fn folded(text: &str) -> String {
+    let mut folded = String::with_capacity(text.len());
+    for it in text.chars() {
+        match it {
+            _ if it.is_ascii_alphanumeric() || it == '-' => folded.push(it.to_ascii_lowercase()),
+            _ if folded.ends_with(' ') => {}
+            _ => folded.push(' '),
+        }
+    }
+    folded
 }
 
 /// A line has to save at least this many tokens.

@@ -25,12 +25,20 @@ pub(crate) struct Cut {
     calls: Vec<String>,
 }
 
+/// What is known of the calls that were denied or whose outcome is not known.
+#[derive(Clone, Copy)]
+pub(crate) struct OpenCalls<'a> {
+    /// Whether the model has the tool that reads large results.
+    pub(crate) reads: bool,
+    /// What the model is told of a call that has ended after its result was given, by the id of the call.
+    pub(crate) late_end: &'a dyn Fn(&str) -> Option<&'a str>,
+}
+
 /// Cuts a transcript. The first `summed_up` messages are already summarized. For the others,
 /// `as_sent` returns what is sent, and `may_cut` whether the transcript may be cut before that
 /// message. `is_users` returns whether a message of the role user is the user's own and not the
 /// program's. `room` is how many tokens at the end are kept, `user_tokens` how many of the user's
-/// words, and `reads` whether the model has the tool that reads large results. Returns `None` if
-/// the cut would leave nothing out.
+/// words. Returns `None` if the cut would leave nothing out.
 pub(crate) fn cut<'a>(
     all: &Messages,
     summed_up: usize,
@@ -38,7 +46,7 @@ pub(crate) fn cut<'a>(
     may_cut: impl Fn(usize) -> bool,
     is_users: impl Fn(usize) -> bool,
     (room, user_tokens): (u64, u64),
-    reads: bool,
+    calls: OpenCalls<'_>,
 ) -> Option<Cut> {
     let (mut messages, mut tokens) = (may_cut(all.len()).then_some(all.len()), 0_u64);
     for at in (summed_up.saturating_add(1)..all.len()).rev() {
@@ -53,7 +61,7 @@ pub(crate) fn cut<'a>(
     let messages = messages?;
     let kept = user_words(all, is_users, messages, user_tokens);
     let leaves_out = (summed_up..messages).any(|at| kept.binary_search(&at).is_err());
-    let calls = open_ends(&all.range(..messages), reads);
+    let calls = open_ends(&all.range(..messages), calls);
     leaves_out.then_some(Cut { messages, kept, calls })
 }
 
@@ -90,7 +98,7 @@ fn user_words(
 const ARGUMENTS: usize = 2_000;
 
 /// The calls that were denied or whose outcome is not known. Equal ones are listed once.
-fn open_ends(messages: &Messages, reads: bool) -> Vec<String> {
+fn open_ends(messages: &Messages, OpenCalls { reads, late_end }: OpenCalls<'_>) -> Vec<String> {
     let mut lines: Vec<(String, usize)> = Vec::new();
     let mut asked: Option<(usize, &Message)> = None;
     for (at, message) in messages.iter().enumerate() {
@@ -119,7 +127,9 @@ fn open_ends(messages: &Messages, reads: bool) -> Vec<String> {
                 None => String::new(),
             };
             let text = begin(&text, ARGUMENTS);
-            let line = format!("`{name}` with {arguments}{rest} {what}: {text}{whole}");
+            let late = late_end(call.id()).map(|late| format!("\n{}", begin(late, ARGUMENTS)));
+            let late = late.unwrap_or_default();
+            let line = format!("`{name}` with {arguments}{rest} {what}: {text}{whole}{late}");
             let line = format!("- {}", lines_of(&line).map(item).collect::<Vec<_>>().join("\n  "));
             match lines.iter_mut().find(|(known, _)| *known == line) {
                 Some((_, times)) => *times = times.saturating_add(1),
@@ -162,6 +172,13 @@ pub(crate) fn schema() -> Value {
     json!({
         "type": "object", "properties": lists, "required": keys, "additionalProperties": false,
     })
+}
+
+/// A summary without what is around it: a byte order mark, or a fence of Markdown.
+pub(crate) fn bare(text: &str) -> &str {
+    let text = text.trim_start_matches('\u{feff}').trim();
+    let inside = || text.strip_prefix("```")?.strip_suffix("```")?.split_once('\n');
+    inside().map_or(text, |(_, inside)| inside.trim())
 }
 
 /// Turns a summary that came as JSON into text with headings.

@@ -49,6 +49,8 @@ struct Inner {
     paused: bool,
     #[serde(default, skip_serializing_if = "is_not")]
     refused: bool,
+    #[serde(default, skip_serializing_if = "is_not")]
+    by_program: bool,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
@@ -70,7 +72,8 @@ impl Message {
         let since = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
         let at_ms = u64::try_from(since.as_millis()).unwrap_or(u64::MAX);
         let blocks = blocks.into_iter().collect();
-        Self(Arc::new(Inner { id, role, at_ms, blocks, paused: false, refused: false }))
+        let (paused, refused, by_program) = (false, false, false);
+        Self(Arc::new(Inner { id, role, at_ms, blocks, paused, refused, by_program }))
     }
 
     /// A user message with text.
@@ -93,6 +96,7 @@ impl Message {
             blocks: results.into_iter().map(Block::ToolResult).collect(),
             paused: false,
             refused: false,
+            by_program: false,
         }))
     }
 
@@ -109,6 +113,18 @@ impl Message {
         let mut inner = Inner::clone(&self.0);
         inner.refused = true;
         Self(Arc::new(inner))
+    }
+
+    /// The same message, marked as one that the library says in the user's role.
+    pub(crate) fn by_program(&self) -> Self {
+        let mut inner = Inner::clone(&self.0);
+        inner.by_program = true;
+        Self(Arc::new(inner))
+    }
+
+    /// Whether the library says it in the user's role.
+    pub(crate) fn is_by_program(&self) -> bool {
+        self.0.by_program
     }
 
     /// The same blocks with a new id and the current time, because one value may be sent to several
@@ -223,7 +239,7 @@ impl Message {
 
     /// Whether the first format of saved messages can represent it.
     pub(crate) fn is_of_the_first_format(&self) -> bool {
-        self.blocks().iter().all(Block::is_of_the_first_format)
+        !self.0.by_program && self.blocks().iter().all(Block::is_of_the_first_format)
     }
 
     /// Its calls, in order.

@@ -216,13 +216,15 @@ impl ToolResult {
         self
     }
 
-    /// The same result with another outcome and content for the model.
+    /// The same result with another outcome and content for the model. The part for the program and the names of what
+    /// is kept whole stay.
     pub(crate) fn said_as(
         &self,
         outcome: CallOutcome,
         content: impl IntoIterator<Item = ToolContent>,
     ) -> Self {
-        Self { value: self.value.clone(), ..Self::new(self.call_id(), outcome, content) }
+        let (value, wholes) = (self.value.clone(), self.wholes.clone());
+        Self { value, wholes, ..Self::new(self.call_id(), outcome, content) }
     }
 
     /// The id of the call.

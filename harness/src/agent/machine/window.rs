@@ -7,6 +7,7 @@ use std::{
 
 use super::{Machine, Phase, cannot};
 use crate::{
+    context::has_line,
     error::Error,
     journal::{ClearedArguments, ClearedResult, Entry, VendorSummary},
     message::{
@@ -33,8 +34,11 @@ pub(super) struct Window {
     told: Vec<Stated>,
     /// Whether shorter arguments were ever sent for some call.
     has_shortened: bool,
-    /// The indexes of messages of the role user that the library has said and not the user.
-    own_words: Vec<usize>,
+    /// The results that also tell of an earlier call that has ended late: the index of the message,
+    /// and the number of the result in it.
+    pub(super) news: Vec<(usize, usize)>,
+    /// What the model is told of each call that has ended late, by the id of the call.
+    pub(super) ended: HashMap<String, String>,
     /// How many requests in a row did not fit.
     overflows: u32,
     /// Whether nothing was moved since then.
@@ -289,8 +293,24 @@ impl View {
 
 impl Window {
     /// Resets the counts of failures, because a summary was made or a run has begun.
-    pub(super) fn forgets_failures(&mut self) {
+    fn forgets_failures(&mut self) {
         (self.failures, self.vendor_failed) = (0, false);
+    }
+
+    /// A run has begun: a request that is refused as too large may be repeated once.
+    pub(super) fn begins(&mut self) {
+        self.forgets_failures();
+        self.overflows = 0;
+    }
+
+    /// Looks for lines that stand for cleared arguments in a conversation that was kept elsewhere.
+    pub(super) fn shows_lines(&mut self, messages: &Messages) {
+        self.has_shortened |= has_line(messages);
+    }
+
+    /// Whether this call is a search that has found tools.
+    pub(super) fn is_search(&self, call: &str) -> bool {
+        self.found.iter().any(|found| found.call == call)
     }
 
     /// Records the size of a request with this number of messages, because the model has answered
@@ -436,15 +456,24 @@ impl Machine {
             && last.is_some_and(|last| !last.is_paused())
     }
 
-    /// The results before this message of the transcript that only read and are sent unchanged,
-    /// each with the index of its message.
+    /// The results before this message of the transcript that only read, are sent unchanged and tell
+    /// of no other call, each with the index of its message.
     pub(in crate::agent) fn clearable(
         &self,
         before: usize,
     ) -> impl Iterator<Item = (usize, &ToolResult)> {
+        self.reading(before, false)
+    }
+
+    fn reading(
+        &self,
+        before: usize,
+        with_news: bool,
+    ) -> impl Iterator<Item = (usize, &ToolResult)> {
         let from = self.summed_up();
         let reads = self.window.reads.iter().take_while(move |(at, _)| *at < before);
-        reads.filter(move |(at, _)| *at >= from).filter_map(|(at, number)| {
+        let kept = reads.filter(move |place| with_news || !self.has_news(**place));
+        kept.filter(move |(at, _)| *at >= from).filter_map(|(at, number)| {
             let message = self.transcript.messages().get(*at)?;
             Some((*at, message.results().nth(*number)?))
         })
@@ -467,15 +496,22 @@ impl Machine {
 
     /// Whether this message of the role user is the library's own.
     pub(in crate::agent) fn has_told(&self, at: usize) -> bool {
-        self.window.own_words.binary_search(&at).is_ok()
+        self.transcript.messages().get(at).is_some_and(Message::is_by_program)
     }
 
     /// Adds a message of the role user that the library says and not the user.
     pub(super) fn tells(&mut self, message: &Message) -> Result<(), Error> {
-        let at = self.transcript.messages().len();
-        self.tell(message)?;
-        self.window.own_words.push(at);
-        Ok(())
+        self.tell(&message.by_program())
+    }
+
+    /// What the model is told of a call that has ended late.
+    pub(in crate::agent) fn late_end_of(&self, call: &str) -> Option<&str> {
+        self.window.ended.get(call).map(String::as_str)
+    }
+
+    /// Whether this result also tells of an earlier call that has ended late.
+    fn has_news(&self, place: (usize, usize)) -> bool {
+        self.window.news.contains(&place)
     }
 
     /// Whether shorter arguments were ever sent for some call. A summary may repeat what stood there.
@@ -512,7 +548,9 @@ impl Machine {
             }
             Entry::VendorSummaryRefused { cause: _ } => self.refuse(),
             Entry::ContextOverflowed { provider, model, fallback, window, tokens, estimated } => {
-                self.asking("a request cannot be refused")?;
+                if !matches!(self.phase, Phase::Asking | Phase::Ended(_)) {
+                    return Err(cannot("no request can be refused while calls wait for results"));
+                }
                 let is_same = self.window.told.last().is_none_or(|it| it.is_of(provider, model));
                 let before = if is_same { self.window.overflows } else { 0 };
                 self.window.overflows = before.saturating_add(1);
@@ -553,9 +591,10 @@ impl Machine {
         after: u64,
     ) -> Result<(), Error> {
         self.may_move()?;
-        // It is not known what the calls do of a transcript that was kept elsewhere.
+        // It is not known what the calls do of a transcript that was kept elsewhere. Earlier versions also cleared
+        // results with news.
         let can: HashMap<&str, usize> =
-            self.clearable(usize::MAX).map(|(at, result)| (result.call_id(), at)).collect();
+            self.reading(usize::MAX, true).map(|(at, result)| (result.call_id(), at)).collect();
         let mut places = Vec::with_capacity(results.len());
         for cleared in results {
             let Some(at) = can.get(&*cleared.call) else {

@@ -1,6 +1,7 @@
 //! The loop guard: it detects that the model gets the same result again and again.
 
 use std::{
+    borrow::Cow,
     collections::HashMap,
     hash::{DefaultHasher, Hash, Hasher},
 };
@@ -158,6 +159,12 @@ fn hash_value(value: &Value, hasher: &mut DefaultHasher) {
     }
 }
 
+/// The text without the names under which parts of the result are kept whole: each result has new ones.
+fn without_names<'a>(text: &'a str, names: &[String]) -> Cow<'a, str> {
+    let named = names.iter().filter(|name| text.contains(name.as_str()));
+    named.fold(Cow::Borrowed(text), |text, name| Cow::Owned(text.replace(name.as_str(), "")))
+}
+
 /// A hash of the outcome and the content of a result, without the library's own note.
 fn said(result: &ToolResult) -> u64 {
     let mut hasher = DefaultHasher::new();
@@ -166,7 +173,7 @@ fn said(result: &ToolResult) -> u64 {
     let parts = result.content().len().saturating_sub(own);
     for part in result.content().iter().take(parts) {
         match part {
-            ToolContent::Text(text) => text.hash(&mut hasher),
+            ToolContent::Text(text) => without_names(text, result.wholes()).hash(&mut hasher),
             ToolContent::Json(value) => hash_value(value, &mut hasher),
             ToolContent::Image(media)
             | ToolContent::Audio(media)

@@ -24,7 +24,7 @@ impl Folder {
 
     /// Makes the folder that the program names, and checks that files can be written in it.
     pub(crate) fn prepare(folder: &Path) -> Result<(), Error> {
-        if folder.as_os_str().is_empty() {
+        if folder.to_string_lossy().trim().is_empty() {
             let text = "`AgentBuilder::spill_folder` was given an empty path: name a folder";
             return Err(Error::new(ErrorKind::Configuration, text));
         }

@@ -24,8 +24,8 @@ pub(super) async fn bytes(
     if spills.store.read(name, 0).await?.is_none() {
         return Ok(None);
     }
-    // At least one character is read, however few bytes are wanted.
-    let (wanted, room) = (room, room.max(CHARACTER));
+    // At least one character is read, however few bytes are wanted, and even if the first of them are inside of another.
+    let (wanted, room) = (room, room.max(2 * CHARACTER));
     let size = CHUNK as u64;
     let mut chunk = from / size;
     // Three bytes more on either side show where characters begin.

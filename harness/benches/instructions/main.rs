@@ -2,7 +2,7 @@
 //! `valgrind --tool=callgrind` sees them. Unlike times they are the same on a busy machine, so they
 //! can be compared from one commit to the next.
 //!
-//!     cargo bench -p harness --bench instructions --features testing
+//!     cargo bench -p harness-instructions
 //!
 //! compares with the figures in `instructions.tsv`, which belong to one toolchain, and fails where
 //! one has grown by more than a twentieth. `-- --write` writes them anew; a part of a name after
@@ -37,17 +37,17 @@ use harness::{
 };
 use serde_json::json;
 
-#[path = "agents/mod.rs"]
+#[path = "../agents/mod.rs"]
 mod agents;
-#[path = "answers/mod.rs"]
+#[path = "../answers/mod.rs"]
 mod answers;
-#[path = "growth/mod.rs"]
+#[path = "../growth/mod.rs"]
 mod growth;
-#[path = "one_pass/mod.rs"]
+#[path = "../one_pass/mod.rs"]
 mod one_pass;
-#[path = "rendered/mod.rs"]
+#[path = "../rendered/mod.rs"]
 mod rendered;
-#[path = "shapes/mod.rs"]
+#[path = "../shapes/mod.rs"]
 mod shapes;
 
 /// How many text deltas a stream has.
@@ -122,7 +122,7 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let toolchain = toolchain();
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/instructions.tsv");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("instructions.tsv");
     let (of, mut known) = read(&path);
     let comparable = of == toolchain;
     if !comparable && !write {
