@@ -200,9 +200,15 @@ pub(super) fn first_words(text: &str) -> String {
 fn plain(text: &str) -> String {
     let mut written = String::new();
     let mut rest = text;
-    while let Some(at) = rest.find('[') {
+    while let Some(at) = rest.find(['`', '[']) {
         let (before, from) = rest.split_at(at);
         written += before;
+        if from.starts_with('`') {
+            let (code, after) = from.split_at(code_ends(from));
+            written += code;
+            rest = after;
+            continue;
+        }
         let Some(end) = label_ends(from) else {
             written += from;
             return written;
