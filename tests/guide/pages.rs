@@ -7,14 +7,15 @@ use std::collections::BTreeMap;
 
 use super::docs::Docs;
 
-/// Modules and macros whose docs are a page.
-const DOCS_OF: [(&str, &str); 8] = [
+/// Modules, macros and types whose docs are a page.
+const DOCS_OF: [(&str, &str); 9] = [
     ("context", "context.md"),
     ("guide", "front.md"),
     ("journal", "durable.md"),
     ("mcp", "mcp.md"),
     ("message", "content.md"),
     ("tool", "tool.md"),
+    ("tool::ToolSchema", "schema.md"),
     ("tools", "tools.md"),
     ("toolset", "toolset.md"),
 ];
