@@ -7,14 +7,15 @@ use std::collections::BTreeMap;
 
 use super::docs::Docs;
 
-/// Modules and macros whose docs are a page.
-const DOCS_OF: [(&str, &str); 8] = [
+/// Modules, macros and types whose docs are a page.
+const DOCS_OF: [(&str, &str); 9] = [
     ("context", "context.md"),
     ("guide", "front.md"),
     ("journal", "durable.md"),
     ("mcp", "mcp.md"),
     ("message", "content.md"),
     ("tool", "tool.md"),
+    ("tool::ToolSchema", "schema.md"),
     ("tools", "tools.md"),
     ("toolset", "toolset.md"),
 ];
@@ -200,9 +201,15 @@ pub(super) fn first_words(text: &str) -> String {
 fn plain(text: &str) -> String {
     let mut written = String::new();
     let mut rest = text;
-    while let Some(at) = rest.find('[') {
+    while let Some(at) = rest.find(['`', '[']) {
         let (before, from) = rest.split_at(at);
         written += before;
+        if from.starts_with('`') {
+            let (code, after) = from.split_at(code_ends(from));
+            written += code;
+            rest = after;
+            continue;
+        }
         let Some(end) = label_ends(from) else {
             written += from;
             return written;

@@ -17,9 +17,27 @@ use crate::{
     tool::{Tool, ToolRegistry},
 };
 
-/// A connected server of others, whose tools the program uses. Its tools keep the connection open: it ends when this
-/// value and all of them are dropped, or by [`close`](Self::close). To serve the program's own tools, use `McpService`
-/// (feature `mcp-server`).
+/// A connected server of others, whose tools the program uses. Feature `mcp`. Its tools keep the connection open: it
+/// ends when this value and all of them are dropped, or by [`close`](Self::close). To serve the program's own tools, use
+/// `McpService` (feature `mcp-server`).
+///
+/// [`command`](Self::command) and [`url`](Self::url) describe a server, and
+/// [`connect`](McpServerBuilder::connect) starts it or connects to it:
+///
+/// ```no_run
+/// use harness::{Agent, SideEffect, mcp::McpServer, testing::{ScriptedProvider, reply}};
+///
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let files = McpServer::command("npx", ["-y", "@modelcontextprotocol/server-filesystem", "."])
+///     .named("files")
+///     .effects("read_text_file", SideEffect::Read)
+///     .connect()
+///     .await?;
+/// let model = ScriptedProvider::new([reply().text("Hello.")]);
+/// let agent = Agent::builder(model).tools(files.tools()).build()?;
+/// # Ok(())
+/// # }
+/// ```
 ///
 /// If the process or the session is lost, the next call starts it again, at most five times without an answer in
 /// between. A tool that the server then describes differently is not called: the call fails and says that the

@@ -69,7 +69,7 @@ const ROWS: &[Row] = &[
     ("the same, Responses", "held", "responses", MEMORY, US, "floor"),
     ("the same, Chat Completions", "held", "chat", MEMORY, US, "floor"),
     (
-        "a conversation that waits, Chat Completions: bytes beside its text",
+        "a conversation that waits, Chat Completions: bytes in addition to its text",
         "idle",
         "chat",
         "bytes",
