@@ -10,6 +10,7 @@ mod answer_views;
 mod answer_ways;
 mod any_answer;
 mod at_once;
+mod attacked_again;
 mod attacked_approval;
 mod attacked_chats;
 mod attacked_children;
