@@ -32,7 +32,9 @@
 mod client;
 mod driver;
 mod listen;
+mod run;
 mod said;
+mod state;
 mod stop;
 
 pub use client::{Client, ClientError, Conversation};

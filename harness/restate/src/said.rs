@@ -1,5 +1,7 @@
 //! What a program and a worker say to each other.
 
+use std::fmt;
+
 use harness::{
     Error, Message, Outcome,
     agent::{Settlement, Steps},
@@ -60,8 +62,21 @@ impl Said {
 pub struct Ended {
     /// How.
     pub outcome: Outcome,
-    /// What the model said last.
+    /// What the model said last in this run: empty if it said nothing.
     pub text: String,
+}
+
+/// The outcome, and what the model said. What waits needs no `resume` here.
+impl fmt::Display for Ended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.outcome {
+            Outcome::Waiting => f.write_str(
+                "calls wait to be decided or answered: the run goes on by itself when somebody has done so",
+            ),
+            Outcome::Answered => f.write_str(&self.text),
+            outcome => write!(f, "{outcome}"),
+        }
+    }
 }
 
 /// Facts of a conversation, from one place on.
@@ -71,6 +86,7 @@ pub struct Facts {
     pub facts: Vec<Envelope>,
     /// The place after them: what comes later is read from there.
     pub next: u32,
-    /// Whether a run goes on.
-    pub runs: bool,
+    /// The run that goes on: see [`Conversation::watch`](crate::Conversation::watch). One that was started and has not
+    /// begun does not go on.
+    pub run: Option<String>,
 }

@@ -56,7 +56,10 @@ async fn facts_are_seen_as_they_come_and_a_stop_is_heard_at_once() {
         let run = chat.start(text, "one").await.expect("it is taken");
         until("it is being done", async || (worker.read(begun).len() > before).then_some(())).await;
         let seen = chat.facts(0).await.expect("facts");
-        assert!(seen.runs && !seen.facts.is_empty(), "they are seen while the run goes on");
+        assert!(
+            seen.run.is_some() && !seen.facts.is_empty(),
+            "they are seen while the run goes on"
+        );
         chat.stop().await.expect("it is stopped");
         let ended = chat.ended(&run).await.expect("an end");
         assert_eq!(ended.outcome, Outcome::Cancelled);

@@ -4,6 +4,8 @@
 //! person; "Think." answers too slowly to be waited for; "Work." calls a tool that is as slow; "Big." calls
 //! one whose result the engine cannot take (with `BIG` set); "Ask an agent." calls an agent that is a tool;
 //! "Look." reads so much that results are cleared, and "Tell 1." and so on until the conversation is summed up;
+//! "Fail." gets an error of the provider; "Pay." calls a tool that can find out what became of it, in which it takes too
+//! long to be waited for; "Mail and work." asks for a permission and then works; "Two mails." asks for two;
 //! "Huge." calls a tool whose result is kept apart, and reads a part of it; "Which book?" wants a value; "Whose?"
 //! calls a tool that needs a value of the run.
 
@@ -19,7 +21,7 @@ use std::{
 };
 
 use harness::{
-    Agent, Error, Message, Role, SideEffect, SideEffects, Tool,
+    Agent, Error, ErrorKind, Message, Role, SideEffect, SideEffects, Tool,
     agent::Steps,
     context::Window,
     policy::{Guardrails, Limits, Question},
@@ -60,9 +62,14 @@ pub fn kind_of(text: &str) -> &'static str {
 
 /// What a run gets beside its message.
 pub fn given(conversation: &str, kind: &str, steps: Steps) -> Steps {
-    let who = if kind == "guest" { "guest" } else { "user" };
+    let who = match kind {
+        "guest" => "guest",
+        "slow" => "slow user",
+        _ => "user",
+    };
     let steps = steps.state(User(format!("the {who} of {conversation}")));
     match kind {
+        "panics" => panic!("no such kind"),
         "book" => steps.answer::<Book>(),
         "short" => steps.limits(two_calls()),
         "checked" => steps.verify(1, |_| async { Err::<(), _>("say more") }),
@@ -78,7 +85,7 @@ pub fn two_calls() -> Limits {
 pub struct World {
     folder: PathBuf,
     kill_at: Vec<String>,
-    hold_at: Option<usize>,
+    hold_at: Option<String>,
 }
 
 impl World {
@@ -86,7 +93,7 @@ impl World {
         let folder = std::env::var_os("WORLD").map_or_else(std::env::temp_dir, PathBuf::from);
         let kill_at = std::env::var("KILL_AT").unwrap_or_default();
         let kill_at = kill_at.split(',').filter(|at| !at.is_empty()).map(str::to_owned).collect();
-        let hold_at = std::env::var("HOLD_AT").ok().and_then(|at| at.parse().ok());
+        let hold_at = std::env::var("HOLD_AT").ok();
         Self { folder, kill_at, hold_at }
     }
 
@@ -106,7 +113,7 @@ impl World {
     }
 
     /// Counts the points that all lives have passed, and ends this life at those it is told: by their
-    /// numbers, or as `name#2` the second time that this one is passed. At the point of the number `HOLD_AT` it
+    /// numbers, or as `name#2` the second time that this one is passed. At the point `HOLD_AT` it
     /// says so in the file `held` and waits until there is a file `released`.
     pub fn point(&self, name: &str) {
         if self.kill_at.is_empty() {
@@ -119,11 +126,14 @@ impl World {
         if self.kill_at.iter().any(|at| here.contains(at)) {
             std::process::abort();
         }
-        if self.hold_at == Some(passed.lines().count()) {
+        if self.hold_at.as_ref().is_some_and(|at| here.contains(at)) {
             self.note("held", name);
-            while !self.folder.join("released").exists() {
-                std::thread::sleep(Duration::from_millis(2));
-            }
+            // The other tasks of the worker go on.
+            tokio::task::block_in_place(|| {
+                while !self.folder.join("released").exists() {
+                    std::thread::sleep(Duration::from_millis(2));
+                }
+            });
         }
     }
 
@@ -144,6 +154,13 @@ fn tool(name: &'static str, effects: SideEffects, world: &Arc<World>) -> Tool {
             world.point(&format!("in {name} after it"));
             match name {
                 "slow" => tokio::time::sleep(SLOW).await,
+                "pay"
+                    if context
+                        .state::<User>()
+                        .is_some_and(|user| user.0.starts_with("the slow")) =>
+                {
+                    tokio::time::sleep(SLOW).await;
+                }
                 "big" => return Ok("x".repeat(9 << 20).into()),
                 "page" => return Ok(format!("{:-<1200}", arguments["n"].to_string()).into()),
                 "huge" => {
@@ -168,6 +185,9 @@ fn asks(text: &str) -> &'static [&'static [&'static str]] {
         "Go." | "Go within two calls." => {
             &[&["look", "look", "note", "put"], &["pay", "mail", "note"]]
         }
+        "Mail and work." => &[&["mail"], &["slow"], &["note"]],
+        "Two mails." => &[&["mail", "mail"]],
+        "Pay." => &[&["pay"]],
         "Write." => &[&["note"]],
         "Mail soon." => &[&["mail"]],
         "Work." => &[&["slow"]],
@@ -223,6 +243,7 @@ fn script(request: &RecordedRequest) -> ScriptedReply {
             };
             reply.call_with_id(format!("{name}_{salt}_{n}"), *name, arguments)
         }),
+        None if text == "Fail." => reply().error(Error::new(ErrorKind::Api, "the model is ill")),
         None if text == "Think." => reply().text("Well").pause(SLOW).text("."),
         None => reply().text("Done."),
     }
@@ -243,7 +264,15 @@ pub fn agent(world: &Arc<World>) -> Result<Agent, Error> {
         let paid = ledger.effects().lines().any(|line| line.ends_with(context.idempotency_key()));
         let found =
             if paid { Reconciled::Happened("paid".into()) } else { Reconciled::NotHappened };
-        Box::pin(async move { Ok(found) })
+        let slow = context.state::<User>().is_some_and(|user| user.0.starts_with("the slow"));
+        let ledger = Arc::clone(&ledger);
+        Box::pin(async move {
+            if slow {
+                ledger.note("finding out", "");
+                tokio::time::sleep(SLOW).await;
+            }
+            Ok(found)
+        })
     });
     let helper = Agent::builder(model(world)).tools([tool("note", WRITE, world)]).build()?;
     let tools = [

@@ -1,0 +1,75 @@
+//! What the engine keeps of a conversation: its facts in chunks, and whose turn it is.
+
+use futures_util::{FutureExt as _, future::BoxFuture};
+use harness::journal::Envelope;
+use restate_sdk::prelude::*;
+use serde::de::DeserializeOwned;
+
+use crate::stop::Turn;
+
+/// How many chunks of facts there are.
+pub(crate) const CHUNKS: &str = "chunks";
+/// The [`Turn`].
+pub(crate) const RUN: &str = "run";
+/// Of what kind the run is that the last message has begun.
+pub(crate) const KIND: &str = "kind";
+
+/// The name of what one step came to.
+pub(crate) fn named(chunk: u32) -> String {
+    format!("facts {chunk:08}")
+}
+
+/// What cannot be read stays so: the engine is told not to try again.
+fn parsed<T: DeserializeOwned>(
+    name: &str,
+    kept: Option<&[u8]>,
+) -> Result<Option<T>, TerminalError> {
+    let wrong = |err| TerminalError::new(format!("the state `{name}` cannot be read: {err}"));
+    kept.map(|bytes| serde_json::from_slice(bytes).map_err(wrong)).transpose()
+}
+
+/// The two contexts share no trait whose futures can be sent to another thread.
+macro_rules! reads {
+    ($facts:ident, $turn:ident, $context:ident) => {
+        pub(crate) async fn $turn(ctx: &$context<'_>) -> HandlerResult<Turn> {
+            let kept = ctx.get::<Vec<u8>>(RUN).await?;
+            Ok(parsed(RUN, kept.as_deref())?.unwrap_or_default())
+        }
+
+        /// The facts from a chunk on, the number of the chunk after them, and their bytes.
+        pub(crate) fn $facts<'a>(
+            ctx: &'a $context<'_>,
+            from: u32,
+        ) -> BoxFuture<'a, HandlerResult<(Vec<Envelope>, u32, usize)>> {
+            async move {
+                let kept = ctx.get::<Vec<u8>>(CHUNKS).await?;
+                let next: u32 = parsed(CHUNKS, kept.as_deref())?.unwrap_or(0);
+                let names: Vec<String> = (from..next).map(named).collect();
+                let (mut facts, mut bytes) = (Vec::new(), 0);
+                // As short as the names live.
+                let ctx: &$context<'_> = ctx;
+                for name in &names {
+                    let kept = ctx.get::<Vec<u8>>(name).await?;
+                    let lost = || {
+                        let what =
+                            format!("the state `{name}` is missing, one of {next} of its kind");
+                        TerminalError::new(what)
+                    };
+                    bytes += kept.as_ref().map_or(0, Vec::len);
+                    let chunk: Option<Vec<Envelope>> = parsed(name, kept.as_deref())?;
+                    facts.extend(chunk.ok_or_else(lost)?);
+                }
+                Ok((facts, next, bytes))
+            }
+            .boxed()
+        }
+    };
+}
+reads!(facts_of, turn_of, ObjectContext);
+reads!(shared_facts_of, shared_turn_of, SharedObjectContext);
+
+/// Of what kind the run is that goes on.
+pub(crate) async fn kind_of(ctx: &ObjectContext<'_>) -> HandlerResult<String> {
+    let kept = ctx.get::<Vec<u8>>(KIND).await?;
+    Ok(parsed(KIND, kept.as_deref())?.unwrap_or_default())
+}
