@@ -501,6 +501,8 @@ async fn what_reads_leaves_nothing_on_the_engine() {
         assert_eq!(chat.facts(0).await.expect("facts").facts.len(), 2);
         assert!(chat.open().await.expect("calls").is_empty());
     }
+    let rows = engine.query("SELECT id, target_handler_name, status, journal_retention, completion_retention FROM sys_invocation").await;
+    eprintln!("{rows:?}");
     until("nothing is kept", async || {
         let facts = engine.invocations("read", "facts", "IS NOT NULL").await;
         let open = engine.invocations("read", "open", "IS NOT NULL").await;

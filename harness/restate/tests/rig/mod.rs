@@ -22,6 +22,7 @@ use harness::{
 use harness_restate::{Client, Conversation, Facts};
 use serde_json::json;
 use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
     process::{Child, Command},
     sync::{Mutex, MutexGuard},
     task::JoinHandle,
@@ -237,11 +238,20 @@ impl Engine {
         assert!(answer.status().is_success(), "{answer:?}");
     }
 
-    /// What a request by hand is answered, and its status.
+    /// What a request by hand is answered, and its status. Clients of HTTP change some paths.
     pub async fn by_hand(&self, path: &str, body: &serde_json::Value) -> (u16, String) {
-        let request = self.http.post(format!("{}/Conversations/{path}", self.ingress()));
-        let answer = request.json(body).send().await.expect("an answer");
-        (answer.status().as_u16(), answer.text().await.expect("text"))
+        let body = body.to_string();
+        let request = format!(
+            "POST /Conversations/{path} HTTP/1.1\r\nhost: engine\r\nconnection: close\r\n\
+             content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        let engine = tokio::net::TcpStream::connect(("127.0.0.1", self.ports[0])).await;
+        let (mut engine, mut answer) = (engine.expect("the engine"), String::new());
+        engine.write_all(request.as_bytes()).await.expect("it is sent");
+        engine.read_to_string(&mut answer).await.expect("an answer");
+        let status = answer.split(' ').nth(1).and_then(|status| status.parse().ok());
+        (status.expect("a status"), answer)
     }
 
     /// The invocations of a handler for a conversation that are not over.
