@@ -1,12 +1,12 @@
-//! Who answers in the examples: the provider that `PROVIDER` names, or the scripted model, which
-//! needs no key. It is no part of the library.
+//! The provider of the examples: the one that `PROVIDER` names, or the scripted model, which needs no
+//! key. This file is not a part of the library.
 
 use anyhow::Context as _;
 use harness::{AnthropicProvider, Provider, provider_from_env, testing::LoopbackServer};
 
 use crate::offline;
 
-/// Who answers, and what to tell the person of it.
+/// The provider, and the text about it for the user.
 pub(crate) struct Answering {
     pub(crate) provider: Box<dyn Provider>,
     pub(crate) introduction: String,
@@ -14,11 +14,11 @@ pub(crate) struct Answering {
     _server: Option<LoopbackServer>,
 }
 
-/// The provider that `PROVIDER` names; the scripted model if it is not set, whatever keys there
-/// are, so that trying an example costs nothing.
+/// The provider that `PROVIDER` names. If it is not set, the scripted model answers even if there is a
+/// key, so that trying an example costs nothing.
 ///
 /// # Errors
-/// Fails if the name is unknown or what the provider needs is not set.
+/// Fails if the name is unknown or a variable that the provider needs is not set.
 pub(crate) async fn from_env() -> anyhow::Result<Answering> {
     if std::env::var_os("PROVIDER").is_some_and(|name| !name.is_empty()) {
         let provider = provider_from_env()?;
@@ -31,8 +31,7 @@ pub(crate) async fn from_env() -> anyhow::Result<Answering> {
     Ok(Answering { provider: Box::new(provider), introduction, _server: Some(server) })
 }
 
-/// What to tell the person when the scripted model answers: whether there is a key that could be used
-/// instead.
+/// The text for the user when the scripted model answers. It names a key that could be used instead.
 fn scripted(is_set: impl Fn(&str) -> bool) -> String {
     let known = [
         ("ANTHROPIC_API_KEY", "anthropic"),

@@ -1,12 +1,12 @@
-//! Draws arrivals over time as an SVG: one panel for each way, what was served above what was
-//! refused, and the text under it. Only the herd example uses it.
+//! Draws requests over time as an SVG: one panel for each way, with the served requests above the
+//! refused ones, and the text below. Only the example `herd` uses it.
 
 use std::time::Duration;
 
 /// A request that came to the server.
 #[derive(Clone, Copy)]
 pub(crate) struct Arrival {
-    /// When, since the beginning.
+    /// The time since the first request.
     pub(crate) at: Duration,
     pub(crate) served: bool,
 }
@@ -15,9 +15,9 @@ pub(crate) struct Arrival {
 pub(crate) struct Panel {
     pub(crate) name: &'static str,
     pub(crate) arrivals: Vec<Arrival>,
-    /// Agents that have their answer.
+    /// The number of agents that were answered.
     pub(crate) answered: u32,
-    /// From the first request to the last.
+    /// The time from the first request to the last.
     pub(crate) took: Duration,
 }
 
@@ -26,7 +26,7 @@ impl Panel {
         self.arrivals.iter().filter(|arrival| !arrival.served).count()
     }
 
-    /// The most requests within a tenth of a second, when all have come once.
+    /// The most requests within a tenth of a second, without the first request of each agent.
     pub(crate) fn crowd(&self, agents: u32) -> usize {
         let mut later: Vec<Duration> = self.arrivals.iter().map(|arrival| arrival.at).collect();
         later.sort_unstable();
@@ -60,10 +60,10 @@ const LEFT: f64 = 50.0;
 const PANEL: f64 = 110.0;
 const PLOT: f64 = 70.0;
 const TOP: f64 = 60.0;
-/// Characters of a line of the text.
+/// The most characters in a line of the text.
 const LINE: usize = 150;
 
-/// The picture.
+/// Draws the picture.
 pub(crate) fn draw(panels: &[Panel], text: &[String]) -> String {
     let longest = panels.iter().map(|panel| panel.took.as_secs_f64()).fold(1.0, f64::max).ceil();
     let slices = panels.iter().flat_map(Panel::slices);

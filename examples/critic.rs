@@ -1,10 +1,10 @@
-//! A plan in plain code: a critic sends the work of a writer back, at most three times.
+//! A plan in plain code: a critic sends a writer's work back, at most three times.
 //!
 //!     cargo run --example critic
 //!
 //! needs no key: scripted models answer. The plan is the function `write`, a tool of the agent that talks to the
-//! user. The writer and the critic each keep their own conversation from one round to the next. Exit codes: 0
-//! answered, 1 failed, 2 not set up.
+//! user. The writer and the critic each keep their own conversation from one round to the next. What they say is
+//! shown as it comes. Exit codes: 0 answered, 1 failed, 2 wrong arguments.
 
 mod plain;
 
@@ -14,14 +14,15 @@ use std::{
 };
 
 use harness::{
-    Agent, Error, State, ToolContext, ToolError,
+    Agent, Error, Reply, State, ToolContext, ToolError,
+    policy::visible,
     testing::{ScriptedProvider, reply},
     tool, tools,
 };
 use serde_json::json;
 
 const USAGE: &str = "\
-critic: a critic sends the work of a writer back, at most three times
+critic: a critic sends a writer's work back, at most three times, and each draft and verdict is shown
 It asks scripted models, so it needs no key.";
 
 const ROUNDS: usize = 3;
@@ -34,7 +35,7 @@ struct Desk {
 /// Writes a text that a critic has read.
 #[tool(side_effects = "none")]
 async fn write(
-    /** What it is about */
+    /** The subject of the text */
     about: String,
     desk: State<Desk>,
     context: ToolContext,
@@ -42,7 +43,9 @@ async fn write(
     let (mut writer, mut critic) = (desk.writer.chat(), desk.critic.chat());
     let mut draft = writer.send(format!("Write about {about}.")).in_call(&context).await?;
     for _ in 0..ROUNDS {
+        show("writer", &draft);
         let said = critic.send(draft.text()).in_call(&context).await?;
+        show("critic", &said);
         if said.text() == "Good." {
             return Ok(draft.text().to_owned());
         }
@@ -62,7 +65,12 @@ async fn run() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The agent that talks to the user. Its critic is content with the draft of this number.
+/// Shows what an agent says. A closed output does not stop the run.
+fn show(who: &str, said: &Reply) {
+    let _ = writeln!(io::stdout(), "{who}: {}", visible(said.text()));
+}
+
+/// The agent that talks to the user. Its critic accepts the draft with this number.
 pub(crate) fn lead(good: usize) -> Result<Agent, Error> {
     let writer = ScriptedProvider::answering(|request| {
         reply().text(format!("Draft {} about crabs.", request.messages().len().div_ceil(2)))

@@ -1,4 +1,4 @@
-//! Reads recorded answers and says what they hold, one JSON object a line:
+//! Decodes recorded answers of a model, and prints a JSON object a line for each:
 //!
 //! ```sh
 //! cargo run --release --example decode -- --wire anthropic|responses|chat [--events] FILE..
@@ -8,19 +8,19 @@
 //! read from standard input. Each line has
 //!
 //! - `file`: the name as it was given,
-//! - `text`, `reasoning_text`: all words, all thinking that is shown,
+//! - `text`, `reasoning_text`: the text and the visible reasoning of the model,
 //! - `tool_calls`: of each call `id`, `name`, `args` (the arguments as JSON, or `null`) and
-//!   `args_valid` (whether they are whole and JSON),
-//! - `input_tokens`, `output_tokens`, `reasoning_tokens`: `null` where the answer does not say;
-//!   input includes what was cached, output includes thinking,
+//!   `args_valid` (whether they are complete and JSON),
+//! - `input_tokens`, `output_tokens`, `reasoning_tokens`: `null` if the answer does not say;
+//!   input includes cached tokens, output includes reasoning,
 //! - `stop`: `complete`, `tool_calls`, `truncated`, `paused`, `refused`, `unsupported` (the model waits
-//!   for what the library cannot do), `other`, `failed` (the server reported an error) or
-//!   `interrupted` (the answer ended too early); calls may run after the first two alone,
+//!   for something that the library cannot do), `other`, `failed` (the server reported an error) or
+//!   `interrupted` (the answer ended too early); calls may run only after the first two,
 //! - `error`: `null`, or `status`, `code` and `message`.
 //!
-//! With `--events` each event of the answer is printed before it. The exit status is 1 if a file
-//! could not be read, 2 if the arguments are wrong, and 0 otherwise: an answer that failed is an
-//! answer.
+//! With `--events` each event of the answer is printed before its line. The exit status is 2 if the
+//! arguments are wrong, 1 if a file cannot be read, is empty or ends in the middle of the answer, and
+//! 0 otherwise: an answer in which the server reports an error is an answer.
 
 mod program;
 
@@ -49,15 +49,28 @@ fn run() -> anyhow::Result<ExitCode> {
     let mut out = io::stdout().lock();
     let mut code = ExitCode::SUCCESS;
     for file in files {
+        let mut fault = |text: &str| {
+            let _ = writeln!(io::stderr(), "{}", visible(&format!("{file}: {text}")));
+            code = ExitCode::FAILURE;
+        };
         let body = match read(&file) {
+            Ok(body) if body.trim_ascii().is_empty() => {
+                fault("it is empty; expected the body of an answer: server-sent events");
+                continue;
+            }
             Ok(body) => body,
             Err(err) => {
-                let _ = writeln!(io::stderr(), "{}", visible(&format!("{file}: {err}")));
-                code = ExitCode::FAILURE;
+                fault(&err.to_string());
                 continue;
             }
         };
         let (all, end) = wire.decode(&body);
+        if stop_of(stop(&all), &end) == INTERRUPTED {
+            fault(match all.is_empty() {
+                true => "it holds no whole event of this wire; is `--wire` right?",
+                false => "it ends in the middle of the answer",
+            });
+        }
         if events {
             for event in &all {
                 writeln!(out, "{event:?}")?;
@@ -74,7 +87,17 @@ struct Arguments {
     files: Vec<String>,
 }
 
-const USAGE: &str = "usage: decode --wire anthropic|responses|chat [--events] FILE..";
+const USAGE: &str = "\
+decode --wire anthropic|responses|chat [--events] FILE..: decodes recorded answers of a model
+A FILE is the body of an answer as the server sent it: server-sent events, such as a tap of a provider or
+`curl -N` records them; - is standard input. `--wire` is the protocol: anthropic is /v1/messages, responses
+is /v1/responses, chat is /v1/chat/completions.
+For each FILE it prints a JSON object on one line: file, text, reasoning_text, tool_calls, input_tokens,
+output_tokens, reasoning_tokens, stop, error. With --events it prints each event before it.
+Exit status: 0 decoded, 1 a FILE cannot be read, is empty or ends in the middle, 2 wrong arguments.";
+
+/// What was expected, in the errors of wrong arguments.
+const EXPECTED: &str = "expected `decode --wire anthropic|responses|chat [--events] FILE..`";
 
 fn arguments(given: Vec<String>) -> anyhow::Result<Arguments> {
     let mut given = given.into_iter();
@@ -82,17 +105,25 @@ fn arguments(given: Vec<String>) -> anyhow::Result<Arguments> {
     while let Some(argument) = given.next() {
         match argument.as_str() {
             "--wire" => {
-                let name = given.next().ok_or_else(|| program::wrong(USAGE))?;
+                let name = given.next().ok_or_else(|| wrong("`--wire` needs a name"))?;
                 wire = Some(Wire::named(&name)?);
             }
             "--events" => events = true,
+            option if option.starts_with("--") => {
+                return Err(wrong(&format!("`{option}` is unknown")));
+            }
             _ => files.push(argument),
         }
     }
-    match wire {
-        Some(wire) if !files.is_empty() => Ok(Arguments { wire, events, files }),
-        _ => Err(program::wrong(USAGE)),
+    let wire = wire.ok_or_else(|| wrong("`--wire` is missing"))?;
+    match files.is_empty() {
+        true => Err(wrong("the FILE is missing")),
+        false => Ok(Arguments { wire, events, files }),
     }
+}
+
+fn wrong(fault: &str) -> anyhow::Error {
+    program::wrong(format!("{fault}; {EXPECTED}"))
 }
 
 fn read(file: &str) -> io::Result<Vec<u8>> {
@@ -117,12 +148,12 @@ impl Wire {
             "anthropic" => Self::Anthropic,
             "responses" => Self::Responses,
             "chat" => Self::Chat,
-            _ => return Err(program::wrong(format!("there is no wire `{name}`; {USAGE}"))),
+            _ => return Err(wrong(&format!("there is no wire `{name}`"))),
         })
     }
 
-    /// The events of a body, and how it ended. A decoder takes the bytes as they come; here they
-    /// all come at once.
+    /// The events of a body, and how it ended. A decoder takes any split of its input; here it gets
+    /// all bytes at once.
     fn decode(self, body: &[u8]) -> (Vec<StreamEvent>, Result<(), Error>) {
         macro_rules! with {
             ($decoder:expr) => {{
@@ -152,7 +183,7 @@ fn summary(file: &str, events: &[StreamEvent], end: Result<(), Error>) -> Value 
     let (mut text, mut reasoning) = (String::new(), String::new());
     let mut calls: Vec<Call> = Vec::new();
     let mut usage = Usage::default();
-    let mut stop = None;
+    let stop = stop(events);
     for event in events {
         match event {
             StreamEvent::TextDelta { text: more, .. } => text.push_str(more),
@@ -177,10 +208,8 @@ fn summary(file: &str, events: &[StreamEvent], end: Result<(), Error>) -> Value 
                 }
             }
             StreamEvent::UsageSoFar(so_far) => usage = *so_far,
-            StreamEvent::Completed { stop: why, usage: all } => {
-                (stop, usage) = (Some(*why), **all);
-            }
-            // What a vendor wants back is of no interest here, nor is what comes in later versions.
+            StreamEvent::Completed { usage: all, .. } => usage = **all,
+            // The data that a vendor wants back is not shown, nor are events of later versions.
             _ => {}
         }
     }
@@ -196,10 +225,14 @@ fn summary(file: &str, events: &[StreamEvent], end: Result<(), Error>) -> Value 
             json!({"id": call.id, "name": call.name, "args": args, "args_valid": valid})
         })
         .collect();
-    let error = end
-        .as_ref()
-        .err()
-        .map(|err| json!({"status": err.status(), "code": err.code(), "message": err.message()}));
+    let error = end.as_ref().err().map(|err| {
+        // The library's own text speaks of a connection.
+        let message = match err.kind() {
+            ErrorKind::CutOff => "the file ends in the middle of the answer",
+            _ => err.message(),
+        };
+        json!({"status": err.status(), "code": err.code(), "message": message})
+    });
     json!({
         "file": file,
         "text": text,
@@ -213,8 +246,8 @@ fn summary(file: &str, events: &[StreamEvent], end: Result<(), Error>) -> Value 
     })
 }
 
-/// One line of JSON in which nothing acts on a terminal: what is not visible has its number, which is
-/// the same to whatever reads JSON.
+/// One line of JSON in which no character acts on a terminal: invisible characters are JSON escapes,
+/// which every reader of JSON reads as the same text.
 fn legible(value: &Value) -> String {
     let mut line = String::new();
     for c in value.to_string().chars() {
@@ -231,9 +264,20 @@ fn legible(value: &Value) -> String {
     line
 }
 
+/// Why the model stopped, if the answer says so.
+fn stop(events: &[StreamEvent]) -> Option<StopReason> {
+    events.iter().rev().find_map(|event| match event {
+        StreamEvent::Completed { stop, .. } => Some(*stop),
+        _ => None,
+    })
+}
+
+/// How an answer is called that ends too early.
+const INTERRUPTED: &str = "interrupted";
+
 fn stop_of(stop: Option<StopReason>, end: &Result<(), Error>) -> &'static str {
     match (stop, end) {
-        (_, Err(err)) if err.kind() == ErrorKind::CutOff => "interrupted",
+        (_, Err(err)) if err.kind() == ErrorKind::CutOff => INTERRUPTED,
         (_, Err(_)) => "failed",
         (Some(StopReason::Complete), Ok(())) => "complete",
         (Some(StopReason::ToolCalls), Ok(())) => "tool_calls",
@@ -242,6 +286,6 @@ fn stop_of(stop: Option<StopReason>, end: &Result<(), Error>) -> &'static str {
         (Some(StopReason::Refused), Ok(())) => "refused",
         (Some(StopReason::Unsupported(_)), Ok(())) => "unsupported",
         (Some(_), Ok(())) => "other",
-        (None, Ok(())) => "interrupted",
+        (None, Ok(())) => INTERRUPTED,
     }
 }

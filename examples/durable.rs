@@ -1,4 +1,4 @@
-//! A run that is killed and goes on: starts `examples/durable/durable.rs`.
+//! A run that can be killed and resumed: starts `examples/durable/durable.rs`.
 //!
 //!     cargo run --example durable -- --journal FILE --ledger FILE
 

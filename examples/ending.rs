@@ -1,5 +1,5 @@
-//! Shows how a run ended that has no answer: what was kept of the words, and the truth about each
-//! call. It is no part of the library.
+//! Shows how a run without an answer ended: the kept text, and the outcome of each call. This file is
+//! not a part of the library.
 
 use std::io::{self, Write};
 
@@ -7,13 +7,13 @@ use harness::{CallOutcome, Message, Outcome, Role, Stopped, ToolCall, Transcript
 
 use crate::screen::{Screen, cut, one_line, tokens};
 
-/// Words of the kept text that are shown.
+/// How many words of the kept text are shown.
 const WORDS: usize = 10;
-/// Letters of a call's arguments that are shown.
+/// How many characters of a call's arguments are shown.
 const LETTERS: usize = 80;
 
-/// Shows why the run stopped and what it leaves. Each call is told as the model will be told of
-/// it.
+/// Shows why the run stopped and what it leaves. The outcome of each call is the one that the model
+/// will be told.
 ///
 /// # Errors
 /// Fails if the screen cannot be written to.
@@ -31,7 +31,7 @@ pub(crate) fn show<W: Write>(screen: &mut Screen<W>, stopped: &Stopped) -> io::R
     screen.line(&format!("  {} at least", tokens(stopped.usage())))
 }
 
-/// The end of a text, as one line: where it was stopped. Its beginning is on the screen.
+/// The end of a text as one line. Its beginning is on the screen already.
 fn end_of(text: &str) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
     match words.len().checked_sub(WORDS) {
@@ -40,12 +40,12 @@ fn end_of(text: &str) -> String {
     }
 }
 
-/// A call as one line, its arguments cut: enough to know which one it was.
+/// A call as one line, with its arguments cut.
 pub(crate) fn named(call: &ToolCall) -> String {
     format!("{}({})", one_line(call.name()), cut(call.arguments(), LETTERS))
 }
 
-/// What became of each call since the person spoke last.
+/// The outcome of each call since the last message of the user.
 fn calls(transcript: &Transcript) -> Vec<String> {
     let messages = transcript.messages();
     let begun = messages.iter().rposition(|message| message.role() == Role::User).unwrap_or(0);
@@ -60,7 +60,7 @@ fn calls(transcript: &Transcript) -> Vec<String> {
     lines
 }
 
-/// What is true of a call, in words for a person.
+/// The outcome of a call, in words for the user.
 fn truth(outcome: CallOutcome) -> &'static str {
     match outcome {
         CallOutcome::Succeeded => "ran to its end",
@@ -69,7 +69,7 @@ fn truth(outcome: CallOutcome) -> &'static str {
         CallOutcome::NotStarted => "did not start",
         CallOutcome::StoppedReading => "was stopped; it only reads, so nothing has changed",
         CallOutcome::StillRunning => "was told to stop and may still be running",
-        // In doubt, and whatever a later version knows.
+        // In doubt, and outcomes of later versions.
         _ => "was stopped and may have partly run",
     }
 }

@@ -1,13 +1,16 @@
-//! Takes a value out of a text: `cargo run --example extract`. Unless `PROVIDER` is set, a scripted model answers.
+//! Extracts a typed value from a text: `cargo run --example extract`. Unless `PROVIDER` is set, a scripted model answers.
 mod plain;
 
-use harness::{Agent, provider_from_env, testing::ScriptedProvider, testing::reply};
+use harness::{Agent, Provider, provider_from_env, testing::ScriptedProvider, testing::reply};
 use std::io::Write as _;
+
+const USAGE: &str = "extract: reads a bill as a value of a type, checked
+PROVIDER=anthropic, openai or chat_completions asks a real model; without it a scripted one answers.";
 
 /// A bill that somebody has sent.
 #[derive(Debug, serde::Deserialize, schemars::JsonSchema)]
 struct Bill {
-    /// Who wants the money.
+    /// The person who wants the money.
     from: String,
     /// In cents.
     #[schemars(range(min = 1))]
@@ -16,15 +19,21 @@ struct Bill {
 
 async fn extract() -> anyhow::Result<()> {
     let says = [r#"{"from": "Ada", "amount": "12.50"}"#, r#"{"from": "Ada", "amount": 1250}"#];
-    let agent = match std::env::var_os("PROVIDER") {
-        Some(_) => Agent::builder(provider_from_env()?).build()?,
-        None => Agent::builder(ScriptedProvider::new(says.map(|it| reply().text(it)))).build()?,
+    let mut out = std::io::stdout();
+    let provider: Box<dyn Provider> = match std::env::var_os("PROVIDER") {
+        Some(name) if !name.is_empty() => provider_from_env()?,
+        _ => {
+            writeln!(out, "PROVIDER is not set, so a scripted model answers.")?;
+            Box::new(ScriptedProvider::new(says.map(|it| reply().text(it))))
+        }
     };
+    writeln!(out, "{} · {}", provider.name(), provider.model())?;
+    let agent = Agent::builder(provider).build()?;
     let bill = agent.run("Ada: 2 cakes, 12.50 in all.").answer::<Bill>().await?.into_value();
-    Ok(writeln!(std::io::stdout(), "{} cents to {}", bill.amount, bill.from)?)
+    Ok(writeln!(out, "{} cents to {}", bill.amount, bill.from)?)
 }
 
 #[tokio::main]
 async fn main() -> std::process::ExitCode {
-    plain::ended("extract: reads a bill as a value of a type, checked", extract()).await
+    plain::ended(USAGE, extract()).await
 }

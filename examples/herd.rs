@@ -1,11 +1,12 @@
-//! A herd: fifty agents ask a server that refuses the first wave and then serves only so many a
-//! second. How they come back decides how long it takes.
+//! A herd: fifty agents ask a server that refuses all requests of the first half second and then
+//! serves ten a second. How the agents retry decides how long it takes until all are served.
 //!
 //!     cargo run --release --example herd [-- path/of/the/picture.svg]
 //!
 //! runs the same fifty agents five times, in real time and at the same time: with and without
 //! jitter, with and without `Retry-After`, and once behind one shared provider that paces them. It
-//! prints a table, and draws the arrivals over time; `target/herd.svg` unless a path is given.
+//! prints a table after about half a minute, and draws the requests over time into
+//! `target/herd.svg`, unless a path is given.
 
 mod chart;
 mod program;
@@ -33,10 +34,10 @@ const AGENTS: u32 = 50;
 const CAPACITY: f64 = 10.0;
 const BURST: f64 = 3.0;
 
-/// So long after the first request it serves nobody at all.
+/// The time after the first request in which the server refuses everything.
 const REFUSES_ALL: Duration = Duration::from_millis(500);
 
-/// One way of coming back.
+/// One way to retry.
 #[derive(Clone, Copy)]
 struct Way {
     name: &'static str,
@@ -54,8 +55,9 @@ const WAYS: [Way; 5] = [
 ];
 
 const USAGE: &str = "\
-herd [FILE]: fifty agents ask a server that is full, in five ways; the picture of it goes into FILE, \
-target/herd.svg if none is given";
+herd [FILE]: fifty agents ask a server that is full, in five ways at the same time
+It prints a table after about half a minute, and draws the requests over time into FILE, target/herd.svg \
+unless given. It needs no key.";
 
 #[tokio::main]
 async fn main() -> ExitCode {
@@ -74,6 +76,13 @@ async fn race() -> anyhow::Result<ExitCode> {
             return Err(program::wrong(format!("`{other}` is unknown; expected one FILE")));
         }
     };
+    let mut out = io::stdout();
+    writeln!(
+        out,
+        "{AGENTS} agents, a server that serves {CAPACITY} a second, {} ways at the same time: this \
+         takes about half a minute.\n",
+        WAYS.len()
+    )?;
     let mut running = JoinSet::new();
     for (at, way) in WAYS.into_iter().enumerate() {
         running.spawn(async move { (at, run(way).await) });
@@ -87,9 +96,8 @@ async fn race() -> anyhow::Result<ExitCode> {
     }
     let panels: Vec<Panel> = panels.into_iter().flatten().collect();
     let text = explained(&panels);
-    // The picture first: it is wanted also where nobody reads the table to its end.
+    // The picture is written before the table is printed: the output may be closed before its end.
     write(&path, &chart::draw(&panels, &text))?;
-    let mut out = io::stdout();
     writeln!(out, "{}\n{}", table(&panels), text.join("\n"))?;
     writeln!(out, "\nThe arrivals over time are drawn in {}.", path.display())?;
     Ok(ExitCode::SUCCESS)
@@ -103,7 +111,7 @@ fn write(path: &Path, picture: &str) -> anyhow::Result<()> {
     std::fs::write(path, picture).with_context(|| format!("{} cannot be written", path.display()))
 }
 
-/// Lets the herd run once, and notes every request.
+/// Runs the herd once, and records every request.
 async fn run(way: Way) -> anyhow::Result<Panel> {
     let arrivals = Arc::new(Mutex::new(Vec::new()));
     let noted = Arc::clone(&arrivals);
@@ -122,7 +130,7 @@ async fn run(way: Way) -> anyhow::Result<Panel> {
     })
     .await?;
 
-    // Patient enough that all of them are served at last, however they do it.
+    // So many attempts and so much time that all agents are served in each way.
     let policy = RetryPolicy {
         attempts: 100,
         time: Duration::from_secs(50),
@@ -166,7 +174,7 @@ fn answer(served: bool, retry_after: bool) -> Answer {
     }
 }
 
-/// What may be served: it fills with time, up to a burst.
+/// A token bucket: it fills with time, up to the burst.
 struct Bucket {
     left: f64,
     filled: Instant,
@@ -186,8 +194,7 @@ impl Bucket {
 
 fn table(panels: &[Panel]) -> String {
     let mut table = format!(
-        "{AGENTS} agents, a server that serves {CAPACITY} a second\n\n\
-         {:<28}{:>9}{:>9}{:>9}{:>8}{:>10}\n",
+        "{:<28}{:>9}{:>9}{:>9}{:>8}{:>10}\n",
         "", "answered", "requests", "refused", "crowd", "took"
     );
     for panel in panels {
@@ -201,35 +208,35 @@ fn table(panels: &[Panel]) -> String {
             panel.took.as_secs_f64()
         );
     }
-    table + "\ncrowd: the most requests within a tenth of a second, when all have come once\n"
+    table + "\ncrowd: the most requests within a tenth of a second, after the first of each agent\n"
 }
 
-/// What the figures show, told from the figures.
+/// What the figures show, in words that contain the figures.
 fn explained(panels: &[Panel]) -> Vec<String> {
     let [plain, jitter, asked, both, paced] = panels else { return Vec::new() };
     let ideal = f64::from(AGENTS) / CAPACITY;
     vec![
         format!(
-            "Serving {AGENTS} agents at {CAPACITY} a second takes {ideal:.0} s at best. Every run \
-             begins with a wave that is refused whole."
+            "Serving {AGENTS} agents at {CAPACITY} a second takes {ideal:.0} s at best. In each way \
+             the first request of every agent is refused."
         ),
         format!(
-            "Without jitter all who failed together come back together: waves of up to {} requests \
-             within a tenth of a second, of which a few are served, and nobody between the waves. \
-             It took {:.1} s and {} refusals.",
+            "Without jitter, agents that were refused together retry together: waves of up to {} \
+             requests within a tenth of a second, of which a few are served, and no requests between \
+             the waves. It took {:.1} s and {} refusals.",
             plain.crowd(AGENTS),
             plain.took.as_secs_f64(),
             plain.refused()
         ),
         format!(
-            "With jitter the herd spreads out: at most {} at a time, {:.1} s, {} refusals.",
+            "With jitter the retries spread out: at most {} at a time, {:.1} s, {} refusals.",
             jitter.crowd(AGENTS),
             jitter.took.as_secs_f64(),
             jitter.refused()
         ),
         format!(
-            "Retry-After alone does not help against waves, for it says the same to all: up to {} \
-             at a time, {:.1} s, {} refusals. Jitter on top of it is what spreads them: {} at a \
+            "Retry-After alone does not prevent waves, because it says the same to all agents: up to \
+             {} at a time, {:.1} s, {} refusals. With jitter in addition they spread out: {} at a \
              time, {:.1} s, {} refusals.",
             asked.crowd(AGENTS),
             asked.took.as_secs_f64(),
@@ -239,8 +246,8 @@ fn explained(panels: &[Panel]) -> Vec<String> {
             both.refused()
         ),
         format!(
-            "Agents that share one provider with a pace learn from each other's refusals instead \
-             of each from its own: {} requests for {AGENTS} answers, {:.1} s.",
+            "Agents that share one provider with a pace learn from the refusals of all, and not \
+             each from its own alone: {} requests for {AGENTS} answers, {:.1} s.",
             paced.arrivals.len(),
             paced.took.as_secs_f64()
         ),

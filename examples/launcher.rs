@@ -1,6 +1,6 @@
-//! Starts a program of the package `durable` in the place of the example that was asked for, with the same
-//! process id and the same arguments. That package alone is built with SQLite, so that the other examples
-//! are built without it. The first start builds it.
+//! Replaces the process of an example by a program of the package `durable`, with the same process id and
+//! the same arguments. Only that package is built with SQLite; the other examples are built without it.
+//! The first start builds the program.
 
 use std::{
     io::{self, Write as _},
@@ -15,7 +15,7 @@ pub(crate) fn start(name: &str) -> ExitCode {
     let mut program = Command::new(cargo);
     program.args(["run", "--bin", name, "--manifest-path"]).arg(manifest);
     program.arg("--").args(std::env::args_os().skip(1));
-    // What cargo says to this program is not for the other one, and would have it built anew each time.
+    // Cargo's variables of this program would make cargo build the other one again each time.
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("CARGO_PKG_")
             || name.to_string_lossy().starts_with("CARGO_MANIFEST_")
@@ -28,13 +28,13 @@ pub(crate) fn start(name: &str) -> ExitCode {
     ExitCode::from(2)
 }
 
-/// Becomes the program: it has the id of this process, so that who kills this one kills it.
+/// Becomes the program, which keeps the id of this process, so that a kill reaches it.
 #[cfg(unix)]
 fn become_it(mut program: Command) -> io::Error {
     std::os::unix::process::CommandExt::exec(&mut program)
 }
 
-/// Runs the program and ends as it does.
+/// Runs the program and ends with its exit code.
 #[cfg(not(unix))]
 fn become_it(mut program: Command) -> io::Error {
     match program.status() {

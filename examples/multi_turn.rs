@@ -1,9 +1,9 @@
-//! One conversation of three messages: each answer builds on what was said before.
+//! One conversation of three messages, in which each answer uses the ones before.
 //!
 //!     cargo run --example multi_turn
 //!
 //! needs no key; `PROVIDER=anthropic`, `openai` or `chat_completions` asks a real model. Exit codes: 0
-//! answered, 1 failed, 2 not set up.
+//! answered, 1 failed, 2 wrong arguments or no key.
 
 mod answering;
 mod ending;

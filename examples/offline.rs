@@ -1,21 +1,20 @@
-//! A model that needs no key: a server on this machine that speaks Anthropic's protocol and plans
-//! with a few rules instead of a network of neurons. The examples use it when there is no key.
-//! It is no part of the library.
+//! A scripted model without a key: a server on this machine with Anthropic's protocol that follows a
+//! few rules. The examples use it if `PROVIDER` is not set. This file is not a part of the library.
 //!
-//! It writes what is quoted in the task (`write 'hello world' to a file`), reads, lists and
-//! searches files (`what does Cargo.toml say?`), works out the first sum that it finds
-//! (`17 * 23 - 100`, also in words), runs commands in backquotes, counts aloud (`count to 500`),
-//! remembers a favourite number, and answers with the real results.
+//! It writes quoted text of the task to a file (`write 'hello world' to a file`), reads, lists and
+//! searches files (`what does Cargo.toml say?`), calculates the first sum that it finds
+//! (`17 * 23 - 100`, also in words), runs commands in backquotes, counts (`count to 500`), remembers a
+//! favourite number, and answers with the real results.
 
 use std::{io, time::Duration};
 
 use harness::testing::{Answer, LoopbackServer, ReceivedRequest, anthropic};
 use serde_json::{Value, json};
 
-/// Starts the model. It answers as long as the server lives.
+/// Starts the model. It answers until the server is dropped.
 ///
 /// # Errors
-/// Fails if the system gives no port.
+/// Fails if the operating system provides no port.
 pub(crate) async fn model() -> io::Result<LoopbackServer> {
     LoopbackServer::answering(answer).await
 }
@@ -26,28 +25,28 @@ fn answer(request: &ReceivedRequest) -> Answer {
     }
     let body = request.json();
     let task = Task::of(&body);
-    // A conversation can go on with another server: what it has so far says which id is a new one.
+    // A conversation can continue with another server, so new ids are made from its number of messages.
     let number = items(&body["messages"]).len();
     let said = task.next(number);
-    // About four bytes a token in, and a token a delta out.
+    // About four bytes for each input token, and one output token for each delta.
     let (read, written) = (request.body().len() as u64 / 4, said.events().len() as u64);
     let spoken = said.usage(read, written).id(&format!("msg_{number}")).answer();
-    // Not all at once, as a service does; and slowly enough to be interrupted where it counts.
+    // In pieces, as a service does; and slowly enough to be interrupted while it counts.
     match task.count {
         Some(_) => spoken.in_pieces(120, Duration::from_millis(25)),
         None => spoken.in_pieces(96, Duration::from_millis(4)),
     }
 }
 
-/// What is to be done, and what came of it so far.
+/// The task, and its results so far.
 #[derive(Default)]
 struct Task {
     text: String,
-    /// The tools that the model was told of.
+    /// The tools of the request.
     tools: Vec<String>,
-    /// Each call since the person spoke, with its result.
+    /// Each call since the last message of the user, with its result.
     done: Vec<Done>,
-    /// The person's favourite number, if it was told at any time.
+    /// The user's favourite number, if it was named at any time.
     favourite: Option<String>,
     /// How far to count.
     count: Option<u64>,
@@ -55,7 +54,7 @@ struct Task {
 
 struct Done {
     tool: String,
-    /// What it was about: the path, the sum, the command.
+    /// Its main argument: the path, the sum or the command.
     about: String,
     result: String,
     failed: bool,
@@ -100,9 +99,9 @@ impl Task {
         task
     }
 
-    /// Takes what the person says: it is the task now, unless something newer comes.
+    /// Takes a message of the user as the task. A later one replaces it.
     fn hear(&mut self, text: &str) {
-        // What `resume` says where an answer broke off: the task is the same.
+        // The message of `resume` after an answer that broke off does not change the task.
         if text.starts_with("Your reply above was cut off") {
             return;
         }
@@ -120,7 +119,7 @@ impl Task {
         self.count = far.and_then(|far| far.parse().ok()).map(|far: u64| far.min(1000));
     }
 
-    /// What the model says next.
+    /// The next answer.
     fn next(&self, number: usize) -> anthropic::Body {
         if let Some(done) = self.done.iter().find(|done| done.failed) {
             let text = format!("`{}` went wrong, so I stop here: {}", done.tool, done.result);
@@ -143,7 +142,7 @@ impl Task {
         anthropic::body().text(self.last_words())
     }
 
-    /// The calls, in steps, each with the words before it. It is the same in every turn.
+    /// The calls in steps, each with the text before it. The plan is the same in every turn.
     fn plan(&self) -> Vec<(String, Vec<Call>)> {
         let asks = |words: &[&str]| {
             let low = self.text.to_lowercase();
@@ -184,9 +183,9 @@ impl Task {
         ]
     }
 
-    /// The sum in the task, with the favourite number where it is meant.
+    /// The sum in the task, with the favourite number inserted.
     fn sum(&self) -> Option<String> {
-        // What is quoted or in backquotes is no sum of the person's.
+        // Text in backquotes is not searched for a sum.
         let mut text = outside(&self.text, '`').to_lowercase();
         if let Some(number) = &self.favourite {
             text = text.replace(&format!("my {FAVOURITE}"), number);
@@ -200,13 +199,13 @@ impl Task {
         sum(&text).map(str::to_owned)
     }
 
-    /// The numbers, as far as they are asked for.
+    /// The numbers up to the one that the task names.
     fn counted(&self) -> String {
         let far = self.count.unwrap_or(0);
         (1..=far).map(|number| number.to_string()).collect::<Vec<_>>().join(" ")
     }
 
-    /// The answer, from what the tools really said.
+    /// The answer, made from the real results of the tools.
     fn last_words(&self) -> String {
         let mut words = Vec::new();
         for Done { tool, about, result, .. } in &self.done {
@@ -218,7 +217,7 @@ impl Task {
                 other => format!("{other}: {result}"),
             });
         }
-        // Before a command it was counted already.
+        // If there is a command, the model has counted before it.
         if self.count.is_some() && self.done.iter().all(|done| done.tool != "bash") {
             words.push(self.counted());
         }
@@ -264,7 +263,7 @@ fn content_of(content: &Value) -> String {
     }
 }
 
-/// What a file says, without the line in brackets that the tool puts before it.
+/// The content of a file, without the line in brackets that the tool puts before it.
 fn file_of(result: &str) -> &str {
     let body = match result.split_once('\n') {
         Some((first, body)) if first.starts_with('[') && first.ends_with(']') => body,
@@ -273,19 +272,19 @@ fn file_of(result: &str) -> &str {
     body.trim_end()
 }
 
-/// What stands between the first two quotes of a kind. An apostrophe inside a word is none.
+/// The text between the first two quotes of a kind. An apostrophe inside a word is not a quote.
 fn quoted(text: &str) -> Option<&str> {
     let begins = |(at, _): &(usize, &str)| text[..*at].chars().last().is_none_or(|c| c == ' ');
     let (at, quote) = text.match_indices(['\'', '"']).find(begins)?;
     text[at + quote.len()..].split_once(quote).map(|(inside, _)| inside)
 }
 
-/// What stands outside of pairs of this mark.
+/// The text outside of pairs of this mark.
 fn outside(text: &str, mark: char) -> String {
     text.split(mark).step_by(2).collect::<Vec<_>>().join(" ")
 }
 
-/// The first path: a word with a dot inside, such as `Cargo.toml`. A number is none.
+/// The first path: a word with a dot inside, such as `Cargo.toml`, that is not a number.
 fn path(text: &str) -> Option<&str> {
     let words = text.split_whitespace();
     words.map(|word| word.trim_matches(|c: char| !c.is_alphanumeric())).find(|word| {
@@ -300,8 +299,8 @@ fn first_number(text: &str) -> Option<&str> {
     text.get(..end).filter(|number| !number.is_empty())
 }
 
-/// The longest run of digits, operators and brackets that is a sum: it begins with a number and
-/// has two at least.
+/// The longest sequence of digits, operators and brackets that is a sum: it begins with a number and
+/// has at least two.
 fn sum(text: &str) -> Option<&str> {
     text.split(|c: char| !(c.is_ascii_digit() || " .+-*/()".contains(c)))
         .map(|run| run.trim().trim_end_matches(['.', ' ']))

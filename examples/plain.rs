@@ -1,4 +1,4 @@
-//! What examples without arguments have in common as programs: `--help`, exit codes, and an error in one line.
+//! What all examples without arguments do as programs: `--help`, exit codes, and errors on one line.
 
 #[path = "program.rs"]
 mod program;

@@ -1,5 +1,5 @@
-//! What the examples have in common as programs: `--help`, exit codes, errors in one line, and a
-//! reader of the output that has gone away. It is no part of the library.
+//! What all examples do as programs: `--help`, exit codes, errors on one line, and an output whose
+//! reader has closed it. This file is not a part of the library.
 
 use std::{
     ffi::OsString,
@@ -9,28 +9,45 @@ use std::{
 
 use harness::{ErrorKind, policy::visible};
 
-/// The exit code of an example: 0 or what it gives itself, 1 if it failed, 2 if it is not set up. An
-/// error is told on one line. When the output is closed, as by `| head`, nobody is there to be told,
-/// so that is no error.
+/// The exit code of an example: the one that it returns, 1 if it failed, 2 if its arguments or its
+/// environment are wrong. An error is printed on one line. A closed output, as behind `| head`, is
+/// not an error.
 pub(crate) fn ended(ended: anyhow::Result<ExitCode>) -> ExitCode {
     let error = match ended {
         Ok(code) => return code,
         Err(error) => error,
     };
-    // Only an error of the output itself: one of a connection lies inside of another error.
+    // Only an error of the output itself is an `io::Error` at the top: one of a connection is the
+    // source of another error.
     let output = error.downcast_ref::<io::Error>();
     if output.is_some_and(|err| err.kind() == io::ErrorKind::BrokenPipe) {
         return ExitCode::SUCCESS;
     }
     // `eprintln!` panics where the output is closed.
-    let told = format!("{error:#}").replace('\n', " ");
-    let _ = writeln!(io::stderr(), "{}", visible(&told));
+    let _ = writeln!(io::stderr(), "{}", visible(&told(&error)));
     let error = error.downcast_ref::<harness::Error>();
     let not_set_up = error.is_some_and(harness::Error::is_configuration);
     ExitCode::from(if not_set_up { 2 } else { 1 })
 }
 
-/// Whether help is wanted, which is then shown.
+/// The error and its causes on one line, up to the first text that already names the last cause: the
+/// errors of the library name it themselves.
+fn told(error: &anyhow::Error) -> String {
+    let last = error.root_cause().to_string();
+    let mut told = String::new();
+    for cause in error.chain() {
+        if !told.is_empty() {
+            told += ": ";
+        }
+        told += &cause.to_string();
+        if told.contains(&last) {
+            break;
+        }
+    }
+    told.replace('\n', " ")
+}
+
+/// Prints the help if the arguments ask for it, and returns whether they do.
 ///
 /// # Errors
 /// Fails if the output is closed.
@@ -42,10 +59,10 @@ pub(crate) fn helps(usage: &str) -> io::Result<bool> {
     Ok(wanted)
 }
 
-/// What was given to the program.
+/// The arguments of the program.
 ///
 /// # Errors
-/// Fails if it is no text.
+/// Fails if one of them is not UTF-8.
 pub(crate) fn arguments() -> anyhow::Result<Vec<String>> {
     let text = |given: OsString| {
         given.into_string().map_err(|given| wrong(format!("the argument {given:?} is not UTF-8")))
@@ -53,7 +70,7 @@ pub(crate) fn arguments() -> anyhow::Result<Vec<String>> {
     std::env::args_os().skip(1).map(text).collect()
 }
 
-/// What is wrong with the arguments of the program.
+/// The error of wrong arguments, which ends the program with exit code 2.
 pub(crate) fn wrong(text: impl Into<String>) -> anyhow::Error {
     harness::Error::new(ErrorKind::Configuration, text.into()).into()
 }

@@ -1,10 +1,10 @@
-//! The main job: a model with real tools writes a file, reads it back and works out a sum.
+//! The first example: a model with real tools writes a file, reads it back and calculates a sum.
 //!
 //!     cargo run --example quickstart
 //!
 //! needs no key and no network: a scripted model on this machine answers over real HTTP, and the
 //! tools really run. With `PROVIDER=anthropic` and `ANTHROPIC_API_KEY` the same program talks to
-//! the service; `PROVIDER=openai` and `PROVIDER=chat_completions` likewise. Exit codes: 0 answered, 1 failed, 2 not set up.
+//! the service; `PROVIDER=openai` and `PROVIDER=chat_completions` likewise. Exit codes: 0 answered, 1 failed, 2 wrong arguments or no key.
 
 mod answering;
 mod offline;

@@ -1,9 +1,9 @@
-//! A plan in plain code: one agent says whose work a question is, and the program asks that one.
+//! A plan in plain code: one agent chooses who answers a question, and the program asks that agent.
 //!
 //!     cargo run --example router
 //!
 //! needs no key: scripted models answer. The plan is the function `answer`. Exit codes: 0 answered, 1 failed, 2
-//! not set up.
+//! wrong arguments.
 
 mod plain;
 
@@ -19,7 +19,7 @@ use harness::{
 };
 
 const USAGE: &str = "\
-router: one agent says whose work a question is, and the program asks that one
+router: one agent chooses who answers a question, and the program asks that agent
 It asks scripted models, so it needs no key.";
 
 pub(crate) struct Desks {
@@ -28,7 +28,7 @@ pub(crate) struct Desks {
     repairs: Agent,
 }
 
-/// Whose work a question is.
+/// The desk that answers a question.
 #[derive(Debug)]
 enum Desk {
     Orders,
@@ -45,7 +45,7 @@ impl Desk {
     }
 }
 
-/// Answers a question, by the agent whose work it is.
+/// Asks the router for the desk, and then the agent of that desk for the answer.
 pub(crate) async fn answer(desks: &Desks, question: &str) -> anyhow::Result<String> {
     // Both agents spend from one budget.
     let budget = Budget::new(Limits::new().input_tokens(100_000));

@@ -1,17 +1,17 @@
-//! Shows a run in a terminal as it happens: words as they stream, each call and each result on a
-//! line of its own. The examples share it; it is no part of the library.
+//! Shows a run in a terminal as it happens: text as it streams, and each call and each result on a
+//! line of its own. The examples share this file; it is not a part of the library.
 
 use std::io::{self, Write};
 
 use harness::{Event, Usage, policy::visible};
 
-/// Characters of a result that are shown.
+/// How many characters of a result are shown.
 const SHOWN: usize = 200;
 
 /// A terminal on which a run is shown.
 pub(crate) struct Screen<W> {
     out: W,
-    /// Whether the cursor stands behind words, so that a line of its own must begin anew.
+    /// Whether the cursor is after streamed text, so that a new line has to begin with a line break.
     in_words: bool,
 }
 
@@ -26,7 +26,7 @@ impl<W: Write> Screen<W> {
         Self { out, in_words: false }
     }
 
-    /// Shows one event. A screen that cannot be written to is no reason to stop the run.
+    /// Shows one event. A screen that cannot be written to does not stop the run.
     pub(crate) fn show(&mut self, event: Event<'_>) {
         let _ = self.try_show(event);
     }
@@ -76,7 +76,7 @@ impl<W: Write> Screen<W> {
         self.out.flush()
     }
 
-    /// Shows a line of its own, whoever wrote the words in it.
+    /// Shows a text on a line of its own. The text may come from anybody: it is made visible first.
     pub(crate) fn line(&mut self, line: &str) -> io::Result<()> {
         self.end_words()?;
         writeln!(self.out, "{}", visible(line))
@@ -90,17 +90,17 @@ impl<W: Write> Screen<W> {
     }
 }
 
-/// A text as one line: no word of a model or a tool begins a line of its own.
+/// A text as one line, so that text of a model or a tool cannot begin a new line.
 pub(crate) fn one_line(text: &str) -> String {
     text.trim_end().replace('\n', " ⏎ ")
 }
 
-/// A text as one line, cut where it grows long.
+/// A text as one line, cut if it is long.
 fn short(text: &str) -> String {
     cut(text, SHOWN)
 }
 
-/// A text as one line, cut after so many characters.
+/// A text as one line, cut after this many characters.
 pub(crate) fn cut(text: &str, characters: usize) -> String {
     let line = one_line(text);
     match line.char_indices().nth(characters) {
@@ -109,7 +109,7 @@ pub(crate) fn cut(text: &str, characters: usize) -> String {
     }
 }
 
-/// Tokens, as far as they are known.
+/// The input and output tokens, with `?` for unknown ones.
 pub(crate) fn tokens(usage: Usage) -> String {
     let count = |tokens: Option<u64>| tokens.map_or("?".to_owned(), |tokens| tokens.to_string());
     format!("{} tokens in, {} out", count(usage.input), count(usage.output))

@@ -1,9 +1,9 @@
-//! A plan in plain code: three agents look at a change at the same time, and a fourth one joins what they say.
+//! A plan in plain code: three agents review a change at the same time, and a fourth one sums up what they say.
 //!
 //!     cargo run --example side_by_side
 //!
 //! needs no key: scripted models answer. The plan is the function `review`, a tool of the agent that talks to the
-//! user. Exit codes: 0 answered, 1 failed, 2 not set up.
+//! user. What each reviewer says is shown. Exit codes: 0 answered, 1 failed, 2 wrong arguments.
 
 mod plain;
 
@@ -13,14 +13,15 @@ use std::{
 };
 
 use harness::{
-    Agent, Error, State, ToolContext, ToolError,
+    Agent, Error, Reply, State, ToolContext, ToolError,
+    policy::visible,
     testing::{ScriptedProvider, reply},
     tool, tools,
 };
 use serde_json::json;
 
 const USAGE: &str = "\
-side_by_side: three agents look at a change at the same time, and a fourth one joins what they say
+side_by_side: three agents review a change at the same time, and a fourth one sums up what they say
 It asks scripted models, so it needs no key.";
 
 struct Team {
@@ -38,11 +39,14 @@ async fn review(
 ) -> Result<String, ToolError> {
     let runs: Vec<_> =
         team.reviewers.iter().map(|it| it.run(change.as_str()).in_call(&context)).collect();
-    // Each starts here; the first that fails stops the others.
+    // All start here; the first one that fails stops the others.
     let [safety, speed, style] =
         <[_; 3]>::try_from(runs).map_err(|_| ToolError::new("the team has no three reviewers"))?;
     let (safety, speed, style) =
         tokio::try_join!(safety.into_future(), speed.into_future(), style.into_future())?;
+    for (who, said) in [("safety", &safety), ("speed", &speed), ("style", &style)] {
+        show(who, said);
+    }
     let found = format!("{safety}\n{speed}\n{style}");
     Ok(team.editor.run(found).in_call(&context).await?.text().to_owned())
 }
@@ -56,6 +60,11 @@ async fn run() -> anyhow::Result<()> {
     let reply = lead()?.run("Is my change good?").await?;
     writeln!(io::stdout(), "{reply}\n{} turns in all", reply.spent().turns)?;
     Ok(())
+}
+
+/// Shows what a reviewer says. A closed output does not stop the run.
+fn show(who: &str, said: &Reply) {
+    let _ = writeln!(io::stdout(), "{who}: {}", visible(said.text()));
 }
 
 /// The agent that talks to the user.

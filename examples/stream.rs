@@ -1,11 +1,11 @@
-//! One task, shown as it streams, that Ctrl-C stops: what was said is kept, and what became of
-//! each call is told.
+//! One task, shown as it streams, that Ctrl-C stops: the text so far is kept, and the outcome of each
+//! call is shown.
 //!
 //!     cargo run --example stream
 //!     cargo run --example stream -- "What is 2 + 3? Then count to 500."
 //!
 //! needs no key; `PROVIDER=anthropic`, `openai` or `chat_completions` asks a real model. Exit codes: 0
-//! answered, 1 failed, 2 not set up, 130 interrupted.
+//! answered, 1 failed, 2 wrong arguments or no key, 130 interrupted.
 
 mod answering;
 mod ending;
@@ -55,8 +55,8 @@ async fn run() -> anyhow::Result<ExitCode> {
         .cancel_with(stop.clone())
         .on_event(|event| screen.show(event))
         .into_future();
-    // The first Ctrl-C stops the run, which then says what it leaves. From here on the system
-    // stops nothing by itself, so the second one ends the program; dropping the run stops it too.
+    // The first Ctrl-C stops the run, which then returns what it leaves. From here on the operating
+    // system no longer ends the program, so the second Ctrl-C returns; dropping the run stops it, too.
     let ended = tokio::select! {
         ended = &mut run => ended,
         heard = signal::ctrl_c() => {
@@ -77,7 +77,7 @@ async fn run() -> anyhow::Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Err(stopped) => {
-            // Behind the `^C` that the terminal has echoed.
+            // The terminal has echoed `^C` on this line.
             screen.line("")?;
             ending::show(&mut screen, &stopped)?;
             let cancelled = stopped.outcome() == Outcome::Cancelled;
@@ -86,7 +86,7 @@ async fn run() -> anyhow::Result<ExitCode> {
     }
 }
 
-/// The task that was given, or the one that needs no key.
+/// The task of the arguments, or the default one, which the scripted model understands.
 fn task(given: Vec<String>) -> anyhow::Result<String> {
     match given.as_slice() {
         [] => Ok(TASK.to_owned()),

@@ -1,8 +1,9 @@
-//! Shows a trace that a run has written: `cargo run --example trace -- runs.jsonl` prints it so that
-//! it reads like the run itself; with `--html` it prints a page with the turns and calls on an axis
-//! of time: `cargo run --example trace -- runs.jsonl --html > runs.html`.
+//! Shows a trace that a run has written: `cargo run --example trace -- runs.jsonl` prints the run as
+//! text; with `--html` it prints a page with the turns and calls on a time axis:
+//! `cargo run --example trace -- runs.jsonl --html > runs.html`.
 //!
-//! Without a file it records a run of its own with a scripted model, and shows that one.
+//! Without a file it records a run with a scripted model, and shows that one. Exit codes: 0 shown, 1 a
+//! file cannot be read or holds no event, 2 wrong arguments.
 
 mod program;
 
@@ -24,7 +25,9 @@ use serde_json::json;
 
 const USAGE: &str = "\
 trace [FILE..] [--html]: shows traces that runs have written, as text or as a page
-Without a file it records a run of its own and shows that one.";
+A FILE has JSON lines, as `harness::trace::Trace::to_file` writes them. The text shows each turn, call and result
+with its time; --html prints an HTML page with them on a time axis: trace FILE --html > page.html
+Without a FILE it records a run with a scripted model and shows that one; it needs no key.";
 
 #[tokio::main]
 async fn main() -> ExitCode {
@@ -44,7 +47,9 @@ async fn run() -> Result<ExitCode> {
     let mut events = Vec::new();
     for file in &files {
         let lines = fs::read_to_string(file).with_context(|| format!("cannot read {file}"))?;
-        events.extend(trace::read(&lines).with_context(|| format!("cannot understand {file}"))?);
+        let read = trace::read(&lines).with_context(|| format!("{file} is not a trace"))?;
+        anyhow::ensure!(!read.is_empty(), "{file} holds no event: expected a trace as JSON lines");
+        events.extend(read);
     }
     if files.is_empty() {
         events = recorded().await?;
@@ -52,14 +57,14 @@ async fn run() -> Result<ExitCode> {
     let mut out = io::stdout();
     match options.is_empty() {
         true => write!(out, "{}", visible(&trace::pretty(&events)))?,
-        // A page is for a file, and must not change on its way there.
         false if out.is_terminal() => write!(out, "{}", visible(&trace::page(&events)))?,
+        // A file gets the page as it is.
         false => write!(out, "{}", trace::page(&events))?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// A run whose calls start while the model still speaks.
+/// Records a run whose calls start while the model is still answering.
 async fn recorded() -> Result<Vec<TraceEvent>> {
     let wait = Duration::from_millis;
     let model = ScriptedProvider::new([

@@ -1,5 +1,5 @@
-//! One accumulator for all wires: fed whole, event by event or in pieces, it gives the same
-//! answer; and what it keeps of an answer that was cut off can be sent.
+//! One accumulator for all wires: it gives the same answer for a whole body, for single events and
+//! for pieces, and the kept part of an answer that was cut off can be sent.
 
 use futures_util::stream;
 use harness::{

@@ -1,4 +1,4 @@
-//! The loop through the public API: what it says, what it does, how it ends.
+//! The agent loop through the public API: what it says, what it does and how it ends.
 
 use std::sync::{
     Arc, Mutex,

@@ -1,4 +1,5 @@
-//! How an answer of a type can end without a value, over HTTP on each wire: the error says which, and keeps the text.
+//! The ways in which a typed answer can end without a value, over HTTP on each wire: the error
+//! names the way and keeps the text.
 
 use harness::{
     Agent, AnthropicProvider, ChatCompletionsProvider, OpenAIProvider, Outcome, Provider, Stopped,

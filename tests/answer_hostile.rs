@@ -1,4 +1,4 @@
-//! Answers of a type where the type, the model or the server does what nobody expects.
+//! Typed answers where the type, the model or the server behaves in an unexpected way.
 
 use std::{borrow::Cow, collections::HashMap};
 

@@ -1,5 +1,5 @@
-//! Sources of the words, pictures and sound of an answer are kept, can be read, and go back where the
-//! vendor takes them.
+//! Sources of text, pictures and sound in an answer are kept, can be read, and are sent back where
+//! the vendor accepts them.
 
 use harness::{
     Agent, Block, Media, Message, StreamEvent, TextBlock, Transcript,

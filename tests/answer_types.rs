@@ -1,5 +1,5 @@
-//! Answers of any type: a value of it fits the schema in the form of each vendor, is shown while it arrives, and
-//! is read, whichever vendor the model was held by.
+//! Answers of any type: a value fits the schema in the form of each vendor, is shown while it arrives, and is
+//! read back, whichever vendor has enforced the schema.
 //!
 //! `HARNESS_TYPES=10000 HARNESS_PYTHON=/path/to/python3 cargo test -p harness-tests answer_types -- --nocapture`
 

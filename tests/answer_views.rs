@@ -1,5 +1,5 @@
-//! What is shown of an answer while it arrives: only what is complete, it never changes, and its cost is in line
-//! with the text.
+//! The views of an answer while it arrives: they show only complete parts, which never change, and
+//! their cost is linear in the text.
 
 use harness::{
     Agent,

@@ -1,5 +1,5 @@
-//! How each vendor is asked for an answer that has to fit a schema: by its own mode where the mode takes the
-//! schema, else by a tool, else in words. What a server refuses is learnt.
+//! How each vendor is asked for an answer that has to fit a schema: by its own mode if the mode
+//! accepts the schema, else by a tool, else in words. The provider learns what a server refuses.
 
 use std::sync::{Arc, Mutex};
 

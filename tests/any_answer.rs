@@ -1,5 +1,5 @@
-//! Whatever a server answers, and however it is cut, the conversation that it leaves can be sent: each
-//! request that follows is one that the vendor takes.
+//! Whatever a server answers, and wherever the answer is cut, the conversation can be sent: the
+//! vendor accepts each later request.
 use crate::decoded::{named, unnamed};
 use crate::probe::{Log, READ, WRITE, Work, tool};
 use harness::{

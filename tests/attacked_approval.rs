@@ -1,5 +1,5 @@
-//! Attacks on approval: answers that are replayed or forged, reviews that change or never end, data that
-//! is carried out after reads that failed, and failures whose doubt is wrapped.
+//! Attacks on approval: answers that are replayed or forged, reviews that change or never end, data
+//! that leaves after failed reads, and failures whose doubt is wrapped.
 
 use std::{
     sync::{

@@ -1,5 +1,5 @@
-//! Conversations by their names where something goes wrong around them: another process goes on, the runtime or
-//! the manager ends, the journal hangs, a later version writes.
+//! Attacks on named conversations: another process continues one, the runtime or the manager ends,
+//! the journal hangs, or a later version has written it.
 
 use std::{
     future::pending,

@@ -1,5 +1,6 @@
-//! Attacks on agents that calls run: names that meet, people who are passed over or wait for nothing, facts
-//! that are gone, limits that count what they must not, and processes that end at any moment.
+//! Attacks on agents that calls run: colliding names, people who are not asked or whose wait has no
+//! purpose, missing facts, limits that count the wrong things, and processes that end at any
+//! moment.
 
 use std::{
     collections::BTreeMap,

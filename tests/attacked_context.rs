@@ -1,4 +1,5 @@
-//! Attacks on what is cleared, kept and summarized: lines that are copied, names that are forged, windows of other models.
+//! Attacks on what is cleared, kept and summarized: copied lines, forged names, and windows of
+//! other models.
 
 use std::{
     sync::{
@@ -405,8 +406,7 @@ async fn a_summary_by_hand_has_a_time_of_its_own() {
     let asked = AtomicUsize::new(0);
     let model =
         ScriptedProvider::answering(move |request| match asked.fetch_add(1, Ordering::Relaxed) {
-            1 => reply().pause(Duration::from_secs(100)).text("late"),
-            3 => reply().pause(Duration::from_secs(100)).text(summary("late")),
+            1 | 4 => reply().pause(Duration::from_secs(100)).text(summary("late")),
             _ if asks(request) => reply().text(summary("ok")),
             _ => reply().text("x".repeat(3_000)),
         });
@@ -416,9 +416,10 @@ async fn a_summary_by_hand_has_a_time_of_its_own() {
     chat.send("One.").await.unwrap();
     assert!(chat.send("Two.").await.is_err());
     chat.compact().await.unwrap();
-    let Ok(_) = chat.send("Three.").await else { return };
+    chat.send("Three.").await.unwrap();
     let error = chat.compact().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Limit, "{error}");
+    assert!(error.to_string().contains("50"), "the limit is named: {error}");
 }
 
 /// A model that has to call a tool cannot sum up.
@@ -476,4 +477,75 @@ async fn the_newest_words_of_the_user_stay_behind_words_of_the_program() {
         assert!(chat.context().summed_up > 4, "{:?}", chat.context());
         assert!(sent(&chat).contains("Never delete the database."), "{share}: {}", sent(&chat));
     }
+}
+
+/// A position behind the end is told as such, however large it is, and a part of a character is never read.
+#[tokio::test]
+async fn odd_positions_of_a_kept_result_are_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let asked = AtomicUsize::new(0);
+    let queries = [
+        json!({"byte": 1_u64 << 62}),
+        json!({"byte": i64::MAX}),
+        json!({"byte": u64::MAX}),
+        json!({"byte": 0, "bytes": 1}),
+        json!({"byte": 4, "bytes": 3}),
+    ];
+    let model = ScriptedProvider::answering(move |request| {
+        let at = asked.fetch_add(1, Ordering::Relaxed);
+        let Some(at) = at.checked_sub(1) else { return reply().call("look", json!({})) };
+        let results = request.messages().iter().flat_map(Message::results);
+        let first = results.map(harness::ToolResult::to_text).next().unwrap();
+        let name = first.split("the whole is kept as `").nth(1).unwrap().split('`').next().unwrap();
+        match queries.get(at) {
+            Some(query) => {
+                let mut query = query.clone();
+                query["name"] = json!(name);
+                reply().call("read_result", query)
+            }
+            None => reply().text("Done."),
+        }
+    });
+    let look = tool("look", READ, |_| "\u{1f600}".repeat(5_000).into());
+    let agent = Agent::builder(model).tools([look]).spill_folder(folder.path());
+    let agent = agent.tool_limits(ToolLimits::default().output(1_000)).build().unwrap();
+    let mut chat = agent.chat();
+    chat.send("Look.").await.unwrap();
+    let results = chat.transcript().messages().iter().flat_map(Message::results);
+    let read: Vec<String> = results.map(harness::ToolResult::to_text).skip(1).collect();
+    for read in &read[..3] {
+        assert!(read.contains("it ends before byte"), "{read}");
+    }
+    for (read, from) in [(&read[3], 0), (&read[4], 4)] {
+        assert!(read.contains(&format!("bytes {from} to {}", from + 4)), "{read}");
+        assert!(read.ends_with("]\n\u{1f600}"), "{read}");
+    }
+}
+
+/// What the program says of an answer that does not fit are no words of the user, either.
+#[tokio::test]
+async fn the_newest_words_of_the_user_stay_behind_an_answer_that_was_not_accepted() {
+    let asked = AtomicUsize::new(0);
+    let model = ScriptedProvider::answering(move |request| {
+        if asks(request) {
+            return reply().text(summary("ok"));
+        }
+        match asked.fetch_add(1, Ordering::Relaxed) {
+            0 => reply().text("Hello."),
+            1 => reply().text("no number"),
+            at if at < 14 => reply().call("store", json!({"at": at})),
+            _ => reply().text("7"),
+        }
+    });
+    let store = tool("store", WRITE, |_| "l".repeat(1_000).into());
+    let agent = Agent::builder(model).tools([store]).permissions(Permissions::allow_all());
+    let agent = agent.window(Window::new().tokens(4_000).user_words(0));
+    let agent = agent.guardrails(Guardrails::default().turns(100).repetitions(None));
+    let mut chat = agent.build().unwrap().open(&MemoryJournal::new(), "c").await.unwrap();
+    chat.send("Hi.").await.unwrap();
+    let task = format!("Never delete the database. {}", "u".repeat(100));
+    let answer = chat.send(task).answer::<u32>().await.unwrap();
+    assert_eq!(answer.into_value(), 7);
+    assert!(chat.context().summed_up > 4, "{:?}", chat.context());
+    assert!(sent(&chat).contains("Never delete the database."), "{}", sent(&chat));
 }

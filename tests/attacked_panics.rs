@@ -1,4 +1,4 @@
-//! Attacks with code of the program that panics: payloads, causes, closures and values whose own `drop`
+//! Attacks with program code that panics: payloads, causes, closures and values whose own `drop`
 //! panics, a schema, a watcher, a provider's name and a journal.
 
 use std::{

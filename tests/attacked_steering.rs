@@ -1,5 +1,5 @@
-//! Attacks on what the user says meanwhile: whatever is said at whatever moment, however runs end, each message
-//! is heard once, in order, or given back.
+//! Attacks on steering: whatever the user says at any moment, and however runs end, each message is
+//! heard once, in order, or returned.
 
 use std::{
     future::IntoFuture as _,

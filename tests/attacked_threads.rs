@@ -1,5 +1,5 @@
-//! Attacks on the truth about calls: threads that outlive their calls over chats that are dropped, copied
-//! and moved to another runtime, and ids that a model uses twice.
+//! Attacks on the truth about calls: threads that outlive their calls in chats that are dropped,
+//! copied or moved to another runtime, and ids that a model uses twice.
 
 use std::{
     sync::{

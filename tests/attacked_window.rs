@@ -1,4 +1,4 @@
-//! Attacks on conversations that are longer than the window: words that try to pass for the program's.
+//! Attacks on conversations that are longer than the window: text that imitates the program's own.
 
 use std::{
     sync::atomic::{AtomicUsize, Ordering},
@@ -222,6 +222,27 @@ async fn a_pin_has_words_and_shares_are_named_as_they_may_be() {
     assert!(refused.contains("at most 50 percent") && !refused.contains("at least"), "{refused}");
     let refused = built(Window::new().clear_at(0)).unwrap_err().to_string();
     assert!(refused.contains("at least 1 and at most 95 percent"), "{refused}");
+}
+
+#[test]
+fn a_window_without_tokens_and_shares_in_the_wrong_order_are_refused_when_the_agent_is_built() {
+    let model = ScriptedProvider::new([]);
+    let built = |window| Agent::builder(model.clone()).window(window).build().map(drop);
+    let refused = built(Window::new().tokens(0)).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Configuration);
+    assert!(refused.to_string().contains("`Window::tokens(0)`: set at least 1"), "{refused}");
+    for window in [Window::new().clear_at(90).compact_at(50), Window::new().clear_at(81)] {
+        let refused = built(window).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Configuration);
+        assert!(refused.to_string().contains("is above `compact_at("), "{refused}");
+    }
+    for window in [
+        Window::new().clear_at(80),
+        Window::new().clear_at(90).keep_messages(),
+        Window::new().compact_at(50).keep_results(),
+    ] {
+        built(window).unwrap();
+    }
 }
 
 /// What a call in doubt had put out is told in its beginning; the whole is read by its name.

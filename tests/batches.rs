@@ -1,6 +1,6 @@
-//! The limits of calls, for any answers, any limits and any arrival, with and without early start:
-//! never do more run than may, of an answer that asks for more than are left nothing has begun, and
-//! of a flood the first ones run.
+//! The limits of calls, for any answers, any limits and any order of arrival, with and without
+//! early start: never more calls run than allowed, no call of an answer that exceeds the limit has
+//! begun, and of too many calls the first ones run.
 
 use std::{collections::HashSet, time::Duration};
 

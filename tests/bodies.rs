@@ -1,5 +1,6 @@
-//! Bodies of requests on their way over a real connection: exact to the byte, again and again over the same one,
-//! also when a request is repeated, goes to another server, or is given up half way.
+//! Bodies of requests over a real connection: exact to the byte, again and again over the same
+//! connection, also when a request is repeated, goes to another server, or is stopped in the
+//! middle.
 
 use std::sync::{Arc, Mutex};
 

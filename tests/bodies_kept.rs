@@ -1,5 +1,5 @@
-//! Plans of messages that are used for what they were not made for, and bodies as a server reads them that takes
-//! exactly what was announced.
+//! Plans of messages that are used in ways they were not made for, and a server that reads exactly
+//! as many bytes as announced.
 
 use std::{
     sync::{Arc, Mutex},

@@ -2,8 +2,7 @@
 //! of every budget are what was really spent below it, no model is asked below a limit that is
 //! reached, and no more calls run than may.
 //!
-//! What was really spent is told by the facts and the events of the runs, which know nothing of
-//! budgets.
+//! The facts and the events of the runs, which know nothing of budgets, show what was really spent.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},

@@ -1,5 +1,5 @@
-//! Limits of amounts: of a run, of a conversation, of an agent and of whatever is called from below
-//! them. They nest, and each stop says whose limit it was.
+//! Limits of amounts: of a run, of a conversation, of an agent and of everything that is called
+//! below them. Limits nest, and each stop names the owner of its limit.
 
 use std::{
     future::IntoFuture as _,

@@ -1,5 +1,5 @@
-//! Who cancels a run closes its connection, inside of the call of `cancel`: at any depth of agents, from any
-//! thread, and while nobody polls the run.
+//! `cancel` closes the connection of a run before it returns: at any depth of agents, from any
+//! thread, and while the run is not polled.
 
 use std::{
     cell::RefCell,

@@ -1,5 +1,5 @@
-//! Failures by chance: from a seed, at a rate, of the kinds that were asked for; and what the
-//! policies make of them without a socket.
+//! Random failures: from a seed, at a rate, of the chosen kinds; and how the policies handle them,
+//! without a socket.
 
 use std::{
     collections::BTreeMap,

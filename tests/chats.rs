@@ -1,4 +1,4 @@
-//! Conversations by their names: one run at a time, watchers that come late, eviction, a clean end.
+//! Named conversations: one run at a time, late watchers, eviction, and a clean end.
 
 use std::{
     sync::{

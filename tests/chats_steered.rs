@@ -1,5 +1,5 @@
-//! Messages that wait and that steer, in any order and at any instant, with stops, ends and failures: each is said
-//! once, or refused.
+//! Messages that wait and that steer, in any order and at any instant, with stops, ends and
+//! failures: each message is used once, or refused.
 
 use std::{
     env,

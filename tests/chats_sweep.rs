@@ -1,4 +1,4 @@
-//! A thousand conversations by their names, with watchers, stops and evictions at random: each watcher sees
+//! A thousand named conversations with watchers, stops and evictions at random: each watcher sees
 //! each event once and in order.
 
 use std::{

@@ -1,5 +1,5 @@
-//! Agents as tools: what they declare, what they take from their caller, what comes back, and what is left
-//! when they are stopped.
+//! Agents as tools: what they declare, what they take from their caller, what they return, and what
+//! is left when they are stopped.
 
 use std::{
     future::IntoFuture as _,

@@ -1,5 +1,6 @@
-//! Agents in calls that cannot go on for a while, since their conversation is open elsewhere or the journal has
-//! failed; whose caller has its result from elsewhere; and that are denied what ends the runs above them.
+//! Agents in calls that cannot continue for a while, because their conversation is open elsewhere
+//! or the journal has failed; whose caller gets its result from elsewhere; and whose denial ends
+//! the runs above them.
 
 use std::sync::{
     Arc, Mutex,

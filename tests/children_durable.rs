@@ -1,5 +1,5 @@
-//! Agents as tools in conversations of a journal: whenever a process ends, the next one goes on with each
-//! agent where it was, nothing is done twice, and the sums are the same.
+//! Agents as tools in conversations of a journal: whenever a process ends, the next one continues
+//! each agent where it was, nothing is done twice, and the sums are the same.
 
 use std::{
     collections::BTreeMap,

@@ -1,4 +1,4 @@
-//! One agent, many users: what each run brings, and that nothing of one run is seen by another.
+//! One agent with many users: what each run brings, and that no run sees anything of another one.
 
 use std::{
     future::IntoFuture as _,

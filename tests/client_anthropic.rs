@@ -1,5 +1,5 @@
-//! Anthropic's provider over a real socket: what it sends, what it makes of answers, what it
-//! leaves open.
+//! Anthropic's provider over a real socket: what it sends, how it reads answers, and which
+//! connections it leaves open.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! Connections that are kept, and servers that close them: a request that meets a dying connection
-//! goes out again over a new one, and nobody hears of it.
+//! Connections that are kept, and servers that close them: a request on a closing connection is
+//! sent again over a new one, and the program does not notice.
 
 use std::{
     collections::HashSet,

@@ -1,6 +1,6 @@
-//! Real servers, where some are running: set `HARNESS_LIVE` to the address of a server on this
-//! machine that speaks all three protocols, such as llama.cpp's, and `HARNESS_LIVE_MODEL` to its
-//! model if it wants one. Unset, these tests skip with a word.
+//! Real servers, if some are running: set `HARNESS_LIVE` to the address of a server on this machine
+//! with all three protocols, such as llama.cpp's, and `HARNESS_LIVE_MODEL` to its model if it needs
+//! one. Otherwise these tests print that they are skipped.
 
 use std::sync::{
     Arc,

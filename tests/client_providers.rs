@@ -1,5 +1,5 @@
-//! OpenAI's provider and the one for every server that speaks Chat Completions, over a real
-//! socket: where they ask, with which headers, and what they make of answers.
+//! OpenAI's provider and the one for Chat Completions, over a real socket: which addresses they
+//! ask, with which headers, and how they read answers.
 
 use std::time::Duration;
 
@@ -304,6 +304,23 @@ async fn the_connection_is_used_again_on_every_wire() {
         ask(&provider).await.unwrap();
     }
     assert_eq!(server.connections(), 1, "what comes after the last word is read too");
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_know_the_default_model_leads_to_the_variable_and_the_method() {
+    // With the variable set a model is named.
+    if std::env::var_os("CHAT_COMPLETIONS_MODEL").is_some() {
+        return;
+    }
+    let body = r#"{"error":{"message":"model \"default\" not found, try pulling it first","type":"api_error"}}"#;
+    let answers = (0..2).map(|_| Answer::bytes(404, "application/json", body));
+    let server = LoopbackServer::start(answers).await.unwrap();
+    let unnamed = ChatCompletionsProvider::builder().base_url(server.url()).build().unwrap();
+    let err = ask(&unnamed).await.unwrap_err().to_string();
+    assert!(err.contains("try pulling it first"), "{err}");
+    assert!(err.contains("set `CHAT_COMPLETIONS_MODEL`, or call `.model(..)`"), "{err}");
+    let err = ask(&chat_completions(&server).build().unwrap()).await.unwrap_err().to_string();
+    assert!(!err.contains("CHAT_COMPLETIONS_MODEL"), "this one names its model: {err}");
 }
 
 #[test]

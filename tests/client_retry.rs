@@ -1,5 +1,5 @@
-//! The ready providers try again by themselves, over real HTTP: what a first program survives, what
-//! it sees of it, and who decides where several could.
+//! The retries of the ready providers, over real HTTP: which failures a simple program survives,
+//! what it sees of them, and which policy counts if there are several.
 
 use std::{
     sync::{Arc, Mutex},

@@ -1,5 +1,5 @@
-//! The four clocks over a real socket: each with a default, an error of its own, and what does
-//! not wind it.
+//! The four timeouts over a real socket: each has a default and an error of its own, and ends at
+//! the right events.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! Files in messages and in results: what each wire says of them, and what becomes of those that a model, a
-//! protocol or a vendor cannot take.
+//! Files in messages and in results: how each wire sends them, and what happens to files that a
+//! model, a protocol or a vendor cannot take.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,5 @@
-//! What others have written of a file, such as its name or its address, deceives nobody and gives no secret away.
+//! Text about a file from others, such as its name or its address, deceives nobody and reveals no
+//! secret.
 
 use harness::{
     Agent, Block, ChatCompletionsProvider, Link, Media, Message, Role, ToolContent,

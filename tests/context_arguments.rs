@@ -1,4 +1,5 @@
-//! Long arguments of calls that went well are no longer sent whole when the window gets full: they are read again by name.
+//! Long arguments of successful calls are no longer sent whole when the window gets full; they are
+//! read again by name.
 
 use std::sync::{
     Arc, Mutex,

@@ -1,4 +1,4 @@
-//! A full context window is a failure of its own, however a vendor says it.
+//! A full context window is an error kind of its own, in the words of any vendor.
 
 use harness::{
     Agent, Error, ErrorKind, Outcome, SideEffects, Tool,

@@ -1,4 +1,4 @@
-//! A conversation that never fills up: what is sent is made smaller, and nothing is lost.
+//! A conversation that never gets too large: what is sent is made smaller, and nothing is lost.
 
 use std::{
     sync::{

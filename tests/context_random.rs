@@ -1,4 +1,5 @@
-//! Conversations by chance: whatever is moved, what must not be lost is sent, and each view is made of the facts alone.
+//! Random conversations: whatever is cleared or summarized, what must not be lost is sent, and each
+//! view is made from the facts alone.
 
 use std::sync::{
     Arc, Mutex,

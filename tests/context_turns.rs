@@ -1,5 +1,5 @@
-//! Results that are cleared while the model works on: what is sent of the thinking of the turn that goes on, as servers
-//! see it that refuse what their vendors refuse.
+//! Results that are cleared during a turn: how the thinking of that turn is sent, checked by
+//! servers that refuse what their vendors refuse.
 
 use std::sync::{
     Arc, Mutex,

@@ -1,6 +1,6 @@
-//! Streams that real servers have sent, where they are at hand: beside the project, in
-//! `shared/corpus`. Each is read whole, byte by byte and cut anywhere, and what comes out is
-//! compared with what the vendors' own libraries make of it.
+//! Streams of real servers, if they are available beside the project, in `shared/corpus`. Each is
+//! read whole, byte by byte and cut anywhere, and the result is compared with that of the vendors'
+//! own libraries.
 
 use std::{
     collections::HashMap,

@@ -1,5 +1,5 @@
-//! What a wire makes of a body, for the tests of the wires: read whole, byte by byte, and with a member
-//! more in each event, which must all be the same.
+//! Decodes a body for the tests of the wires: whole, byte by byte, and with one more member in each
+//! event, which must all give the same.
 
 use harness::{
     Error, StopReason, StreamEvent, Usage,

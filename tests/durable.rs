@@ -1,4 +1,4 @@
-//! Conversations in a journal: a process may end at any instant, and another one goes on.
+//! Conversations in a journal: a process may end at any instant, and another one continues.
 
 use std::sync::{
     Arc, Mutex,

@@ -1,5 +1,5 @@
-//! Thinking of earlier turns can be left out of what is sent. Of the turn that goes on it is never left
-//! out, since vendors refuse the results of calls without the thinking that led to them.
+//! Thinking of earlier turns can be left out of what is sent. Thinking of the current turn is never
+//! left out, because vendors refuse the results of calls without the thinking before the calls.
 
 use harness::wire::WIRES;
 use harness::{

@@ -1,4 +1,4 @@
-//! Calls that only read start while the model still speaks; nothing else does.
+//! Calls that only read start while the model is still answering; other calls do not.
 
 use futures_util::stream;
 use harness::{

@@ -1,4 +1,4 @@
-//! Events that are kept: owned, numbered, written as JSON, and taken as a stream.
+//! Kept events: owned, numbered, written as JSON, and read as a stream.
 
 use std::{
     sync::{Arc, Mutex},

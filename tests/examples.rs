@@ -1,5 +1,5 @@
-//! The examples as programs: help, exit codes, what they say of keys, and an output that is closed.
-//! Where they were not built, these tests say so and pass.
+//! The examples as programs: help, exit codes, faults, which provider answers, and a closed output.
+//! If they are not built, these tests say so and pass.
 
 use std::{
     fs,
@@ -77,6 +77,103 @@ fn what_they_say_of_keys_is_true() {
     }
 }
 
+/// The body of a whole answer on Chat Completions.
+const WHOLE: &str = "data: {\"id\":\"c\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Hi\"},\
+                     \"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n";
+
+/// Runs an example to its end: its exit code and both outputs.
+fn ended(name: &str, arguments: &[&str]) -> Option<(Option<i32>, String, String)> {
+    let output = example(name)?.args(arguments).output().expect("it runs");
+    let text = |bytes| String::from_utf8(bytes).expect("text");
+    Some((output.status.code(), text(output.stdout), text(output.stderr)))
+}
+
+#[test]
+fn a_herd_says_at_once_how_long_it_takes() {
+    let Some(mut program) = example("herd") else { return };
+    let mut running = program.stdout(Stdio::piped()).spawn().expect("it runs");
+    let mut first = String::new();
+    let mut out = BufReader::new(running.stdout.take().expect("its output"));
+    out.read_line(&mut first).expect("a line");
+    assert!(running.try_wait().expect("a child").is_none(), "before its end");
+    running.kill().expect("it ends");
+    running.wait().expect("it has ended");
+    assert!(first.contains("50 agents") && first.contains("about half a minute"), "{first}");
+}
+
+#[test]
+fn an_example_with_a_typed_answer_says_who_answers() {
+    let Some((code, out, err)) = ended("extract", &[]) else { return };
+    assert_eq!((code, err.as_str()), (Some(0), ""));
+    assert!(out.starts_with("PROVIDER is not set, so a scripted model answers.\n"), "{out}");
+    let Some((_, help, _)) = ended("extract", &["--help"]) else { return };
+    assert!(help.contains("PROVIDER=anthropic"), "{help}");
+}
+
+#[test]
+fn the_work_of_each_agent_is_shown() {
+    let critic = "writer: Draft 1 about crabs.\ncritic: Too short.\nwriter: Draft 2 about crabs.\ncritic: Good.\n\
+                  Draft 2 about crabs.\n6 turns in all\n";
+    let reviewers = "safety: Safe.\nspeed: Line 3 is slow.\nstyle: Well written.\n\
+                     They say: Safe. Line 3 is slow. Well written.\n6 turns in all\n";
+    for (name, expected) in [("critic", critic), ("side_by_side", reviewers)] {
+        let Some((code, out, _)) = ended(name, &[]) else { return };
+        assert_eq!((code, out.as_str()), (Some(0), expected), "{name}");
+    }
+}
+
+#[test]
+fn what_is_wrong_with_a_recorded_answer_or_trace_is_said() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        fs::write(&path, text).expect("a file");
+        path.display().to_string()
+    };
+    let (empty, whole) = (file("empty", ""), file("whole", WHOLE));
+    let begun = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Hi\"}}]}\n\ndata: {";
+    let (torn, half) = (file("torn", begun), file("half", "data: {"));
+    let nosuch = folder.path().join("nosuch").display().to_string();
+    for (name, arguments, code, says) in [
+        ("decode", vec!["--wire", "chat", &whole], 0, ""),
+        ("decode", vec![&*whole], 2, "`--wire` is missing; expected `decode --wire"),
+        ("decode", vec!["--wire"], 2, "`--wire` needs a name"),
+        ("decode", vec!["--wire", "chat"], 2, "the FILE is missing"),
+        ("decode", vec!["--wire", "x", &whole], 2, "there is no wire `x`"),
+        ("decode", vec!["--wire", "chat", "--x"], 2, "`--x` is unknown"),
+        ("decode", vec!["--wire", "chat", &empty], 1, "empty: it is empty"),
+        ("decode", vec!["--wire", "chat", &torn], 1, "torn: it ends in the middle of the answer"),
+        ("decode", vec!["--wire", "chat", &half], 1, "half: it holds no whole event of this wire"),
+        ("decode", vec!["--wire", "chat", &nosuch], 1, "nosuch: No such file"),
+        ("trace", vec![&empty], 1, "empty holds no event"),
+        ("trace", vec![&nosuch, "--html"], 1, "nosuch: No such file"),
+    ] {
+        let Some((ended, out, err)) = ended(name, &arguments) else { return };
+        assert_eq!(ended, Some(code), "{name} {arguments:?}: {err}");
+        assert!(err.contains(says) && err.lines().count() == usize::from(code > 0), "{err}");
+        assert!(!out.contains("connection"), "there is none: {out}");
+    }
+    for (name, says) in [("decode", "server-sent events"), ("trace", "JSON lines")] {
+        let Some((_, help, _)) = ended(name, &["--help"]) else { return };
+        assert!(help.contains(says) && help.lines().count() > 2, "{name}: {help}");
+    }
+}
+
+/// An error of a connection says its cause once, and how often it came.
+#[test]
+fn an_error_says_its_cause_once() {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = format!("http://{}", free.local_addr().expect("an address"));
+    drop(free);
+    let Some(mut program) = example("quickstart") else { return };
+    program.env("PROVIDER", "anthropic").env("ANTHROPIC_API_KEY", "none");
+    let output = program.env("ANTHROPIC_BASE_URL", address).output().expect("it runs");
+    let err = String::from_utf8(output.stderr).expect("text");
+    assert_eq!(output.status.code(), Some(1), "{err}");
+    assert_eq!(err.matches("Connection refused").count(), 1, "{err}");
+    assert!(err.contains(" (3 times); gave up after 3 tries\n"), "{err}");
+}
+
 /// Runs a program whose reader takes so many lines and goes away; gives its exit code and what it said
 /// to the other output.
 fn read_in_part(mut program: Command, lines: usize) -> (Option<i32>, String) {
@@ -92,7 +189,7 @@ fn read_in_part(mut program: Command, lines: usize) -> (Option<i32>, String) {
 fn an_output_that_is_closed_ends_them_quietly() {
     let folder = tempfile::tempdir().expect("a folder");
     let answer = folder.path().join("answer");
-    fs::write(&answer, "data: [DONE]\n\n").expect("a file");
+    fs::write(&answer, WHOLE).expect("a file");
     let answers = vec![answer.display().to_string(); 5_000];
     for (name, arguments) in [
         ("quickstart", vec![]),

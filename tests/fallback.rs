@@ -1,5 +1,5 @@
-//! Another provider when one is down: which failures lead there, how long one is passed over, who
-//! is said to have answered.
+//! Another provider when one is down: which failures lead to it, how long a provider is skipped,
+//! and who is reported to have answered.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! Conversations as each format of facts wrote them: `formats/N` has one folder for each, written by
-//! hand, with every fact and every word that the format knows. They stay as they are.
+//! Conversations in each format of facts: `formats/N` has one folder for each format, written by
+//! hand, with every fact and every member that the format has. These files never change.
 
 use std::{collections::BTreeSet, fs, path::Path};
 

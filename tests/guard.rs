@@ -1,5 +1,5 @@
-//! What ends a run: a scripted model does the bad thing, and the limit stops it through the real
-//! loop. Each scenario also runs without the limit, where it goes on to the end.
+//! Limits that end a run: a scripted model behaves badly, and the limit stops it through the real
+//! loop. Each scenario also runs without the limit, and then continues to its end.
 
 use std::{
     sync::{

@@ -1,6 +1,8 @@
-//! The guide is whole: each page is in the book and in the docs, links lead somewhere, and what is made of the pages
-//! is what they say now.
+//! The guide is complete: each page is in the book and in the docs, links have a target, and the
+//! files that are made from the pages are up to date.
 
+#[path = "guide/docs.rs"]
+mod docs;
 #[path = "guide/pages.rs"]
 mod pages;
 
@@ -10,6 +12,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use docs::Docs;
+use harness::{AnthropicProvider, OpenAIProvider};
 use pages::Page;
 
 fn root() -> PathBuf {
@@ -68,6 +72,41 @@ fn each_page_is_in_the_book_and_in_the_docs() {
 }
 
 #[test]
+fn a_page_has_one_title_the_one_in_the_table_of_contents() {
+    for (page, text) in book() {
+        let headings =
+            pages::lines(&text).filter(|(is_code, _)| !is_code).map(|(_, line)| line.trim_end());
+        let titles: Vec<&str> = headings.filter_map(|line| line.strip_prefix("# ")).collect();
+        // The docs of a macro or a type have their name as the title.
+        assert!(titles.is_empty() || titles == [page.title], "{}: {titles:?}", page.file);
+    }
+}
+
+/// The names of variables between quotation marks.
+fn variables(code: &str) -> BTreeSet<&str> {
+    let is_name = |text: &&str| {
+        text.contains('_') && text.chars().all(|c| c.is_ascii_uppercase() || c == '_')
+    };
+    code.split('"').skip(1).step_by(2).filter(is_name).collect()
+}
+
+#[test]
+fn the_guide_has_the_variables_that_the_providers_read() {
+    let page = text("harness/guide/first-agent.md");
+    for file in ["anthropic", "openai", "chat_completions", "vendors"] {
+        let code = text(&format!("harness/src/client/{file}.rs"));
+        let code = code.split("#[cfg(test)]").next().unwrap_or_default();
+        for name in variables(code) {
+            assert!(page.contains(&format!("`{name}`")), "{file}.rs reads {name}");
+        }
+    }
+    for model in [AnthropicProvider::DEFAULT_MODEL, OpenAIProvider::DEFAULT_MODEL] {
+        assert!(page.contains(&format!("`{model}`")), "{model}");
+    }
+    assert!(text("README.md").contains(&format!("`{}`", AnthropicProvider::DEFAULT_MODEL)));
+}
+
+#[test]
 fn links_to_headings_lead_to_one() {
     let book = book();
     let pages = || book.iter().map(|(page, text)| (&*page.file, &**text));
@@ -77,8 +116,11 @@ fn links_to_headings_lead_to_one() {
     let docs: BTreeMap<_, _> =
         docs.iter().map(|(file, text)| (*file, text.replace("//! ", ""))).collect();
     let others = pages::anchors(docs.iter().map(|(file, text)| (*file, &**text)));
-    let front = text("harness/src/guide.rs");
-    for (file, text) in pages().chain([("guide.rs", &*front)]) {
+    let front = text("harness/src/lib.rs");
+    let others =
+        others.into_iter().chain(pages::anchors([("lib.rs", &*front.replace("//! ", ""))]));
+    let others: BTreeMap<_, _> = others.collect();
+    for (file, text) in pages() {
         for anchor in named_anchors(text) {
             let is_there = anchors.contains_key(&anchor) || others.contains_key(&anchor);
             assert!(is_there, "{file}: no heading is called #{anchor}");
@@ -92,10 +134,36 @@ fn a_page_of_the_book_leads_to_pages_and_into_the_docs() {
     let page = "Words on [a thing](crate::context), [`Chat::send`], [large ones](crate::agent#large-results), \
                 [how](crate::guide::own_journal), `tools![..]`, [x](https://example.org/a#b), [`Tool`](crate::Tool).\n\n\
                 ```\nlet link = \"[`Chat`]\";\n```\n\n```text\n[`no`]\n```\n";
-    let made = pages::for_book("Title", page, &anchors, "../doc");
-    let wanted = "# Title\n\nWords on [a thing](context.md), [`Chat::send`](../doc/harness/index.html?search=Chat::send), \
+    let files = [
+        ("struct.Tool.html", ""),
+        ("agent/struct.Chat.html", "<section id=\"method.send\">"),
+        ("agent/index.html", ""),
+        (
+            "journal/enum.Awaited.html",
+            "<a id=\"variant.Agent\"><a id=\"variant.Agent.field.cut_off\">",
+        ),
+    ];
+    let files = files.map(|(file, text)| (file.to_owned(), text.to_owned()));
+    let docs = Docs::new("../doc", files);
+    let links = [
+        ("crate::Tool", "struct.Tool.html"),
+        ("crate::agent", "agent/index.html"),
+        ("Chat::send", "agent/struct.Chat.html#method.send"),
+        ("crate::journal::Awaited::Agent", "journal/enum.Awaited.html#variant.Agent"),
+        (
+            "crate::journal::Awaited::Agent::cut_off",
+            "journal/enum.Awaited.html#variant.Agent.field.cut_off",
+        ),
+        ("Chat::gone", "index.html?search=Chat::gone"),
+    ];
+    for (path, wanted) in links {
+        assert_eq!(docs.link(path, ""), format!("../doc/harness/{wanted}"));
+    }
+    assert_eq!(docs.link("agent", "steps"), "../doc/harness/agent/index.html#steps");
+    let made = pages::for_book("Title", page, &anchors, &docs);
+    let wanted = "# Title\n\nWords on [a thing](context.md), [`Chat::send`](../doc/harness/agent/struct.Chat.html#method.send), \
                   [large ones](large.md#large-results), [how](own-journal.md), `tools![..]`, \
-                  [x](https://example.org/a#b), [`Tool`](../doc/harness/index.html?search=Tool).\n\n\
+                  [x](https://example.org/a#b), [`Tool`](../doc/harness/struct.Tool.html).\n\n\
                   ```rust\nlet link = \"[`Chat`]\";\n```\n\n```text\n[`no`]\n```\n";
     assert_eq!(made, wanted);
 }
@@ -136,4 +204,29 @@ fn the_tables_of_features_are_those_of_the_package() {
     told.sort();
     named.sort();
     assert_eq!(told, named);
+}
+
+#[test]
+fn the_places_to_change_things_exist() {
+    let architecture = text("ARCHITECTURE.md");
+    let (_, table) = architecture.split_once("## Where do I change ..?").expect("the table");
+    let (table, _) = table.split_once("\nSome names").expect("what follows");
+    let rows: Vec<&str> = table.lines().filter(|line| line.starts_with("| ")).skip(1).collect();
+    assert!(rows.len() >= 20, "{} rows", rows.len());
+    for row in rows {
+        let place = row.trim_end_matches(" |").rsplit_once(" | ").expect("two columns").1;
+        let paths = place.split('`').skip(1).step_by(2).filter(|path| path.contains('/'));
+        assert!(paths.clone().count() > 0, "no place: {row}");
+        for path in paths {
+            let is_there =
+                root().join(path).exists() || root().join("harness/src").join(path).exists();
+            assert!(is_there, "{path} is gone: {row}");
+        }
+    }
+    // Functions that the pages name.
+    for (file, name) in
+        [("agent/calls.rs", "fn may_begin"), ("policy/guard/budget_limits.rs", "fn overspent")]
+    {
+        assert!(text(&format!("harness/src/{file}")).contains(name), "{file}: {name}");
+    }
 }

@@ -1,5 +1,5 @@
-//! Stopping a run at every point where it can be stopped. Whatever the point, the conversation
-//! obeys its law, tells the truth about each call, keeps what was shown, and goes on.
+//! Stopping a run at every point at which it can be stopped. At each point the conversation stays
+//! valid, tells the truth about each call, keeps what was shown, and continues.
 
 use std::{
     future::Future,

@@ -1,4 +1,4 @@
-//! Conversations whose facts a test reads.
+//! Conversations whose facts a test can read.
 
 use futures_util::FutureExt as _;
 use harness::{

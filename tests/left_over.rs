@@ -1,5 +1,5 @@
-//! What is left of a run that was stopped: no process, no open connection, no task. And what is
-//! kept of an answer whose connection is lost, wherever that happens.
+//! What remains of a stopped run: no process, no open connection, no task. And what is kept of an
+//! answer when the connection is lost at any point.
 
 use std::{
     fs,

@@ -1,5 +1,5 @@
-//! How long a call may take, how often it is tried, how much it may say, and what is told of a
-//! call that was stopped.
+//! How long a call may take, how often it is tried, how long its result may be, and what is
+//! reported of a stopped call.
 
 use std::{
     sync::{

@@ -1,4 +1,4 @@
-//! The loop as a table: these facts have happened, so this comes next.
+//! The loop as a table: after these facts, this comes next.
 
 use harness::{
     Block, CallOutcome, Message, SideEffect, SideEffects, StopReason, ToolCall, ToolResult, Usage,

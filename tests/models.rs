@@ -1,4 +1,4 @@
-//! What is known of models: each by its own name and nothing by a name that is only alike.
+//! The table of models: each model is found by its own name, and not by a similar one.
 
 use std::fs;
 

@@ -1,5 +1,5 @@
-//! What those who watch are told of a conversation in a journal: its facts, its appends and holds, and
-//! its calls that wait.
+//! What observers see of a conversation in a journal: its facts, its appends and holds, and its
+//! calls that wait.
 
 use std::{
     sync::{

@@ -1,5 +1,5 @@
-//! The model that the examples use when there is no key: it plans from the task, calls tools over
-//! the real protocol, and answers with what they really said.
+//! The scripted model of the examples: it plans from the task, calls tools over the real protocol,
+//! and answers with their real results.
 
 #[path = "../examples/offline.rs"]
 pub(crate) mod model;

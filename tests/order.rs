@@ -1,5 +1,5 @@
-//! The order of a turn's calls, for any mixture of side effects: what only reads runs together,
-//! and no effect of a later call is seen before an earlier one that may change something has
+//! The order of a turn's calls, for any mixture of side effects: calls that only read run together,
+//! and no effect of a later call is visible before an earlier call that may change something has
 //! ended.
 
 use harness::{

@@ -1,4 +1,4 @@
-//! What OpenTelemetry is told of a run, through `tracing`, as an exporter receives it.
+//! The telemetry of a run, through `tracing`, as an OpenTelemetry exporter receives it.
 //!
 //! With `HARNESS_OTLP=http://127.0.0.1:4318` a run is also sent to a real receiver there.
 

@@ -1,5 +1,5 @@
-//! Code of the program that panics, at each place where the library runs it: the panic is an error or
-//! a result, never a panic out of `send` and never an abort, and the conversation goes on.
+//! Program code that panics, at each place where the library runs it: the panic becomes an error or
+//! a result, never a panic of `send` and never an abort, and the conversation continues.
 
 use std::{
     future::Future,

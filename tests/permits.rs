@@ -1,5 +1,5 @@
-//! What may run: precedence, what *always* stands for, what a review and the egress policy ask, and who
-//! is written down as having decided.
+//! Which calls may run: precedence, the scope of *always*, when a review and the egress policy ask,
+//! and who is recorded as the decider.
 
 use std::sync::{
     Arc, Mutex,

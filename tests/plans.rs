@@ -1,4 +1,4 @@
-//! The examples that are plans in plain code: what they come to, how much they take, and how long they are.
+//! The examples that are plans in plain code: their answers, their turns, and their length.
 #![expect(clippy::duplicate_mod, reason = "each example has what all have in common as programs")]
 
 use std::{fs, path::Path};

@@ -1,5 +1,5 @@
-//! Conversations in PostgreSQL, against real servers that the tests start and stop. They say that they
-//! skipped where PostgreSQL is not installed.
+//! Conversations in PostgreSQL, with real servers that the tests start and stop. If PostgreSQL is not
+//! installed, they print that they are skipped.
 
 #[cfg(unix)]
 #[path = "postgres/addresses.rs"]

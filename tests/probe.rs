@@ -1,4 +1,4 @@
-//! Tools that write down what they really do, so that a test can compare it with what is told.
+//! Tools that record their real effects, so that a test can compare them with what is reported.
 
 use std::sync::{Arc, Mutex};
 

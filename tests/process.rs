@@ -1,4 +1,4 @@
-//! The processes of this machine, as far as a test has marked them.
+//! The processes of this machine that a test has marked.
 
 use std::{
     fs,

@@ -1,4 +1,4 @@
-//! What a request says of the vendor's prompt cache, and what a conversation costs with it.
+//! How a request uses the vendor's prompt cache, and what a conversation costs with it.
 
 use std::{
     sync::{Arc, Mutex},

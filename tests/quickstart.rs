@@ -1,5 +1,5 @@
-//! The main job, whole: the real provider over real HTTP, the real tools on real files, and what
-//! a person sees of it.
+//! The quickstart as a whole: the real provider over real HTTP, the real tools on real files, and
+//! the output on the screen.
 
 #[path = "../examples/screen.rs"]
 #[expect(dead_code, reason = "the examples use the rest")]

@@ -1,4 +1,5 @@
-//! Calls that had started in a process which is gone, and whose tools find out what became of them.
+//! Calls that had started in a process that has ended, and whose tools find out what became of
+//! them.
 
 use std::sync::Arc;
 

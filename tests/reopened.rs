@@ -1,5 +1,5 @@
-//! Conversations that are opened again by a program that is not the one before: its tools declare
-//! something else, what had allowed a call was taken back, or what ran before still runs.
+//! Conversations that are opened again by a changed program: its tools declare something else, a
+//! grant was revoked, or an earlier call still runs.
 
 use std::sync::{
     Arc,

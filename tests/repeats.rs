@@ -1,4 +1,4 @@
-//! Calls that a server sends twice are one call, on every wire; calls that only look alike are two.
+//! A call that a server sends twice is one call, on every wire; calls that only look alike are two.
 
 use std::collections::{BTreeSet, HashSet};
 

@@ -1,4 +1,4 @@
-//! Going on with a run that was stopped, from its last complete fact.
+//! Resuming a stopped run from its last complete fact.
 
 use harness::{
     Agent, AnthropicProvider, Error, ErrorKind, Guardrails, Message, Outcome,

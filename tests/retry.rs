@@ -1,6 +1,5 @@
-//! Trying again: what is tried again, after which waits, how often in a call and in a run, and how
-//! it is seen.
-//! The clock is paused, so waits are exact.
+//! Retries: which failures are retried, after which waits, how often in a call and in a run, and what
+//! the program sees of them. The clock is paused, so waits are exact.
 
 use std::time::Duration;
 
@@ -230,6 +229,19 @@ async fn the_third_failure_is_the_last_and_the_first_one_is_the_cause() {
         "529 overloaded_error: no (request req_1); then refused; then 503: no; gave up after 3 tries"
     );
     model.assert_finished();
+}
+
+#[tokio::test(start_paused = true)]
+async fn equal_failures_are_told_once_with_their_number() {
+    let refused = || reply().error(Error::new(ErrorKind::Connect, "refused"));
+    let model = ScriptedProvider::new([refused(), refused(), refused()]);
+    let provider = RetryProvider::new(model.clone(), RetryPolicy::default());
+    let err = waits(&provider).await.1.unwrap_err();
+    assert_eq!(err.to_string(), "refused (3 times); gave up after 3 tries");
+    assert_eq!(err.later().len(), 2);
+    let model = ScriptedProvider::new([refused(), refused(), reply().error(api(503))]);
+    let err = waits(&RetryProvider::new(model, RetryPolicy::default())).await.1.unwrap_err();
+    assert_eq!(err.to_string(), "refused (2 times); then 503: no; gave up after 3 tries");
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,5 +1,5 @@
-//! What a schema says is checked, at every depth, for tools of the macro as for tools by hand; and no schema
-//! makes a check run long or overflow.
+//! Everything in a schema is checked, at every depth, for tools of the macro and for tools by hand;
+//! and no schema makes a check run long or overflow.
 
 use std::{collections::BTreeMap, time::Duration};
 

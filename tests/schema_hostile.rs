@@ -1,5 +1,5 @@
-//! Schemas and values that are there to do harm: a check of them ends, and what could not be checked is
-//! neither taken nor refused for it.
+//! Hostile schemas and values: their check ends, and a value that could not be checked is neither
+//! accepted nor refused because of it.
 
 use harness::{
     SideEffects, Tool, ToolContent, ToolContext, ToolRegistry,

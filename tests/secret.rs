@@ -1,4 +1,4 @@
-//! What is known to be secret is nowhere: whatever a server answers, whatever a tool says.
+//! Known secrets appear nowhere, whatever a server answers and whatever a tool returns.
 
 use std::{
     collections::BTreeSet,

@@ -1,5 +1,5 @@
-//! The table of side effects, row by row, through the loop: what may run together, start early, be
-//! tried again; what is told after an interrupt; what needs a person.
+//! The table of side effects, row by row, through the loop: which calls may run together, start
+//! early or be retried, what is reported after an interrupt, and which need a person.
 
 use std::sync::{
     Arc,

@@ -1,4 +1,4 @@
-//! Many conversations over real sockets while everything fails: how each ends, and what is left.
+//! Many conversations over real sockets with all kinds of failures: how each ends, and what is left.
 //!
 //! A normal test run has a few of them. `HARNESS_SOAK=1000 cargo test -p harness-tests soak --
 //! --nocapture` has a thousand on each wire, and prints the table.

@@ -1,4 +1,5 @@
-//! Large results: kept whole with the conversation, read in parts, whatever happens meanwhile.
+//! Large results: they are kept whole with the conversation and read in parts, whatever happens
+//! meanwhile.
 
 use std::{path::Path, sync::Arc, time::Duration};
 

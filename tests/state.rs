@@ -1,4 +1,5 @@
-//! Values that the program shares with its tools: who must give one, and what happens if nobody does.
+//! Values that the program shares with its tools: where they must be given, and the error if one is
+//! missing.
 
 use std::sync::{
     Arc,

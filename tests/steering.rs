@@ -1,4 +1,5 @@
-//! What the user says while a run goes on is heard before the model is asked again, once, and is never lost.
+//! A message of the user during a run is heard once, before the model is asked again, and is never
+//! lost.
 
 use std::{
     future::IntoFuture as _,

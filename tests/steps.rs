@@ -1,5 +1,5 @@
-//! A second driver over the public steps: an engine that keeps what each step came to, and is killed at
-//! any of them.
+//! A second driver over the public steps: an engine that stores the outcome of each step, and is
+//! killed at any of them.
 
 use std::sync::{
     Arc, Mutex,

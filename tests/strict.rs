@@ -1,5 +1,5 @@
-//! What the vendors refuse, as strict checks of a request's body: each says why a server would
-//! answer it with status 400, or nothing. From the vendors' documentation of their APIs.
+//! Strict checks of a request's body: each returns why a server would answer with status 400, or
+//! nothing. Source: the vendors' documentation of their APIs.
 
 use std::collections::HashSet;
 

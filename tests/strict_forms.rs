@@ -1,5 +1,4 @@
-//! What each vendor is sent that is asked to hold the model to a schema, and that whatever follows it is
-//! taken.
+//! The schema that each vendor gets to enforce, and that every value which fits it is accepted.
 //!
 //! `HARNESS_STRICT_CALLS=10000 cargo test -p harness-tests strict_forms -- --nocapture`
 

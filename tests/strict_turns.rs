@@ -1,5 +1,5 @@
-//! A server that wants the person and the model to speak in turns gets turns, whatever a stop has left in
-//! the conversation. Only what is sent is changed, and what was sent is the beginning of what is sent next.
+//! A server that requires alternating messages of user and model gets them, whatever a stop has left in the
+//! conversation. Only what is sent is changed, and each request begins with the one before.
 
 use std::sync::{Arc, Mutex};
 

@@ -1,4 +1,4 @@
-//! What a tool hands over for the program: its schema, its value as a type, and its title.
+//! The parts of a result that are for the program: its schema, its value as a type, and its title.
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 

@@ -1,6 +1,6 @@
-//! What the shell promises to a program whose `main` calls `supervise` in its first line. Such a
-//! program is this one: it runs the cases of the shell once more, kills itself in the middle of
-//! commands, and looks at what is left.
+//! The promises of the shell for a program whose `main` calls `supervise` in its first line. This
+//! test is such a program: it runs the cases of the shell again, kills itself in the middle of
+//! commands, and checks what is left.
 
 #[cfg(target_os = "linux")]
 #[path = "toolbox/calls.rs"]

@@ -1,7 +1,7 @@
-//! Random runs that are stopped at random instants: answers with calls that start early, that a person
-//! is asked about, that run on threads of their own, that panic; people who say yes, no, always or
-//! nothing; runs that are dropped or cancelled at any poll or event. Whatever the instant, what the
-//! model is told of each call is what its tool wrote down.
+//! Random runs that are stopped at random instants: answers with calls that start early, need approval,
+//! run on threads of their own, or panic; people who answer yes, no, always or not at all; runs that are
+//! dropped or cancelled at any poll or event. At each instant the model is told of each call what its
+//! tool has recorded.
 //!
 //! `HARNESS_SWEEP=20000 cargo test -p harness-tests sweep -- --nocapture` runs more of them.
 

@@ -1,5 +1,5 @@
-//! Conversations that are taken up after a process has ended: what the model is told of their calls, what
-//! the rules of the next process forbid, and what changes nothing.
+//! Conversations that are continued after a process has ended: what the model is told of their
+//! calls, what the rules of the next process forbid, and what makes no difference.
 
 use std::{
     future::pending,

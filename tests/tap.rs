@@ -1,4 +1,4 @@
-//! What goes over the wire is recorded as it is, but for what is secret.
+//! Recorded HTTP traffic is exact, except for secrets.
 
 use std::{fs, path::Path, time::Duration};
 

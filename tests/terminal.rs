@@ -1,6 +1,6 @@
 //! The examples in a real terminal: keys in, screen out.
 //!
-//! See `tmux` for the terminal. Where there is none, or the examples were not built, these tests say
+//! See `tmux` for the terminal. If tmux is not installed, or the examples are not built, these tests say
 //! so and pass.
 
 use std::{
@@ -219,9 +219,9 @@ fn a_file_that_is_there_is_not_replaced_unasked() {
     let screen = asked(1);
     for row in [
         "    tool | write_file",
-        "    asks | the rule `a file is there already`",
-        "    text | notes.txt",
-        "    text | second",
+        "     why | the rule `a file is there already`: ",
+        "     arg | path: notes.txt",
+        "     arg | content: second",
     ] {
         assert!(screen.contains(row), "{row:?} is not in\n{screen}");
     }

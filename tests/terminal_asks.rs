@@ -1,5 +1,5 @@
-//! What a person sees of a question on a real terminal, and for what an answer counts: calls that
-//! were made to deceive, several chats at one terminal, questions that are taken back.
+//! What a person sees of a question on a real terminal, and for which question an answer counts: calls
+//! that are made to deceive, several chats at one terminal, questions that are withdrawn.
 //!
 //! `HARNESS_SCREENS=FILE cargo test -p harness-tests terminal_asks` writes the screens of the calls
 //! that were made to deceive into a file.
@@ -110,7 +110,10 @@ fn hostile() -> Vec<(&'static str, Question, Vec<String>)> {
         (
             "a link that shows another address",
             command("curl \u{1b}]8;;https://evil.example\u{7}https://docs.rs\u{1b}]8;;\u{7}"),
-            seen(&[r"curl \u{1b}]8;;https://evil.example\u{7}https://docs.rs\u{1b}]8;;\u{7}"]),
+            seen(&[
+                r"     arg | command: curl \u{1b}]8;;https://evil.example\u{7}https://docs.rs\u{1b}]8;;",
+                r"         : \u{7}",
+            ]),
         ),
         (
             "a value that looks like the question",
@@ -118,7 +121,7 @@ fn hostile() -> Vec<(&'static str, Question, Vec<String>)> {
             seen(&[
                 "         |      [a] | nothing",
                 "         | bash 00000000: run it? [y]es, [n]o: y",
-                r"     why | safe\u{1b}[1A\u{1b}[2K",
+                r"     why | the tool's own review: safe\u{1b}[1A\u{1b}[2K",
                 r"     [1] | only ls\u{1b}[8m and everything\u{2028}else",
             ]),
         ),
@@ -135,24 +138,23 @@ fn hostile() -> Vec<(&'static str, Question, Vec<String>)> {
         (
             "ten thousand arguments, the last of which counts",
             question(&Value::Object(many)),
-            seen(&["    args | 10000 values", "     arg | /a9999", "    text | rm -rf ~"]),
+            seen(&["    args | 10000 values", "     arg | a9999: rm -rf ~"]),
         ),
         (
             "deep nesting, names with line breaks, and nothing",
             question(&json!({"x\n    text | ls": deep, "": "", "~/": 1e308, "\u{200b}": [{}]})),
             seen(&[
-                r"     arg | /x\u{a}    text | ls/0/0/0",
-                "/at last",
-                "    text | rm -rf ~",
-                "     arg | /\n    size | 0 characters\n    text |",
-                "     arg | /~0~1\n  number | 1e+308",
-                "     arg | /\\u{200b}/0\n   empty | {}",
+                r"     arg | x\u{a}    text | ls/0/0/0",
+                "/at last: rm -rf ~",
+                "     arg |\n    size | 0 characters\n    text |",
+                "  number | ~0~1: 1e+308",
+                "   empty | \\u{200b}/0: {}",
             ]),
         ),
         (
             "a million letters before the command",
-            command(&format!("echo {}; rm -rf ~", "QUJD".repeat(250_000))),
-            seen(&["    size | 1000015 characters", "; rm -rf ~", "were NOT SHOWN"]),
+            command(&format!("echo {}; rm -rf ~", "QUJD".repeat(250_100))),
+            seen(&["    size | 1000415 characters", "; rm -rf ~", "were NOT SHOWN"]),
         ),
         (
             "a change that is not what it looks like",
@@ -249,9 +251,12 @@ async fn what_was_printed_before_hides_nothing() {
     });
     let asked = ask(&terminal, question(&json!({"command": "rm -rf ~"})));
     let screen = until(&terminal, LAST).await;
-    for row in
-        ["May this call run? (", "    tool | bash", "    text | rm -rf ~", "     [a] | exactly"]
-    {
+    for row in [
+        "May this call run? (",
+        "    tool | bash",
+        "     arg | command: rm -rf ~",
+        "     [a] | exactly",
+    ] {
         assert!(screen.contains(row), "{row:?} is not in\n{screen}");
     }
     let attributes = terminal.command(&["capture-pane", "-p", "-e", "-t", "main"]).output();
@@ -283,8 +288,8 @@ fn payer(name: &str, device: PathBuf) -> (Agent, Arc<Mutex<Vec<String>>>) {
 
 /// Whom the question on the screen is about, from its last argument.
 fn about(screen: &str) -> &str {
-    let row = screen.lines().rfind(|row| row.starts_with("    text | ")).expect("a question");
-    row.trim_start_matches("    text | ")
+    let row = screen.lines().rfind(|row| row.starts_with("     arg | ")).expect("a question");
+    row.split_once(": ").expect("a value").1
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -494,7 +499,7 @@ async fn pages_that_were_passed_over_are_told() {
     let long: Vec<String> = (0..100).map(|line| format!("line {line}")).collect();
     let asked = ask(&terminal, question(&json!({"content": long.join("\n")})));
     let screen = until(&terminal, MORE).await;
-    assert!(screen.contains("Page 1 of 6, 87 rows more: [Enter] next page"), "{screen}");
+    assert!(screen.contains("Page 1 of 6, 86 rows more: [Enter] next page"), "{screen}");
     terminal.say("e");
     let screen = until(&terminal, LAST).await;
     assert!(screen.contains("Page 6 of 6, and 4 were NOT SHOWN. bash "), "{screen}");
@@ -555,7 +560,7 @@ async fn a_raw_terminal_is_asked_too() {
     });
     let asked = ask(&terminal, question(&json!({"command": "ls"})));
     let screen = until(&terminal, LAST).await;
-    assert!(screen.lines().any(|row| row == "    text | ls"), "{screen}");
+    assert!(screen.lines().any(|row| row == "     arg | command: ls"), "{screen}");
     terminal.press(&["n", "x", "BSpace", "BSpace", "y"]);
     let typed = |screen: &str| screen.ends_with("[s]how again: y");
     tokio::task::block_in_place(|| terminal.wait("what was typed", typed));

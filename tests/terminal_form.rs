@@ -1,5 +1,5 @@
-//! What a person sees of a form on a real terminal, and what is given: values of each kind, forms that were made to
-//! deceive, forms that are taken back, and questions that wait behind them.
+//! What a person sees of a form on a real terminal, and which values it returns: values of each kind, forms that are
+//! made to deceive, forms that are withdrawn, and questions that wait behind them.
 
 use harness::{
     SideEffects, ToolCall,

@@ -1,5 +1,5 @@
-//! A chat that keeps its conversations, in a real terminal: killed, stopped, and gone on with by another
-//! process.
+//! A chat that keeps its conversations, in a real terminal: killed, stopped, and continued by
+//! another process.
 
 use std::{
     fs,

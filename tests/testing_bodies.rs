@@ -1,5 +1,4 @@
-//! The bodies that the fakes speak: the events in the vendors' order, and what a decoder makes of
-//! them.
+//! The bodies of the fakes: their events in the vendors' order, and how a decoder reads them.
 
 use harness::{
     Block, Error, ErrorKind, StopReason, Usage,

@@ -1,4 +1,4 @@
-//! The scripted provider: what it says, what goes wrong on request, and what it tells a test.
+//! The scripted provider: its answers, its faults, and what it reports to a test.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},

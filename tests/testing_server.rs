@@ -1,5 +1,5 @@
-//! The loopback server, seen by a client that is not ours: what arrives at each fault, what the
-//! server notices of the client, and that nothing of it is left.
+//! The loopback server, tested with another client: what arrives at each fault, what the server
+//! notices of the client, and that nothing of it is left.
 
 use std::{
     error::Error as _,

@@ -1,5 +1,5 @@
-//! Synchronous tools whose threads outlive the stop of their calls, how far a tool has come, and the
-//! end that every call has that was shown.
+//! Synchronous tools whose threads outlive the stop of their calls, the progress of a tool, and
+//! that every call that was shown has an end.
 
 use std::{
     collections::HashMap,

@@ -1,4 +1,4 @@
-//! A bound on requests in flight, and a pace after a refusal, shared by all who use the provider.
+//! A limit of concurrent requests, and a pace after a refusal, shared by all users of the provider.
 
 use std::time::Duration;
 

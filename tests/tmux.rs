@@ -1,8 +1,8 @@
 //! A terminal for tests: keys in, screen out.
 //!
-//! It is tmux, because it keeps a screen: a bare pseudo-terminal gives the bytes with which an
-//! editor of lines redraws itself, and needs an emulator on top to be read. Tests wait for what is
-//! on the screen, a bounded number of looks long, and never for time to pass.
+//! It uses tmux, because tmux keeps a screen: a bare pseudo-terminal returns the bytes with which a
+//! line editor redraws itself, and an emulator would be needed to read them. Tests wait for text on the
+//! screen, with a limited number of looks, and never for a time to pass.
 
 use std::{
     fmt::Display,

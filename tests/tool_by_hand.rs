@@ -1,5 +1,5 @@
-//! What is checked of the arguments of a tool made by hand: each keyword of its schema once with
-//! what fits and once with what does not.
+//! The check of the arguments of a tool made by hand: each keyword of its schema with a value that
+//! fits and one that does not.
 
 use harness::{SideEffects, Tool, ToolCall, ToolContext, ToolRegistry};
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! What a tool knows of its call, of the budget and of the conversation.
+//! What a tool can read of its call, of the budget and of the conversation.
 
 use std::sync::{Arc, Mutex};
 

@@ -1,4 +1,5 @@
-//! What limits an argument: the model is told of it, and what a program says itself must fit it.
+//! Limits of an argument: the model is told of them, and the program's own defaults and examples
+//! must fit them.
 
 use std::sync::Arc;
 

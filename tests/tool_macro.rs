@@ -1,5 +1,5 @@
-//! Shapes of functions that `#[tool]` takes, beyond those in `ui-tests/pass`, and what a call of
-//! each answers.
+//! Shapes of functions that `#[tool]` accepts, in addition to those in `ui-tests/pass`, and the
+//! result of a call of each.
 
 use std::{
     borrow::Cow,

@@ -1,5 +1,5 @@
-//! Errors inside of what a tool returns: the call has failed, each error is told with its place, and
-//! what succeeded stays readable.
+//! Errors inside of the value that a tool returns: the call has failed, each error is reported with
+//! its place, and the successful parts stay readable.
 #![expect(clippy::type_complexity, reason = "the nesting of the types is what is tested")]
 
 use std::collections::BTreeMap;

@@ -1,4 +1,5 @@
-//! What the model is told of a tool, in both forms, and what a tool made by hand promises of it.
+//! The description of a tool for the model, in both forms, and what a tool made by hand promises of
+//! it.
 
 use std::collections::{BTreeMap, HashSet};
 

@@ -1,4 +1,5 @@
-//! Many tools: the model is told of those that it has searched for, by every wire, also after a restart.
+//! Many tools: on every wire the model gets the ones that it has searched for, also after a
+//! restart.
 
 use std::sync::{
     Arc, Mutex,
@@ -240,6 +241,29 @@ async fn what_is_found_runs_by_its_own_rules() {
         (outcome("s"), outcome("a"), outcome("b"), outcome("c")),
         (CallOutcome::Succeeded, CallOutcome::Denied, CallOutcome::Succeeded, CallOutcome::Failed)
     );
+}
+
+#[tokio::test]
+async fn a_call_of_a_tool_that_is_not_there_does_not_list_those_that_have_to_be_found() {
+    let ran = Arc::default();
+    for (search, said) in [
+        (ToolSearch::new(), "the tools are: add, tool_search; find others by `tool_search`"),
+        (ToolSearch::off(), " and 451 more"),
+    ] {
+        let model = ScriptedProvider::new([
+            reply().call_with_id("a", "slack__list_albun", json!({"id": "1"})),
+            reply().text("Done."),
+        ]);
+        let built = Agent::builder(model).tools(tools![add]).tools(many(&ran));
+        let agent = built.tool_search(search.always(["add"])).build().unwrap();
+        let told = agent.run("List.").await.unwrap();
+        let mut results = told.transcript().messages().iter().flat_map(Message::results);
+        let words = results.next().unwrap().to_text();
+        assert!(words.ends_with(said), "{words}");
+        assert!(words.contains("did you mean `slack__list_album`?"), "{words}");
+        assert!(words.len() < 2000, "{} bytes", words.len());
+    }
+    assert!(ran.lock().unwrap().is_empty());
 }
 
 /// Adds.
@@ -708,4 +732,26 @@ async fn a_tool_that_has_to_be_called_is_one_that_the_model_is_told_of() {
     let always = ToolSearch::default().always([wanted]);
     let agent = Agent::builder(model).tools(many(&ran)).tool_search(always).build().unwrap();
     agent.run("List it.").settings(must()).await.unwrap();
+}
+
+/// What the search tells the model and what the model then gets are the same tools, however it writes the number.
+#[tokio::test]
+async fn a_search_tells_of_the_tools_that_the_model_then_gets() {
+    // Of a number that is none the model reads the fault, and it gets no tool.
+    for (limit, finds) in [(json!(20), true), (json!(20.0), true), (json!("20"), false)] {
+        let query = json!({"query": "invoice", "limit": limit});
+        let model =
+            ScriptedProvider::new([reply().call("tool_search", query), reply().text("Done.")]);
+        let ran = Arc::default();
+        let agent = Agent::builder(model.clone()).tools(many(&ran)).build().unwrap();
+        let mut chat = agent.chat();
+        chat.send("Look.").await.unwrap();
+        let result = chat.transcript().messages()[2].results().next().unwrap().to_text();
+        let told = result.lines().filter_map(|line| line.strip_prefix("- `")?.split('`').next());
+        let told: Vec<&str> = told.filter(|_| finds).collect();
+        assert_eq!(told.len() == 20, finds, "{limit}: {result}");
+        let requests = model.requests();
+        let sent: Vec<&str> = requests[1].tools().iter().map(|tool| &*tool.name).collect();
+        assert_eq!(sent[1..], told[..], "{limit}: {result}");
+    }
 }

@@ -1,5 +1,5 @@
-//! What a parameter takes for its default and for the key of a map, what a result cannot be, and
-//! what an error keeps.
+//! Which defaults and map keys a parameter accepts, which results are not possible, and what an
+//! error keeps.
 
 use std::{
     collections::{BTreeMap, HashMap},

@@ -1,4 +1,4 @@
-//! What is written down of a run, that it reads back, and that nothing secret is in it.
+//! The trace of a run: its events, that it can be read back, and that it contains no secret.
 
 use std::{
     io::{self, Write},

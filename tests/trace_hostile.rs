@@ -1,5 +1,5 @@
-//! A trace is read from a file that anybody may have written: whatever it says, showing it ends, and
-//! takes no more room than its length foretells.
+//! A trace is read from a file that anybody may have written: showing it always ends, and takes
+//! memory linear in its length.
 
 use harness::trace::{self, TraceEvent};
 use proptest::prelude::*;

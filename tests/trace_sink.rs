@@ -1,5 +1,5 @@
-//! A trace is written beside the run: a writer that blocks, is slow, fails or panics holds nothing
-//! up, and what it misses is told.
+//! A trace is written beside the run: a writer that blocks, is slow, fails or panics delays
+//! nothing, and the missing lines are reported.
 
 use std::{
     fs,

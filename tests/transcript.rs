@@ -1,5 +1,5 @@
-//! The law of the transcript: whatever facts the machine accepts, what they fold to can be sent
-//! once it is settled, and survives being written down.
+//! The rules of the transcript: whatever facts the machine accepts, their fold can be sent once it
+//! is settled, and survives being written and read.
 
 use std::collections::HashSet;
 

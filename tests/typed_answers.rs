@@ -1,4 +1,4 @@
-//! Answers of a type: the model gets the schema and hears what is wrong, and the program gets a value or an
+//! Typed answers: the model gets the schema and the faults, and the program gets a value or an
 //! error that keeps the text.
 
 use std::{

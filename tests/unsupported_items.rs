@@ -1,5 +1,5 @@
-//! What a model asks the program to execute and the library cannot ends the run with a reason that names
-//! it, is kept, and does not keep the conversation from going on.
+//! If a model asks the program to execute something that the library cannot, the run ends with a
+//! reason that names it, the item is kept, and the conversation can continue.
 
 use harness::{
     Agent, Block, CallOutcome, ChatCompletionsProvider, Message, OpenAIProvider, Outcome, Role,
@@ -318,5 +318,33 @@ fn what_the_vendor_ran_for_an_answer_that_was_cut_off_is_left_out() {
         let content = body["messages"][1]["content"].as_array().unwrap();
         let kinds: Vec<&str> = content.iter().map(|it| it["type"].as_str().unwrap()).collect();
         assert_eq!(kinds, expected);
+    }
+}
+
+/// A search for tools that the program runs is a call, also if its first event does not say who runs it. One that was cut off
+/// does not run.
+#[test]
+fn a_search_that_the_program_runs_is_a_call_unless_it_was_cut() {
+    let item = |status: &str| {
+        json!({"type": "tool_search_call", "id": "tsc_1", "call_id": "call_1", "execution": "client",
+            "arguments": {"query": "mail"}, "status": status})
+    };
+    let decoded = |first: &Value, status: &str| {
+        let events = [
+            json!({"type": "response.output_item.added", "output_index": 0, "item": first}),
+            json!({"type": "response.output_item.done", "output_index": 0, "item": item(status)}),
+            json!({"type": "response.completed", "response": {"status": "completed"}}),
+        ];
+        both_ways("responses", &named(&events), Default::default())
+    };
+    let late = json!({"type": "tool_search_call", "id": "tsc_1", "status": "in_progress"});
+    for first in [item("in_progress"), late] {
+        let whole = decoded(&first, "completed");
+        assert_eq!(whole.stop(), StopReason::ToolCalls, "{first}");
+        let message = whole.answer().message.expect("a message");
+        let call = message.calls().next().expect("a call");
+        assert_eq!((call.name(), call.id()), ("tool_search", "call_1"));
+        assert_eq!(call.arguments(), r#"{"query":"mail"}"#);
+        assert_eq!(decoded(&first, "incomplete").stop(), StopReason::Truncated, "{first}");
     }
 }

@@ -1,4 +1,5 @@
-//! Long conversations whose oldest part the vendor sums up in a form of its own, over real connections.
+//! Long conversations whose oldest part the vendor summarizes in a form of its own, over real
+//! connections.
 
 use std::{sync::Arc, time::Duration};
 

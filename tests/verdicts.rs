@@ -1,4 +1,4 @@
-//! The table of the guide, line by line: what each status and body leads to.
+//! The table of the guide, line by line: the outcome of each status and body.
 
 use std::{fs, path::Path, time::Duration};
 

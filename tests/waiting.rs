@@ -1,4 +1,4 @@
-//! What the program is told of calls that wait.
+//! How the program is told of calls that wait.
 
 use std::sync::{Arc, Mutex};
 

@@ -1,6 +1,6 @@
-//! Events of the common kinds are read in one pass by the library itself, and `serde_json` reads what
-//! is unusual. Whatever a server sends, both must give the same events and the same kind of error, and so
-//! must any cut of the bytes.
+//! The library reads events of the common kinds in one pass, and `serde_json` reads the unusual
+//! ones. Whatever a server sends, both must give the same events and the same kind of error, and so
+//! must any split of the bytes.
 
 use proptest::prelude::Rng as _;
 use proptest::test_runner::{RngAlgorithm, TestRng};

@@ -1,4 +1,4 @@
-//! The Messages wire, fact by fact of the vendor's documentation and of what gateways do to it.
+//! The Messages wire, each fact of the vendor's documentation and each known deviation of gateways.
 
 use harness::{
     Block, CallOutcome, ErrorKind, Media, Message, ReasoningBlock, Role, StopReason, StreamEvent,

@@ -1,6 +1,6 @@
-//! An answer says the same in whatever form a server writes it: members in any order and with any escapes,
-//! members that nobody knows, numbers in other spellings, line ends of each kind, comments, lines cut anywhere,
-//! characters cut in halves. What it says is known here before it is written, so that no decoder is asked.
+//! An answer is read the same in every form in which a server may write it: members in any order and with any
+//! escapes, unknown members, numbers in other spellings, line ends of each kind, comments, lines and characters
+//! split anywhere. The content is generated before it is written, so that no decoder is needed to know it.
 //!
 //! `HARNESS_WIRE_FORMS=200000 cargo test -p harness-tests wire_any_form`
 

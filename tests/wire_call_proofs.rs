@@ -1,5 +1,5 @@
-//! What a server wants back with a call, such as the proof that Gemini's models give with it, comes back
-//! to the server and the model that gave it, and to nobody else.
+//! Data that a server wants back with a call, such as the signature of Gemini's models, is sent
+//! back to the server and the model that gave it, and to no other.
 
 use std::fmt::Write as _;
 

@@ -1,5 +1,4 @@
-//! The Chat Completions wire: the protocol as it is written down, and each deviation from it that
-//! servers are known for.
+//! The Chat Completions wire: the documented protocol, and each known deviation of servers.
 
 use harness::{
     Block, CallOutcome, ErrorKind, Media, Message, ReasoningBlock, Role, StopReason, ToolCall,

@@ -1,4 +1,4 @@
-//! A long conversation is not written anew for each question.
+//! A long conversation is not encoded again for each request.
 
 use harness::{
     CallOutcome, Message, Role, ToolCall, ToolContent, ToolResult, Transcript,

@@ -1,5 +1,5 @@
-//! Requests made of any conversation: each is one that the vendor takes, and each begins with
-//! the bytes of the one before.
+//! Requests of random conversations: the vendor accepts each, and each begins with the bytes of the
+//! one before.
 
 use async_openai::types::{
     chat::CreateChatCompletionRequest,

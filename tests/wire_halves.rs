@@ -1,5 +1,5 @@
-//! A server that counts its texts in UTF-16 may cut them inside of a character. However it cuts, what
-//! is read is the same, on every wire and in words, thinking and arguments.
+//! A server that counts its texts in UTF-16 may split them inside of a character. For each split
+//! the result is the same, on every wire, and in text, thinking and arguments.
 
 use harness::wire::WIRES;
 use harness::{StopReason, StreamEvent};

@@ -1,5 +1,5 @@
-//! Whatever stands in a transcript, what is sent can be read: each request body of hostile
-//! conversations is given to the strictest readers of JSON that this machine has.
+//! Whatever is in a transcript, the request can be read: the body of each hostile conversation is
+//! given to the strictest JSON readers of this machine.
 
 use std::{
     fs,

@@ -1,4 +1,4 @@
-//! However a server goes on, what an answer makes us keep has an end.
+//! Whatever a server sends, the memory that an answer takes is limited.
 
 use harness::{
     Error, ErrorKind,

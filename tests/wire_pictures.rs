@@ -1,5 +1,5 @@
-//! A picture that no vendor takes does not have every later request refused: the model reads what it was.
-//! The type is the one that the bytes have.
+//! A picture that a vendor refuses does not make it refuse every later request: the model reads
+//! what the picture was. The type of a picture is that of its bytes.
 
 use harness::{
     Block, CallOutcome, Media, Message, Role, ToolCall, ToolContent, ToolResult, Transcript,

@@ -1,4 +1,4 @@
-//! The Responses wire, fact by fact of the vendor's reference and of what others make of it.
+//! The Responses wire, each fact of the vendor's reference and each known deviation of others.
 
 use harness::{
     Block, CallOutcome, ErrorKind, Media, Message, ReasoningBlock, Role, StopReason, TextBlock,

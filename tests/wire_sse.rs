@@ -1,4 +1,4 @@
-//! Server-sent events, however they are written and cut.
+//! Server-sent events in any form and any split.
 
 use harness::{ErrorKind, wire::SseParser};
 

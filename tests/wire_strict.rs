@@ -1,5 +1,5 @@
-//! Whether the vendor is to hold the model to a tool's schema is always said, and said of a
-//! schema only if it has the form that vendors ask for.
+//! Each request says whether the vendor has to hold the model to a tool's schema, and says so only
+//! for a schema in the form that the vendor requires.
 
 use harness::{
     Agent, ChatCompletionsProvider, Message, Provider, SideEffects, Tool, Transcript,

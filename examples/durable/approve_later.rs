@@ -1,12 +1,12 @@
-//! A person decides later, in another process: one process asks and ends, another lists and answers, a
-//! third goes on.
+//! A person approves a call later, in another process: one process asks and ends, another one lists
+//! and answers, a third one resumes the run.
 //!
 //!     cargo run -p harness-durable-examples --bin approve_later -- --journal FILE ask
 //!     cargo run -p harness-durable-examples --bin approve_later -- --journal FILE list
 //!     cargo run -p harness-durable-examples --bin approve_later -- --journal FILE allow
 //!     cargo run -p harness-durable-examples --bin approve_later -- --journal FILE go
 //!
-//! `deny REASON` stands in place of `allow`. Exit codes: 0 done, 1 failed, 2 not set up, 3 a call still
+//! Use `deny REASON` in place of `allow`. Exit codes: 0 done, 1 failed, 2 wrong arguments, 3 a call still
 //! waits.
 
 #[path = "../program.rs"]
@@ -14,6 +14,7 @@ mod program;
 
 use std::{
     io::{self, Write as _},
+    path::Path,
     process::ExitCode,
 };
 
@@ -27,8 +28,16 @@ use harness::{
 };
 use serde_json::json;
 
-const USAGE: &str =
-    "approve_later --journal FILE ask|list|allow|deny REASON|go: a person decides later";
+const USAGE: &str = "\
+approve_later --journal FILE ask|list|allow|deny REASON|go: a person approves a call later, in another process
+ask    a scripted model wants to send a mail; the call waits, and the process ends
+list   shows the calls that wait
+allow  approves them; deny REASON refuses them, and the model reads the reason
+go     resumes the run
+`ask` makes the FILE; the others need it.";
+
+/// What was expected, in the errors of wrong arguments.
+const EXPECTED: &str = "expected `approve_later --journal FILE ask|list|allow|deny REASON|go`";
 
 /// The name of the conversation in the journal.
 const CONVERSATION: &str = "invitation";
@@ -45,9 +54,27 @@ async fn run() -> anyhow::Result<ExitCode> {
     }
     let given = program::arguments()?;
     let given: Vec<&str> = given.iter().map(String::as_str).collect();
-    let ["--journal", file, command @ ..] = given.as_slice() else {
-        return Err(program::wrong(format!("expected `--journal FILE`; {USAGE}")));
+    let (file, command) = match given.as_slice() {
+        ["--journal", file, command @ ..] => (*file, command),
+        ["--journal"] => return Err(wrong("`--journal` needs a FILE")),
+        [] => return Err(wrong("`--journal FILE` is missing")),
+        ["ask" | "list" | "allow" | "deny" | "go", ..] => {
+            return Err(wrong("`--journal FILE` is missing before the command"));
+        }
+        [other, ..] => return Err(wrong(&format!("`{other}` is unknown"))),
     };
+    match command {
+        ["ask" | "list" | "allow" | "go"] | ["deny", _] => {}
+        [] => return Err(wrong("the command is missing")),
+        ["deny"] => return Err(wrong("`deny` needs a REASON")),
+        ["ask" | "list" | "allow" | "go", more, ..] | ["deny", _, more, ..] => {
+            return Err(wrong(&format!("`{more}` is too much")));
+        }
+        [other, ..] => return Err(wrong(&format!("`{other}` is unknown"))),
+    }
+    if command != ["ask"] && !Path::new(file).exists() {
+        anyhow::bail!("there is no journal `{file}`; `ask` makes one");
+    }
     let agent = agent()?;
     let journal = SqliteJournal::open(file).await?;
     let inbox = agent.inbox(&journal);
@@ -57,7 +84,11 @@ async fn run() -> anyhow::Result<ExitCode> {
             shown(chat.send("Invite Ada to the meeting on Monday.").await)
         }
         ["list"] => {
-            for open in inbox.waiting(CONVERSATION).await? {
+            let waiting = inbox.waiting(CONVERSATION).await?;
+            if waiting.is_empty() {
+                said("No call waits.")?;
+            }
+            for open in waiting {
                 said(&asked(&open))?;
             }
             Ok(ExitCode::SUCCESS)
@@ -78,12 +109,15 @@ async fn run() -> anyhow::Result<ExitCode> {
             }
             Ok(ExitCode::SUCCESS)
         }
-        ["go"] => shown(agent.open(&journal, CONVERSATION).await?.resume().await),
-        _ => Err(program::wrong(format!("expected a command; {USAGE}"))),
+        _ => shown(agent.open(&journal, CONVERSATION).await?.resume().await),
     }
 }
 
-/// An agent whose approver has nobody to ask now: a call that must be approved waits, and the run ends.
+fn wrong(fault: &str) -> anyhow::Error {
+    program::wrong(format!("{fault}; {EXPECTED}"))
+}
+
+/// An agent whose approver always answers *later*: a call that needs approval waits, and the run ends.
 fn agent() -> Result<Agent, harness::Error> {
     let model = ScriptedProvider::answering(|request| {
         match request.messages().last().is_some_and(|last| last.results().next().is_some()) {
@@ -100,12 +134,12 @@ fn agent() -> Result<Agent, harness::Error> {
 /// Sends a mail.
 #[tool(side_effects = "network")]
 fn send_mail(
-    /** To whom */
+    /** The address of the receiver */
     to: &str,
-    /** What it says */
+    /** The text of the mail */
     text: &str,
 ) -> io::Result<String> {
-    // A mail of this example goes no further than the terminal.
+    // The example prints the mail in place of sending it.
     writeln!(io::stdout(), "Mail to {}: {}", visible(to), visible(text))?;
     Ok("sent".to_owned())
 }
@@ -130,7 +164,7 @@ fn asked(open: &OpenCall) -> String {
 
 fn questions(waiting: &[OpenCall]) -> anyhow::Result<Vec<Question>> {
     let questions: Vec<Question> = waiting.iter().filter_map(OpenCall::question).collect();
-    anyhow::ensure!(!questions.is_empty(), "nothing waits to be decided");
+    anyhow::ensure!(!questions.is_empty(), "no call waits for a decision");
     Ok(questions)
 }
 

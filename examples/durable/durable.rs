@@ -1,14 +1,14 @@
-//! A run that is killed and goes on: give the same command again, as often as you like.
+//! A run that can be killed and resumed by the same command, as often as you like.
 //!
 //!     cargo run --example durable -- --journal FILE --ledger FILE
 //!
-//! When it is built, `target/debug/durable` is the program itself, whose run takes about half a second; to
-//! kill it in the middle: `target/debug/durable --journal FILE --ledger FILE & sleep 0.2; kill -9 $!`
+//! The run takes about half a second. To kill it in the middle, start the program itself after it was
+//! built: `target/debug/durable --journal FILE --ledger FILE & sleep 0.2; kill -9 $!`
 //!
-//! A scripted model looks and pays, six payments in all; each call takes 50 ms, and a payment is a line
-//! in the ledger. Kill the program whenever you like and give the same command again: it goes on in the
-//! middle of the run, says what it found in doubt, and pays nothing twice. Exit codes: 0 the model has
-//! answered, 1 failed, 2 not set up.
+//! A scripted model looks at bills and pays six of them. Each call takes 50 ms, and a payment is a line in
+//! the ledger. Kill the program at any time and give the same command again: it resumes the run, names the
+//! calls in doubt, and pays nothing twice. Exit codes: 0 the model has answered, 1 failed, 2 wrong
+//! arguments.
 
 #[path = "../program.rs"]
 mod program;
@@ -34,7 +34,7 @@ const USAGE: &str = "durable --journal FILE --ledger FILE: a run that can be kil
 /// The name of the conversation in the journal.
 const CONVERSATION: &str = "payments";
 
-/// So long each call takes, half of it before its effect.
+/// The duration of each call, half of it before its effect.
 const CALL: Duration = Duration::from_millis(50);
 
 #[tokio::main]
@@ -59,7 +59,7 @@ async fn run() -> anyhow::Result<ExitCode> {
     }
     let answer = match chat.transcript().messages().last() {
         None if !chat.can_resume() => chat.send("Pay 1 to 6.").await?.text().to_owned(),
-        // A process before this one has got the answer.
+        // An earlier process has received the answer.
         Some(last) if !chat.can_resume() => last.text(),
         _ => chat.resume().await?.text().to_owned(),
     };
@@ -70,7 +70,7 @@ async fn run() -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Each payment, and what the model was told of it.
+/// Each payment, and its outcome as the model was told.
 fn results(chat: &Chat) -> Vec<(String, &'static str)> {
     let messages = chat.transcript().messages();
     let results = messages.iter().flat_map(harness::Message::results);
@@ -85,7 +85,7 @@ fn results(chat: &Chat) -> Vec<(String, &'static str)> {
     told.collect()
 }
 
-/// Where the lines of the payments are written.
+/// The file with a line for each payment.
 struct Ledger(PathBuf);
 
 /// Pays a bill.
@@ -112,7 +112,7 @@ async fn look(
     format!("the bill {bill} is due")
 }
 
-/// Asks for the next calls by what it reads, so that it goes on wherever the conversation is.
+/// Decides the next calls by the conversation, so that a new process can continue anywhere.
 fn model() -> ScriptedProvider {
     ScriptedProvider::answering(|request| {
         let answers = request.messages().iter().filter(|it| it.calls().next().is_some()).count();
@@ -133,7 +133,7 @@ fn turn(number: usize) -> ScriptedReply {
     })
 }
 
-/// The files that are given.
+/// The files of the arguments.
 struct Files {
     journal: PathBuf,
     ledger: PathBuf,

@@ -2,17 +2,17 @@
 //!
 //!     cargo run --example repl
 //!
-//! needs no key; `PROVIDER=anthropic`, `openai` or `chat_completions` talks to a real model. Its tools are
-//! `calc`, the files of the current folder, and `bash`, which asks before it runs; a file that is
-//! there already is not replaced unasked, neither by the model nor by `/save`. Ctrl-C stops an
-//! answer; a second one within 1.5 s at the prompt quits, and so does Ctrl-D.
+//! needs no key; `PROVIDER=anthropic`, `openai` or `chat_completions` asks a real model. Its tools are
+//! `calc`, the files of the current folder, and `bash`, which asks before it runs. An existing file is
+//! not replaced without a question, neither by the model nor by `/save`. Ctrl-C stops an answer; a
+//! second one within 1.5 s at the prompt quits, and so does Ctrl-D.
 //!
-//! Conversations are kept in the file that `--journal FILE` names, and without it in
-//! `$XDG_DATA_HOME/harness/chats.db` or `~/.local/share/harness/chats.db`. Kill the program whenever you
-//! like: `--resume` goes on with the conversation that changed last, `--resume ID` with another one, and
-//! `/go` with the run that was not finished. `--import FILE` begins a conversation with what `/save FILE`
-//! wrote. It is for Unix. Exit codes: 0 quit, 1 failed, 2 not set up, 130 stopped while an answer was still
-//! running.
+//! Conversations are kept in the file of `--journal FILE`, and without it in
+//! `$XDG_DATA_HOME/harness/chats.db` or `~/.local/share/harness/chats.db`. You can kill the program at any
+//! time: `--resume` continues the conversation that changed last, `--resume ID` another one, and `/go` the
+//! unfinished run. `--import FILE` begins a conversation with the messages that `/save FILE` wrote. It
+//! needs Unix. Exit codes: 0 quit, 1 failed, 2 wrong arguments or no key, 130 stopped while an answer was
+//! still running.
 
 #[path = "../answering.rs"]
 mod answering;
@@ -55,18 +55,18 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 const USAGE: &str = "repl [--journal FILE] [--resume [ID] | --import FILE]: a chat in the terminal";
 
-/// Where the files of the tools are.
+/// The folder of the tools.
 const FOLDER: &str = ".";
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    // No command outlives this program, whatever ends it.
+    // However this program ends, its commands end with it.
     supervise();
     program::ended(run().await)
 }
 
-/// What the system tells the program. The default of each would end the program at once; from
-/// here on nothing does but the program itself.
+/// The signals of the operating system. By default each ends the program at once; from here on only the
+/// program ends itself.
 struct Signals {
     interrupt: Signal,
     terminate: Signal,
@@ -83,7 +83,7 @@ impl Signals {
         })
     }
 
-    /// Waits until the program is told to end, by something else than Ctrl-C.
+    /// Waits for a signal to end other than Ctrl-C.
     async fn end(terminate: &mut Signal, hang_up: &mut Signal) {
         tokio::select! {
             _ = terminate.recv() => {}
@@ -127,7 +127,7 @@ async fn run() -> anyhow::Result<ExitCode> {
     talk::talk(&mut kept, &mut signals, &mut screen).await
 }
 
-/// What is asked about beside what the tools declare: no file is replaced unasked.
+/// Asks before a file is replaced, in addition to the calls whose side effects need approval.
 fn permissions() -> Permissions {
     Permissions::default().rule("a file is there already", |call| {
         let path = Path::new(FOLDER).join(call.text("path")?);
@@ -136,20 +136,20 @@ fn permissions() -> Permissions {
     })
 }
 
-/// What the arguments say.
+/// The arguments of the program.
 struct Given {
     journal: Option<PathBuf>,
     begin: Begin,
 }
 
-/// With which conversation the chat begins.
+/// The conversation with which the chat begins.
 enum Begin {
     New,
     /// The one that changed last.
     Newest,
     /// The one of this name.
     Of(String),
-    /// A new one, with what was saved in this file.
+    /// A new one, with the messages of this file.
     Saved(String),
 }
 

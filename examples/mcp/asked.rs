@@ -1,5 +1,5 @@
-//! What the conformance suite asks of a client: it names a scenario by `MCP_CONFORMANCE_SCENARIO`, a version of the
-//! protocol by `MCP_CONFORMANCE_PROTOCOL_VERSION` and what else is to be known by `MCP_CONFORMANCE_CONTEXT`.
+//! The client for the conformance suite, which names a scenario by `MCP_CONFORMANCE_SCENARIO`, a version of the
+//! protocol by `MCP_CONFORMANCE_PROTOCOL_VERSION` and further data by `MCP_CONFORMANCE_CONTEXT`.
 
 use std::{env, io, io::Write as _};
 
@@ -14,10 +14,10 @@ use tokio::{
     net::TcpStream,
 };
 
-/// The document that describes the client, by the suite's word. Nobody fetches it.
+/// The document that describes the client, with the address that the suite expects. It is never fetched.
 const DOCUMENT: &str = "https://conformance-test.local/client-metadata.json";
 
-/// Connects and calls what the scenario names, or each tool once.
+/// Connects and calls the tools that the scenario names, or each tool once.
 pub(crate) async fn client(url: &str) -> anyhow::Result<()> {
     let context = env::var("MCP_CONFORMANCE_CONTEXT").unwrap_or_else(|_| "{}".to_owned());
     let context: Value =
@@ -39,7 +39,7 @@ pub(crate) async fn client(url: &str) -> anyhow::Result<()> {
     for (number, (tool, arguments)) in calls.into_iter().enumerate() {
         let context = ToolContext::new(format!("call_{number}"));
         let mut said = tool.call(&context, arguments.clone()).await;
-        // What a model does that reads that the call did not run and may be made again.
+        // Repeats a call that did not run and may be made again, as a model would.
         for _ in 0..2 {
             if !said.as_ref().is_err_and(|err| err.to_string().contains("may be made again")) {
                 break;
@@ -71,7 +71,7 @@ fn server(url: &str, context: &Value) -> anyhow::Result<McpServerBuilder> {
     })
 }
 
-/// What the program says of its authorization, and a person who says yes to everything.
+/// The authorization of the program, with a user who agrees to everything.
 fn auth(scenario: &str, context: &Value) -> McpAuth {
     let mut auth = McpAuth::new().metadata(DOCUMENT).on_page(|page| {
         Box::pin(async move {
@@ -99,7 +99,7 @@ fn auth(scenario: &str, context: &Value) -> McpAuth {
     }
 }
 
-/// Where the page leads to.
+/// The address to which the page redirects.
 async fn location(page: &str) -> anyhow::Result<String> {
     let answer = visited(page).await?;
     let line = answer.lines().find_map(|line| {
@@ -109,7 +109,7 @@ async fn location(page: &str) -> anyhow::Result<String> {
     Ok(line.context("the page leads nowhere")?.to_owned())
 }
 
-/// What a browser reads at an address of this machine.
+/// The response at an address of this machine, as a browser would read it.
 async fn visited(address: &str) -> anyhow::Result<String> {
     let rest = address.strip_prefix("http://").context("no address of this machine")?;
     let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
@@ -128,7 +128,7 @@ fn named(server: &McpServer, call: &Value) -> anyhow::Result<(Tool, Value)> {
     Ok((tool, call["arguments"].clone()))
 }
 
-/// What the form itself proposes.
+/// The values that the form proposes.
 fn defaults(form: &McpForm) -> Map<String, Value> {
     let fields = form.schema["properties"].as_object().into_iter().flatten();
     let filled = fields.filter_map(|(name, field)| {
@@ -142,7 +142,7 @@ fn defaults(form: &McpForm) -> Map<String, Value> {
     filled.collect()
 }
 
-/// Arguments that a schema takes: what is required, and nothing else.
+/// Arguments that fit a schema: only the required ones.
 fn example(schema: &Value) -> Value {
     let required = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
     let filled = required.map(|name| {

@@ -1,4 +1,4 @@
-//! What a program's own handler serves beside the tools: resources, prompts and what completes their arguments.
+//! A handler of the program for everything except tools: resources, prompts and completions of their arguments.
 
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
@@ -17,7 +17,7 @@ use serde_json::json;
 const TEXT: &str = "test://static-text";
 const BINARY: &str = "test://static-binary";
 
-/// What the conformance suite reads and asks for.
+/// The handler that the conformance suite uses.
 pub(crate) struct Beside {
     /// A picture in base64.
     pub(crate) png: String,
@@ -27,7 +27,7 @@ fn says(text: impl Into<String>) -> PromptMessage {
     PromptMessage::new_text(Role::User, text)
 }
 
-/// The text of an argument that has to be there.
+/// The text of a required argument.
 fn argument<'r>(request: &'r GetPromptRequestParams, name: &str) -> Result<&'r str, ErrorData> {
     let given = request.arguments.as_ref().and_then(|given| given.get(name)?.as_str());
     given
@@ -105,7 +105,7 @@ impl ServerHandler for Beside {
         Ok(ReadResourceResult::new(vec![contents]).into())
     }
 
-    // None of the resources ever changes, so nobody is told anything.
+    // The resources never change, so there are no notifications.
     async fn subscribe(
         &self,
         _: SubscribeRequestParams,

@@ -1,12 +1,13 @@
-//! Uses a tool of a server of the Model Context Protocol. A scripted model calls it.
+//! Calls a tool of a server of the Model Context Protocol, through a scripted model.
 //!
 //! ```text
 //! cargo run -p harness-mcp-examples --bin mcp_client -- add '{"a": 17, "b": 23}' target/debug/mcp_server
 //! cargo run -p harness-mcp-examples --bin mcp_client -- add '{"a": 17, "b": 23}' http://127.0.0.1:8080/mcp
 //! ```
 //!
-//! What the server asks a person is asked at the terminal, if there is one. The hints of the server are believed here, since the model asks only for what was given. Exit codes: 0 answered, 1
-//! failed, 2 not set up.
+//! If the server asks the user for values, they are asked for at the terminal, if there is one. The program
+//! trusts the hints of the server, because the model calls only the tool of the command line. Exit codes: 0 the
+//! tool has answered, 1 the call failed or did not run, 2 wrong arguments.
 
 #[path = "../program.rs"]
 mod program;
@@ -17,13 +18,15 @@ use std::{
 };
 
 use harness::{
-    Agent, ToolContent,
+    Agent, CallOutcome, Message, ToolContent,
     mcp::McpServer,
     testing::{ScriptedProvider, reply},
 };
 use serde_json::Value;
 
-const USAGE: &str = "mcp_client TOOL ARGUMENTS SERVER..: calls a tool of a server, which is a command or an address";
+const USAGE: &str = "\
+mcp_client TOOL ARGUMENTS SERVER..: calls a tool of a server, and prints what it answers
+ARGUMENTS is a JSON object; SERVER is an address (http://..) or a command with its arguments.";
 
 #[tokio::main]
 async fn main() -> ExitCode {
@@ -36,12 +39,10 @@ async fn run() -> anyhow::Result<ExitCode> {
     }
     let given = program::arguments()?;
     let [tool, arguments, server, more @ ..] = given.as_slice() else {
-        return Err(program::wrong(format!(
-            "expected a tool, its arguments and a server; {USAGE}"
-        )));
+        return Err(program::wrong("expected `mcp_client TOOL ARGUMENTS SERVER..`"));
     };
     let arguments: Value = serde_json::from_str(arguments)
-        .map_err(|err| program::wrong(format!("the arguments are no JSON: {err}")))?;
+        .map_err(|err| program::wrong(format!("`{arguments}` is not JSON: {err}")))?;
     let builder = match server.starts_with("http://") || server.starts_with("https://") {
         true => McpServer::url(server),
         false => McpServer::command(server, more.to_vec()),
@@ -55,7 +56,10 @@ async fn run() -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What the model has read of its call.
+/// Has the model call the tool, and returns the result.
+///
+/// # Errors
+/// Fails with the result if the call failed or did not run.
 async fn ask(server: &McpServer, tool: &str, arguments: Value) -> anyhow::Result<String> {
     let called = format!("server__{tool}");
     let model = ScriptedProvider::answering(move |request| match request.results().next() {
@@ -66,7 +70,11 @@ async fn ask(server: &McpServer, tool: &str, arguments: Value) -> anyhow::Result
         }
     });
     let agent = Agent::builder(model).tools(server.tools()).build()?;
-    Ok(agent.run("Call it.").await?.text().to_owned())
+    let reply = agent.run("Call it.").await?;
+    let mut results = reply.transcript().messages().iter().flat_map(Message::results);
+    let ran = results.next().is_some_and(|result| result.outcome() == CallOutcome::Succeeded);
+    anyhow::ensure!(ran, "{}", reply.text());
+    Ok(reply.text().to_owned())
 }
 
 fn words(part: &ToolContent) -> String {

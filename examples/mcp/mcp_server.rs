@@ -1,10 +1,10 @@
-//! Tools of a program for others, by the Model Context Protocol.
+//! Serves tools of a program to other programs, by the Model Context Protocol.
 //!
 //!     cargo run -p harness-mcp-examples --bin mcp_server
 //!     cargo run -p harness-mcp-examples --bin mcp_server -- --listen 127.0.0.1:8080
 //!
-//! Without an address it speaks over standard input and output, for a program that starts it. Exit codes: 0 its
-//! client has gone, 1 failed, 2 not set up.
+//! Without an address it serves the program that starts it, over standard input and output. Exit codes: 0 the
+//! client has closed the connection, 1 failed, 2 wrong arguments.
 
 #[path = "../program.rs"]
 mod program;

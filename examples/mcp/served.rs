@@ -1,4 +1,4 @@
-//! How a service of the examples is reached: by pipes, or at an address of this machine.
+//! Serves a service of the examples at an address of this machine.
 
 use std::{
     io::{self, Write as _},
@@ -9,7 +9,7 @@ use harness::mcp::McpService;
 use rmcp::ServerHandler;
 use tokio::net::TcpListener;
 
-/// Serves over HTTP, at the path `/mcp`, and says where.
+/// Serves over HTTP at the path `/mcp`, and prints the address.
 pub(crate) async fn over_http<H: ServerHandler>(
     service: McpService<H>,
     address: &str,

@@ -1,4 +1,4 @@
-//! Conversations by their names for a browser: all that a web server needs of them.
+//! The handlers of named conversations for a browser.
 
 use axum::extract::{Path, Query, State};
 use axum::http::{HeaderMap, StatusCode};

@@ -1,19 +1,28 @@
-//! A web server with conversations by their names. Keys come from the environment, as
-//! `provider_from_env` reads them; without any, a script answers.
+//! A web server with named conversations. Keys come from the environment, as `provider_from_env` reads
+//! them; without a key, a scripted model answers.
 //!
 //! ```sh
-//! cargo run -p harness-web-example
-//! curl -N http://127.0.0.1:3000/chats/17 -d 'Hello'          # the run goes on if this ends
-//! curl -N http://127.0.0.1:3000/chats/17?stops=true -d 'Hello'  # the run stops with it
+//! cargo run -p harness-web-example                           # `-- --listen 127.0.0.1:PORT` chooses the port
+//! curl -N http://127.0.0.1:3000/chats/17 -d 'Hello'          # the run continues if this client ends
+//! curl -N http://127.0.0.1:3000/chats/17?stops=true -d 'Hello'  # the run stops if this client ends
 //! curl -N http://127.0.0.1:3000/chats/17                     # watches, from the beginning of the last run
-//! curl -N http://127.0.0.1:3000/chats/17 -H 'Last-Event-ID: run_../12'  # goes on after that event
+//! curl -N http://127.0.0.1:3000/chats/17 -H 'Last-Event-ID: run_../12'  # watches, after that event
 //! curl -X DELETE http://127.0.0.1:3000/chats/17              # stops the run
 //! ```
+//!
+//! Exit codes: 0 stopped by Ctrl-C, 1 failed, 2 wrong arguments.
 
 mod handlers;
+#[path = "../program.rs"]
+mod program;
 
-use std::time::Duration;
+use std::{
+    io::{self, Write as _},
+    process::ExitCode,
+    time::Duration,
+};
 
+use anyhow::Context as _;
 use axum::{
     http::StatusCode,
     response::{IntoResponse, Response},
@@ -27,13 +36,13 @@ use harness::{
 };
 use tokio::time::timeout;
 
-/// What a handler answers.
+/// The answer of a handler.
 type Answer = Result<Response, Failed>;
 
-/// What a tab says of itself.
+/// The query of a request that sends a message.
 #[derive(serde::Deserialize)]
 struct Tab {
-    /// Whether the run stops when the tab is closed, and nobody else watches.
+    /// Whether the run stops when this client has gone and no other one watches.
     #[serde(default)]
     stops: bool,
 }
@@ -53,27 +62,58 @@ impl IntoResponse for Failed {
     }
 }
 
+const USAGE: &str = "\
+web [--listen ADDRESS]: a web server with named conversations; ADDRESS is 127.0.0.1:3000 unless given
+POST /chats/NAME sends the body to the conversation, GET watches it, DELETE stops its run.
+PROVIDER=anthropic, openai or chat_completions with its key asks a real model; without a key a scripted one answers.";
+
 #[tokio::main]
-async fn main() -> anyhow::Result<()> {
+async fn main() -> ExitCode {
+    program::ended(run().await)
+}
+
+async fn run() -> anyhow::Result<ExitCode> {
+    if program::helps(USAGE)? {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let given = program::arguments()?;
+    let given: Vec<&str> = given.iter().map(String::as_str).collect();
+    let address = match given.as_slice() {
+        [] => "127.0.0.1:3000",
+        ["--listen", address] => *address,
+        ["--listen"] => return Err(program::wrong("`--listen` needs an ADDRESS")),
+        [other] | ["--listen", _, other, ..] | [other, ..] => {
+            let text = format!("`{other}` is unknown; expected `web [--listen ADDRESS]`");
+            return Err(program::wrong(text));
+        }
+    };
+    // The port first: nothing else is of use without it.
+    let listener = tokio::net::TcpListener::bind(address).await.with_context(|| {
+        format!("cannot listen at {address}; `--listen ADDRESS` takes another address or port")
+    })?;
+    serve(listener).await?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn serve(listener: tokio::net::TcpListener) -> anyhow::Result<()> {
     let agent = match provider_from_env() {
         Ok(provider) => Agent::builder(provider).build()?,
         Err(error) => {
-            println!("a script answers: {error}");
+            writeln!(io::stdout(), "a scripted model answers: {error}")?;
             Agent::builder(script()).build()?
         }
     };
-    // In a program whose conversations outlive it: `SqliteJournal` or `PostgresJournal`.
+    // `SqliteJournal` and `PostgresJournal` keep conversations after the program has ended.
     let chats = Chats::new(&agent, &MemoryJournal::new());
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:3000").await?;
-    println!("http://{}/chats/17", listener.local_addr()?);
+    writeln!(io::stdout(), "http://{}/chats/17", listener.local_addr()?)?;
     let server = axum::serve(listener, handlers::app(chats.clone()));
     let stopped = async move {
         let _ = tokio::signal::ctrl_c().await;
-        // All streams come to their end, and with them the connections.
+        // It ends all streams, and thereby their connections.
         chats.close().await;
     };
-    // A browser that reads slowly, or not at all, holds up the end for half a minute, or until the second
-    // Ctrl-C.
+    // A browser that reads slowly, or not at all, delays the end for at most half a minute, or until the
+    // second Ctrl-C.
     let patience = async {
         let _ = tokio::signal::ctrl_c().await;
         let _ = timeout(Duration::from_secs(30), tokio::signal::ctrl_c()).await;
@@ -84,7 +124,7 @@ async fn main() -> anyhow::Result<()> {
     }
 }
 
-/// Says slowly what it heard.
+/// A model that slowly repeats the message of the user.
 fn script() -> ScriptedProvider {
     ScriptedProvider::answering(|request| {
         let words = format!("You say \"{}\", and I am a script.", request.last_text());

@@ -1,5 +1,5 @@
-//! Reads what is written in an attribute, entry by entry, so that a bad entry hides nothing:
-//! `#[tool(..)]`, `#[toolset(..)]`, `#[param(..)]`.
+//! Reads the attributes `#[tool(..)]`, `#[toolset(..)]` and `#[param(..)]`, entry by entry, so that a
+//! wrong entry does not hide the errors of the others.
 
 use proc_macro2::{Ident, TokenStream};
 use syn::{Expr, LitStr, Meta, Path, ext::IdentExt as _};
@@ -13,28 +13,28 @@ use crate::{
     },
 };
 
-/// What is written in `#[tool(..)]`; `None` is what is not there, or not right and reported.
+/// The content of `#[tool(..)]`; `None` is a value that is missing, or wrong and reported.
 #[derive(Default)]
 pub(crate) struct ToolArgs {
     pub(crate) side_effects: Option<SideEffects>,
     pub(crate) name: Option<Name>,
     pub(crate) description: Option<Expr>,
     pub(crate) title: Option<Title>,
-    /// Where it is written.
+    /// Its place.
     pub(crate) idempotent: Option<Ident>,
     pub(crate) timeout: Option<Timeout>,
     pub(crate) at_once: Option<AtOnce>,
     pub(crate) review: Option<Review>,
-    /// Where it is written, and the function.
+    /// Its place, and the function.
     pub(crate) reconcile: Option<(Ident, Reconcile)>,
     pub(crate) krate: Option<Path>,
     pub(crate) handle: Option<Ident>,
-    /// Keys of which something was written, right or wrong: they are not missing.
+    /// Keys that are given, right or wrong: they are not missing.
     pub(crate) seen: Vec<&'static str>,
 }
 
 impl ToolArgs {
-    /// Whether something was written for this key, be it wrong.
+    /// Whether this key is given, right or wrong.
     pub(crate) fn saw(&self, key: &str) -> bool {
         self.seen.contains(&key)
     }
@@ -95,17 +95,17 @@ pub(crate) fn tool_args(tokens: TokenStream, errors: &mut Errors) -> ToolArgs {
         }
     }
     if !complete {
-        // Something could not be read; it may have been meant for one of these.
+        // An entry could not be read; it may have been meant as one of these keys.
         args.seen.extend(["side_effects", "description"]);
     }
     args
 }
 
-/// What is written in `#[toolset(..)]`.
+/// The content of `#[toolset(..)]`.
 #[derive(Default)]
 pub(crate) struct ToolsetArgs {
     pub(crate) krate: Option<Path>,
-    /// The name of the method that gives the tools.
+    /// The name of the method that returns the tools.
     pub(crate) method: Option<Ident>,
 }
 
@@ -138,7 +138,7 @@ pub(crate) fn toolset_args(tokens: TokenStream, errors: &mut Errors) -> ToolsetA
     args
 }
 
-/// What is written in the `#[param(..)]` of one parameter.
+/// The content of the `#[param(..)]` of one parameter.
 #[derive(Default)]
 pub(crate) struct ParamArgs {
     pub(crate) default: Option<Expr>,
@@ -148,7 +148,7 @@ pub(crate) struct ParamArgs {
     pub(crate) pattern: Option<Pattern>,
     pub(crate) examples: Vec<Expr>,
     seen: Vec<&'static str>,
-    /// Whether a description was meant, in the wrong place.
+    /// Whether a description was given here, which is the wrong place.
     pub(crate) meant_description: bool,
 }
 
@@ -163,7 +163,7 @@ const PARAM: Attribute = Attribute {
     },
 };
 
-/// Keys that others have for what is a comment here.
+/// Keys of other libraries for the description, which is a comment here.
 const DESCRIBING: [&str; 4] = ["description", "desc", "doc", "help"];
 
 /// Reads one `#[param(..)]`; there may be several on one parameter.
@@ -182,7 +182,7 @@ pub(crate) fn param_args(args: &mut ParamArgs, meta: &Meta, errors: &mut Errors)
         errors.push(meta, format!("`#[param()]` says nothing\n{help}"));
     }
     let (entries, complete) = entries(tokens, &PARAM, errors);
-    // What could not be read may have been meant for the description.
+    // An entry that could not be read may have been meant as the description.
     args.meant_description |= !complete;
     for Entry { key, value } in entries {
         args.meant_description |= DESCRIBING.contains(&key.to_string().as_str());
@@ -215,7 +215,7 @@ pub(crate) fn param_args(args: &mut ParamArgs, meta: &Meta, errors: &mut Errors)
     }
 }
 
-/// Checks a key: a known one that was not given before.
+/// Checks that a key is known and was not given before.
 fn known_key(
     key: &Ident,
     about: &Attribute,
@@ -234,7 +234,7 @@ fn known_key(
         return Some(exact);
     }
     let near = nearest(&word, known.iter().copied());
-    // What was probably meant is not missing as well.
+    // The key that was probably meant is not reported as missing, too.
     seen.extend(near.and_then(|near| known.iter().find(|known| **known == near)));
     let way_out = match (near, word.as_str()) {
         (Some(near), _) => did_you_mean(Some(near), '`'),
@@ -250,7 +250,7 @@ fn known_key(
         }
         (None, "min" | "max" | "minimum" | "maximum") if of_param => {
             if seen.contains(&"range") {
-                // Both ends are one mistake.
+                // Wrong values at both ends are one mistake.
                 return None;
             }
             seen.push("range");

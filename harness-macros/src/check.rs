@@ -1,4 +1,4 @@
-//! Turns what was written into what is true, and reports all that cannot be true.
+//! Makes a checked tool of a function and its attribute, and reports all mistakes.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::ToTokens as _;
@@ -20,17 +20,17 @@ use crate::{
     values::{AtOnce, Reconcile, Review, SIDE_EFFECTS, ungroup},
 };
 
-/// Where the function stands.
+/// The place of the function.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Place<'a> {
-    /// By itself.
+    /// In a module.
     Free,
     /// In an `impl` block with `#[toolset]`, beside these functions.
     Toolset { functions: &'a [Ident] },
 }
 
-/// Checks a function and takes the attributes that are ours off it. The result is `None` if there
-/// is an error; what is left of the function is right in any case.
+/// Checks a function and removes the attributes of the library from it. The result is `None` if there
+/// is an error; the function that remains compiles in any case.
 pub(crate) fn check(
     args: ToolArgs,
     function: &mut Function,
@@ -74,12 +74,12 @@ pub(crate) fn check(
     })
 }
 
-/// Whether the attribute is `#[tool]`, by whatever path.
+/// Whether the attribute is `#[tool]`, with any path.
 pub(crate) fn is_tool(attribute: &Attribute) -> bool {
     attribute.path().segments.last().is_some_and(|last| last.ident == "tool")
 }
 
-/// Takes a second `#[tool]` off, which would expand again.
+/// Removes a second `#[tool]`, which would expand again.
 fn check_given_once(function: &mut Function, errors: &mut Errors) {
     for second in function.attributes.extract_if(.., |attribute| is_tool(attribute)) {
         errors.push(second, "`#[tool]` is given twice");
@@ -111,7 +111,7 @@ fn check_side_effects(args: &ToolArgs, errors: &mut Errors) -> Option<Vec<&'stat
     None
 }
 
-/// Reports an `idempotent` from which nothing follows.
+/// Reports an `idempotent` that has no effect.
 fn check_idempotent(args: &ToolArgs, side_effects: Option<&[&str]>, errors: &mut Errors) {
     let (Some(written), Some(side_effects)) = (&args.idempotent, side_effects) else { return };
     if side_effects.contains(&"mutate") {
@@ -124,11 +124,10 @@ fn check_idempotent(args: &ToolArgs, side_effects: Option<&[&str]>, errors: &mut
     }
 }
 
-/// So many parameters a tool may have that can find out what became of a call: there is one rule for
-/// each number of them.
+/// The most parameters of a tool with `reconcile`: there is one rule for each number of them.
 const RECONCILED: usize = 15;
 
-/// Reports a `reconcile` that nobody would ever ask.
+/// Reports a `reconcile` that would never be called.
 fn check_reconcile(
     args: &ToolArgs,
     side_effects: Option<&[&str]>,
@@ -207,7 +206,7 @@ fn check_name(
         errors.push(handle, format!("a type called `{handle}` would hide {hides}\n{help}"));
         return None;
     }
-    // A method has no companion that could hide anything.
+    // A method has no companion, so nothing is shadowed.
     if place == Place::Free
         && args.handle.is_none()
         && let Some(hides) = what_it_hides(&own)
@@ -277,7 +276,7 @@ fn check_description(
     None
 }
 
-/// Checks what stands around the parameters. Says whether it is a method.
+/// Checks the signature except the parameters. Returns whether it is a method.
 fn check_signature(signature: &Signature, place: Place<'_>, errors: &mut Errors) -> bool {
     if let Safety::Unsafe(token) = &signature.safety {
         errors.push(
@@ -347,7 +346,7 @@ fn check_signature(signature: &Signature, place: Place<'_>, errors: &mut Errors)
     true
 }
 
-/// Adds the list of arguments to the comment, where rustdoc and editors show it.
+/// Adds the list of arguments to the doc comment, so that rustdoc and editors show it.
 fn document(function: &mut Function, docs: &Docs, params: &[Option<Param>]) {
     if docs.has_arguments {
         return;

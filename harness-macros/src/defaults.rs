@@ -1,5 +1,5 @@
-//! The default and the examples of a parameter: each a literal, judged by the spelling of the type, or by the type itself
-//! where the spelling does not say it; or an expression, which is for rustc to judge.
+//! The default and the examples of a parameter. A literal is checked against the spelling of the type, or by the
+//! type itself if the spelling is not enough; any other expression is checked by rustc.
 
 use proc_macro2::{Literal as Token, TokenStream};
 use quote::{ToTokens as _, quote};
@@ -15,7 +15,7 @@ use crate::{
     values::ungroup,
 };
 
-/// Checks the default as far as the spelling of the type goes; rustc does the rest.
+/// Checks the default as far as the spelling of the type allows; rustc does the rest.
 pub(crate) fn check_default(
     name: &str,
     ty: &Type,
@@ -62,7 +62,7 @@ fn check_given(
     let Some(json) = json_of(expr) else { return typed() };
     let whose = format!("the {key} of `{name}`");
     let known = match fits(&whose, ty, expr, expr) {
-        // rustc knows whether `7u8` is one of this type.
+        // rustc checks whether `7u8` has this type.
         Ok(known) if !known && suffix(expr).is_some() => return typed(),
         Ok(known) => known,
         Err((at, message)) => {
@@ -88,7 +88,7 @@ fn check_given(
         );
         return None;
     }
-    // An example is what the model may write: whether the type reads it is tried when an agent is built.
+    // An example is an argument of the model: whether the type can read it is tried when an agent is built.
     if !known && key == "default" {
         let (shown, ty) = (types::show(expr), types::show(ty));
         rules.push(Rule {
@@ -100,7 +100,7 @@ fn check_given(
     Some(Given::Json(json))
 }
 
-/// How long a literal is, if it has a length: a text in characters, a list in items.
+/// The length of a literal, if it has one: a text in characters, a list in items.
 fn length_of(expr: &Expr) -> Option<(i128, &'static str)> {
     let (long, unit) = match ungroup(expr) {
         Expr::Array(list) => (list.elems.len(), "item"),
@@ -112,7 +112,7 @@ fn length_of(expr: &Expr) -> Option<(i128, &'static str)> {
     Some((i128::try_from(long).ok()?, unit))
 }
 
-/// Whether a literal is a value of a type as it is spelled: `false` if the spelling does not say.
+/// Whether a literal is a value of a type by its spelling: `false` if the spelling is not enough.
 fn fits<'a>(
     whose: &str,
     ty: &Type,
@@ -175,7 +175,7 @@ fn fits<'a>(
     if fits { Ok(true) } else { Err(wrong(found)) }
 }
 
-/// The same for a list; nothing if the type is no list.
+/// The same for a list; `None` if the type is not a list.
 fn fits_list<'a>(
     whose: &str,
     ty: &Type,
@@ -261,8 +261,8 @@ fn integers(expr: &Expr) -> Vec<i128> {
     }
 }
 
-/// An expression that makes the literal JSON, or nothing if it is no literal. The names in it are
-/// functions, for a trait may not be in scope.
+/// An expression that makes JSON of the literal, or `None` if it is not a literal. It calls functions
+/// and no methods, because a trait may not be in scope.
 fn json_of(expr: &Expr) -> Option<TokenStream> {
     let from = |literal: TokenStream| quote!(__value(#literal));
     match ungroup(expr) {

@@ -1,10 +1,10 @@
-//! A deprecated tool: it names the function, and no lint may say so.
+//! A deprecated tool: its definition names the deprecated function, which must not cause a lint.
 
 use proc_macro2::{Group, Ident, Span, TokenStream, TokenTree};
 use quote::quote;
 
-/// The definition of a tool that is deprecated, as what `handle` declares. Under `forbid` no
-/// `allow` helps; of what a derive macro writes, rustc says nothing.
+/// The definition of a deprecated tool, as the content of `handle`. Under `forbid` an `allow` does not
+/// help, but rustc does not lint the output of a derive macro.
 pub(crate) fn declared(
     handle: &Ident,
     function: &Ident,
@@ -23,7 +23,7 @@ pub(crate) fn declared(
     }
 }
 
-/// What the derive macro `Declare` writes: what stands in its attribute behind the name of the
+/// The output of the derive macro `Declare`: the tokens in its attribute after the name of the
 /// function, with that name as its own.
 pub(crate) fn declare(item: TokenStream) -> TokenStream {
     let written = item.into_iter().find_map(|token| match token {

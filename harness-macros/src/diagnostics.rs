@@ -1,5 +1,5 @@
-//! Errors are collected and reported together, each at the narrowest tokens that are wrong.
-//! The first line says the fact, a second one, `help:`, the way out.
+//! Collects errors and reports them together, each at the narrowest wrong tokens. The first line of an
+//! error is the fault, and a second one, `help:`, is the way out.
 
 use std::fmt::Display;
 
@@ -9,12 +9,12 @@ use quote::ToTokens;
 use strsim::osa_distance;
 use syn::{Expr, Meta};
 
-/// All that is wrong, in the order in which it was found.
+/// All errors, in the order in which they were found.
 #[derive(Default)]
 pub(crate) struct Errors {
     found: Vec<syn::Error>,
     silent: bool,
-    /// The attribute itself, where it is not what called the macro.
+    /// The attribute itself, if it is not the one that called the macro.
     attribute: Option<TokenStream>,
 }
 
@@ -24,7 +24,7 @@ impl Errors {
         Self { attribute: Some(attribute.into_token_stream()), ..Self::default() }
     }
 
-    /// Notes an error about the attribute as a whole.
+    /// Adds an error about the whole attribute.
     pub(crate) fn push_attribute(&mut self, message: impl Display) {
         match &self.attribute {
             Some(attribute) => self.found.push(syn::Error::new_spanned(attribute, message)),
@@ -32,23 +32,23 @@ impl Errors {
         }
     }
 
-    /// Adds what was found elsewhere.
+    /// Adds errors that were found elsewhere.
     pub(crate) fn append(&mut self, other: Self) {
         self.found.extend(other.found);
         self.silent |= other.silent;
     }
 
-    /// Notes an error that underlines all of these tokens.
+    /// Adds an error that underlines all of these tokens.
     pub(crate) fn push(&mut self, at: impl ToTokens, message: impl Display) {
         self.found.push(syn::Error::new_spanned(at, message));
     }
 
-    /// Notes an error at a place that has no tokens of its own.
+    /// Adds an error at a place that has no tokens of its own.
     pub(crate) fn push_at(&mut self, at: Span, message: impl Display) {
         self.found.push(syn::Error::new(at, message));
     }
 
-    /// Reads a key with what follows it. What is wrong is underlined with all its tokens.
+    /// Reads a key with its value. An error underlines all of its tokens.
     pub(crate) fn read<T: FromMeta>(&mut self, meta: &Meta) -> Option<T> {
         match meta {
             Meta::NameValue(written) => self.found_by_darling(&written.value, T::from_meta(meta)),
@@ -78,12 +78,12 @@ impl Errors {
         }
     }
 
-    /// Notes what was found while reading.
+    /// Adds the errors that were found while reading.
     pub(crate) fn handle<T>(&mut self, result: syn::Result<T>) -> Option<T> {
         result.map_err(|err| self.found.push(err)).ok()
     }
 
-    /// Says that rustc reports a mistake by itself, so that nothing is to be built on it.
+    /// Records that rustc reports a mistake itself, so that nothing is generated.
     pub(crate) fn leave_to_rustc(&mut self) {
         self.silent = true;
     }
@@ -99,8 +99,8 @@ impl ToTokens for Errors {
     }
 }
 
-/// The candidate that was probably meant: at most a third of its letters are wrong, or one of the
-/// two begins with the other.
+/// The candidate that was probably meant: at most a third of its letters differ, or one of the two
+/// begins with the other.
 pub(crate) fn nearest<'a>(
     word: &str,
     candidates: impl IntoIterator<Item = &'a str>,
@@ -117,7 +117,7 @@ pub(crate) fn nearest<'a>(
     ranked.min_by_key(|(distance, _)| *distance).map(|(_, candidate)| candidate)
 }
 
-/// `; did you mean ..?`, or nothing.
+/// `; did you mean ..?`, or an empty text.
 pub(crate) fn did_you_mean(near: Option<&str>, quote: char) -> String {
     near.map(|near| format!("; did you mean {quote}{near}{quote}?")).unwrap_or_default()
 }

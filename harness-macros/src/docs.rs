@@ -1,4 +1,4 @@
-//! Reads doc comments: the part for the model, and the descriptions of the parameters.
+//! Reads doc comments: the description for the model, and the descriptions of the parameters.
 
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote};
@@ -6,18 +6,18 @@ use syn::{Attribute, Expr, ExprLit, Lit, Meta, spanned::Spanned as _};
 
 use crate::values::ungroup;
 
-/// What the doc comment of a function says.
+/// The content of the doc comment of a function.
 #[derive(Default)]
 pub(crate) struct Docs {
-    /// What it says of the tool, up to the first section for readers of the code.
+    /// The description of the tool, up to the first section for readers of the code.
     pub(crate) description: Option<Text>,
-    /// What it says of the parameters.
+    /// The descriptions of the parameters.
     pub(crate) arguments: Vec<Argument>,
     /// Whether there is a section for the parameters.
     pub(crate) has_arguments: bool,
 }
 
-/// Words, known now or to rustc only.
+/// Text that is known now, or only to rustc.
 #[derive(Clone)]
 pub(crate) enum Text {
     Known(String),
@@ -41,7 +41,7 @@ pub(crate) struct Argument {
     pub(crate) span: Span,
 }
 
-/// Whether the attribute is a doc comment with words in it.
+/// Whether the attribute is a doc comment with text.
 pub(crate) fn is_doc(attribute: &Attribute) -> bool {
     attribute.path().is_ident("doc") && matches!(attribute.meta, Meta::NameValue(_))
 }
@@ -73,7 +73,7 @@ struct Line {
     span: Span,
 }
 
-/// All lines, without their common indentation; nothing if one of them is known to rustc only.
+/// All lines, without their common indentation; `None` if one of them is known only to rustc.
 fn lines(attributes: &[Attribute]) -> Option<Vec<Line>> {
     let mut lines = Vec::new();
     for attribute in attributes.iter().filter(|attribute| is_doc(attribute)) {
@@ -124,7 +124,7 @@ fn constant(attributes: &[Attribute]) -> TokenStream {
     }
 }
 
-/// Sections that are for readers of the code.
+/// The headings of sections for readers of the code.
 const SECTIONS: [&str; 9] = [
     "arguments",
     "args",
@@ -137,7 +137,7 @@ const SECTIONS: [&str; 9] = [
     "examples",
 ];
 
-/// Which of them are about the parameters.
+/// The headings of sections about the parameters.
 const ARGUMENTS: [&str; 4] = ["arguments", "args", "parameters", "params"];
 
 fn sections(lines: &[Line]) -> Docs {
@@ -176,7 +176,7 @@ fn sections(lines: &[Line]) -> Docs {
     docs
 }
 
-/// The words of a heading, in small letters.
+/// The text of a heading, in lower case.
 fn heading(line: &str) -> Option<String> {
     let line = line.strip_prefix("   ").or(line.strip_prefix("  ")).unwrap_or(line).trim_start();
     let words = line.trim_start_matches('#');
@@ -200,7 +200,7 @@ fn read_bullet(line: &Line, arguments: &mut Vec<Argument>) {
     }
 }
 
-/// Takes `` `name`: text `` apart; `name - text` and `**name**: text` will do.
+/// Splits `` `name`: text ``; `name - text` and `**name**: text` are accepted, too.
 fn name_and_text(bullet: &str) -> Option<(String, String)> {
     let bullet = bullet.trim_start();
     let quotes = ["`", "**`", "**", ""];
@@ -218,14 +218,14 @@ fn name_and_text(bullet: &str) -> Option<(String, String)> {
     })
 }
 
-/// The lines as one text, without blank ones at its ends.
+/// The lines as one text, without blank lines at the beginning and the end.
 fn join<'a>(lines: impl Iterator<Item = &'a str>) -> String {
     let text = lines.collect::<Vec<_>>().join("\n");
     text.trim_matches('\n').trim_end().to_owned()
 }
 
-/// The same words with no code that rustdoc would take for a test: an open fence says that it is
-/// text, and no line is indented as far as code is.
+/// The same text without code that rustdoc would run as a test: a fence without a language is marked
+/// as text, and no line is indented like code.
 fn as_prose(text: &str) -> String {
     const TESTED: [&str; 6] =
         ["rust", "should_panic", "no_run", "ignore", "compile_fail", "edition"];
@@ -237,7 +237,7 @@ fn as_prose(text: &str) -> String {
         let mark = if words.starts_with('~') { '~' } else { '`' };
         let (marks, rest) = words.split_at(words.len() - words.trim_start_matches(mark).len());
         match open {
-            // Inside of a fence all stays as it is.
+            // Lines inside of a fence stay unchanged.
             Some(of) => {
                 if marks.starts_with(of) && rest.trim().is_empty() {
                     open = None;
@@ -255,12 +255,12 @@ fn as_prose(text: &str) -> String {
             None => lines.push(format!("{indent}{words}")),
         }
     }
-    // A fence that is never closed would take in the parameters after it.
+    // A fence that is never closed would include the parameters after it.
     lines.extend(open.map(str::to_owned));
     lines.join("\n")
 }
 
-/// The list of arguments for rustdoc, where comments on parameters vanish.
+/// The list of arguments for rustdoc, which does not show comments on parameters.
 pub(crate) fn arguments_section<'a>(
     arguments: impl Iterator<Item = (&'a str, &'a Text)>,
 ) -> Option<TokenStream> {

@@ -1,5 +1,5 @@
-//! Takes an attribute apart into its entries, so that a bad entry hides nothing. Which keys there
-//! are is for the reader of each attribute to say.
+//! Splits an attribute into its entries, so that a wrong entry does not hide the errors of the others.
+//! The reader of each attribute knows its keys.
 
 use proc_macro2::{Ident, Span, TokenStream, TokenTree};
 use quote::{ToTokens as _, quote};
@@ -25,12 +25,12 @@ pub(crate) enum Written {
     Value(Token![=], Expr),
     /// `(..)`
     List(proc_macro2::Group),
-    /// Something that was reported.
+    /// A value that was reported as wrong.
     Wrong,
 }
 
 impl Written {
-    /// The form in which its value is read. A key that needs a value and has none is reported.
+    /// The form in which its value is read. A missing value is reported.
     pub(crate) fn meta(self, key: &Ident, known: &str, errors: &mut Errors) -> Option<Meta> {
         let path = Path::from(key.clone());
         match self {
@@ -52,19 +52,19 @@ impl Written {
     }
 }
 
-/// What is known of an attribute before it is read.
+/// The properties of an attribute that are known before it is read.
 pub(crate) struct Attribute {
-    /// The attribute as messages name it.
+    /// The name of the attribute in messages.
     pub(crate) place: &'static str,
     pub(crate) keys: &'static [&'static str],
-    /// An entry as it should be.
+    /// An example of a correct entry.
     pub(crate) example: &'static str,
-    /// What is meant by tokens that stand where a key should, if that is known.
+    /// The probable meaning of tokens in place of a key, if it is known.
     pub(crate) stray: fn(&TokenStream) -> Option<String>,
 }
 
-/// Takes the entries apart. What is no entry is reported and passed over, up to the next comma.
-/// Says too whether all could be read.
+/// Splits the entries. Anything else is reported and skipped, up to the next comma. Also returns
+/// whether all could be read.
 pub(crate) fn entries(
     tokens: TokenStream,
     about: &Attribute,
@@ -113,7 +113,7 @@ pub(crate) fn entries(
     }
 }
 
-/// All of a key such as `side-effects`, which is one word and no subtraction.
+/// All tokens of a key such as `side-effects`, which is meant as one word and not as a subtraction.
 fn with_dashes(key: &Ident, input: ParseStream<'_>) -> syn::Result<Option<TokenStream>> {
     let mut dashed = None;
     while input.peek(Token![-]) && input.peek2(Ident::peek_any) {
@@ -125,7 +125,7 @@ fn with_dashes(key: &Ident, input: ParseStream<'_>) -> syn::Result<Option<TokenS
     Ok(dashed)
 }
 
-/// Reads what follows a key, up to the next comma.
+/// Reads the value after a key, up to the next comma.
 fn written(key: &Ident, input: ParseStream<'_>, errors: &mut Errors) -> Written {
     let ends = |input: ParseStream<'_>| input.is_empty() || input.peek(Token![,]);
     if ends(input) {
@@ -168,7 +168,7 @@ fn written(key: &Ident, input: ParseStream<'_>, errors: &mut Errors) -> Written 
     Written::Wrong
 }
 
-/// Passes over all tokens up to the next comma.
+/// Skips all tokens up to the next comma.
 fn skip_entry(input: ParseStream<'_>) -> TokenStream {
     let mut skipped = TokenStream::new();
     while !input.is_empty() && !input.peek(Token![,]) {

@@ -1,4 +1,4 @@
-//! Writes the tokens: constants only, names that no user has, and `__private` paths only.
+//! Writes the expansion: only constants, names that cannot collide with the user's, and paths in `__private`.
 
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
 use quote::{format_ident, quote};
@@ -12,13 +12,13 @@ use crate::{
     rewrite::{at, replace_self},
 };
 
-/// The path of `harness` as the user's package knows it, or what is wrong.
+/// The path of `harness` in the user's package, or the error.
 pub(crate) fn crate_path(written: Option<&Path>, attribute: &str) -> Result<TokenStream, String> {
     use proc_macro_crate::{FoundCrate, crate_name};
     if let Some(path) = written {
         return Ok(quote!(#path));
     }
-    // What the package of the library is called, which may be another name than that of the library.
+    // The name of the package, which may differ from the name of the library.
     let package = env!("CARGO_PKG_NAME").trim_end_matches("-macros");
     match crate_name(package) {
         Ok(FoundCrate::Itself) => Ok(quote!(::harness)),
@@ -34,12 +34,12 @@ pub(crate) fn crate_path(written: Option<&Path>, attribute: &str) -> Result<Toke
     }
 }
 
-/// A name of ours that keeps out of the user's way: a local variable by its hygiene.
+/// A name that cannot collide with the user's: a local variable, by its hygiene.
 fn local(name: &str) -> Ident {
     Ident::new(name, Span::mixed_site())
 }
 
-/// The type that stands beside the function, with the tool in it.
+/// The companion: the type beside the function, with the tool in it.
 pub(crate) fn companion(
     handle: &Ident,
     visibility: &Visibility,
@@ -57,10 +57,10 @@ pub(crate) fn companion(
     quote!(#companion #declared)
 }
 
-/// The companion of a function with a mistake: it keeps lists and callers from failing as well.
+/// The companion of a function with a mistake. It prevents further errors in lists and callers.
 pub(crate) fn stub(handle: &Ident, visibility: &Visibility, krate: &TokenStream) -> TokenStream {
     let private = quote!(#krate::__private);
-    // Beside a type of its name it would be another error: lists look for this one then.
+    // A type with the name of the function would make another error: lists then look for this name.
     let refused = names::hides(handle).then(|| refused(handle));
     let handle = refused.as_ref().unwrap_or(handle);
     let name = handle.unraw().to_string();
@@ -71,8 +71,8 @@ pub(crate) fn stub(handle: &Ident, visibility: &Visibility, krate: &TokenStream)
     wrap(handle, visibility, &definition, krate)
 }
 
-/// The name of the companion of a function whose own name no tool can have. It is the message too:
-/// rustc says it if there is no such function.
+/// The name of the companion of a function whose own name no tool can have. It is also the message:
+/// rustc shows it if there is no such function.
 pub(crate) fn refused(handle: &Ident) -> Ident {
     format_ident!("no_tool_can_be_called_{}", handle.unraw(), span = handle.span())
 }
@@ -84,7 +84,7 @@ fn wrap(
     krate: &TokenStream,
 ) -> TokenStream {
     let private = quote!(#krate::__private);
-    // The place is the user's, so that an editor finds it; the lints are ours.
+    // The span is the user's, so that an editor finds it; lints treat it as macro code.
     let ident = if handle.to_string().starts_with("r#") {
         Ident::new_raw(&handle.unraw().to_string(), Span::call_site().located_at(handle.span()))
     } else {
@@ -146,7 +146,7 @@ pub(crate) fn definition(
     }
 }
 
-/// How many calls run at the same time, and the rule that some do where only rustc knows it.
+/// How many calls run at the same time, and the rule that it is not 0 if only rustc knows the number.
 fn at_once(
     most: &Expr,
     owned: &impl Fn(&TokenStream) -> TokenStream,
@@ -159,8 +159,8 @@ fn at_once(
     (quote!(const __AT_ONCE: usize = #most; #assertion), quote!(.at_once(__AT_ONCE)))
 }
 
-/// The function that asks the type of what is returned for its schema. The type is inferred: the function is
-/// named in a closure that nobody can call.
+/// The function that asks the return type for its schema. The type is inferred: the function is named in a closure
+/// that is never called.
 fn returning(tool: &Tool, self_type: Option<&TokenStream>, krate: &TokenStream) -> TokenStream {
     let private = quote!(#krate::__private);
     let never = local("never");
@@ -181,7 +181,7 @@ fn returning(tool: &Tool, self_type: Option<&TokenStream>, krate: &TokenStream) 
     }
 }
 
-/// The function that reviews calls. Its signature is checked once, where its path stands.
+/// The function that reviews calls. Its signature is checked once, at its path.
 fn review(path: &TokenStream, self_type: Option<&TokenStream>, krate: &TokenStream) -> TokenStream {
     let private = quote!(#krate::__private);
     let (this, arguments) = (local("this"), local("arguments"));
@@ -195,7 +195,7 @@ fn review(path: &TokenStream, self_type: Option<&TokenStream>, krate: &TokenStre
     }
 }
 
-/// The function that finds out what became of a call: it is called as the function of the tool is.
+/// The function that finds out what became of a call. It is called like the function of the tool.
 fn reconcile_by(
     path: &TokenStream,
     tool: &Tool,
@@ -214,7 +214,7 @@ fn reconcile_by(
         Some(lent) => lent.clone(),
         None => quote!(#local),
     });
-    // What is moved is there only once, and the type of it is asked first.
+    // A moved value exists only once, and its type is asked first.
     let asked = lent.iter().zip(&locals).map(|(lent, local)| match lent {
         Some(lent) => lent.clone(),
         None => quote!(#never.like(&#local)),
@@ -250,7 +250,7 @@ fn reconcile_by(
     }
 }
 
-/// What a parameter that is not owned is lent as.
+/// The type as which a borrowed parameter is lent.
 fn lend(passed: &Passed, local: &Ident, krate: &TokenStream) -> Option<TokenStream> {
     let private = quote!(#krate::__private);
     match passed {
@@ -262,7 +262,7 @@ fn lend(passed: &Passed, local: &Ident, krate: &TokenStream) -> Option<TokenStre
     }
 }
 
-/// The description, and a rule that it is not empty where only rustc knows it.
+/// The description, and a rule that it is not empty if only rustc knows it.
 fn description(tool: &Tool, krate: &TokenStream) -> (Option<TokenStream>, TokenStream) {
     match &tool.description.text {
         Text::Known(text) => (None, quote!(#text)),
@@ -289,7 +289,7 @@ fn side_effects(words: &[&str], krate: &TokenStream) -> TokenStream {
     if words.is_empty() {
         return quote!(#private::SideEffects::NONE);
     }
-    // Each word is its variant with a capital letter: a word without one does not compile.
+    // Each word with a capital letter is a variant: a word without a variant does not compile.
     let variants = words.iter().map(|word| {
         let (first, rest) = word.split_at(1);
         format_ident!("{}{rest}", first.to_uppercase())
@@ -297,8 +297,8 @@ fn side_effects(words: &[&str], krate: &TokenStream) -> TokenStream {
     quote!(#private::SideEffects::of(&[#(#private::SideEffect::#variants),*]))
 }
 
-/// The constant of one parameter. It names the bound on its type, and is the only one to do so:
-/// a bound that is named twice fails twice.
+/// The constant of one parameter. It is the only place that names the bound on its type, because a bound
+/// that is named twice fails twice.
 fn parameter(
     param: &Param,
     constant: &Ident,
@@ -344,7 +344,7 @@ fn parameter(
     let place = Place(place, place);
     let make = at(place, quote!(#private::param));
     let arguments = at(place, quote!((#name, #description)));
-    // The type is named once: what rustc says of it where it may be inferred are other words.
+    // The type is named once, because rustc's errors differ where it can be inferred.
     let same = inferred(Place::of(owned), krate);
     quote! {
         #function
@@ -388,14 +388,14 @@ fn typed(
     (quote!(fn #make() -> #returns { #expr }), value, json)
 }
 
-/// A type that is inferred, at the place of the one that is written.
+/// An inferred type, with the span of the written one.
 fn inferred(Place(first, last): Place, krate: &TokenStream) -> TokenStream {
     let head = at(Place(first, first), quote!(#krate::__private::Same < _));
     let tail = quote::quote_spanned!(last=> >);
     quote!(#head #tail)
 }
 
-/// A rule, said at its place: the function that says it is `track_caller`, and so stands there too.
+/// A rule with the span of its place: its function is `track_caller`, so the error is there, too.
 fn rule(
     Rule { place, condition, message }: &Rule,
     constant: &Ident,
@@ -460,7 +460,7 @@ fn run(
     let (call, this, out) = (local("call"), local("this"), local("out"));
     let locals: Vec<Ident> = (0..consts.len()).map(|i| local(&format!("a{i}"))).collect();
     let ident = &tool.ident;
-    // Whether all that the function takes can change its thread, which only the types can say.
+    // Whether all values that the function takes are `Send`, which only the types can say.
     let shared = self_type.filter(|_| tool.is_method && tool.is_async);
     let is_asked = shared.is_some() || tool.params.iter().any(|param| !param.is_known);
     let (carried, way) = (local("carried"), local("way"));
@@ -469,7 +469,7 @@ fn run(
             lend(&param.passed, local, krate).unwrap_or_else(|| quote!(#local))
         });
     let passed: Vec<TokenStream> = passed.collect();
-    // The call stands where the function's name stands: so does the error about its future.
+    // The call has the span of the function's name, and so has the error about its future.
     let receiver = tool.is_method.then(|| quote!(let #this = #call.receiver();));
     let function = match self_type {
         Some(ty) => at(Place::of(ident), quote!(<#ty>::#ident)),
@@ -480,7 +480,7 @@ fn run(
     arguments.set_span(ident.span());
     let invoked = quote!(#function #arguments);
     let invoked = if tool.is_async {
-        // The error about a future that is not `Send` stands where this path stands.
+        // The error about a future that is not `Send` is at the span of this path.
         let here = |tokens| at(Place::of(ident), tokens);
         let is_send = if is_asked {
             let (mut way, method) = (way.clone(), here(quote!(.is_send)));

@@ -1,5 +1,5 @@
-//! How a parameter is read and passed by the form of its type, and the forms that no model can fill
-//! in. What a type can do is for traits to judge.
+//! How a parameter is read and passed, by the form of its type, and the forms that a model cannot fill
+//! in. Traits decide what a type can do.
 
 use proc_macro2::TokenStream;
 use quote::quote;
@@ -13,8 +13,8 @@ use crate::{
     types::{CONTAINERS, MAPS, arguments, only_argument, show, ungroup},
 };
 
-/// How a parameter of this type is read and passed, or `None` if no model can fill it in, which is
-/// then reported.
+/// How a parameter of this type is read and passed. `None` if a model cannot fill it in, which is
+/// reported.
 pub(crate) fn parameter(
     name: &str,
     ty: &Type,
@@ -37,7 +37,7 @@ pub(crate) fn parameter(
             Some((quote!(#option<#owned>), Passed::LentOption(elem)))
         }
         Type::Path(TypePath { path, .. }) if path.is_ident("str") => {
-            // rustc says that a `str` has no size; more would be noise.
+            // rustc reports that a `str` has no size; a second error would be noise.
             errors.leave_to_rustc();
             None
         }
@@ -94,8 +94,8 @@ fn lent(
         other => check_inside(name, other, errors),
     };
     let elem = owned_lifetimes(elem);
-    // The whole of `&T` is underlined when `T` is not good: the first token has the span of `&`,
-    // the last that of the last token of `T`.
+    // If `T` is wrong, all of `&T` is underlined: the first token has the span of `&`, and the last
+    // one the span of the last token of `T`.
     let first = reference.and_token.span();
     let last = elem.clone().into_iter().last().map_or(first, |token| token.span());
     let head = at(Place(first, first), quote!(#krate::__private::Owned<));
@@ -103,7 +103,7 @@ fn lent(
     ok.then(|| quote!(#head #elem #tail))
 }
 
-/// Reports what no model can fill in.
+/// Reports a type that a model cannot fill in.
 fn check_inside(name: &str, ty: &Type, errors: &mut Errors) -> bool {
     let (what, way_out) = match ungroup(ty) {
         Type::Path(TypePath { qself: None, path, .. }) => {
@@ -158,14 +158,14 @@ fn check_inside(name: &str, ty: &Type, errors: &mut Errors) -> bool {
     false
 }
 
-/// Of a type that is not known, such as `State<T>`, it is known that a trait object in it has no
-/// size; rustc would say so at each place where the type is used.
+/// Reports a trait object in an unknown type such as `State<T>`: it has no size, and rustc would say so
+/// at each use of the type.
 fn check_arguments_of_unknown(name: &str, path: &Path, errors: &mut Errors) -> bool {
     let mut ok = true;
     for argument in arguments(path) {
         let Type::TraitObject(object) = ungroup(argument) else { continue };
         let shown = show(object);
-        // `Send + Sync` is needed by all that calls share.
+        // Calls share the value, so it needs `Send + Sync`.
         let marks = ["Send", "Sync"].into_iter().filter(|mark| {
             let mark = format!("+ {mark}");
             !shown.contains(&mark)

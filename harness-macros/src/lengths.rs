@@ -1,4 +1,4 @@
-//! What limits a text or a list: `#[param(length(1..=64))]` and `#[param(pattern = "^[a-z]+$")]`.
+//! The limits of a text or a list: `#[param(length(1..=64))]` and `#[param(pattern = "^[a-z]+$")]`.
 
 use proc_macro2::TokenStream;
 use quote::quote;
@@ -14,7 +14,7 @@ use crate::{
     values::Range,
 };
 
-/// Checks a length, and gives the call that declares it.
+/// Checks a length, and returns the call that declares it.
 pub(crate) fn check_length(
     name: &str,
     ty: &Type,
@@ -92,7 +92,7 @@ pub(crate) fn check_length(
     Some(quote!(.long(#private::Length::of::<#owned>(#low, #high, #inclusive))))
 }
 
-/// Whether it is spelled as a type without a length, and as a number.
+/// Whether the spelling is that of a type without a length, and that of a number.
 fn has_no_length(ty: &Type) -> Option<bool> {
     match types::plain(ty)? {
         PlainType::Integer(..) | PlainType::Float(_) => Some(true),
@@ -101,7 +101,7 @@ fn has_no_length(ty: &Type) -> Option<bool> {
     }
 }
 
-/// Checks a pattern, and gives the call that declares it.
+/// Checks a pattern, and returns the call that declares it.
 pub(crate) fn check_pattern(
     name: &str,
     ty: &Type,

@@ -1,5 +1,5 @@
-//! The attribute macros of `harness`; see there for what they accept.
-//! They read tokens and write tokens; what a type can do is left to traits in `harness`.
+//! The macros of `harness`, which documents what they accept. They read tokens and write tokens; traits
+//! in `harness` decide what a type can do.
 
 mod args;
 mod check;
@@ -58,7 +58,7 @@ pub fn companion(items: TokenStream, ty: TokenStream) -> TokenStream {
     written
 }
 
-/// Writes what `#[tool]` has made of a deprecated function.
+/// Writes the expansion of `#[tool]` for a deprecated function.
 #[doc(hidden)]
 #[proc_macro_derive(Declare, attributes(declare))]
 pub fn declare(item: TokenStream) -> TokenStream {

@@ -1,10 +1,10 @@
-//! The keys of maps: JSON writes them as strings, and not every type can be one.
+//! The keys of maps: JSON writes them as strings, and not every type can be read from one.
 
 use syn::{Type, TypePath};
 
 use crate::types::{CONTAINERS, LISTS, MAPS, arguments, only_argument, plain, ungroup};
 
-/// The types of the keys of all maps in a type, as far as it is spelled out.
+/// The types of the keys of all maps in the spelling of a type.
 pub(crate) fn all_keys(ty: &Type) -> Vec<&Type> {
     match ungroup(ty) {
         Type::Reference(reference) => all_keys(&reference.elem),
@@ -18,7 +18,7 @@ pub(crate) fn all_keys(ty: &Type) -> Vec<&Type> {
     }
 }
 
-/// Whether JSON can write such a key: not if it is a list of things.
+/// Whether JSON can write such a key: it cannot if the key is a list.
 pub(crate) fn can_be_written_as_key(ty: &Type) -> bool {
     match ungroup(ty) {
         Type::Tuple(_) | Type::Array(_) | Type::Slice(_) => false,
@@ -31,8 +31,8 @@ pub(crate) fn can_be_written_as_key(ty: &Type) -> bool {
     }
 }
 
-/// The types of the keys of all maps in a type of which the spelling does not say that they are
-/// read from a string.
+/// The types of the keys of all maps in a type whose spelling does not show that they are read from a
+/// string.
 pub(crate) fn keys(ty: &Type) -> Vec<&Type> {
     match ungroup(ty) {
         Type::Reference(reference) => keys(&reference.elem),
@@ -55,7 +55,7 @@ pub(crate) fn keys(ty: &Type) -> Vec<&Type> {
     }
 }
 
-/// What is in a `Box` or the like.
+/// The type in a `Box` or a similar pointer.
 pub(crate) fn wrapped(ty: &Type) -> &Type {
     let Type::Path(TypePath { path, .. }) = ungroup(ty) else { return ty };
     let wraps = ["Option", "Box", "Arc"];
@@ -71,7 +71,7 @@ pub(crate) fn wrapped(ty: &Type) -> &Type {
     }
 }
 
-/// Whether a JSON object can have such keys: strings, and numbers and names in strings.
+/// Whether the keys of a JSON object can be of this type: strings, and numbers and names in strings.
 pub(crate) fn can_be_key(ty: &Type) -> bool {
     match ungroup(ty) {
         Type::Path(TypePath { path, .. }) => {

@@ -1,4 +1,4 @@
-//! What is true of a tool once everything was checked: what `check` makes and `expand` writes.
+//! A checked tool: `check` makes it, and `expand` writes it.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::ToTokens;
@@ -12,11 +12,11 @@ pub(crate) struct Tool {
     pub(crate) ident: Ident,
     pub(crate) name: String,
     pub(crate) description: Description,
-    /// What people read in place of the name.
+    /// The title that people read.
     pub(crate) title: Option<String>,
     pub(crate) side_effects: Vec<&'static str>,
     pub(crate) idempotent: bool,
-    /// In milliseconds.
+    /// The time limit, in milliseconds.
     pub(crate) timeout: Option<u64>,
     /// How many calls run at the same time.
     pub(crate) at_once: Option<Expr>,
@@ -30,7 +30,7 @@ pub(crate) struct Tool {
     pub(crate) is_method: bool,
 }
 
-/// What the model is told, and where to say that it is nothing.
+/// The description for the model, and the place of the error if it is empty.
 pub(crate) struct Description {
     pub(crate) text: Text,
     pub(crate) span: Span,
@@ -39,21 +39,21 @@ pub(crate) struct Description {
 /// A parameter.
 pub(crate) struct Param {
     pub(crate) name: String,
-    /// The type as it is read and kept.
+    /// The owned type that is read.
     pub(crate) owned: TokenStream,
-    /// Whether the spelling of the type says all of it.
+    /// Whether the spelling shows all of the type.
     pub(crate) is_known: bool,
     pub(crate) passed: Passed,
     pub(crate) description: Text,
     pub(crate) default: Option<Given>,
-    /// What limits the values, as calls of the constant that declares the parameter.
+    /// The limits of the values, as calls on the constant that declares the parameter.
     pub(crate) limits: Vec<TokenStream>,
     pub(crate) examples: Vec<Given>,
-    /// What only the types and the constants can say.
+    /// Rules that only rustc can check.
     pub(crate) rules: Vec<Rule>,
 }
 
-/// How the function gets what was read.
+/// How the value is passed to the function.
 pub(crate) enum Passed {
     /// Moved.
     Owned,
@@ -63,23 +63,23 @@ pub(crate) enum Passed {
     LentOption(TokenStream),
 }
 
-/// A value that is written in the attribute.
+/// A value in the attribute.
 pub(crate) enum Given {
-    /// A literal, as an expression that makes it JSON.
+    /// A literal, as an expression that makes JSON of it.
     Json(TokenStream),
     /// An expression of the parameter's type.
     Typed(TokenStream),
 }
 
-/// What must be true of a parameter, for rustc to say once the types are known.
+/// A rule for a parameter that rustc checks when the types are known.
 pub(crate) struct Rule {
-    /// Where it is said.
+    /// The place of the error.
     pub(crate) place: Place,
     pub(crate) condition: Condition,
     pub(crate) message: String,
 }
 
-/// The first and the last token of what is wrong.
+/// The first and the last wrong token.
 #[derive(Clone, Copy)]
 pub(crate) struct Place(pub(crate) Span, pub(crate) Span);
 
@@ -91,24 +91,24 @@ impl Place {
     }
 }
 
-/// What must be true.
+/// The content of a rule.
 pub(crate) enum Condition {
     /// Whether the host supplies the parameter.
     Supplied(bool),
-    /// The type takes literals of this kind, with these integers in them.
+    /// The type accepts literals of this kind, with these integers in them.
     TakesLiteral { kind: TokenStream, integers: Vec<i128> },
-    /// The type of the parameter, or this part of it, shares nothing that changes.
+    /// The type of the parameter, or this part of it, has no shared mutable value.
     IsNotShared(Option<TokenStream>),
     /// An expression.
     Holds(TokenStream),
 }
 
-/// What the function returns, by the places of the types: the types themselves are inferred.
+/// The return type, by the spans of its parts: the types themselves are inferred.
 pub(crate) enum Output {
-    /// A type that is no `Result` by its name.
+    /// A type that is not named `Result`.
     Plain(Place),
     /// `Result<T, E>`, spelled out.
     Result(Place, Place),
-    /// A type that must be asked.
+    /// A type that traits have to examine.
     Asked(Place),
 }

@@ -1,12 +1,12 @@
-//! Which names a tool and its parameters can have, and what the type beside a function would hide.
+//! Which names a tool and its parameters can have, and what the companion of a function would shadow.
 
 use proc_macro2::Ident;
 use syn::ext::IdentExt as _;
 
-/// The longest name that vendors take.
+/// The longest name that vendors accept.
 const LONGEST: usize = 64;
 
-/// What is wrong with a name, for every vendor.
+/// The fault of a name that some vendor refuses.
 pub(crate) fn fault_of_name(what: &str, name: &str, also: &str) -> Option<String> {
     let also_takes = |c: char| also.contains(c);
     let odd = |c: &char| !c.is_ascii_alphanumeric() && *c != '_' && *c != '-' && !also_takes(*c);
@@ -33,7 +33,7 @@ const PRIMITIVES: [&str; 18] = [
     "i128", "isize", "f32", "f64", "f16",
 ];
 
-/// What a type of this name would hide in every package.
+/// What a type with this name would shadow in every package.
 fn what_it_always_hides(name: &str) -> Option<&'static str> {
     if PRIMITIVES.contains(&name) {
         Some("the primitive type")
@@ -48,7 +48,7 @@ fn what_it_always_hides(name: &str) -> Option<&'static str> {
     }
 }
 
-/// What a type of this name would hide.
+/// What a type with this name would shadow.
 pub(crate) fn what_it_hides(name: &str) -> Option<&'static str> {
     what_it_always_hides(name).or_else(|| is_crate(name).then_some("the crate"))
 }
@@ -58,17 +58,17 @@ pub(crate) fn is_refused(ident: &Ident) -> bool {
     what_it_always_hides(&ident.unraw().to_string()).is_some()
 }
 
-/// Whether a type of this name would hide something.
+/// Whether a type with this name would shadow something.
 pub(crate) fn hides(ident: &Ident) -> bool {
     what_it_hides(&ident.unraw().to_string()).is_some()
 }
 
-/// Whether another crate of this name can be named in the package.
+/// Whether a crate with this name can be named in the package.
 fn is_crate(name: &str) -> bool {
     use proc_macro_crate::{FoundCrate, crate_name};
     let is = |package: &str| match crate_name(package) {
         Ok(FoundCrate::Name(found)) => found == name,
-        // The package itself: a program is often named after its one tool.
+        // Not the package itself, because a program is often named after its only tool.
         Ok(FoundCrate::Itself) | Err(_) => false,
     };
     is(name) || is(&name.replace('_', "-"))

@@ -1,4 +1,4 @@
-//! What can be told of the return type from its spelling alone.
+//! What the spelling of the return type shows.
 
 use proc_macro2::TokenStream;
 use syn::{ReturnType, Type, TypePath};
@@ -10,7 +10,7 @@ use crate::{
     types::{arguments, plain, show, ungroup},
 };
 
-/// What the return type says by its spelling.
+/// What the spelling of the return type shows.
 pub(crate) fn output(ty: &ReturnType, errors: &mut Errors) -> Output {
     let ReturnType::Type(_, ty) = ty else { return Output::Plain(Place::of(TokenStream::new())) };
     for key in all_keys(ty).into_iter().filter(|key| !can_be_written_as_key(key)) {
@@ -67,7 +67,7 @@ pub(crate) fn output(ty: &ReturnType, errors: &mut Errors) -> Output {
     Output::Asked(Place::of(ty))
 }
 
-/// Whether it is a `Result` by its spelling.
+/// Whether it is spelled as a `Result`.
 fn is_result(ty: &Type) -> bool {
     match ungroup(ty) {
         Type::Path(TypePath { qself: None, path, .. }) => {

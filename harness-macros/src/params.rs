@@ -22,7 +22,7 @@ use crate::{
     types,
 };
 
-/// Checks the parameters and takes our attributes and the comments off them.
+/// Checks the parameters and removes the attributes of the library and the comments from them.
 pub(crate) fn check_params(
     signature: &mut Signature,
     docs: &Docs,
@@ -59,7 +59,7 @@ pub(crate) fn check_params(
     params
 }
 
-/// The model sees nothing of `self`: what is said of it is said to nobody.
+/// Reports a comment on `self`: the model does not get it.
 fn check_receiver(attributes: &mut Vec<Attribute>, errors: &mut Errors) {
     attributes.retain(|attribute| {
         let is_param = attribute.path().is_ident("param");
@@ -189,7 +189,7 @@ fn check_param(
                  {own}: ...` under `# Arguments` in the function's comment"
             );
             if args.meant_description {
-                // The key in the wrong place was reported.
+                // The key in the wrong place is reported already.
             } else if plain.is_some() {
                 errors.push(&ident, message);
             } else {
@@ -215,8 +215,7 @@ fn check_param(
     })
 }
 
-/// What must be true of a type that is not known: that it does not share what changes. Each call
-/// would read a new one.
+/// The rule that an unknown type has no shared mutable value, because each call reads a new one.
 fn rule_of_held(name: &str, ty: &Type, held: &Type) -> Rule {
     let shown = types::show(held);
     let whole = match types::ungroup(ty) {
@@ -235,7 +234,7 @@ fn rule_of_held(name: &str, ty: &Type, held: &Type) -> Rule {
     }
 }
 
-/// What must be true of the key of a map: that it is read from a string.
+/// The rule that the key of a map can be read from a string.
 fn rule_of_key(name: &str, key: &Type, krate: &TokenStream) -> Rule {
     let private = quote!(#krate::__private);
     let shown = types::show(key);
@@ -255,7 +254,7 @@ fn rule_of_key(name: &str, key: &Type, krate: &TokenStream) -> Rule {
     }
 }
 
-/// Reads and removes what is ours; reports what has no place on a parameter.
+/// Reads and removes the attributes of the library, and reports attributes that a parameter cannot have.
 fn take_attributes(attributes: &mut Vec<Attribute>, args: &mut ParamArgs, errors: &mut Errors) {
     attributes.retain(|attribute| {
         let path = attribute.path();

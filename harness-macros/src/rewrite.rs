@@ -1,17 +1,17 @@
-//! Rewrites tokens: at another place, with other lifetimes, without `Self`.
+//! Rewrites tokens: with another span, with other lifetimes, without `Self`.
 
 use proc_macro2::{Group, Ident, TokenStream, TokenTree};
 use quote::{ToTokens, quote};
 
 use crate::model::Place;
 
-/// The same tokens at another place; what is inside of groups stays where it is.
+/// The same tokens with another span; tokens inside of groups keep theirs.
 pub(crate) fn at(Place(first, last): Place, tokens: TokenStream) -> TokenStream {
     let mut tokens: Vec<TokenTree> = tokens.into_iter().collect();
     for token in &mut tokens {
         token.set_span(first);
     }
-    // What rustc underlines goes up to the last group: that of the arguments.
+    // rustc underlines up to the last group, which has the arguments.
     let is_group = |token: &&mut TokenTree| matches!(token, TokenTree::Group(_));
     if let Some(group) = tokens.iter_mut().rev().find(is_group) {
         group.set_span(last);
@@ -19,7 +19,7 @@ pub(crate) fn at(Place(first, last): Place, tokens: TokenStream) -> TokenStream 
     tokens.into_iter().collect()
 }
 
-/// The same type with `'static` for every lifetime: what is read owns its data.
+/// The same type with `'static` for every lifetime, because a value that is read owns its data.
 pub(crate) fn owned_lifetimes(ty: impl ToTokens) -> TokenStream {
     let tokens = ty.to_token_stream();
     let mut out = TokenStream::new();
@@ -46,7 +46,7 @@ pub(crate) fn owned_lifetimes(ty: impl ToTokens) -> TokenStream {
     out
 }
 
-/// The same tokens with the type itself for `Self`, which constants inside a method cannot name.
+/// The same tokens with the type in place of `Self`, which constants inside a method cannot name.
 pub(crate) fn replace_self(tokens: TokenStream, self_type: &TokenStream) -> TokenStream {
     let mut out = TokenStream::new();
     let mut tokens = tokens.into_iter().peekable();
@@ -55,7 +55,7 @@ pub(crate) fn replace_self(tokens: TokenStream, self_type: &TokenStream) -> Toke
             TokenTree::Ident(ident) if ident == "Self" => {
                 let begins_a_path =
                     matches!(tokens.peek(), Some(TokenTree::Punct(next)) if next.as_char() == ':');
-                // What rustc says of the path is said where `Self` stands.
+                // rustc's errors about the path are at `Self`.
                 let here = |tokens| at(Place::of(&ident), tokens);
                 out.extend(if !begins_a_path {
                     self_type.clone()
@@ -80,7 +80,7 @@ pub(crate) fn replace_self(tokens: TokenStream, self_type: &TokenStream) -> Toke
     out
 }
 
-/// Whether a type is a path without generic arguments, which can go on with `::` as it is.
+/// Whether a type is a path without generic arguments, which `::` can follow directly.
 fn is_bare_path(ty: &TokenStream) -> bool {
     ty.clone().into_iter().all(|token| match token {
         TokenTree::Ident(word) => word != "dyn",

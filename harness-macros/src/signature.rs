@@ -1,5 +1,5 @@
-//! Reads the item under the attribute: a function with its body unread, so that a half-typed body
-//! keeps its function; or something else, of which only the kind is told.
+//! Reads the item under the attribute: a function without parsing its body, so that the function stays
+//! while its body is half-typed; or another item, of which only the kind is reported.
 
 use proc_macro2::{Delimiter, Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote};
@@ -8,7 +8,7 @@ use syn::{
     parse::{ParseStream, Parser as _},
 };
 
-/// A function; its body is never parsed.
+/// A function. Its body is never parsed.
 pub(crate) struct Function {
     pub(crate) attributes: Vec<Attribute>,
     pub(crate) visibility: Visibility,
@@ -18,7 +18,7 @@ pub(crate) struct Function {
 }
 
 impl Function {
-    /// Reads a function: all of the input.
+    /// Reads a function, which is all of the input.
     pub(crate) fn read(input: ParseStream<'_>) -> syn::Result<Self> {
         let mut function = Self::read_head(input)?;
         function.body = input.parse()?;
@@ -52,7 +52,7 @@ impl ToTokens for Function {
         let mut signature: Vec<TokenTree> = signature.into_token_stream().into_iter().collect();
         let is_fn = |token: &TokenTree| matches!(token, TokenTree::Ident(ident) if ident == "fn");
         if let Some(function) = signature.iter().position(is_fn) {
-            // Behind the name.
+            // After the name.
             let after = (function + 2).min(signature.len());
             signature.splice(after..after, no_generics);
         }
@@ -60,9 +60,9 @@ impl ToTokens for Function {
     }
 }
 
-/// An empty list of generics where none is written. Of an unknown type rustc says at its place in
-/// the signature and at its place in what is generated; both are the same words, and so one error,
-/// only if rustc sees no place where the type could be added as a parameter.
+/// An empty list of generics if none is written. rustc reports an unknown type in the signature and in
+/// the generated code. Both reports have the same text, and are shown as one error, only if rustc sees
+/// no place where the type could be added as a parameter.
 pub(crate) fn no_generics(generics: &Generics) -> TokenStream {
     if generics.params.is_empty() {
         let here = Span::mixed_site();
@@ -72,18 +72,18 @@ pub(crate) fn no_generics(generics: &Generics) -> TokenStream {
     }
 }
 
-/// The same where lifetimes are written: the parameter would be added behind the last of them, but
-/// not if that comes from a macro.
+/// The same if lifetimes are written: rustc would propose the parameter after the last of them, but not
+/// if that one comes from a macro.
 fn take_place_from_last_lifetime(generics: &mut Generics) {
     let Some(GenericParam::Lifetime(last)) = generics.params.last_mut() else { return };
     let lifetime = last.bounds.last_mut().unwrap_or(&mut last.lifetime);
     lifetime.set_span(Span::call_site().located_at(lifetime.span()));
 }
 
-/// What is under the attribute.
+/// The item under the attribute.
 pub(crate) enum Item {
     Function(Box<Function>),
-    /// Something else: its kind with an article, and the token that says so.
+    /// Another item: its kind with an article, and the token that shows it.
     Other(&'static str, Span),
     /// A function that syn cannot read.
     Unread(syn::Error),
@@ -100,7 +100,7 @@ pub(crate) fn read(item: &TokenStream) -> Item {
     }
 }
 
-/// The kind of an item that is no function.
+/// The kind of an item that is not a function.
 fn other_kind(item: &TokenStream) -> Option<(&'static str, Span)> {
     let mut tokens = item.clone().into_iter().peekable();
     let mut first = None;
@@ -172,7 +172,7 @@ fn other_kind(item: &TokenStream) -> Option<(&'static str, Span)> {
     Some(("this", Span::call_site()))
 }
 
-/// Whether `!` follows, behind the rest of a path.
+/// Whether `!` follows after the rest of a path.
 fn is_macro_call(
     next: Option<&TokenTree>,
     rest: &std::iter::Peekable<proc_macro2::token_stream::IntoIter>,
@@ -183,7 +183,7 @@ fn is_macro_call(
         && rest.clone().find(|token| !is_path(token)).is_some_and(|token| is(&token, '!'))
 }
 
-/// Whether `extern "C" { .. }` follows; passes over the ABI.
+/// Whether `extern "C" { .. }` follows; skips the ABI.
 fn is_extern_block(tokens: &mut std::iter::Peekable<proc_macro2::token_stream::IntoIter>) -> bool {
     if let Some(TokenTree::Literal(_)) = tokens.peek() {
         tokens.next();

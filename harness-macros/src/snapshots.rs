@@ -1,10 +1,10 @@
-//! What a few functions become, for reviewers: a change of the expansion shows here.
+//! The expansion of a few functions, so that reviewers see each change of it.
 
 use insta::assert_snapshot;
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use quote::quote;
 
-/// Tokens, one statement a line: enough to read, and no formatter is needed.
+/// Tokens with one statement on each line, which can be read without a formatter.
 fn lay_out(tokens: TokenStream) -> String {
     fn write(tokens: TokenStream, indent: usize, out: &mut String) {
         for token in tokens {

@@ -1,4 +1,4 @@
-//! `#[tool]`: read, check, write. The function itself is written in every case.
+//! `#[tool]`: reads, checks and writes. The function itself is written in any case.
 
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens as _, quote};
@@ -16,7 +16,7 @@ pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> TokenStream {
     let mut errors = Errors::default();
     match signature::read(&item) {
         Item::Function(function) => expand_function(attribute, *function, errors),
-        // rustc refuses attributes on expressions by itself, and more tokens would only confuse it.
+        // rustc refuses attributes on expressions itself, and more tokens would only confuse it.
         Item::Other("an expression", _) => item,
         Item::Other(kind, span) => {
             let help = match kind {
@@ -34,7 +34,7 @@ pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> TokenStream {
     }
 }
 
-/// A function that is not read: rustc has read it before and said why. What names it goes on.
+/// A function that cannot be read: rustc has reported why. Code that names it still compiles.
 fn expand_unread(
     attribute: TokenStream,
     item: &TokenStream,
@@ -64,7 +64,7 @@ fn expand_function(
     let written = args::tool_args(attribute, &mut errors);
     let handle = written.handle.clone().unwrap_or_else(|| function.signature.ident.clone());
     let found = expand::crate_path(written.krate.as_ref(), "tool");
-    // A crate path that is wrong was reported; `::harness` is as good as any for what follows.
+    // A wrong crate path is reported already; `::harness` is used for the rest.
     let krate = found.clone().unwrap_or_else(|_| quote!(::harness));
     if !function.has_body() && function.signature.receiver().is_none() {
         errors.push(
@@ -86,7 +86,7 @@ fn expand_function(
         (Some(tool), Ok(krate)) => {
             expand::companion(&handle, &visibility, &tool, deprecated, &krate)
         }
-        // In an `impl` block or a trait, a type would be another error.
+        // In an `impl` block or a trait, a type would cause another error.
         (None, Ok(_)) if has_receiver || !function.has_body() => TokenStream::new(),
         (None, Ok(krate)) => expand::stub(&handle, &visibility, &krate),
     };

@@ -1,4 +1,4 @@
-//! `tools![a, module::b]`: a list of tools, no two of one name.
+//! `tools![a, module::b]`: a list of tools, no two with the same name.
 
 use proc_macro2::{TokenStream, TokenTree};
 use quote::quote;
@@ -14,7 +14,7 @@ pub(crate) fn expand(list: TokenStream) -> TokenStream {
     let mut errors = Errors::default();
     let mut entries = entries(list, &mut errors);
     if entries.is_empty() {
-        // Only here is the path needed: what is listed knows its types by itself.
+        // The path is needed only here: a listed tool determines the type itself.
         return match (errors.is_empty(), expand::crate_path(None, "tool")) {
             (true, Ok(krate)) => quote!(#krate::__private::Vec::<#krate::__private::Tool>::new()),
             (true, Err(_)) => quote!(::std::vec::Vec::new()),
@@ -33,14 +33,14 @@ pub(crate) fn expand(list: TokenStream) -> TokenStream {
     }
     let (attributes, paths): (Vec<_>, Vec<_>) =
         entries.iter().map(|Entry { attributes, path }| (quote!(#(#attributes)*), path)).unzip();
-    // A type that is no tool is underlined, and not the whole list.
+    // A type that is not a tool is underlined, and not the whole list.
     let made = paths.iter().map(|path| {
         let method = crate::rewrite::at(crate::model::Place::of(path), quote!(tool));
         quote!(<#path>::#method())
     });
     let unique = match paths.as_slice() {
         [first, _, ..] if attributes.iter().all(TokenStream::is_empty) => {
-            // The rule hangs on a definition, so that no path of `harness` is needed.
+            // The rule is a method of a definition, so that no path of `harness` is needed.
             quote!(const _: () = <#first>::TOOL.unique_in(&[#(<#paths>::TOOL),*]);)
         }
         _ => TokenStream::new(),
@@ -57,7 +57,7 @@ struct Entry {
     path: Path,
 }
 
-/// Takes the list apart; what is no path is reported and passed over.
+/// Splits the list. An entry that is not a path is reported and skipped.
 fn entries(list: TokenStream, errors: &mut Errors) -> Vec<Entry> {
     let mut entries: Vec<Entry> = Vec::new();
     for tokens in split(list) {
@@ -78,7 +78,7 @@ fn entries(list: TokenStream, errors: &mut Errors) -> Vec<Entry> {
                         );
                     }
                 }
-                // What is left of them would be another error.
+                // The rest of the entry would cause another error.
                 entry.attributes.retain(|attribute| attribute.path().is_ident("cfg"));
                 let twice = entry.attributes.is_empty()
                     && entries.iter().any(|other| crate::types::show(&other.path) == shown);
@@ -106,13 +106,13 @@ fn entries(list: TokenStream, errors: &mut Errors) -> Vec<Entry> {
     entries
 }
 
-/// The type whose method it is, by the way in which types and modules are written.
+/// The type whose method it is, judged by the upper-case name of types.
 fn owner(path: &Path) -> Option<&syn::Ident> {
     let owner = &path.segments.iter().rev().nth(1)?.ident;
     owner.unraw().to_string().starts_with(char::is_uppercase).then_some(owner)
 }
 
-/// What is wrong with an entry that is no path.
+/// The fault of an entry that is not a path.
 fn explain(tokens: &TokenStream) -> String {
     let all: Vec<TokenTree> = tokens.clone().into_iter().collect();
     let help = "help: list each tool by the path of its function: `tools![calc, files::read]`";

@@ -1,4 +1,4 @@
-//! `#[toolset]`: the methods of a value as tools. The block itself is written in every case.
+//! `#[toolset]`: the methods of a value as tools. The block itself is written in any case.
 
 use proc_macro2::{Delimiter, Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote};
@@ -97,7 +97,7 @@ pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> TokenStream {
     quote!(#original #errors #rest)
 }
 
-/// Says what the item is in place of an `impl` block.
+/// The kind of the item that is in place of an `impl` block.
 fn not_a_block(item: &TokenStream, err: syn::Error, errors: &mut Errors) {
     match signature::read(item) {
         Item::Function(function) => errors.push(
@@ -106,7 +106,7 @@ fn not_a_block(item: &TokenStream, err: syn::Error, errors: &mut Errors) {
              the function",
         ),
         Item::Other("an `impl` block", _) | Item::Unread(_) => {
-            // Of what cannot be read rustc has said why.
+            // rustc has reported the function that cannot be read.
             if unread::comes_from_a_macro(item) {
                 errors.handle::<()>(Err(err));
             }
@@ -117,7 +117,7 @@ fn not_a_block(item: &TokenStream, err: syn::Error, errors: &mut Errors) {
     }
 }
 
-/// An `impl` block; the bodies of its methods are never parsed.
+/// An `impl` block. The bodies of its methods are never parsed.
 struct Block {
     attributes: Vec<Attribute>,
     unsafety: Option<Token![unsafe]>,
@@ -133,7 +133,7 @@ enum Member {
     Function(Box<Function>),
     /// A constant, a type or a macro call.
     Other(TokenStream),
-    /// A function that cannot be read, and whether it was to be a tool.
+    /// A function that cannot be read, and whether it has `#[tool]`.
     Unread(TokenStream, bool),
 }
 
@@ -227,7 +227,7 @@ impl Block {
         })
     }
 
-    /// Takes `#[tool]` off the methods and checks each.
+    /// Removes `#[tool]` from the methods and checks each.
     fn take_tools(
         &mut self,
         method: &Ident,

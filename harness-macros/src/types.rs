@@ -1,5 +1,5 @@
-//! What can be told of a type from its spelling alone: plain spellings, for which a better message is
-//! possible, and the parts of a type. What a type can do is for traits to judge.
+//! What the spelling of a type shows: known spellings, for which a better message is possible, and the
+//! parts of a type. Traits decide what a type can do.
 
 use proc_macro2::{TokenStream, TokenTree};
 use quote::ToTokens;
@@ -14,7 +14,7 @@ pub(crate) fn ungroup(ty: &Type) -> &Type {
     }
 }
 
-/// The type as one reads it, without the spaces between tokens.
+/// The type as people write it, without the spaces between tokens.
 pub(crate) fn show(ty: impl ToTokens) -> String {
     let text = ty.to_token_stream().to_string();
     let text = text.replace(" :: ", "::").replace(" < ", "<").replace(" >", ">");
@@ -24,7 +24,7 @@ pub(crate) fn show(ty: impl ToTokens) -> String {
         .replace("& ", "&")
         .replace(" (", "(")
         .replace(":: ", "::")
-        // The sign of a number.
+        // This is the sign of a number.
         .replace("[- ", "[-")
         .replace(", - ", ", -")
         .replace("..- ", "..-")
@@ -33,7 +33,7 @@ pub(crate) fn show(ty: impl ToTokens) -> String {
     text.strip_prefix("- ").map_or_else(|| text.clone(), |number| format!("-{number}"))
 }
 
-/// A plain spelling.
+/// A known spelling.
 #[derive(Clone, Copy)]
 pub(crate) enum PlainType {
     Integer(i128, i128),
@@ -42,11 +42,11 @@ pub(crate) enum PlainType {
     Text,
     Char,
     Bool,
-    /// A container: nothing is known of its default, but no host supplies it.
+    /// A container: its default is unknown, but the model fills it in and not the host.
     Other,
 }
 
-/// What the spelling says, for the names of the standard library; `Option` is looked through.
+/// The known spelling of a type of the standard library, also inside of `Option`.
 pub(crate) fn plain(ty: &Type) -> Option<PlainType> {
     Some(match ungroup(ty) {
         Type::Reference(reference) => plain(&reference.elem)?,
@@ -68,7 +68,7 @@ pub(crate) fn plain(ty: &Type) -> Option<PlainType> {
                 "u16" => PlainType::Integer(0, u16::MAX.into()),
                 "u32" => PlainType::Integer(0, u32::MAX.into()),
                 "u64" | "usize" => PlainType::Integer(0, u64::MAX.into()),
-                // No parameter can be one; that is said elsewhere.
+                // A parameter cannot have this type; this is reported elsewhere.
                 "u128" | "i128" => PlainType::Integer(i128::MIN, i128::MAX),
                 "Vec" | "VecDeque" | "HashMap" | "BTreeMap" | "HashSet" | "BTreeSet" => {
                     PlainType::Other
@@ -80,7 +80,7 @@ pub(crate) fn plain(ty: &Type) -> Option<PlainType> {
     })
 }
 
-/// Whether the spelling says all of a type: plain types, and the containers of the standard library.
+/// Whether the spelling shows all of a type: known types, and the containers of the standard library.
 pub(crate) fn is_known(ty: &Type) -> bool {
     match ungroup(ty) {
         Type::Reference(reference) => is_known(&reference.elem),
@@ -96,8 +96,8 @@ pub(crate) fn is_known(ty: &Type) -> bool {
     }
 }
 
-/// The parts of a type of which the spelling does not say all: tuples and the like are taken apart,
-/// and of everything else only the types can say what is in it.
+/// The parts of a type that the spelling does not fully show: tuples and the like are split, and only
+/// traits can examine the others.
 pub(crate) fn parts(ty: &Type) -> Vec<&Type> {
     match ungroup(ty) {
         Type::Reference(reference) => parts(&reference.elem),
@@ -110,7 +110,7 @@ pub(crate) fn parts(ty: &Type) -> Vec<&Type> {
     }
 }
 
-/// Whether it is spelled as a number itself, and not as an `Option` of one.
+/// Whether it is spelled as a number, and not as an `Option` of one.
 pub(crate) fn is_number(ty: &Type) -> bool {
     matches!(plain(ty), Some(PlainType::Integer(..) | PlainType::Float(_)))
         && !names_of(ty).any(|name| name == "Option")
@@ -155,8 +155,8 @@ pub(crate) fn only_argument(path: &Path) -> Option<&Type> {
     all.next().is_none().then_some(first)
 }
 
-/// Containers of the standard library, whose arguments the model fills in as well. Of other
-/// generic types, such as `State<T>`, nothing is known.
+/// Containers of the standard library, whose arguments the model fills in as well. Other generic types,
+/// such as `State<T>`, are unknown.
 pub(crate) const CONTAINERS: [&str; 13] = [
     "Option", "Vec", "Box", "Arc", "Rc", "Cow", "VecDeque", "HashSet", "BTreeSet", "HashMap",
     "BTreeMap", "IndexMap", "IndexSet",

@@ -1,5 +1,5 @@
-//! An item that syn cannot read. The parser of rustc has read it before us and has said what is
-//! wrong; what is done here only keeps more from being said.
+//! An item that syn cannot read. The parser of rustc has read it before and has reported the error; this
+//! file only prevents further errors.
 
 use proc_macro2::{Delimiter, Group, Ident, TokenStream, TokenTree};
 use syn::{
@@ -7,7 +7,7 @@ use syn::{
     parse::{ParseStream, Parser as _},
 };
 
-/// Whether `macro_rules!` has written a part of it. That rustc reads, and syn may not.
+/// Whether `macro_rules!` has written a part of it, which rustc can read and syn perhaps not.
 pub(crate) fn comes_from_a_macro(item: &TokenStream) -> bool {
     item.clone().into_iter().any(|token| match token {
         TokenTree::Group(group) => {
@@ -52,8 +52,8 @@ pub(crate) fn has_tool(item: &TokenStream) -> bool {
     false
 }
 
-/// Takes `#[tool]` off the methods of a block. All else stays as it is, to the last span: what rustc
-/// has said of it, it says once.
+/// Removes `#[tool]` from the methods of a block. Everything else stays the same with its spans, so that
+/// rustc reports each error once.
 pub(crate) fn without_tools(block: TokenStream) -> TokenStream {
     let is_block = block.clone().into_iter().any(|token| is_word(&token, "impl"));
     let take = |token| match token {
@@ -88,7 +88,7 @@ fn is_pound(token: &TokenTree) -> bool {
     matches!(token, TokenTree::Punct(punct) if punct.as_char() == '#')
 }
 
-/// Whether it is `[name ..]`, by whatever path.
+/// Whether it is `[name ..]`, with any path.
 fn is_attribute(token: &TokenTree, name: &str) -> bool {
     let TokenTree::Group(group) = token else { return false };
     let path = group.stream().into_iter().take_while(|token| match token {

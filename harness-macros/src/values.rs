@@ -1,7 +1,7 @@
-//! The values of keys: what each may be, and what is wrong with what is written instead.
+//! The values of keys: which are accepted, and the errors of the others.
 //!
-//! Each is a `FromMeta` of darling. Where an error stands is for `Errors` to say: a place of
-//! darling's is one token, and a value may have several.
+//! Each is a `FromMeta` of darling. `Errors` decides the place of an error, because darling's place is one
+//! token and a value may have several.
 
 use darling::{Error, FromMeta, Result};
 use proc_macro2::{Ident, TokenStream};
@@ -36,7 +36,7 @@ fn string(expr: &Expr) -> Option<&LitStr> {
     }
 }
 
-/// The side effects, none of which is given twice; `"none"` is the empty list.
+/// The side effects, without repetitions; `"none"` is the empty list.
 pub(crate) type SideEffects = Vec<&'static str>;
 
 /// Reads the side effects: one, or a list of them.
@@ -123,7 +123,7 @@ fn side_effect(expr: &Expr) -> std::result::Result<&'static str, String> {
     }
 }
 
-/// A name, and where it is written. Which names are good is for `check` to say.
+/// A name and its place. `check` decides which names are valid.
 pub(crate) struct Name(pub(crate) LitStr);
 
 impl FromMeta for Name {
@@ -137,10 +137,10 @@ impl FromMeta for Name {
     }
 }
 
-/// So many characters of a title fit on a line.
+/// The most characters of a title, so that it fits on one line.
 const TITLE: usize = 100;
 
-/// What the tool is called where people read it.
+/// The title of the tool for people.
 pub(crate) struct Title(pub(crate) String);
 
 impl FromMeta for Title {
@@ -167,8 +167,8 @@ impl FromMeta for Title {
     }
 }
 
-/// Whether a letter ends a line, turns the direction or is not seen. The same letters are refused in the title of a
-/// tool by hand: `message/shown.rs` of `harness`.
+/// Whether a character ends a line, changes the direction of text or is invisible. The title of a tool by hand
+/// refuses the same characters: see `message/shown.rs` of `harness`.
 fn is_unseen(letter: char) -> bool {
     matches!(
         letter,
@@ -196,7 +196,7 @@ fn is_unseen(letter: char) -> bool {
     ) || u32::from(letter) & 0xfffe == 0xfffe
 }
 
-/// Reads a description: a string, or an expression that rustc will find to be one.
+/// Reads a description: a string, or an expression, of which rustc checks that it is a string.
 pub(crate) fn description(meta: &Meta, errors: &mut Errors) -> Option<Expr> {
     let Meta::NameValue(written) = meta else { return None };
     match ungroup(&written.value) {
@@ -230,7 +230,7 @@ pub(crate) fn description(meta: &Meta, errors: &mut Errors) -> Option<Expr> {
     }
 }
 
-/// A word that stands for itself; `= true` and `= false` are taken as well.
+/// A key without a value; `= true` and `= false` are accepted as well.
 pub(crate) struct Flag(pub(crate) bool);
 
 impl FromMeta for Flag {
@@ -342,7 +342,7 @@ fn milliseconds(text: &str) -> std::result::Result<u64, String> {
     if total < 1.0 {
         return Err(format!("the time limit \"{text}\" is zero, so no call could ever end{help}"));
     }
-    // A year is more than any call can take, and far from any overflow.
+    // The limit is a year: longer than any call, and far from any overflow.
     if total > 31_536_000_000.0 {
         return Err(format!("the time limit \"{text}\" is longer than a year"));
     }
@@ -350,7 +350,7 @@ fn milliseconds(text: &str) -> std::result::Result<u64, String> {
     Ok(total as u64)
 }
 
-/// Where `harness` is, behind a facade.
+/// The path of `harness`, behind a facade.
 pub(crate) struct CratePath(pub(crate) Path);
 
 impl FromMeta for CratePath {
@@ -366,7 +366,7 @@ impl FromMeta for CratePath {
     }
 }
 
-/// The function that reviews calls. What it takes and returns is for rustc to say.
+/// The function that reviews calls. rustc checks its parameters and its return type.
 pub(crate) struct Review(pub(crate) ExprPath);
 
 impl FromMeta for Review {
@@ -381,7 +381,7 @@ impl FromMeta for Review {
     }
 }
 
-/// The function that finds out what became of a call. What it takes and returns is for rustc to say.
+/// The function that finds out what became of a call. rustc checks its parameters and its return type.
 pub(crate) struct Reconcile(pub(crate) ExprPath);
 
 impl FromMeta for Reconcile {
@@ -435,7 +435,7 @@ impl Named {
     }
 }
 
-/// The name of the companion, where the function's own would be in the way.
+/// The name of the companion, if it cannot have the function's own name.
 pub(crate) struct Handle(pub(crate) Ident);
 
 impl FromMeta for Handle {
@@ -444,7 +444,7 @@ impl FromMeta for Handle {
     }
 }
 
-/// The name of the method that gives the tools of a toolset.
+/// The name of the method that returns the tools of a toolset.
 pub(crate) struct Method(pub(crate) Ident);
 
 impl FromMeta for Method {
@@ -466,7 +466,7 @@ fn one_name(expr: &Expr, whose: &str, key: &str, example: &str) -> Result<Ident>
     .ok_or_else(|| Error::custom(format!("`{key}` must be one name: `{key} = {example}`")))
 }
 
-/// A regular expression. What is wrong in it beyond its brackets is found when an agent is built.
+/// A regular expression. Errors other than wrong brackets are found when an agent is built.
 pub(crate) struct Pattern(pub(crate) LitStr);
 
 impl FromMeta for Pattern {
@@ -482,7 +482,7 @@ impl FromMeta for Pattern {
     }
 }
 
-/// A pattern is matched in a time that grows with the text alone, which no pattern of this kind can be.
+/// The error of a pattern with a backreference, which cannot be matched in linear time.
 fn refers_back() -> String {
     "the pattern refers back to what it has matched, which is not checked\nhelp: say it without `\\1`, \
      and check the rest in the function"
@@ -568,12 +568,12 @@ fn fault_of_pattern(pattern: &str) -> Option<String> {
     ))
 }
 
-/// The ends of a range, as written: of numbers, or of lengths.
+/// The ends of a range as written, of numbers or of lengths.
 pub(crate) struct Range {
     pub(crate) low: Option<Expr>,
     pub(crate) high: Option<Expr>,
     pub(crate) inclusive: bool,
-    /// All of it, for messages.
+    /// The whole range, for messages.
     pub(crate) written: TokenStream,
 }
 

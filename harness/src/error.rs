@@ -169,7 +169,8 @@ impl Error {
         self
     }
 
-    /// Adds the reason why there was no further try. It is displayed after the error itself.
+    /// Adds a note, such as why there was no further try or what the program can set. It is
+    /// displayed after the error itself.
     #[must_use]
     pub fn with_note(mut self, note: impl Into<String>) -> Self {
         self.0.note = Some(note.into());
@@ -444,18 +445,20 @@ const TRANSIENT: [&str; 7] = [
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.tell(f)?;
         // Equal failures in a row are displayed once, with their number.
-        let mut later = self.0.later.iter().map(|error| Told(error).to_string()).peekable();
-        while let Some(words) = later.next() {
+        let all = std::iter::once(self).chain(&self.0.later);
+        let mut all = all.map(|error| Told(error).to_string()).peekable();
+        let mut then = "";
+        while let Some(words) = all.next() {
             let mut times = 1;
-            while later.next_if_eq(&words).is_some() {
+            while all.next_if_eq(&words).is_some() {
                 times += 1;
             }
-            write!(f, "; then {words}")?;
+            write!(f, "{then}{words}")?;
             if times > 1 {
                 write!(f, " ({times} times)")?;
             }
+            then = "; then ";
         }
         match &self.0.note {
             Some(note) => write!(f, "; {note}"),

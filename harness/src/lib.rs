@@ -35,7 +35,8 @@
 //! }
 //! ```
 //!
-//! The module [`guide`] has a page for each task of a program.
+//! The module [`guide`] has a page for each task of a program. The types below are the ones that
+//! most programs name; each module has the rest.
 //!
 //! # Cargo features
 //!
@@ -168,12 +169,15 @@ pub use harness_macros::tools;
 pub use harness_macros::toolset;
 
 #[cfg(feature = "sockets")]
+#[doc(inline)]
 pub use crate::client::{
     AnthropicProvider, ChatCompletionsProvider, OpenAIProvider, provider_from_env,
 };
 #[cfg(feature = "collect")]
+#[doc(inline)]
 pub use crate::tool::collected_tools;
 
+#[doc(inline)]
 pub use crate::{
     agent::{Agent, Chat, Event, Outcome, Reply, Stopped},
     error::{Error, ErrorKind},

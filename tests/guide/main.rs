@@ -1,6 +1,7 @@
 //! Makes a book of the guide, as a preprocessor of mdBook; with `write`, makes `llms.txt` and the skill for coding
 //! agents.
 
+mod docs;
 mod pages;
 
 use std::{
@@ -11,6 +12,7 @@ use std::{
     path::Path,
 };
 
+use docs::Docs;
 use serde_json::Value;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -49,15 +51,44 @@ fn book(root: &Path) -> Result<(), Box<dyn Error>> {
     let mut given = String::new();
     std::io::stdin().read_to_string(&mut given)?;
     let (context, mut book): (Value, Value) = serde_json::from_str(&given)?;
-    let docs = context.pointer("/config/preprocessor/guide/docs").and_then(Value::as_str);
+    let text = |at: &str| context.pointer(at).and_then(Value::as_str);
+    let url = text("/config/preprocessor/guide/docs").unwrap_or("../doc");
+    let build_dir = text("/config/build/build-dir").unwrap_or("book");
+    let mut built = Path::new(text("/root").unwrap_or(".")).join(build_dir);
+    // The folder of the book may not be there yet, so that the system cannot follow `..` behind it.
+    for part in url.split('/') {
+        match part {
+            ".." => _ = built.pop(),
+            part => built.push(part),
+        }
+    }
+    let docs = Docs::new(url, html(&built.join("harness"))?);
     let all = read(root)?;
     let texts = all.iter().map(|(page, text)| (&*page.file, &**text));
-    change(&mut book, &pages::anchors(texts), docs.unwrap_or("../doc"));
+    change(&mut book, &pages::anchors(texts), &docs);
     std::io::stdout().write_all(serde_json::to_string(&book)?.as_bytes())?;
     Ok(())
 }
 
-fn change(part: &mut Value, anchors: &BTreeMap<String, String>, docs: &str) {
+/// The pages of `cargo doc` below this folder: the path of each, and its text. None if there are no docs.
+fn html(root: &Path) -> Result<Vec<(String, String)>, Box<dyn Error>> {
+    let (mut found, mut folders) = (Vec::new(), vec![root.to_path_buf()]);
+    while let Some(folder) = folders.pop() {
+        let Ok(entries) = fs::read_dir(&folder) else { continue };
+        for entry in entries {
+            let path = entry?.path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "html") {
+                let name = path.strip_prefix(root)?.display().to_string().replace('\\', "/");
+                found.push((name, fs::read_to_string(&path)?));
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn change(part: &mut Value, anchors: &BTreeMap<String, String>, docs: &Docs) {
     if let Some(chapter) = part.get_mut("Chapter") {
         let title = chapter["name"].as_str().unwrap_or_default().to_owned();
         if let Some(content) = chapter.get_mut("content") {

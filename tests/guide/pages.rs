@@ -5,9 +5,12 @@
 
 use std::collections::BTreeMap;
 
+use super::docs::Docs;
+
 /// Modules and macros whose docs are a page.
-const DOCS_OF: [(&str, &str); 7] = [
+const DOCS_OF: [(&str, &str); 8] = [
     ("context", "context.md"),
+    ("guide", "front.md"),
     ("journal", "durable.md"),
     ("mcp", "mcp.md"),
     ("message", "content.md"),
@@ -31,7 +34,7 @@ pub(super) fn contents(summary: &str) -> Vec<Page> {
     summary.lines().filter_map(entry).collect()
 }
 
-/// Where each heading stands: its anchor, and the file. Of equal ones the first counts.
+/// The file of each heading, by its anchor. If several headings are equal, the first one counts.
 pub(super) fn anchors<'a>(
     pages: impl IntoIterator<Item = (&'a str, &'a str)>,
 ) -> BTreeMap<String, String> {
@@ -54,7 +57,7 @@ pub(super) fn anchor(heading: &str) -> String {
     kept.map(|c| if c == ' ' { '-' } else { c }).collect()
 }
 
-/// The lines of a page, and whether they are code or stand at the edge of it.
+/// The lines of a page, and whether each is code or a fence of code.
 pub(super) fn lines(text: &str) -> impl Iterator<Item = (bool, &str)> {
     let mut inside = false;
     text.split_inclusive('\n').map(move |line| {
@@ -70,7 +73,7 @@ pub(super) fn for_book(
     title: &str,
     text: &str,
     anchors: &BTreeMap<String, String>,
-    docs: &str,
+    docs: &Docs,
 ) -> String {
     let mut page = String::new();
     if !text.trim_start().starts_with('#') {
@@ -102,7 +105,7 @@ pub(super) fn for_book(
 }
 
 /// Prose whose links lead to pages and into the docs.
-fn linked(prose: &str, anchors: &BTreeMap<String, String>, docs: &str) -> String {
+fn linked(prose: &str, anchors: &BTreeMap<String, String>, docs: &Docs) -> String {
     let (mut written, mut rest) = (String::new(), prose);
     while let Some(at) = rest.find(['`', '[']) {
         let (before, from) = rest.split_at(at);
@@ -161,7 +164,7 @@ fn label_ends(text: &str) -> Option<usize> {
 }
 
 /// Where a link of the docs leads in the book.
-fn target(to: &str, anchors: &BTreeMap<String, String>, docs: &str) -> String {
+fn target(to: &str, anchors: &BTreeMap<String, String>, docs: &Docs) -> String {
     if to.contains("://") {
         return to.to_owned();
     }
@@ -179,7 +182,7 @@ fn target(to: &str, anchors: &BTreeMap<String, String>, docs: &str) -> String {
     }
     let path: String =
         path.chars().filter(|c| c.is_alphanumeric() || matches!(c, ':' | '_')).collect();
-    format!("{docs}/harness/index.html?search={path}")
+    docs.link(&path, anchor)
 }
 
 /// The first sentence of a page.
@@ -230,10 +233,10 @@ pub(super) fn llms_txt(readme: &str, pages: &[(Page, String)]) -> String {
         let (title, file) = (&page.title, &page.file);
         text += &format!("- [{title}](harness/guide/{file}): {}\n", first_words(words));
     }
-    text += "\n## Beside it\n\n";
+    text += "\n## More\n\n";
     text += "- [README](README.md): features, speed, examples\n";
-    text += "- [ARCHITECTURE](ARCHITECTURE.md): modules and the way of a message, for those who change the library\n";
-    text += "- [DESIGN](harness/DESIGN.md): why it is built so\n";
+    text += "- [ARCHITECTURE](ARCHITECTURE.md): modules, the way of a message, and where to change what\n";
+    text += "- [DESIGN](harness/DESIGN.md): the reasons for each decision\n";
     text += "- [WIRE](harness/WIRE.md): what servers really send\n";
     text + "- [CHANGELOG](CHANGELOG.md): what has changed\n"
 }
@@ -248,12 +251,12 @@ pub(super) fn skill(readme: &str, pages: &[(Page, String)]) -> String {
     };
     let mut text = "---\nname: harness\ndescription: Write Rust agents with the crate `harness`: functions with #[tool], an \
                     Agent, approvals, journals, typed answers. Use it when a program depends on `harness`.\n---\n\n# Programs with \
-                    `harness`\n\n## The shape of one\n\nThe body stands in an async function.\n\n```rust\n"
+                    `harness`\n\n## The shape of a program\n\nThe body is in an async function.\n\n```rust\n"
         .to_owned();
     text += &listing("first-agent.md").unwrap_or_default();
     text += "\n```\n\n## What follows from a side effect\n\n";
     text += section(readme, "## What follows from a side effect");
-    text += "\n\n## Where to read on\n\nEach page has listings that compile.\n\n";
+    text += "\n\n## Where to read more\n\nEach page has listings that compile.\n\n";
     for (page, words) in pages {
         text += &format!("- `harness/guide/{}`: {}\n", page.file, first_words(words));
     }

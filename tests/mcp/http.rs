@@ -114,7 +114,7 @@ fn answer(mut stream: TcpStream, way: &str, [calls, sessions, cancelled]: &[Arc<
     }
     let asked = body["method"].as_str().unwrap_or_default();
     if let [status, at, to] = way.split(' ').collect::<Vec<_>>()[..]
-        && at == asked
+        && (at == asked || at == "all")
     {
         return send(&format!("{status} Elsewhere"), &format!("location: {to}\r\n"), "");
     }
@@ -140,6 +140,13 @@ fn answer(mut stream: TcpStream, way: &str, [calls, sessions, cancelled]: &[Arc<
         "tools/call" => {
             let number = calls.fetch_add(1, Ordering::SeqCst);
             let done = result(json!({"content": [{"type": "text", "text": "done"}]}));
+            if let Some((status, body)) =
+                way.strip_prefix("refuses ").and_then(|it| it.split_once('|'))
+                && number == 0
+            {
+                let headers = if body.starts_with('{') { JSON } else { "" };
+                return send(status, headers, &body.replace("ID", &id.to_string()));
+            }
             match way {
                 "forgets" if number == 0 => send("404 Not Found", "", ""),
                 "redirects" => send("307 Temporary Redirect", "location: /mcp\r\n", ""),
@@ -210,6 +217,92 @@ async fn a_session_that_is_forgotten_is_begun_anew_for_the_next_call() {
     assert_eq!(server.calls(), 1);
     assert_eq!(text(call(&tool).await), "done");
     assert_eq!((server.calls(), server.sessions.load(Ordering::SeqCst)), (2, 2));
+}
+
+fn error(id: &str, code: i32, message: &str) -> String {
+    let error = json!({"code": code, "message": message});
+    format!(r#"{{"jsonrpc": "2.0",{id} "error": {error}}}"#)
+}
+
+#[tokio::test]
+async fn a_session_that_is_refused_by_any_words_is_begun_anew_for_the_next_call() {
+    let unknown = |id: &str| error(id, -32_000, "Bad Request: No valid session ID provided");
+    for (body, in_doubt) in [
+        (unknown(""), true),
+        (unknown(r#" "id": null,"#), true),
+        (unknown(r#" "id": "server-error","#), true),
+        (unknown(r#" "id": ID,"#), false),
+        ("no such session".to_owned(), true),
+    ] {
+        let server = Server::start(format!("refuses 400 Bad Request|{body}").leak());
+        let it = server.connect().await;
+        let tool = it.tools().remove(0);
+        let err = call(&tool).await.expect_err("a refusal");
+        assert_eq!(err.is_in_doubt(), in_doubt, "{body}: {err}");
+        assert!(err.to_string().contains("session"), "{body}: {err}");
+        assert_eq!(server.calls(), 1, "{body}");
+        assert_eq!(text(call(&tool).await), "done", "{body}");
+        assert_eq!((server.calls(), server.sessions.load(Ordering::SeqCst)), (2, 2), "{body}");
+    }
+}
+
+#[tokio::test]
+async fn a_session_stays_if_the_server_refuses_one_request() {
+    let body = error(r#" "id": ID,"#, -32_602, "a is missing");
+    let server = Server::start(format!("refuses 400 Bad Request|{body}").leak());
+    let it = server.connect().await;
+    let err = call(&it.tools()[0]).await.expect_err("a refusal");
+    assert!(!err.is_in_doubt() && err.to_string().contains("a is missing"), "{err}");
+    assert_eq!(text(call(&it.tools()[0]).await), "done");
+    assert_eq!(server.sessions.load(Ordering::SeqCst), 1);
+}
+
+/// Nothing else can come, so nothing is waited for.
+#[tokio::test]
+async fn an_answer_of_http_that_is_none_to_the_call_ends_it() {
+    let other = r#"{"jsonrpc": "2.0", "id": 4711, "result": {"content": []}}"#;
+    for answer in [
+        "202 Accepted|".to_owned(),
+        "204 No Content|".to_owned(),
+        format!("200 OK|{other}"),
+        format!("200 OK|{}", error(r#" "id": null,"#, -32_603, "lost")),
+        format!("500 Internal Server Error|{}", error("", -32_603, "lost")),
+    ] {
+        let server = Server::start(format!("refuses {answer}").leak());
+        let it = server.connect().await;
+        let err = call(&it.tools()[0]).await.expect_err("no answer");
+        assert!(err.is_in_doubt(), "{answer}: {err}");
+        assert_eq!(server.calls(), 1, "{answer}");
+        assert_eq!(text(call(&it.tools()[0]).await), "done", "{answer}");
+    }
+    // A number may come as a text.
+    let own = r#"{"jsonrpc": "2.0", "id": "ID", "result": {"content": [{"type": "text", "text": "mine"}]}}"#;
+    let server = Server::start(format!("refuses 200 OK|{own}").leak());
+    assert_eq!(text(call(&server.connect().await.tools()[0]).await), "mine");
+}
+
+#[tokio::test]
+async fn an_address_that_cannot_be_used_is_told_with_the_reason_and_a_way_out() {
+    let told = async |url: &str| {
+        let err = McpServer::url(url).named("it").connect().await.expect_err(url);
+        err.to_string()
+    };
+    let err = told("http://127.0.0.1:1/mcp").await;
+    for part in ["`it`", "refused", "see that the server runs", "`http://127.0.0.1:1/mcp`"] {
+        assert!(err.contains(part), "{part}: {err}");
+    }
+    let server = Server::start("good");
+    let err = told(&server.url.replace("http:", "https:")).await;
+    assert!(err.contains("cannot be reached") && err.to_lowercase().contains("tls"), "{err}");
+    let err = told("ftp://127.0.0.1/mcp").await;
+    assert!(err.contains("`it`") && err.contains("`ftp://127.0.0.1/mcp`"), "{err}");
+    let page = "404 all /\r\ncontent-type:text/html";
+    let server = Server::start(page);
+    let err =
+        McpServer::url(&server.url).named("it").header("authorization", "Bearer sk-of-the-test");
+    let err = err.connect().await.expect_err("a page").to_string();
+    assert!(err.contains("is the path of `http://127.0.0.1:"), "{err}");
+    assert_eq!(err.lines().count(), 1, "{err}");
 }
 
 #[tokio::test]

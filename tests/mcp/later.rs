@@ -1,15 +1,20 @@
 //! Servers that want to know something before they carry a call out, and people who answer days later, to another
 //! process.
 
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
 use harness::{
     Agent, CallOutcome, Outcome, Permissions,
     journal::{Awaited, MemoryJournal},
     mcp::{McpAnswer, McpServer},
     testing::{ScriptedProvider, reply},
 };
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-use super::{Scripted, call, text};
+use super::{Scripted, call, call_with, text};
 
 async fn started(scripted: &Scripted, way: &str) -> McpServer {
     let server = scripted.server(way).on_form(|_| Box::pin(async { McpAnswer::Later }));
@@ -106,6 +111,50 @@ async fn nobody_has_to_answer_and_a_server_asks_eight_times_at_most() {
     let said = goes(&scripted, "wants-forever", &journal, Some(Value::Null)).await;
     assert!(said.as_ref().is_ok_and(|said| said.contains("has not run the call")), "{said:?}");
     assert_eq!(scripted.count("call"), 9);
+}
+
+#[tokio::test]
+async fn a_person_gets_eight_questions_for_a_call_however_many_processes_ask_them() {
+    let (scripted, journal) = (Scripted::new(), MemoryJournal::new());
+    let mut asked = 0;
+    let mut answer = None;
+    let said = loop {
+        match goes(&scripted, "wants-eight", &journal, answer).await {
+            Ok(said) => break said,
+            Err(_) => asked += 1,
+        }
+        assert!(asked <= 8, "it asks on");
+        answer = Some("Ada".into());
+    };
+    assert_eq!(asked, 8);
+    assert!(said.contains("has not run the call"), "{said}");
+}
+
+#[tokio::test]
+async fn a_call_has_its_own_eight_questions_while_others_run() {
+    for (way, expected) in [("wants-eight", 8), ("asks-many", 16)] {
+        let scripted = Scripted::new();
+        let asked = Arc::new(AtomicUsize::new(0));
+        let counter = Arc::clone(&asked);
+        let server = scripted.server(way).on_form(move |_| {
+            counter.fetch_add(1, Ordering::SeqCst);
+            Box::pin(async { McpAnswer::Accept(Map::new()) })
+        });
+        let server = server.connect().await.expect("a server");
+        let run = server.tools().remove(0);
+        let other = run.clone();
+        let other = tokio::spawn(async move { call_with(&other, json!({"a": 2})).await });
+        scripted.until("the other call", |it| it.count("call") == 1).await;
+        if way == "asks-many" {
+            // What calls that have ended did not ask is not left to others.
+            for _ in 0..3 {
+                assert_eq!(text(call_with(&run, json!({"a": 3})).await), "done");
+            }
+        }
+        let said = call(&run).await;
+        assert_eq!(asked.load(Ordering::SeqCst), expected, "{way}: {said:?}");
+        other.abort();
+    }
 }
 
 #[tokio::test]

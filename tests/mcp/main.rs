@@ -1,5 +1,6 @@
 //! Tools of servers that speak the Model Context Protocol: what a call comes to, whatever the server does.
 
+mod answers;
 mod approved;
 mod content;
 mod hostile;

@@ -1,6 +1,6 @@
 //! The version of 2026-07-28, and tools that change without a restart, in either version.
 
-use harness::mcp::McpVersion;
+use harness::{SideEffects, mcp::McpVersion};
 
 use super::{Scripted, call, text};
 
@@ -88,4 +88,27 @@ async fn a_server_that_never_acknowledges_the_subscription_is_used_all_the_same(
     assert_eq!((scripted.count("listen"), scripted.count("list")), (1, 1));
     server.close().await;
     scripted.until_none_lives().await;
+}
+
+#[tokio::test]
+async fn a_reload_that_fails_leaves_the_change_to_be_read() {
+    let scripted = Scripted::new();
+    let server = scripted.server("fails-to-list").connect().await.expect("a server");
+    assert!(call(&server.tools()[0]).await.is_ok());
+    scripted.until("the word of the change", |_| server.has_changed()).await;
+    server.reload().await.expect_err("it is busy");
+    assert!(server.has_changed());
+    server.reload().await.expect("the tools");
+    assert!(!server.has_changed());
+}
+
+#[tokio::test]
+async fn a_reload_without_a_tool_that_the_program_names_leaves_the_change_to_be_read() {
+    let scripted = Scripted::new();
+    let named = scripted.server("tool-gone").effects("run", SideEffects::ALL);
+    let server = named.connect().await.expect("a server");
+    assert!(call(&server.tools()[0]).await.expect_err("it dies").is_in_doubt());
+    let err = server.reload().await.expect_err("no such tool").to_string();
+    assert!(err.contains("has no tool `run`"), "{err}");
+    assert!(server.has_changed());
 }

@@ -1,7 +1,7 @@
 //! Servers of 2026-07-28 over HTTP: how a client finds out that they know only this version, and its subscriptions.
 
 use std::{
-    io::Write as _,
+    io::{Read as _, Write as _},
     net::{TcpListener, TcpStream},
     sync::{Arc, Condvar, Mutex},
     thread,
@@ -18,7 +18,7 @@ use super::{
 
 const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
 
-/// A server that knows no `initialize`, and refuses it with this status and no body.
+/// A server that knows no `initialize`, and refuses it with this status and this body.
 struct Newer {
     url: String,
     seen: Arc<Seen>,
@@ -34,6 +34,11 @@ struct Seen {
 
 impl Newer {
     fn start(refusal: &'static str) -> Self {
+        Self::start_as(refusal, "")
+    }
+
+    /// One that behaves in this way, too.
+    fn start_as(refusal: &'static str, way: &'static str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let url = format!("http://{}/mcp", listener.local_addr().expect("an address"));
         let seen = Arc::new(Seen::default());
@@ -41,7 +46,7 @@ impl Newer {
         thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
                 let seen = Arc::clone(&shared);
-                thread::spawn(move || answer(stream, refusal, &seen));
+                thread::spawn(move || answer(stream, (refusal, way), &seen));
             }
         });
         Self { url, seen }
@@ -53,9 +58,9 @@ impl Newer {
     }
 }
 
-fn answer(mut stream: TcpStream, refusal: &str, seen: &Seen) {
-    let Some((_, body, _)) = request(&stream) else { return };
-    let method = body["method"].as_str().unwrap_or_default().to_owned();
+fn answer(mut stream: TcpStream, (refusal, way): (&str, &str), seen: &Seen) {
+    let Some((verb, body, _)) = request(&stream) else { return };
+    let method = body["method"].as_str().unwrap_or(&verb).to_owned();
     let listens = {
         let mut all = seen.methods.lock().expect("unpoisoned");
         all.push(method.clone());
@@ -72,7 +77,21 @@ fn answer(mut stream: TcpStream, refusal: &str, seen: &Seen) {
     };
     let result = |result: Value| json!({"jsonrpc": "2.0", "id": id, "result": result}).to_string();
     match method.as_str() {
-        "initialize" => send(refusal, ""),
+        "initialize" => {
+            let (status, body) = refusal.split_once('|').unwrap_or((refusal, ""));
+            send(status, body);
+        }
+        // It is held open, as by a server that speaks both versions.
+        "GET" => {
+            let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n: open\n\n";
+            let _ = stream.write_all(head.as_bytes());
+            let _ = stream.read(&mut [0]);
+        }
+        "tools/call" if way == "cuts" => {
+            let head =
+                "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
+            let _ = stream.write_all(format!("{head}id: 7\nretry: 0\ndata:\n\n").as_bytes());
+        }
         "server/discover" => send(
             "200 OK",
             &result(json!({
@@ -90,7 +109,7 @@ fn answer(mut stream: TcpStream, refusal: &str, seen: &Seen) {
         "subscriptions/listen" => {
             let event = |method: &str, params: Value| {
                 let told = json!({"jsonrpc": "2.0", "method": method, "params": params});
-                format!("data: {told}\n\n")
+                format!("id: 7\nretry: 0\ndata: {told}\n\n")
             };
             let yes =
                 json!({"notifications": {"toolsListChanged": true}, "_meta": {SUBSCRIPTION: id}});
@@ -120,6 +139,15 @@ async fn a_server_that_refuses_initialize_without_a_word_is_asked_in_the_newer_v
         let counts = ["initialize", "server/discover", "tools/call"].map(|it| server.count(it));
         assert_eq!(counts, [1, 1, 1], "{refusal}");
     }
+    // The error of the protocol may name no request, since the server has not read it.
+    for id in ["", r#""id": null,"#, r#""id": "server-error","#] {
+        let refusal = format!(
+            r#"400 Bad Request|{{"jsonrpc": "2.0", {id} "error": {{"code": -32600, "message": "no"}}}}"#
+        );
+        let server = Newer::start(refusal.leak());
+        let it = McpServer::url(&server.url).named("it").connect().await.expect(id);
+        assert_eq!(text(call(&it.tools()[0]).await), "done", "{id}");
+    }
     // Any other failure is that of the server.
     for refusal in ["403 Forbidden", "500 Internal Server Error", "302 Found"] {
         let server = Newer::start(refusal);
@@ -146,4 +174,22 @@ async fn a_subscription_that_was_cut_is_begun_anew_before_a_call() {
     server.seen.told.notify_all();
     until(|| it.has_changed()).await;
     assert_eq!(server.count("tools/call"), calls);
+}
+
+/// This version has neither a GET nor anything that is taken up again, whatever the events of a server say.
+#[tokio::test]
+async fn no_stream_is_taken_up_again() {
+    let server = Newer::start_as("400 Bad Request", "cuts");
+    let it = McpServer::url(&server.url).named("it").connect().await.expect("a server");
+    // The subscription is cut behind an event with a number, so another one is begun before a call.
+    let mut calls = 0;
+    while server.count("subscriptions/listen") < 2 {
+        let err = call(&it.tools()[0]).await.expect_err("it is cut");
+        assert!(err.is_in_doubt(), "{err}");
+        calls += 1;
+        assert!(calls < 1000, "nobody listens any more");
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(server.count("tools/call"), calls);
+    assert_eq!(server.count("GET"), 0);
 }

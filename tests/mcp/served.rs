@@ -529,6 +529,15 @@ async fn a_tool_asks_over_a_session() {
     }
     // Once to ask in each of the three calls, and once after the answer.
     assert_eq!(begun.0.load(Ordering::SeqCst), 4);
+    // A client that is there, and says what nobody can read.
+    for odd in [json!({"action": "weird"}), json!("x"), json!(7)] {
+        let id = client.begin("tools/call", json!({"name": "greet", "arguments": {}})).await;
+        let asked = client.next().await.expect("a question");
+        client.send(json!({"jsonrpc": "2.0", "id": asked["id"], "result": odd})).await;
+        let answer = client.answer(id).await;
+        let said = text(&answer);
+        assert!(is_error(&answer) && said.contains("cannot be read"), "{odd}: {said}");
+    }
     // Nobody answers.
     let late = client.call("greet", json!({})).await;
     assert!(is_error(&late) && text(&late).contains("nobody has answered"), "{}", text(&late));

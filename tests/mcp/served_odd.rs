@@ -112,6 +112,37 @@ async fn an_id_that_is_in_flight_runs_nothing_over_pipes() {
     seen.begun.notified().await;
 }
 
+/// An agent refuses such arguments, too.
+#[tokio::test]
+async fn a_request_that_not_all_read_alike_runs_nothing() {
+    let call = |arguments: &str| {
+        let params = format!(r#"{{"name": "add", "arguments": {arguments}}}"#);
+        format!(r#"{{"jsonrpc": "2.0", "id": 9, "method": "tools/call", "params": {params}}}"#)
+    };
+    let deep = format!("{}1{}", "[".repeat(110), "]".repeat(110));
+    let odd = [
+        call(r#"{"a": 1, "a": 2, "b": 3}"#),
+        call(&format!(r#"{{"a": 1, "b": 2, "c": {deep}}}"#)),
+        call(r#"{"a": 1, "b": 2}, "name": "work""#),
+    ];
+    let seen = Seen::new();
+    let mut client = Client::new(service(&seen)).await;
+    let served = Served::start(service(&seen)).await;
+    let session = served.session().await;
+    for line in &odd {
+        client.line(line.as_bytes()).await;
+        let said = client.next().await.expect("an answer");
+        assert_eq!((&said["id"], &said["error"]["code"]), (&json!(9), &json!(-32600)), "{said}");
+        assert!(said.to_string().contains("nothing was run"), "{said}");
+        let answer = session.post(&json!({})).body(line.clone()).send().await.expect("an answer");
+        assert_eq!(answer.status(), 400, "{line}");
+        let said: Value = answer.json().await.expect("JSON");
+        assert_eq!((&said["id"], &said["error"]["code"]), (&json!(9), &json!(-32600)), "{said}");
+    }
+    assert_eq!(seen.runs(), 0);
+    assert_eq!(text(&client.call("add", json!({"a": 1, "b": 2})).await), "3");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_cancellation_names_the_first_of_two_with_one_id() {
     let seen = Seen::new();

@@ -51,7 +51,8 @@ async fn a_tool_is_listed_called_and_asked_about_whatever_the_server_says() {
 
     let trusted = scripted.server("good").trust_hints().connect().await.expect("a server");
     assert_eq!(trusted.tools()[0].side_effects(), READ);
-    let told = scripted.server("good").effects("run", READ).connect().await.expect("a server");
+    let told = scripted.server("good").effects("run", SideEffect::Read);
+    let told = told.connect().await.expect("a server");
     assert_eq!(told.tools()[0].side_effects(), READ);
 }
 
@@ -124,6 +125,7 @@ async fn a_tool_that_is_another_one_after_a_new_start_is_not_called() {
         assert!(call(&tool).await.unwrap_err().is_in_doubt(), "{way}");
         let changed = call(&tool).await.unwrap_err();
         assert!(changed.to_string().contains("not sent"), "{way}: {changed}");
+        assert!(server.has_changed(), "{way}");
         assert_eq!(scripted.count("call"), 1, "{way}");
         if way == "other-tool" {
             let again = server.reload().await.expect("the tools");
@@ -148,7 +150,7 @@ async fn whatever_a_server_answers_is_read_once() {
 
 #[tokio::test]
 async fn a_call_that_is_never_answered_ends_in_time_and_the_server_hears_of_it() {
-    for way in ["silent", "wrong-id", "no-jsonrpc", "huge-line"] {
+    for way in ["silent", "wrong-id"] {
         let scripted = Scripted::new();
         let server = started(&scripted, way).await;
         let model = ScriptedProvider::new([
@@ -165,6 +167,30 @@ async fn a_call_that_is_never_answered_ends_in_time_and_the_server_hears_of_it()
         assert!(results.map(|result| result.outcome()).eq([CallOutcome::InDoubt]), "{way}");
         scripted.until("the cancellation", |it| it.count("cancelled") == 1).await;
         assert_eq!(scripted.count("call"), 1, "{way}");
+    }
+}
+
+/// The server has answered, so nothing else will come.
+#[tokio::test]
+async fn an_answer_that_cannot_be_read_leaves_the_call_in_doubt_at_once() {
+    for (way, said) in [
+        ("no-jsonrpc", "no message of JSON-RPC"),
+        ("huge-line", "more than 16 MiB"),
+        ("deep", "nested deeper"),
+        ("no-utf8", "no message of JSON-RPC"),
+    ] {
+        let err = once(way).await.expect_err(way);
+        assert!(err.is_in_doubt(), "{way}: {err}");
+        assert!(
+            err.to_string().contains("cannot be read") && err.to_string().contains(said),
+            "{err}"
+        );
+    }
+    for way in ["list-too-long", "list-too-deep"] {
+        let scripted = Scripted::new();
+        let err = scripted.server(way).connect().await.expect_err(way);
+        assert_eq!(err.kind(), ErrorKind::Protocol, "{err}");
+        assert!(err.to_string().contains("cannot be read"), "{err}");
     }
 }
 
@@ -248,6 +274,69 @@ async fn a_program_that_cannot_be_a_server_is_told_why() {
         scripted.server("good").effects("runn", READ).connect().await.expect_err("no such tool");
     assert!(err.is_configuration() && err.to_string().contains("`run`"), "{err}");
     scripted.until_none_lives().await;
+}
+
+#[tokio::test]
+async fn two_servers_with_one_name_are_told_how_to_have_another() {
+    let scripted = Scripted::new();
+    let (one, two) = (started(&scripted, "good").await, started(&scripted, "good").await);
+    let agent = Agent::builder(ScriptedProvider::new([])).tools(one.tools()).tools(two.tools());
+    let err = agent.build().expect_err("two tools of one name").to_string();
+    assert!(err.contains("`it__run`") && err.contains("`McpServerBuilder::named("), "{err}");
+}
+
+/// A shell as a server.
+async fn shell(script: &str) -> String {
+    let server = McpServer::command("sh", ["-c", script]).named("it");
+    server.connect().await.expect_err("no server").to_string()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_server_has_said_before_its_end_is_told_though_its_pipes_end_first() {
+    for _ in 0..20 {
+        let err = shell("exec <&- >&-; echo out of luck >&2; exit 3").await;
+        assert!(err.ends_with("Its standard error ends with:\nout of luck"), "{err}");
+        let err = shell("echo out of luck >&2; exit 3").await;
+        assert!(err.contains("out of luck"), "{err}");
+    }
+}
+
+#[tokio::test]
+async fn the_line_that_says_why_is_shown_though_others_come_behind_it() {
+    let script = "echo cannot find it >&2; seq 12 | sed 's/^/    at line /' >&2; exit 1";
+    let err = shell(script).await;
+    assert!(err.contains("\ncannot find it\n") && err.ends_with("at line 12"), "{err}");
+}
+
+#[tokio::test]
+async fn a_folder_that_is_not_there_is_named_and_not_the_program() {
+    let err = McpServer::command("sh", ["-c", "exit 3"]).named("it").folder("/no/such/folder");
+    let err = err.connect().await.expect_err("no folder");
+    assert!(err.is_configuration(), "{err}");
+    let err = err.to_string();
+    assert!(err.contains("`it`") && err.contains("the folder `/no/such/folder`"), "{err}");
+    assert!(!err.contains("the program"), "{err}");
+    let err = McpServer::command("/no/such/program", [""; 0]).connect().await;
+    let err = err.expect_err("no program").to_string();
+    assert!(err.contains("`/no/such/program`") && err.contains("install it"), "{err}");
+}
+
+#[tokio::test]
+async fn what_a_call_in_doubt_means_stands_before_the_words_of_the_server() {
+    let scripted = Scripted::new();
+    let server = started(&scripted, "dies-always").await;
+    let model =
+        ScriptedProvider::new([reply().call("it__run", json!({"a": 1})), reply().text("Ended.")]);
+    let agent = Agent::builder(model)
+        .tools(server.tools())
+        .permissions(Permissions::default().allow("it__run"));
+    let told = agent.build().expect("an agent").run("Run it.").await.expect("a reply");
+    let results = told.transcript().messages().iter().flat_map(|message| message.results());
+    let words: Vec<String> = results.map(|result| result.to_text()).collect();
+    let [words] = &words[..] else { panic!("{words:?}") };
+    let lines: Vec<&str> = words.lines().collect();
+    assert!(lines[0].ends_with("check what it did before you repeat it."), "{words}");
+    assert_eq!(lines[1..], ["Its standard error ends with:", "fatal: the disk is on fire"]);
 }
 
 #[tokio::test]

@@ -1,8 +1,8 @@
-//! The programs as processes: one is killed at random instants and started again, the other waits for a
-//! person between its processes.
+//! The programs as processes: `durable` is killed at random instants and started again, `approve_later`
+//! waits for a person between its processes.
 //!
-//! `HARNESS_KILLS` says how often the first one is killed, 20 times unless set, and `HARNESS_SEED` with
-//! which random instants.
+//! `HARNESS_KILLS` sets how often the first one is killed (default 20), and `HARNESS_SEED` the seed of the
+//! random instants.
 
 use std::{
     fs,
@@ -124,7 +124,34 @@ fn one_process_asks_another_one_answers_and_a_third_one_goes_on() {
         assert!(code == Some(0) && said.contains("That is settled."), "{said}");
         assert_eq!(said.contains("Mail to ada@example.org"), mailed, "{said}");
         let (code, said) = approve_later(folder.path(), &["list"]);
-        assert_eq!((code, said.as_str()), (Some(0), ""));
+        assert_eq!((code, said.as_str()), (Some(0), "No call waits.\n"));
+    }
+}
+
+#[test]
+fn wrong_arguments_are_named_and_make_no_file() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("chats.db").display().to_string();
+    for (arguments, code, says) in [
+        (vec![], 2, "`--journal FILE` is missing"),
+        (vec!["--wrong"], 2, "`--wrong` is unknown"),
+        (vec!["ask"], 2, "`--journal FILE` is missing before the command"),
+        (vec!["--journal", &file], 2, "the command is missing"),
+        (vec!["--journal", &file, "asks"], 2, "`asks` is unknown"),
+        (vec!["--journal", &file, "deny"], 2, "`deny` needs a REASON"),
+        (vec!["--journal", &file, "ask", "x"], 2, "`x` is too much"),
+        (vec!["--journal", &file, "list"], 1, "there is no journal"),
+        (vec!["--journal", &file, "allow"], 1, "there is no journal"),
+        (vec!["--journal", &file, "go"], 1, "there is no journal"),
+    ] {
+        let output = Command::new(env!("CARGO_BIN_EXE_approve_later"))
+            .args(&arguments)
+            .output()
+            .expect("it runs");
+        let err = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {err}");
+        assert!(err.contains(says) && err.lines().count() == 1, "{arguments:?}: {err}");
+        assert_eq!(fs::read_dir(folder.path()).expect("the folder").count(), 0, "{arguments:?}");
     }
 }
 

@@ -90,12 +90,10 @@ impl Chat {
     /// [`save`](Self::save).
     ///
     /// ```
-    /// use harness::{Agent, testing::{ScriptedProvider, reply}};
+    /// use harness::{Agent, testing::{ScriptedProvider, reply, summary}};
     ///
     /// # tokio::runtime::Runtime::new()?.block_on(async {
-    /// let summary = "## Goals\n- none\n## Decisions\n- none\n## Open work\n- none\n## Names and ids\n- none\n\
-    ///                ## Tried and failed\n- none";
-    /// let model = ScriptedProvider::new([reply().text("Hm. ".repeat(500)), reply().text(summary)]);
+    /// let model = ScriptedProvider::new([reply().text("Hm. ".repeat(500)), summary("none")]);
     /// let mut chat = Agent::builder(model).build()?.chat();
     /// chat.pin("The order is A-17.")?;
     /// chat.send("Think aloud.").await?;
@@ -163,8 +161,8 @@ impl Run<'_> {
             let Some(cut) = self.chat.cut(window, used) else {
                 return Err(Error::new(
                     ErrorKind::Transcript,
-                    "there is nothing to summarize: a summary could not replace anything, or calls wait for \
-                     results",
+                    "there is nothing to summarize: nothing was said that a summary could replace, too little was \
+                     said since the last summary, or calls wait for results",
                 ));
             };
             self.is_worth_it(&cut, used)?;

@@ -139,8 +139,8 @@ impl<'a> Run<'a> {
         self
     }
 
-    /// A run for one action that is none of the run before: its time begins now. Dropping it leaves the conversation as
-    /// it is.
+    /// A run for one action that the program asks for between two runs. It does not belong to the run before, so the time
+    /// limit counts from now. Dropping it leaves the conversation unchanged.
     pub(super) fn by_hand(chat: &'a mut Chat) -> Self {
         let clock = mem::take(&mut chat.clock);
         let run = Self::one_action(chat);

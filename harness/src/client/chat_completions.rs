@@ -60,8 +60,13 @@ pub struct ChatCompletionsProvider {
     answer_limits: AnswerLimits,
 }
 
+/// What helps if the server does not know the default name.
+const NO_MODEL_IS_NAMED: &str = "no model is named: set `CHAT_COMPLETIONS_MODEL`, or call \
+                                 `.model(..)` of the builder";
+
 impl ChatCompletionsProvider {
-    /// The model that is used if none is named. Servers with a single model accept any name.
+    /// The model that is used if none is named. Servers with a single model accept any name; others
+    /// answer with status 404.
     pub const DEFAULT_MODEL: &'static str = models::ANY;
 
     /// A provider with the base URL in `CHAT_COMPLETIONS_BASE_URL`, the model in
@@ -290,9 +295,9 @@ impl ChatCompletionsBuilder {
         let key = key
             .or_else(|| credentials::key("CHAT_COMPLETIONS_API_KEY").ok())
             .or_else(|| vendor.key.and_then(|name| credentials::key(name).ok()));
-        let model = model
-            .or_else(|| credentials::variable("CHAT_COMPLETIONS_MODEL"))
-            .unwrap_or_else(|| ChatCompletionsProvider::DEFAULT_MODEL.to_owned());
+        let model = model.or_else(|| credentials::variable("CHAT_COMPLETIONS_MODEL"));
+        let not_found = model.is_none().then_some(NO_MODEL_IS_NAMED);
+        let model = model.unwrap_or_else(|| ChatCompletionsProvider::DEFAULT_MODEL.to_owned());
         let mut headers = transport::json_headers();
         if let Some(key) = &key {
             headers.insert(AUTHORIZATION, transport::secret_header("Bearer ", key)?);
@@ -311,7 +316,7 @@ impl ChatCompletionsBuilder {
         let signed_calls = vendor.signed_calls.filter(|_| signs).map(Cow::Borrowed);
         Ok(ChatCompletionsProvider {
             name,
-            transport: Transport::build(&url, clocks, secrets)?,
+            transport: Transport::build(&url, clocks, secrets)?.with_note_if_not_found(not_found),
             url,
             headers,
             options: chat::Options {

@@ -1,4 +1,4 @@
-//! The only sockets of the library: one HTTP transport, and the providers that use a wire over it.
+//! The ready providers, over the only HTTP transport of the library. Feature `sockets`, on by default.
 
 mod address;
 mod answer;

@@ -90,6 +90,8 @@ pub(super) struct Transport {
     secrets: Secrets,
     retry: Retry,
     tap: Option<Tap>,
+    /// What an error with status 404 says in addition.
+    not_found: Option<&'static str>,
 }
 
 impl fmt::Debug for Transport {
@@ -116,7 +118,8 @@ impl Transport {
                 .cleaned(&secrets)
         })?;
         let retry = Retry::new(RetryPolicy::default());
-        Ok(Self { client, clocks, url: address::shown(url).into(), secrets, retry, tap: None })
+        let url = address::shown(url).into();
+        Ok(Self { client, clocks, url, secrets, retry, tap: None, not_found: None })
     }
 
     pub(super) fn secrets(&self) -> &Secrets {
@@ -125,6 +128,12 @@ impl Transport {
 
     pub(super) fn with_retry(mut self, policy: RetryPolicy) -> Self {
         self.retry = Retry::new(policy);
+        self
+    }
+
+    /// Adds `note` to errors with status 404.
+    pub(super) fn with_note_if_not_found(mut self, note: Option<&'static str>) -> Self {
+        self.not_found = note;
         self
     }
 
@@ -183,6 +192,10 @@ impl Transport {
                 // Mistakes of the program have nothing to do with the URL.
                 let is_ours = err.is_configuration() || err.is_content();
                 let err = if is_ours { err } else { err.with_url(&self.url) };
+                let err = match self.not_found {
+                    Some(note) if err.status() == Some(404) => err.with_note(note),
+                    _ => err,
+                };
                 err.cleaned(&self.secrets_with(settings))
             }))
         })

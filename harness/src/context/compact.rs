@@ -178,12 +178,38 @@ pub(crate) fn of_json(text: &str) -> Option<String> {
     Some(summary)
 }
 
+/// A summary in the form that is requested, with these lines under the first heading and nothing under the others.
+#[cfg(feature = "testing")]
+pub(crate) fn form(lines: &str) -> String {
+    let told: String = lines.lines().map(|line| format!("- {line}\n")).collect();
+    let mut summary = String::new();
+    for (place, heading) in HEADINGS.into_iter().enumerate() {
+        let lines = if place == 0 && !told.is_empty() { told.as_str() } else { "- none\n" };
+        summary.push_str(&format!("## {heading}\n{lines}"));
+    }
+    summary
+}
+
+/// The beginning of the message that requests a summary.
+const ASKS: &str =
+    "[From the program] The room for this conversation is nearly used up. Sum it up now:";
+
+/// The beginning of a message that has the conversation in short form.
+const IN_SHORT: &str = "The conversation, in short:\n\n";
+
+/// Whether this message requests a summary.
+#[cfg(feature = "testing")]
+pub(crate) fn is_asked(message: &Message) -> bool {
+    let text = message.text();
+    let asks = text.starts_with(ASKS) || text.starts_with(IN_SHORT) && text.contains(ASKS);
+    message.role() == Role::User && asks
+}
+
 /// The message that requests a summary.
 pub(crate) fn asks(words: u64) -> Message {
     let headings = HEADINGS.map(|heading| format!("## {heading}\n")).concat();
     Message::user(format!(
-        "[From the program] The room for this conversation is nearly used up. Sum it up now: from your next turn on, \
-         you read your summary in the place of what was said so far. Call no tool, and answer with the summary alone, \
+        "{ASKS} from your next turn on, you read your summary in the place of what was said so far. Call no tool, and answer with the summary alone, \
          in this form:\n\n{headings}\nUnder each heading stand lines that begin with `- `, or `- none`. Write what \
          you need to go on: what the user wants, what was decided and why, what is to be done next, names, ids, paths, \
          numbers and settings exactly as they are, and what was tried and did not work. What an earlier summary says \
@@ -347,7 +373,7 @@ const TOLD: usize = 600;
 pub(crate) fn in_short(sent: &Messages, tokens: u64, words: u64) -> Transcript {
     let (told, asks) = (short(sent, tokens), asks(words).text());
     let text = format!(
-        "The conversation, in short:\n\n{told}\n\n{asks} If the answer has to be JSON, the lines of each heading \
+        "{IN_SHORT}{told}\n\n{asks} If the answer has to be JSON, the lines of each heading \
          stand in the list of its name."
     );
     Transcript::of_sent([Message::user(text)].into_iter().collect())
@@ -356,7 +382,7 @@ pub(crate) fn in_short(sent: &Messages, tokens: u64, words: u64) -> Transcript {
 /// The text in place of a summary that only the vendor can read: the conversation in short form,
 /// with about `tokens` tokens at most.
 pub(crate) fn stand_in(said: &Messages, tokens: u64) -> String {
-    format!("The conversation, in short:\n\n{}", short(said, tokens))
+    format!("{IN_SHORT}{}", short(said, tokens))
 }
 
 /// The beginning and the newest part of a conversation, with about `tokens` tokens at most.

@@ -9,6 +9,8 @@ mod overflow;
 mod vendor;
 mod window;
 
+#[cfg(feature = "testing")]
+pub(crate) use self::compact::{form, is_asked};
 pub use self::window::{ContextUse, Window};
 pub(crate) use self::{
     clear::{LONG, clear, clear_arguments, copied_line, tail},

@@ -50,13 +50,14 @@ impl Window {
         }
     }
 
-    /// Clears and summarizes nothing by itself. A conversation that does not fit into the window
-    /// fails. The program can still summarize it by [`Chat::compact`](crate::Chat::compact).
+    /// Clears and summarizes nothing by itself. The model is asked even if the conversation does not
+    /// fit into the window; the run fails when the vendor refuses the request. The program can still summarize it by [`Chat::compact`](crate::Chat::compact).
     pub fn off() -> Self {
         Self { clear_at: None, compact_at: None, ..Self::new() }
     }
 
-    /// Sets how many tokens the window has. Unless this is set, the table of models is asked.
+    /// Sets how many tokens the window has, at least 1. Unless this is set, the table of models is
+    /// asked.
     #[must_use]
     pub fn tokens(mut self, tokens: u64) -> Self {
         self.tokens = Some(tokens);
@@ -64,7 +65,7 @@ impl Window {
     }
 
     /// Sets at what percentage of the window, from 1 to 95, results of tools that only read are
-    /// cleared.
+    /// cleared. It may not be above [`compact_at`](Self::compact_at).
     #[must_use]
     pub fn clear_at(mut self, percent: u8) -> Self {
         self.clear_at = Some(percent);
@@ -122,7 +123,9 @@ impl Window {
     }
 
     /// # Errors
-    /// Fails with [`ErrorKind::Configuration`] if a percentage is out of range.
+    /// Fails with [`ErrorKind::Configuration`] if the window has no tokens, if a percentage is out
+    /// of range, or if results would be cleared above the share at which the oldest part is
+    /// summarized.
     pub(crate) fn check(&self) -> Result<(), Error> {
         let wrong = |what: &str, percent: u8| {
             let text =
@@ -131,9 +134,21 @@ impl Window {
         };
         let is_part = |percent: &Option<u8>| percent.is_none_or(|it| (1..=95).contains(&it));
         match self {
+            Self { tokens: Some(0), .. } => Err(Error::new(
+                ErrorKind::Configuration,
+                "`Window::tokens(0)`: set at least 1, or leave it out: then the table of models is asked",
+            )),
             Self { clear_at: Some(at), .. } if !is_part(&self.clear_at) => wrong("clear_at", *at),
             Self { compact_at: Some(at), .. } if !is_part(&self.compact_at) => {
                 wrong("compact_at", *at)
+            }
+            Self { clear_at: Some(clear), compact_at: Some(compact), .. } if clear > compact => {
+                let text = format!(
+                    "`Window::clear_at({clear})` is above `compact_at({compact})`, so the oldest part would be \
+                     summarized before anything is cleared: set `clear_at` to at most {compact}, or turn one of the \
+                     two off by `keep_results()` or `keep_messages()`"
+                );
+                Err(Error::new(ErrorKind::Configuration, text))
             }
             Self { user_words, .. } if *user_words > 50 => Err(Error::new(
                 ErrorKind::Configuration,

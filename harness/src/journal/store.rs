@@ -21,6 +21,11 @@ pub type JournalFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + 
 ///
 /// Every call may be made at the same time as any other, also from other processes. Its future may
 /// be dropped at any time: the call is then either done completely or not at all.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a journal",
+    label = "not a journal",
+    note = "`&SqliteJournal::open(\"chats.db\").await?` (feature `sqlite`) is a journal in a file, and `&MemoryJournal::new()` one in memory"
+)]
 pub trait Journal: Send + Sync {
     /// The name of the storage system for monitoring: the `db.system.name` of OpenTelemetry, such
     /// as `sqlite` or `postgresql`, or a word of your own.

@@ -1,6 +1,6 @@
 //! Lets a server ask a person: one question at a time, while a call runs, and only a limited number of times.
 
-use std::{fmt, pin::Pin, sync::Arc};
+use std::{collections::BTreeMap, fmt, pin::Pin, sync::Arc};
 
 use rmcp::model::{ElicitRequestParams, ElicitResult, ElicitationAction};
 use serde_json::{Map, Value};
@@ -65,12 +65,25 @@ struct Asked {
     calls: watch::Sender<Calls>,
 }
 
-/// The calls of one server, counted since none was running.
+/// The running calls of one server, each with the number of its questions.
 #[derive(Default)]
 struct Calls {
-    running: usize,
-    begun: usize,
-    questions: usize,
+    running: BTreeMap<u64, usize>,
+    begun: u64,
+}
+
+impl Calls {
+    /// Counts a question for this call, or for the call with the fewest questions if the server does not say for which call
+    /// it asks. Returns whether the question may be asked.
+    fn count(&mut self, call: Option<u64>) -> bool {
+        let asked = match call {
+            Some(call) => self.running.get_mut(&call),
+            None => self.running.values_mut().min(),
+        };
+        let Some(asked) = asked.filter(|asked| **asked < QUESTIONS) else { return false };
+        *asked += 1;
+        true
+    }
 }
 
 impl fmt::Debug for Person {
@@ -92,24 +105,31 @@ impl Person {
 
     /// Lets the server ask until the returned value is dropped.
     pub(super) fn while_a_call_runs(&self) -> Running {
+        let mut call = 0;
         self.asked.calls.send_modify(|calls| {
-            calls.running += 1;
+            call = calls.begun;
             calls.begun += 1;
+            calls.running.insert(call, 0);
         });
-        Running(Arc::clone(&self.asked))
+        Running { asked: Arc::clone(&self.asked), call }
     }
 
     /// The answer of the person while a call runs: an answer that would come later is a cancellation.
     pub(super) async fn answer(&self, request: ElicitRequestParams) -> ElicitResult {
-        match self.ask(request).await {
+        match self.ask(request, None).await {
             Heard::Now(answer) => answer,
             Heard::Later(_) => ElicitResult::new(ElicitationAction::Cancel),
         }
     }
 
-    /// The answer of the person. It is a refusal if no person can be asked or the person has been asked often
-    /// enough. It is a cancellation if the calls of the question have ended, or if the program's function panics.
-    pub(super) async fn ask(&self, request: ElicitRequestParams) -> Heard {
+    /// The answer of the person to a question of this call, if the call is known. It is a refusal if no person can be
+    /// asked or the person has been asked often enough. It is a cancellation if the calls of the question have ended,
+    /// or if the program's function panics.
+    pub(super) async fn ask(
+        &self,
+        request: ElicitRequestParams,
+        running: Option<&Running>,
+    ) -> Heard {
         let declined = ElicitResult::new(ElicitationAction::Decline);
         let (
             Some(hook),
@@ -122,11 +142,10 @@ impl Person {
             return Heard::Now(declined);
         };
         let mut calls = self.asked.calls.subscribe();
-        let may = self.asked.calls.send_if_modified(|calls| {
-            let may = calls.running > 0 && calls.questions < QUESTIONS * calls.begun;
-            calls.questions += usize::from(may);
-            may
-        });
+        let may = self
+            .asked
+            .calls
+            .send_if_modified(|calls| calls.count(running.map(|running| running.call)));
         if !may {
             return Heard::Now(declined);
         }
@@ -139,7 +158,7 @@ impl Person {
         let answer = tokio::select! {
             answer = asking => answer,
             // It fails only without a sender, and this value holds one.
-            _ = calls.wait_for(|calls| calls.running == 0) => Ok(McpAnswer::Cancel),
+            _ = calls.wait_for(|calls| calls.running.is_empty()) => Ok(McpAnswer::Cancel),
         };
         Heard::Now(match answer {
             Ok(McpAnswer::Accept(filled)) => accepted(filled),
@@ -156,15 +175,29 @@ pub(super) fn accepted(filled: Map<String, Value>) -> ElicitResult {
 }
 
 /// A call runs as long as this value exists.
-pub(super) struct Running(Arc<Asked>);
+pub(super) struct Running {
+    asked: Arc<Asked>,
+    call: u64,
+}
+
+impl Running {
+    /// How many questions were asked for the call.
+    pub(super) fn questions(&self) -> usize {
+        self.asked.calls.borrow().running.get(&self.call).copied().unwrap_or_default()
+    }
+
+    /// Sets how many questions were asked for the call before it went on.
+    pub(super) fn has_asked(&self, questions: usize) {
+        self.asked.calls.send_modify(|calls| {
+            calls.running.insert(self.call, questions);
+        });
+    }
+}
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.0.calls.send_modify(|calls| {
-            calls.running -= 1;
-            if calls.running == 0 {
-                *calls = Calls::default();
-            }
+        self.asked.calls.send_modify(|calls| {
+            calls.running.remove(&self.call);
         });
     }
 }

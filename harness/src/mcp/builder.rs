@@ -150,9 +150,19 @@ impl McpServerBuilder {
         self
     }
 
-    /// Sets the side effects of the tool with this name, the server's own, whatever the server says about it.
-    pub fn effects(mut self, tool: impl Into<String>, effects: SideEffects) -> Self {
-        self.trust.tools.insert(tool.into(), effects);
+    /// Sets the side effects of the tool with this name, the server's own, whatever the server says about it: one
+    /// [`SideEffect`](crate::SideEffect), an array of them, or [`SideEffects`].
+    ///
+    /// ```
+    /// use harness::{SideEffect, mcp::McpServer};
+    ///
+    /// let server = McpServer::command("files", ["--stdio"])
+    ///     .effects("read_file", SideEffect::Read)
+    ///     .effects("fetch", [SideEffect::Read, SideEffect::Network]);
+    /// # let _ = server;
+    /// ```
+    pub fn effects(mut self, tool: impl Into<String>, effects: impl Into<SideEffects>) -> Self {
+        self.trust.tools.insert(tool.into(), effects.into());
         self
     }
 
@@ -180,8 +190,8 @@ impl McpServerBuilder {
     /// Sets a function that asks a person for the server while a call runs (elicitation). Without it the server is
     /// told that nobody can be asked. The time that the person takes counts toward the time limit of the call. The
     /// person gets one question of this server at a time and at most eight for each call; further questions, and
-    /// questions while no call of the server's tools runs, are declined. A question whose calls have ended is
-    /// dropped.
+    /// questions while no call of the server's tools runs, are declined. In 2025-11-25 a server does not say for which
+    /// call it asks: the question counts for one of the running calls. A question whose calls have ended is dropped.
     ///
     /// ```
     /// use harness::mcp::{McpAnswer, McpServer};
@@ -235,7 +245,7 @@ impl McpServerBuilder {
     /// Fails if a setting is not valid, if the server does not begin a session within 30 seconds or does not list
     /// its tools within 30 more, if an authorization is needed and cannot be obtained, and if
     /// [`effects`](Self::effects) names a tool that the server does not have. The error shows the last lines that
-    /// the process has written to its standard error.
+    /// the process has written to its standard error, at most twenty.
     #[cfg_attr(
         not(feature = "mcp-oauth"),
         allow(unused_mut, reason = "only the authorization is added")

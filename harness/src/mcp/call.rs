@@ -11,7 +11,13 @@ use rmcp::{
 use serde_json::{Map, Value};
 
 use super::{
-    content, link::Link, list::told, oauth::Authorization, session::Session, wanted::Wanted,
+    content,
+    lines::UNREAD,
+    link::Link,
+    list::{self, told},
+    oauth::Authorization,
+    session::Session,
+    wanted::Wanted,
 };
 use crate::{
     message::ToolContent,
@@ -57,7 +63,7 @@ impl Remote {
     ) -> Result<ToolOutput, ToolError> {
         let link = &self.link;
         let unsent = |err| ToolError::new(format!("the call was not sent: {err}"));
-        let _running = link.person.while_a_call_runs();
+        let running = link.person.while_a_call_runs();
         let session = link.session().await.map_err(unsent)?;
         self.check(&session)?;
         let mut params = CallToolRequestParams::new(self.name.clone()).with_arguments(arguments);
@@ -67,7 +73,9 @@ impl Remote {
                 Wanted::answered(&self.definition, &answered.token, &answered.answer)?
         {
             rounds = wanted.rounds;
-            (params.input_responses, params.request_state) = wanted.ask(&link.person).await?;
+            wanted.goes_on(&running);
+            (params.input_responses, params.request_state) =
+                wanted.ask(&link.person, &running).await?;
         }
         // The call is sent again only after the server has said that it has not run it.
         loop {
@@ -86,7 +94,8 @@ impl Remote {
                 let server = &link.name;
                 ToolError::new(format!("the MCP server `{server}` {why}; it has not run the call"))
             })?;
-            (params.input_responses, params.request_state) = wanted.ask(&link.person).await?;
+            (params.input_responses, params.request_state) =
+                wanted.ask(&link.person, &running).await?;
         }
     }
 
@@ -133,15 +142,20 @@ impl Remote {
         };
         drop(watching);
         waiting.call = None;
-        answer.map_err(|err| self.lost(session, &err))
+        match answer {
+            Ok(answer) => Ok(answer),
+            Err(err) => Err(self.lost(session, &err).await),
+        }
     }
 
     /// The error of a call that has no answer.
-    fn lost(&self, session: &Session, err: &ServiceError) -> ToolError {
+    async fn lost(&self, session: &Session, err: &ServiceError) -> ToolError {
         let link = &self.link;
         let server = &link.name;
         let words = link.shown(&told(err));
         match err {
+            // The server has answered, and the answer cannot be read.
+            ServiceError::McpError(err) if err.code == UNREAD => link.answered(),
             // The server has answered that the call failed.
             ServiceError::McpError(_) => {
                 link.answered();
@@ -168,8 +182,12 @@ impl Remote {
             },
             _ => {}
         }
-        let said = link.said(session);
-        let why = format!("the MCP server `{server}` has not answered the call: {words}{said}");
+        let said = link.said(session).await;
+        let what = match err {
+            ServiceError::McpError(_) => "has answered the call",
+            _ => "has not answered the call",
+        };
+        let why = format!("the MCP server `{server}` {what}: {words}{said}");
         ToolError::in_doubt(why)
     }
 
@@ -189,8 +207,43 @@ impl Remote {
         ToolError::new(why)
     }
 
+    /// The output of a call that was answered. Only a result of the type `complete`, or without a type, says that the call
+    /// has run.
     fn read(&self, answer: ServerResult) -> Result<ToolOutput, ToolError> {
+        let server = &self.link.name;
+        let is_of_a_call = matches!(
+            answer,
+            ServerResult::CallToolResult(_)
+                | ServerResult::CreateTaskResult(_)
+                | ServerResult::TaskAckResult(_)
+                | ServerResult::EmptyResult(_)
+                | ServerResult::CustomResult(_)
+        );
         let value = serde_json::to_value(answer).unwrap_or_default();
+        if let Some(kind) = list::unfinished(&value) {
+            let shown = self.link.shown(&kind);
+            return Err(match kind.as_str() {
+                "input_required" => ToolError::new(format!(
+                    "the MCP server `{server}` wants something before it runs the call (`{shown}`), and does not say \
+                     it in a way that this program can read; it has not run the call"
+                )),
+                "task" => ToolError::in_doubt(format!(
+                    "the MCP server `{server}` has begun a task for the call, and this program does not wait for \
+                     tasks: the call may still run"
+                )),
+                _ => ToolError::in_doubt(format!(
+                    "the MCP server `{server}` has answered the call with a result of the type `{shown}`, which this \
+                     program does not know"
+                )),
+            });
+        }
+        if !is_of_a_call {
+            // Only the members of that result were read, so the answer may also say that the call has failed.
+            let said = self.link.shown(&value.to_string());
+            return Err(ToolError::in_doubt(format!(
+                "the MCP server `{server}` has answered the call with the result of another request: `{said}`"
+            )));
+        }
         let known = ["content", "structuredContent", "isError", "resultType"];
         let is_result = value.as_object().is_some_and(|members| {
             members.is_empty() || known.iter().any(|name| members.contains_key(*name))

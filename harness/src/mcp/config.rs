@@ -1,7 +1,8 @@
 //! Files in which people list their servers: under `mcpServers`, as several programs write it, or under `servers`.
 
-use std::path::Path;
+use std::{cell::RefCell, fmt, path::Path};
 
+use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
 use super::{McpServer, McpServerBuilder, name};
@@ -9,9 +10,10 @@ use crate::error::{Error, ErrorKind};
 
 impl McpServer {
     /// Reads the servers that a JSON text lists, in its order: under `mcpServers`, or `servers`. Each has
-    /// `command`, `args`, `env` and `cwd`, or `url` and `headers`; `type` may be `stdio` or `http`. In texts,
-    /// `${VAR}` is replaced by the program's variable of this name, and `${VAR:-word}` by `word` if the variable is
-    /// not set.
+    /// `command`, `args`, `env` and `cwd`, or `url` and `headers`; `type` may be `stdio` or `http`, also written
+    /// `streamable-http` and `streamableHttp`. In texts, `${VAR}` and `${env:VAR}` are replaced by the program's variable
+    /// of this name, and `${VAR:-word}` by `word` if the variable is not set. Servers with `"disabled": true` or
+    /// `"enabled": false` are left out. `envFile` is an error; all other members are ignored.
     ///
     /// Nothing is started. The text cannot grant any trust: set on the returned builders what tools may do.
     ///
@@ -25,15 +27,11 @@ impl McpServer {
     /// ```
     ///
     /// # Errors
-    /// Fails if the text is not JSON or lists no servers, if a server has neither `command` nor `url` or has both,
-    /// if a name or a member is not valid, and if a variable is missing. The error names the server and the member.
+    /// Fails if the text is not JSON or has no object of servers, if a server or a member is listed twice, if a server
+    /// has neither `command` nor `url` or has both, if a name or a member is not valid, and if a variable is missing.
+    /// The error names the server and the member.
     pub fn from_json(text: &str) -> Result<Vec<McpServerBuilder>, Error> {
-        read(text, &|name| std::env::var(name).ok()).map_err(|why| {
-            Error::new(
-                ErrorKind::Configuration,
-                format!("the list of MCP servers cannot be used: {why}"),
-            )
-        })
+        listed(text, "the list of MCP servers")
     }
 
     /// Reads the servers that a file lists: see [`from_json`](Self::from_json).
@@ -46,26 +44,45 @@ impl McpServer {
             let why = format!("the list of MCP servers `{}` cannot be read", path.display());
             Error::new(ErrorKind::Configuration, why).because(err)
         })?;
-        Self::from_json(&text)
+        let path = path.display().to_string();
+        listed(&text, &format!("the list of MCP servers `{}`", path.escape_debug()))
     }
+}
+
+fn listed(text: &str, what: &str) -> Result<Vec<McpServerBuilder>, Error> {
+    read(text, &|name| std::env::var(name).ok()).map_err(|why| {
+        Error::new(ErrorKind::Configuration, format!("{what} cannot be used: {why}"))
+    })
 }
 
 type Variables<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 fn read(text: &str, variables: Variables<'_>) -> Result<Vec<McpServerBuilder>, String> {
-    let value: Value =
-        serde_json::from_str(text).map_err(|err| format!("it is not JSON: {err}"))?;
-    let listed =
-        value.get("mcpServers").or_else(|| value.get("servers")).and_then(Value::as_object);
+    let value = once(text)?;
+    let listed = match (value.get("mcpServers"), value.get("servers")) {
+        (Some(_), Some(_)) => {
+            return Err(
+                "it has both `mcpServers` and `servers`: put all servers into one".to_owned()
+            );
+        }
+        (listed, other) => listed.or(other).and_then(Value::as_object),
+    };
     let listed = listed.ok_or("it has no object `mcpServers` or `servers`")?;
     let one = |(name, server): (&String, &Value)| {
+        let wrong = |why| format!("`{}`: {why}", name.escape_debug());
+        let server = server
+            .as_object()
+            .ok_or_else(|| format!("`{}` is not an object", name.escape_debug()))?;
+        let entry = Entry { server, variables };
+        if !entry.is_enabled().map_err(wrong)? {
+            return Ok(None);
+        }
         if let Some(why) = name::fault(name) {
             return Err(format!("the name `{}` cannot be used: {why}", name.escape_debug()));
         }
-        let server = server.as_object().ok_or_else(|| format!("`{name}` is not an object"))?;
-        Entry { server, variables }.builder(name).map_err(|why| format!("`{name}`: {why}"))
+        entry.builder(name).map_err(wrong).map(Some)
     };
-    listed.iter().map(one).collect()
+    listed.iter().filter_map(|listed| one(listed).transpose()).collect()
 }
 
 /// The entry of one server.
@@ -75,14 +92,30 @@ struct Entry<'a> {
 }
 
 impl Entry<'_> {
+    /// Whether the file has not turned the server off.
+    fn is_enabled(&self) -> Result<bool, String> {
+        let says = |member: &str| match self.server.get(member) {
+            None => Ok(None),
+            Some(Value::Bool(says)) => Ok(Some(*says)),
+            Some(_) => Err(format!("`{member}` is neither true nor false")),
+        };
+        Ok(says("disabled")? != Some(true) && says("enabled")? != Some(false))
+    }
+
     fn builder(&self, name: &str) -> Result<McpServerBuilder, String> {
+        if self.server.contains_key("envFile") {
+            let why = "`envFile` is not read: write its variables to `env`, where `${VAR}` is one of the program's";
+            return Err(why.to_owned());
+        }
         let (command, url) = (self.text("command")?, self.text("url")?);
         let kind = self.text("type")?;
         let mut builder = match (command, url, kind.as_deref()) {
             (Some(command), None, None | Some("stdio")) => {
                 McpServer::command(command, self.list("args")?)
             }
-            (None, Some(url), None | Some("http" | "streamable-http")) => McpServer::url(url),
+            (None, Some(url), None | Some("http" | "streamable-http" | "streamableHttp")) => {
+                McpServer::url(url)
+            }
             (Some(_), Some(_), _) => return Err("it has both `command` and `url`".to_owned()),
             (None, None, _) => return Err("it has neither `command` nor `url`".to_owned()),
             (_, _, kind) => {
@@ -146,10 +179,23 @@ impl Entry<'_> {
                 Some((name, word)) => (name, Some(word)),
                 None => (named, None),
             };
+            let name = name.strip_prefix("env:").unwrap_or(name);
+            let shown = name.escape_debug();
+            let is_name = |c: char| c == '_' || c.is_ascii_alphanumeric();
+            if name.is_empty() || !name.chars().all(is_name) {
+                return Err(format!(
+                    "`{member}` has `${{{shown}}}`, which this program does not know: write the value itself, or \
+                     `${{VAR}}` for a variable of the program"
+                ));
+            }
             let known = (self.variables)(name).filter(|value| word.is_none() || !value.is_empty());
             let value = known.or_else(|| word.map(str::to_owned));
             let value = value.ok_or_else(|| {
-                format!("`{member}` names the variable `{}`, which is not set; set it, or write `${{{}:-word}}`", name.escape_debug(), name.escape_debug())
+                let other = match EDITORS.contains(&name) {
+                    true => " by this program, though editors fill it in",
+                    false => "",
+                };
+                format!("`{member}` names the variable `{shown}`, which is not set{other}; set it, or write `${{{shown}:-word}}`")
             })?;
             filled.push_str(before);
             // The value of a variable is not searched for variables.
@@ -158,6 +204,103 @@ impl Entry<'_> {
         }
         filled.push_str(rest);
         Ok(filled)
+    }
+}
+
+/// Names that look like variables and that editors replace.
+const EDITORS: [&str; 5] =
+    ["workspaceFolder", "workspaceFolderBasename", "userHome", "pathSeparator", "cwd"];
+
+/// Reads a JSON text. It is an error if an object has a name twice.
+fn once(text: &str) -> Result<Value, String> {
+    let twice = RefCell::default();
+    let mut reader = serde_json::Deserializer::from_str(text);
+    let value = Once { path: &[], twice: &twice }.deserialize(&mut reader);
+    let value = value.and_then(|value| reader.end().map(|()| value)).map_err(|err| {
+        format!("it is not JSON: {err}; JSON has no comments and no comma after the last value")
+    })?;
+    let twice = twice.into_inner();
+    match twice.is_empty() {
+        true => Ok(value),
+        false => Err(twice.join("; ")),
+    }
+}
+
+/// Reads the value at this path, and notes names that occur twice.
+#[derive(Clone, Copy)]
+struct Once<'a> {
+    path: &'a [String],
+    twice: &'a RefCell<Vec<String>>,
+}
+
+impl Once<'_> {
+    fn comes_twice(self, name: &str) {
+        let name = name.escape_debug();
+        self.twice.borrow_mut().push(match self.path {
+            [] => format!("`{name}` is listed twice"),
+            [_] => format!("the server `{name}` is listed twice: give one of them another name"),
+            [_, server, ..] => format!("`{}`: `{name}` is listed twice", server.escape_debug()),
+        });
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Once<'_> {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, reader: D) -> Result<Value, D::Error> {
+        reader.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Once<'_> {
+    type Value = Value;
+
+    fn expecting(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.write_str("a value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+        let mut all = Vec::new();
+        while let Some(item) = items.next_element_seed(self)? {
+            all.push(item);
+        }
+        Ok(Value::Array(all))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Value, A::Error> {
+        let mut all = Map::new();
+        while let Some(name) = members.next_key::<String>()? {
+            let path = [self.path, std::slice::from_ref(&name)].concat();
+            let value = members.next_value_seed(Once { path: &path, ..self })?;
+            if all.insert(name.clone(), value).is_some() {
+                self.comes_twice(&name);
+            }
+        }
+        Ok(Value::Object(all))
     }
 }
 
@@ -207,6 +350,33 @@ mod tests {
     }
 
     #[test]
+    fn servers_that_a_file_has_turned_off_are_left_out_and_nothing_of_them_is_read() {
+        let text = r#"{"servers": {
+            "off": {"command": "x", "args": ["${NONE}"], "disabled": true},
+            "out": {"enabled": false},
+            "on": {"command": "x", "disabled": false, "enabled": true, "alwaysAllow": ["all"], "timeout": 7}
+        }}"#;
+        let servers = read(text, &variables).expect("one server");
+        let names: Vec<&str> = servers.iter().map(McpServerBuilder::name).collect();
+        assert_eq!(names, ["on"]);
+        assert!(read(r#"{"servers": {}}"#, &variables).expect("a list").is_empty());
+    }
+
+    #[test]
+    fn each_name_of_streamable_http_and_of_a_variable_is_read() {
+        for kind in ["http", "streamable-http", "streamableHttp"] {
+            let text = format!(
+                r#"{{"servers": {{"a": {{"url": "https://example.com", "type": "{kind}"}}}}}}"#
+            );
+            assert_eq!(read(&text, &variables).expect(kind).len(), 1);
+        }
+        let server = Map::new();
+        let entry = Entry { server: &server, variables: &variables };
+        assert_eq!(entry.filled("args", &"${env:KEY}".into()).as_deref(), Ok("secret-of-the-test"));
+        assert_eq!(entry.filled("args", &"${env:NONE:-word}".into()).as_deref(), Ok("word"));
+    }
+
+    #[test]
     fn what_is_wrong_with_a_file_is_told_with_its_place() {
         for (text, why) in [
             ("{", "not JSON"),
@@ -219,6 +389,46 @@ mod tests {
             (r#"{"servers": {"a": {"command": "x", "args": "y"}}}"#, "`args`"),
             (r#"{"servers": {"a": {"command": "x", "args": [1]}}}"#, "`args`"),
             (r#"{"servers": {"a__b": {"command": "x"}}}"#, "a__b"),
+            (r#"{"servers": {}, "mcpServers": {}}"#, "both `mcpServers` and `servers`"),
+            (r#"{"servers": {"a": {"command": "x"}}, "servers": {}}"#, "`servers` is listed twice"),
+            (
+                r#"{"servers": {"a": {"command": "x"}, "a": {"command": "y"}}}"#,
+                "the server `a` is listed twice",
+            ),
+            (
+                r#"{"servers": {"a": {"disabled": true}, "a": {"command": "y"}}}"#,
+                "the server `a` is listed twice",
+            ),
+            (
+                r#"{"servers": {"a": {"command": "x", "command": "y"}}}"#,
+                "`a`: `command` is listed twice",
+            ),
+            (
+                r#"{"servers": {"a": {"command": "x", "env": {"K": "1", "K": "2"}}}}"#,
+                "`a`: `K` is listed twice",
+            ),
+            (
+                r#"{"servers": {"a": {"command": "x", "disabled": "yes"}}}"#,
+                "`a`: `disabled` is neither",
+            ),
+            (
+                r#"{"servers": {"a": {"command": "x", "envFile": ".env"}}}"#,
+                "`a`: `envFile` is not read",
+            ),
+            (r#"{"servers": {"a": {"command": "x",}}}"#, "no comma after the last value"),
+            ("// mine\n{\"servers\": {}}", "comments"),
+            (
+                r#"{"servers": {"a": {"command": "x", "args": ["${input:token}"]}}}"#,
+                "`${input:token}`, which this program does not know",
+            ),
+            (
+                r#"{"servers": {"a": {"command": "x", "args": ["${workspaceFolder}"]}}}"#,
+                "though editors fill it in",
+            ),
+            (
+                r#"{"servers": {"a": {"command": "x", "args": ["${env:NONE}"]}}}"#,
+                "write `${NONE:-word}`",
+            ),
         ] {
             let err = read(text, &variables).expect_err(text);
             assert!(err.contains(why), "{text}: {err}");

@@ -37,7 +37,9 @@ pub(super) fn output(result: &Value, declared: Option<&Checker>) -> Result<ToolO
     };
     let silent = parts.iter().all(|part| part.to_text().is_some_and(|text| text.trim().is_empty()));
     let structure = result.get("structuredContent").filter(|value| !value.is_null());
-    if result.get("isError") == Some(&Value::Bool(true)) {
+    // Any value other than `false` is read as a failure.
+    let failed = result.get("isError").unwrap_or(&Value::Null);
+    if !matches!(failed, Value::Null | Value::Bool(false)) {
         if let Some(value) = structure.filter(|_| silent) {
             parts = vec![ToolContent::Json(value.clone())];
         }

@@ -1,6 +1,12 @@
 //! A server at an address: an HTTP client that sends nothing twice and follows no redirect.
 
-use std::{collections::HashMap, fmt, net::IpAddr, sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    fmt,
+    net::IpAddr,
+    sync::{Arc, atomic::AtomicBool},
+    time::Duration,
+};
 
 use reqwest::{
     Client, Url,
@@ -12,7 +18,7 @@ use rmcp::transport::{
     streamable_http_client::StreamableHttpClientTransportConfig,
 };
 
-use super::oauth::{Authorization, Way, way};
+use super::{oauth::Authorization, way::Way};
 use crate::{
     error::{Error, ErrorKind},
     tls,
@@ -86,11 +92,14 @@ impl Address {
         Ok(headers)
     }
 
-    /// Sets up the transport to the server. Nothing is sent yet.
+    /// Sets up the transport to the server, with a flag that is set when the server does not know the session any more.
+    /// Nothing is sent yet.
     ///
     /// # Errors
     /// Fails if the address or a header cannot be used.
-    pub(super) fn transport(&self) -> Result<StreamableHttpClientTransport<Way>, Error> {
+    pub(super) fn transport(
+        &self,
+    ) -> Result<(StreamableHttpClientTransport<Way>, Arc<AtomicBool>), Error> {
         let known = Url::parse(&self.url);
         if !known.is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host()) {
             return Err(Error::new(
@@ -99,7 +108,8 @@ impl Address {
             ));
         }
         let straight = Url::parse(&self.url).is_ok_and(|url| is_here(&url));
-        let client = way(client(straight)?, self.authorization.clone());
+        let client = Way::new(client(straight)?, self.authorization.clone());
+        let is_forgotten = client.is_forgotten();
         let mut config = StreamableHttpClientTransportConfig::with_uri(self.url.as_str())
             .reinit_on_expired_session(false)
             .custom_headers(self.headers()?);
@@ -107,7 +117,7 @@ impl Address {
         waits.max_times = Some(STREAMS);
         waits.max_delay = Some(Duration::from_secs(10));
         config.retry_config = Arc::new(waits);
-        Ok(StreamableHttpClientTransport::with_client(client, config))
+        Ok((StreamableHttpClientTransport::with_client(client, config), is_forgotten))
     }
 }
 

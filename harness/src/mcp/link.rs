@@ -2,9 +2,11 @@
 
 use std::{
     borrow::Cow,
+    collections::BTreeMap,
+    error::Error as _,
     fmt,
     sync::{
-        Arc, OnceLock,
+        Arc, OnceLock, PoisonError,
         atomic::{AtomicBool, AtomicU32, Ordering},
     },
     time::Duration,
@@ -13,7 +15,7 @@ use std::{
 use rmcp::{
     RoleClient,
     service::{ClientInitializeError, ClientServiceExt as _, RunningService},
-    transport::async_rw::AsyncRwTransport,
+    transport::{async_rw::AsyncRwTransport, streamable_http_client::StreamableHttpError},
 };
 use tokio::{
     sync::Mutex,
@@ -25,6 +27,7 @@ use super::{
     asking::{OnForm, Person},
     handler::{Handler, Reports},
     http::Address,
+    lines::{Lines, Strange, UNREAD},
     list::{self, Listing},
     oauth::Authorization,
     process::{Child, Command},
@@ -67,6 +70,8 @@ pub(super) struct Link {
     /// The secrets that no error may show.
     secrets: Secrets,
     changed: Arc<AtomicBool>,
+    /// The definitions of the tools when the program read them last.
+    read: std::sync::Mutex<BTreeMap<String, String>>,
     /// The number of starts since a call was answered.
     starts: AtomicU32,
     state: Mutex<State>,
@@ -120,6 +125,7 @@ impl Link {
             version: version.map(OnceLock::from).unwrap_or_default(),
             secrets,
             changed: Arc::default(),
+            read: std::sync::Mutex::default(),
             starts: AtomicU32::new(0),
             state: Mutex::default(),
         }
@@ -160,8 +166,8 @@ impl Link {
     }
 
     /// The last output of the process of a session.
-    pub(super) fn said(&self, session: &Session) -> String {
-        harmless(&self.secrets.hide(&session.said()))
+    pub(super) async fn said(&self, session: &Session) -> String {
+        harmless(&self.secrets.hide(&session.said().await))
     }
 
     pub(super) fn has_changed(&self) -> bool {
@@ -185,6 +191,7 @@ impl Link {
             match self.open().await {
                 Ok((session, listing)) => {
                     state.session = Some(session);
+                    *self.read() = listing.definitions();
                     return Ok(listing);
                 }
                 Err(_) if self.is_refused() => {}
@@ -235,52 +242,76 @@ impl Link {
         if let Some(old) = state.session.take() {
             old.close().await;
         }
-        let (session, _) = self.open().await?;
+        let (session, listing) = self.open().await?;
         state.session = Some(Arc::clone(&session));
+        // A server may have other tools after a new start, without a report.
+        if listing.definitions() != *self.read() {
+            self.tell_of_change();
+        }
         Ok(session)
     }
 
     /// Lists the server's tools again, if the server has said that they have changed, or if it does not report
     /// changes and the list is old.
     async fn refresh(&self, session: &Session) -> Result<(), Error> {
-        let stale = &session.handler().stale;
-        if !stale.swap(false, Ordering::Acquire) && !session.is_old() {
+        let stale = &*session.handler().stale;
+        let was = stale.swap(false, Ordering::AcqRel);
+        if !was && !session.is_old() {
             return Ok(());
         }
+        let mut unread = Unread { news: [stale], was: [true] };
         session.listen().await;
         let before = session.definitions();
-        if let Err(err) = self.list_of(session).await {
-            stale.store(true, Ordering::Relaxed);
-            return Err(err);
-        }
+        self.list_of(session).await?;
+        unread.was = [false];
         if session.definitions() != before {
-            self.changed.store(true, Ordering::Relaxed);
+            self.tell_of_change();
         }
         Ok(())
+    }
+
+    fn read(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, String>> {
+        self.read.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes that the tools of the program are not those of the server any more.
+    pub(super) fn tell_of_change(&self) {
+        self.changed.store(true, Ordering::Relaxed);
     }
 
     /// Lists the tools again.
     pub(super) async fn list(&self) -> Result<Listing, Error> {
         let session = self.session().await?;
         // Changes from here on are reported again.
-        self.changed.store(false, Ordering::Relaxed);
-        session.handler().stale.store(false, Ordering::Relaxed);
-        self.list_of(&session).await
+        let news = [&*self.changed, &*session.handler().stale];
+        let was = news.map(|news| news.swap(false, Ordering::AcqRel));
+        let mut unread = Unread { news, was };
+        let listing = self.list_of(&session).await?;
+        unread.was = [false; 2];
+        *self.read() = listing.definitions();
+        Ok(listing)
     }
 
     async fn list_of(&self, session: &Session) -> Result<Listing, Error> {
-        let listing = list::read(session).await.map_err(|failed| self.unread(session, failed))?;
+        let listing = match list::read(session).await {
+            Ok(listing) => listing,
+            Err(failed) => return Err(self.unread(session, failed).await),
+        };
         session.define(listing.definitions(), listing.fresh);
         Ok(listing)
     }
 
     /// The error for a list that could not be read.
-    pub(super) fn unread(&self, session: &Session, (kind, why): (ErrorKind, String)) -> Error {
+    pub(super) async fn unread(
+        &self,
+        session: &Session,
+        (kind, why): (ErrorKind, String),
+    ) -> Error {
         if kind == ErrorKind::Connect {
             // The connection is broken, so the next caller that needs a session begins a new one.
             session.lose();
         }
-        self.error(kind, format!("{}{}", self.shown(&why), self.said(session)))
+        self.error(kind, format!("{}{}", self.shown(&why), self.said(session).await))
     }
 
     /// Ends the session for good.
@@ -308,7 +339,7 @@ impl Link {
             person: self.person.clone(),
         };
         let until = Instant::now() + START;
-        let (service, child) = match self.version.get() {
+        let (service, child, is_forgotten) = match self.version.get() {
             Some(version) => self.start(handler, *version, until).await.map_err(|it| it.0)?,
             // Nearly all servers answer this version, and those that do not refuse it at once.
             None => match self.start(handler.clone(), McpVersion::V2025_11_25, until).await {
@@ -323,7 +354,7 @@ impl Link {
                 Err((err, false)) => return Err(err),
             },
         };
-        let session = Session::new(service, child);
+        let session = Session::new(service, child, is_forgotten);
         session.listen().await;
         let listing = self.list_of(&session).await?;
         Ok((Arc::new(session), listing))
@@ -336,22 +367,26 @@ impl Link {
         handler: Handler,
         version: McpVersion,
         until: Instant,
-    ) -> Result<(RunningService<RoleClient, Handler>, Option<Child>), (Error, bool)> {
+    ) -> Result<Started, (Error, bool)> {
         let mode = version.lifecycle();
+        let wrong = |why: String| (self.error(ErrorKind::Configuration, why), false);
+        let (mut is_forgotten, mut strange) = (Arc::default(), Strange::default());
         let (served, child) = match &self.place {
             Place::Command(command) => {
-                let (child, output, input) = command.start().map_err(|err| {
-                    let why =
-                        format!("cannot be started: the program `{}`: {err}", command.program);
-                    (self.error(ErrorKind::Configuration, why), false)
-                })?;
+                let (child, output, input) =
+                    command.start().map_err(|why| wrong(format!("cannot be started: {why}")))?;
+                let output = Lines::new(output);
+                strange = output.strange();
                 let transport = AsyncRwTransport::new(output, input);
                 let served = handler.serve_with_lifecycle(transport, mode);
                 (timeout_at(until, served).await, Some(child))
             }
             Place::Address(address) => {
-                let transport = address.transport().map_err(|err| (err, false))?;
-                let served = handler.serve_with_lifecycle(transport, mode);
+                let transport = address.transport().map_err(|err| {
+                    wrong(format!("at `{}` cannot be used: {err}", self.at(address)))
+                })?;
+                is_forgotten = transport.1;
+                let served = handler.serve_with_lifecycle(transport.0, mode);
                 (timeout_at(until, served).await, None)
             }
         };
@@ -360,17 +395,73 @@ impl Link {
             harmless(&self.secrets.hide(&said))
         };
         match served {
-            Ok(Ok(service)) => Ok((service, child)),
+            Ok(Ok(service)) => Ok((service, child, is_forgotten)),
             Ok(Err(err)) => {
-                // The last output of the process may still be on its way.
-                tokio::task::yield_now().await;
-                let why = format!("did not begin a session: {}{}", self.shown(&why(&err)), said());
+                let has_answered = matches!(err, ClientInitializeError::JsonRpcError(_));
+                if let Some(child) = child.as_ref().filter(|_| !has_answered) {
+                    child.said().last_words().await;
+                }
+                let why = one_line(&why(&err));
+                let way_out = self.way_out(&why);
+                let why =
+                    format!("did not begin a session: {}{way_out}{}", self.shown(&why), said());
                 Err((self.error(ErrorKind::Connect, why), is_newer(&err)))
             }
             Err(_) => {
-                let why = format!("did not begin a session within {} s{}", START.as_secs(), said());
+                let strange = strange.known().map(|(count, first)| {
+                    let first = self.shown(&one_line(&first));
+                    let lines = if count == 1 {
+                        "line that is no message"
+                    } else {
+                        "lines that are no messages, first"
+                    };
+                    format!("; it has written {count} {lines} of the protocol: `{first}`")
+                });
+                let strange = strange.unwrap_or_default();
+                let why = format!(
+                    "did not begin a session within {} s{strange}{}",
+                    START.as_secs(),
+                    said()
+                );
                 Err((self.error(ErrorKind::Timeout, why), false))
             }
+        }
+    }
+
+    /// An address, for an error.
+    fn at(&self, address: &Address) -> String {
+        self.shown(&one_line(&address.shown()))
+    }
+
+    /// What a person can do if a server at an address does not begin a session.
+    fn way_out(&self, why: &str) -> String {
+        let Place::Address(address) = &self.place else { return String::new() };
+        let at = self.at(address);
+        match why {
+            _ if why.starts_with(UNREACHED) => {
+                format!("; see that the server runs, and that its address is `{at}`")
+            }
+            _ if ["HTTP 404", "HTTP 405", "content type"].iter().any(|sign| why.contains(sign)) => {
+                format!("; is the path of `{at}` that of the MCP server?")
+            }
+            _ => String::new(),
+        }
+    }
+}
+
+/// A running service, its process if it has one, and a flag for a session that the server does not know any more.
+type Started = (RunningService<RoleClient, Handler>, Option<Child>, Arc<AtomicBool>);
+
+/// Reports of changes that were taken before the list was read. They are restored unless the list is read to its end.
+struct Unread<'a, const N: usize> {
+    news: [&'a AtomicBool; N],
+    was: [bool; N],
+}
+
+impl<const N: usize> Drop for Unread<'_, N> {
+    fn drop(&mut self) {
+        for (news, was) in self.news.iter().zip(self.was) {
+            news.fetch_or(was, Ordering::AcqRel);
         }
     }
 }
@@ -378,6 +469,7 @@ impl Link {
 /// Why there is no session, without type names.
 fn why(err: &ClientInitializeError) -> String {
     match err {
+        ClientInitializeError::JsonRpcError(err) if err.code == UNREAD => err.message.to_string(),
         ClientInitializeError::JsonRpcError(err) => {
             format!("{} (code {})", err.message, err.code.0)
         }
@@ -395,8 +487,26 @@ fn harmless(text: &str) -> String {
     text.replace(|c: char| c.is_control() && c != '\n', " ")
 }
 
+/// A text of others on one line.
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// The beginning of an error for a server that cannot be reached.
+const UNREACHED: &str = "it cannot be reached";
+
 /// The text of an error and its sources.
 pub(super) fn sources(err: &(dyn std::error::Error + 'static)) -> String {
+    if let Some(StreamableHttpError::Client(err)) =
+        err.downcast_ref::<StreamableHttpError<reqwest::Error>>()
+    {
+        // Its own words are the address. What has happened is below.
+        let what = if err.is_connect() { UNREACHED } else { "the request has failed" };
+        return match err.source() {
+            Some(below) => format!("{what}: {}", sources(below)),
+            None => format!("{what}: {err}"),
+        };
+    }
     let mut text = err.to_string();
     let mut below = err.source();
     for _ in 0..8 {

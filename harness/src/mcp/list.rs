@@ -14,7 +14,7 @@ use rmcp::{
 use serde_json::{Map, Value, json};
 use tokio::time::timeout;
 
-use super::{link::sources, name, session::Session};
+use super::{lines::UNREAD, link::sources, name, session::Session};
 use crate::{error::ErrorKind, schema::Checker};
 
 /// The limits for pages and tools of one server, and for the time to list them.
@@ -211,6 +211,9 @@ async fn each_page(
         let page = session.ask(request(params)).await;
         let page =
             page.map_err(|err| (kind(&err), format!("did not list its {what}: {}", told(&err))))?;
+        if let Some(kind) = unfinished(&page) {
+            return wrong(format!("did not list its {what}: {}", half(&kind)));
+        }
         if !page.get(key).is_some_and(Value::is_array) {
             return wrong(format!("answers the request for its {what} without a list of {what}"));
         }
@@ -228,6 +231,26 @@ async fn each_page(
     wrong(format!("lists its {what} on more than {PAGES} pages"))
 }
 
+/// The type of a result that is not complete, such as `input_required`.
+///
+/// Source: `resultType` of <https://modelcontextprotocol.io/specification/2026-07-28/schema#result>; where it is
+/// absent, it is `complete`.
+pub(super) fn unfinished(result: &Value) -> Option<String> {
+    match result.get("resultType")? {
+        Value::Null => None,
+        Value::String(kind) if kind == "complete" => None,
+        Value::String(kind) => Some(kind.clone()),
+        kind => Some(kind.to_string()),
+    }
+}
+
+/// The error for an incomplete result of a request that is not a call.
+pub(super) fn half(kind: &str) -> String {
+    format!(
+        "it has answered with a result of the type `{kind}`, which this program accepts only for calls"
+    )
+}
+
 /// The kind of error of a failed request: the server has answered, or the connection is broken.
 pub(super) fn kind(err: &ServiceError) -> ErrorKind {
     match err {
@@ -239,6 +262,7 @@ pub(super) fn kind(err: &ServiceError) -> ErrorKind {
 /// The reason of a failed request, in words for a person.
 pub(super) fn told(err: &ServiceError) -> String {
     match err {
+        ServiceError::McpError(err) if err.code == UNREAD => err.message.to_string(),
         ServiceError::McpError(err) => format!("{} (code {})", err.message, err.code.0),
         ServiceError::TransportSend(err) => sources(&*err.error),
         ServiceError::TransportClosed => "the connection was closed".to_owned(),

@@ -25,6 +25,8 @@ mod handler;
 #[cfg(feature = "mcp")]
 mod http;
 #[cfg(feature = "mcp")]
+mod lines;
+#[cfg(feature = "mcp")]
 mod link;
 #[cfg(feature = "mcp")]
 mod list;
@@ -51,6 +53,8 @@ mod session;
 mod version;
 #[cfg(feature = "mcp")]
 mod wanted;
+#[cfg(feature = "mcp")]
+mod way;
 
 #[cfg(feature = "mcp-oauth")]
 pub use self::oauth::{McpAuth, McpGrant, McpGrantFuture, McpGrants, McpPage};

@@ -1,9 +1,5 @@
 //! Replaces OAuth in a program without the feature `mcp-oauth`: there is no authorization.
 
-use std::sync::Arc;
-
-use reqwest::Client;
-
 use crate::{error::ErrorKind, secret::Secrets};
 
 /// A type without values: there is no authorization.
@@ -22,6 +18,14 @@ impl Authorization {
         match *self {}
     }
 
+    pub(super) async fn token(&self, _: &str) -> Option<String> {
+        match *self {}
+    }
+
+    pub(super) fn refused(&self, _: u16, _: &str, _: Option<&str>) {
+        match *self {}
+    }
+
     pub(super) async fn close(&self) {
         match *self {}
     }
@@ -29,11 +33,4 @@ impl Authorization {
     pub(super) async fn ready(&self) -> Result<(), (ErrorKind, String)> {
         match *self {}
     }
-}
-
-/// The HTTP client below the protocol.
-pub(super) type Way = Client;
-
-pub(super) fn way(client: Client, _: Option<Arc<Authorization>>) -> Way {
-    client
 }

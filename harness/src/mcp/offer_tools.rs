@@ -21,7 +21,8 @@ impl McpServer {
     /// `server__list_resources` and `server__read_resource`. The program sets their side effects, since it is not
     /// known what a server does when a resource is read: `SideEffects::of(&[SideEffect::Read])` for a server that
     /// only reads on this machine. The list is empty if the server does not say that it has resources.
-    pub fn resource_tools(&self, effects: SideEffects) -> Vec<Tool> {
+    pub fn resource_tools(&self, effects: impl Into<SideEffects>) -> Vec<Tool> {
+        let effects = effects.into();
         if !self.has_resources {
             return Vec::new();
         }
@@ -64,7 +65,8 @@ impl McpServer {
     /// Creates two tools by which a model finds and reads the [prompts](Self::prompts): `server__list_prompts` and
     /// `server__get_prompt`. The program sets their side effects, as for [`resource_tools`](Self::resource_tools).
     /// The list is empty if the server does not say that it has prompts.
-    pub fn prompt_tools(&self, effects: SideEffects) -> Vec<Tool> {
+    pub fn prompt_tools(&self, effects: impl Into<SideEffects>) -> Vec<Tool> {
+        let effects = effects.into();
         if !self.has_prompts {
             return Vec::new();
         }

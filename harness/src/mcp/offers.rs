@@ -189,7 +189,9 @@ pub(super) async fn resources(link: &Link) -> Result<Vec<McpResource>, Error> {
         count += add(page, "resources", "uri");
         count
     });
-    read.await.map_err(|failed| link.unread(&session, failed))?;
+    if let Err(failed) = read.await {
+        return Err(link.unread(&session, failed).await);
+    }
     let mut count = 0;
     let request = |params: PaginatedRequestParams| {
         let request = ListResourceTemplatesRequest::with_param(params);
@@ -203,7 +205,7 @@ pub(super) async fn resources(link: &Link) -> Result<Vec<McpResource>, Error> {
     match read.await {
         // Many servers have no templates and do not know the request.
         Ok(()) | Err((ErrorKind::Protocol, _)) => Ok(found),
-        Err(failed) => Err(link.unread(&session, failed)),
+        Err(failed) => Err(link.unread(&session, failed).await),
     }
 }
 
@@ -235,7 +237,9 @@ pub(super) async fn prompts(link: &Link) -> Result<Vec<McpPrompt>, Error> {
         count += members(page, "prompts").count();
         count
     });
-    read.await.map_err(|failed| link.unread(&session, failed))?;
+    if let Err(failed) = read.await {
+        return Err(link.unread(&session, failed).await);
+    }
     Ok(found)
 }
 
@@ -243,14 +247,19 @@ pub(super) async fn prompts(link: &Link) -> Result<Vec<McpPrompt>, Error> {
 async fn one(link: &Link, what: &str, request: ClientRequest) -> Result<Value, Error> {
     let session = link.session().await?;
     let failed = match timeout(TIME, session.ask(request)).await {
-        Ok(Ok(answer)) => return Ok(answer),
+        Ok(Ok(answer)) => match list::unfinished(&answer) {
+            None => return Ok(answer),
+            Some(kind) => {
+                (ErrorKind::Protocol, format!("did not hand over {what}: {}", list::half(&kind)))
+            }
+        },
         Ok(Err(err)) => (kind(&err), format!("did not hand over {what}: {}", told(&err))),
         Err(_) => {
             let why = format!("did not hand over {what} within {} s", TIME.as_secs());
             (ErrorKind::Timeout, why)
         }
     };
-    Err(link.unread(&session, failed))
+    Err(link.unread(&session, failed).await)
 }
 
 pub(super) async fn read_resource(link: &Link, uri: &str) -> Result<Vec<ToolContent>, Error> {

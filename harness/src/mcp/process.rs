@@ -12,7 +12,9 @@ use std::{
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _},
     process::{ChildStdin, ChildStdout},
+    sync::watch,
     task::AbortHandle,
+    time::timeout,
 };
 
 use crate::secret::CUT;
@@ -26,8 +28,13 @@ const INHERITED: [&str; 6] = ["HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER"
 const KEPT_LINES: usize = 50;
 const KEPT_LINE: usize = 500;
 
-/// The number of lines that an error shows.
-const SHOWN_LINES: usize = 5;
+/// The number of lines that an error shows, and their bytes in all.
+const SHOWN_LINES: usize = 20;
+const SHOWN_BYTES: usize = 4 << 10;
+
+/// How long an error waits for the rest of what a child has written to its standard error. Another task reads it, and may
+/// read it after the end of the child.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// The time that a child has to end by itself, first after its input has ended and then after a signal.
 const GRACE: Duration = Duration::from_secs(2);
@@ -53,7 +60,29 @@ impl fmt::Debug for Command {
 
 impl Command {
     /// Starts the child as the leader of a process group of its own.
-    pub(super) fn start(&self) -> std::io::Result<(Child, ChildStdout, ChildStdin)> {
+    ///
+    /// # Errors
+    /// Fails with the reason, as part of an error's text.
+    pub(super) fn start(&self) -> Result<(Child, ChildStdout, ChildStdin), String> {
+        if let Some(folder) = self.folder.as_ref().filter(|folder| !folder.is_dir()) {
+            let folder = folder.display().to_string();
+            return Err(format!(
+                "the folder `{}` does not exist or is not a folder; set another one by `folder`, or by `cwd` in a file",
+                folder.escape_debug()
+            ));
+        }
+        self.spawn().map_err(|err| {
+            let program = self.program.escape_debug();
+            let way_out = match err.kind() {
+                std::io::ErrorKind::NotFound => "; install it, or name it by its whole path",
+                std::io::ErrorKind::PermissionDenied => "; name a file that may be executed",
+                _ => "",
+            };
+            format!("the program `{program}`: {err}{way_out}")
+        })
+    }
+
+    fn spawn(&self) -> std::io::Result<(Child, ChildStdout, ChildStdin)> {
         let inherited = INHERITED.iter().filter_map(|name| Some((*name, std::env::var_os(name)?)));
         let mut command = tokio::process::Command::new(&self.program);
         command.args(&self.arguments).env_clear().envs(inherited).envs(&self.variables);
@@ -91,7 +120,11 @@ impl Command {
 
 /// The last lines that a child has written to its standard error.
 #[derive(Clone, Default)]
-pub(super) struct Said(Arc<Mutex<VecDeque<String>>>);
+pub(super) struct Said {
+    lines: Arc<Mutex<VecDeque<String>>>,
+    /// Whether all was read.
+    ended: watch::Sender<bool>,
+}
 
 impl Said {
     /// Reads to the end, so that a child is never blocked by a full pipe.
@@ -109,6 +142,13 @@ impl Said {
             }
         }
         self.keep(&line);
+        self.ended.send_replace(true);
+    }
+
+    /// Waits until all was read that the child had to say, for a second at most: others may hold the pipe.
+    pub(super) async fn last_words(&self) {
+        let mut ended = self.ended.subscribe();
+        let _ = timeout(LAST_WORDS, ended.wait_for(|ended| *ended)).await;
     }
 
     fn keep(&self, line: &[u8]) {
@@ -121,22 +161,32 @@ impl Said {
         if line.is_empty() {
             return;
         }
-        let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         if lines.len() == KEPT_LINES {
             lines.pop_front();
         }
         lines.push_back(line);
     }
 
-    /// The last lines, as the end of an error's text; empty if there are none.
+    /// The last lines, to be appended to an error's text as lines of their own; empty if there are none.
     pub(super) fn shown(&self) -> String {
-        let lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let last = lines.iter().skip(lines.len().saturating_sub(SHOWN_LINES));
-        let last: Vec<String> = last.cloned().collect();
+        let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut bytes = 0;
+        let mut last: Vec<&str> = lines
+            .iter()
+            .rev()
+            .take(SHOWN_LINES)
+            .map(String::as_str)
+            .take_while(|line| {
+                bytes += line.len();
+                bytes <= SHOWN_BYTES
+            })
+            .collect();
         if last.is_empty() {
             return String::new();
         }
-        format!("; its standard error ends with:\n{}", last.join("\n"))
+        last.reverse();
+        format!("\nIts standard error ends with:\n{}", last.join("\n"))
     }
 }
 
@@ -174,7 +224,7 @@ impl Child {
                 tokio::time::sleep(look).await;
             }
         };
-        tokio::time::timeout(GRACE, ended).await.is_ok()
+        timeout(GRACE, ended).await.is_ok()
     }
 
     #[cfg(unix)]

@@ -17,8 +17,9 @@ use crate::{
     tool::{Tool, ToolRegistry},
 };
 
-/// A connected server. Its tools keep the connection open: it ends when this value and all of them are dropped, or
-/// by [`close`](Self::close).
+/// A connected server of others, whose tools the program uses. Its tools keep the connection open: it ends when this
+/// value and all of them are dropped, or by [`close`](Self::close). To serve the program's own tools, use `McpService`
+/// (feature `mcp-server`).
 ///
 /// If the process or the session is lost, the next call starts it again, at most five times without an answer in
 /// between. A tool that the server then describes differently is not called: the call fails and says that the
@@ -45,6 +46,15 @@ pub(super) struct Sight {
 impl McpServer {
     /// Describes a server that is a program, used over its standard input and output. It leads a process group of
     /// its own, which ends with the connection.
+    ///
+    /// ```
+    /// use harness::mcp::McpServer;
+    ///
+    /// let files = McpServer::command("npx", ["-y", "@modelcontextprotocol/server-filesystem", "."]);
+    /// // An empty list of arguments needs a type.
+    /// let plain = McpServer::command("my-server", [""; 0]);
+    /// # let _ = (files, plain);
+    /// ```
     pub fn command<A: Into<String>>(
         program: impl Into<String>,
         arguments: impl IntoIterator<Item = A>,
@@ -120,8 +130,8 @@ impl McpServer {
         &self.left_out
     }
 
-    /// Whether the tools have changed since they were read: the server has said so, or a check before a call has
-    /// found it.
+    /// Whether the tools have changed since they were read: the server has said so, or a check before a call or after a
+    /// new start has found it. It stays `true` until [`reload`](Self::reload) succeeds.
     pub fn has_changed(&self) -> bool {
         self.link.has_changed()
     }
@@ -133,7 +143,9 @@ impl McpServer {
     /// Fails as [`connect`](McpServerBuilder::connect) does.
     pub async fn reload(&self) -> Result<Self, Error> {
         let listing = self.link.list().await?;
+        // The tools have changed if they cannot be used any more, and the program still has the old ones.
         Self::of(Arc::clone(&self.link), self.sight.clone(), listing)
+            .inspect_err(|_| self.link.tell_of_change())
     }
 
     /// Ends the connection, also for the tools. A process has two seconds to end after its input was closed and two

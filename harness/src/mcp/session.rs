@@ -58,6 +58,8 @@ pub(super) struct Session {
     watcher: Option<AbortHandle>,
     /// Whether the session is lost.
     lost: AtomicBool,
+    /// Whether the server has said that it does not know the session any more.
+    is_forgotten: Arc<AtomicBool>,
     listed: Mutex<Listed>,
     /// Receives changes of the tools, from servers that have to be asked for them.
     listener: Mutex<Option<AbortHandle>>,
@@ -86,7 +88,11 @@ struct Listed {
 }
 
 impl Session {
-    pub(super) fn new(service: RunningService<RoleClient, Handler>, child: Option<Child>) -> Self {
+    pub(super) fn new(
+        service: RunningService<RoleClient, Handler>,
+        child: Option<Child>,
+        is_forgotten: Arc<AtomicBool>,
+    ) -> Self {
         let (unwanted, calls) = unbounded_channel();
         let teller = tokio::spawn(tell(service.peer().clone(), calls)).abort_handle();
         let watcher = child.as_ref().map(|child| {
@@ -108,6 +114,7 @@ impl Session {
             teller,
             watcher,
             lost: AtomicBool::new(false),
+            is_forgotten,
             listed: Mutex::default(),
             listener: Mutex::default(),
             listening: Arc::default(),
@@ -123,14 +130,21 @@ impl Session {
         self.service.service()
     }
 
-    /// The last output of the process, as the end of an error's text.
-    pub(super) fn said(&self) -> String {
+    /// The last output of the process, to be appended to an error's text. If the session has ended, the rest of the
+    /// output is read first.
+    pub(super) async fn said(&self) -> String {
+        let has_process = self.watcher.is_some();
+        if has_process && !self.is_alive() {
+            self.said.last_words().await;
+        }
         self.said.shown()
     }
 
     /// Whether a call can be sent.
     pub(super) fn is_alive(&self) -> bool {
-        !self.lost.load(Ordering::Relaxed) && !self.peer().is_transport_closed()
+        let is_lost =
+            self.lost.load(Ordering::Relaxed) || self.is_forgotten.load(Ordering::Relaxed);
+        !is_lost && !self.peer().is_transport_closed()
     }
 
     pub(super) fn lose(&self) {

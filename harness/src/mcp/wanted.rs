@@ -7,7 +7,7 @@ use rmcp::model::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::asking::{Heard, McpForm, Person, QUESTIONS, accepted};
+use super::asking::{Heard, McpForm, Person, QUESTIONS, Running, accepted};
 use crate::{schema::Checker, tool::ToolError};
 
 /// The questions of a server, and the answers so far: the token of a call that waits.
@@ -18,6 +18,9 @@ pub(super) struct Wanted {
     definition: String,
     /// How often the server has asked, this time included.
     pub(super) rounds: usize,
+    /// How many questions a person was asked for the call so far.
+    #[serde(default)]
+    questions: usize,
     /// The state that the server wants back.
     state: Option<String>,
     given: InputResponses,
@@ -45,7 +48,7 @@ impl Wanted {
         });
         let open = open.collect::<Result<_, _>>()?;
         let (definition, given) = (definition.to_owned(), InputResponses::new());
-        Ok(Self { definition, rounds, state: wanted.request_state, given, open })
+        Ok(Self { definition, rounds, questions: 0, state: wanted.request_state, given, open })
     }
 
     /// Reads a token that was kept, and adds the answer to the first question. `None` if the tool is now described
@@ -84,6 +87,12 @@ impl Wanted {
         self.given.insert(key, serde_json::to_value(response).unwrap_or_default());
     }
 
+    /// Counts the questions that were asked before for the call, which now goes on.
+    pub(super) fn goes_on(&self, running: &Running) {
+        // A token without this number has at least the answers.
+        running.has_asked(self.questions.max(self.given.len()));
+    }
+
     /// Asks the person the questions that have no answer yet.
     ///
     /// # Errors
@@ -91,14 +100,18 @@ impl Wanted {
     pub(super) async fn ask(
         mut self,
         person: &Person,
+        running: &Running,
     ) -> Result<(Option<InputResponses>, Option<String>), ToolError> {
         while let Some((key, question)) = self.open.first().cloned() {
-            match person.ask(question).await {
+            match person.ask(question, Some(running)).await {
                 Heard::Now(answer) => {
                     self.open.remove(0);
                     self.give(key, answer);
                 }
-                Heard::Later(form) => return Err(self.later(form)),
+                Heard::Later(form) => {
+                    self.questions = running.questions();
+                    return Err(self.later(form));
+                }
             }
         }
         Ok(((!self.given.is_empty()).then_some(self.given), self.state))

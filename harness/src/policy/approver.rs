@@ -286,6 +286,12 @@ impl fmt::Display for QuestionId {
 ///     }
 /// }
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not an approver",
+    label = "not an approver",
+    note = "an approver is a function that answers a question: `|question: Question| async move {{ question.yes() }}`, or `question.no(\"why\")`",
+    note = "`TerminalApprover::default()` (feature `terminal`) asks at the terminal"
+)]
 pub trait Approver: Send + Sync {
     /// Asks the question and returns the answer. The library drops the future when the run is stopped: the question
     /// is then withdrawn and should no longer be shown.
@@ -295,15 +301,38 @@ pub trait Approver: Send + Sync {
     ) -> Pin<Box<dyn Future<Output = Approval> + Send + 'a>>;
 }
 
+/// What a function returns that is an [`Approver`]: a future of an [`Approval`]. You need not implement it.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a future of an `Approval`",
+    label = "an approver that is a function returns a future of an `Approval`",
+    note = "make the answer from the question: `|question: Question| async move {{ question.yes() }}`, or `question.no(\"why\")`"
+)]
+pub trait ApprovalFuture: Sized {
+    /// The future.
+    fn into_approval(self) -> impl Future<Output = Approval> + Send
+    where
+        Self: Send;
+}
+
+#[diagnostic::do_not_recommend]
+impl<A: Future<Output = Approval>> ApprovalFuture for A {
+    fn into_approval(self) -> impl Future<Output = Approval> + Send
+    where
+        Self: Send,
+    {
+        self
+    }
+}
+
 impl<F, A> Approver for F
 where
     F: Fn(Question) -> A + Send + Sync,
-    A: Future<Output = Approval> + Send + 'static,
+    A: ApprovalFuture + Send + 'static,
 {
     fn ask<'a>(
         &'a self,
         question: &'a Question,
     ) -> Pin<Box<dyn Future<Output = Approval> + Send + 'a>> {
-        Box::pin(self(question.clone()))
+        Box::pin(self(question.clone()).into_approval())
     }
 }

@@ -23,7 +23,7 @@ pub use self::terminal::visible;
 #[cfg(all(unix, feature = "terminal"))]
 pub use self::terminal::{Filled, TerminalApprover, TerminalForm};
 pub use self::{
-    approver::{Answer, Approval, Approver, Question, QuestionId},
+    approver::{Answer, Approval, ApprovalFuture, Approver, Question, QuestionId},
     egress::{Egress, Exposure},
     fallback::FallbackProvider,
     guard::{Budget, Guardrails, Left, LimitReached, Limits, Spent},

@@ -60,6 +60,12 @@ pub type EventStream<'a> =
 /// Retries and fallbacks are providers that wrap other providers. A provider that retries requests
 /// marks them with [`Request::retried_outside`]. A provider that would retry by itself makes only
 /// one try of a marked request, so that retries do not multiply.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a provider",
+    label = "not a provider",
+    note = "`AnthropicProvider::from_env()?` asks Anthropic's models with the key in the environment, and `AnthropicProvider::builder().model(\"..\")` chooses one; other vendors have providers of their own",
+    note = "`provider_from_env()?` takes the provider that the variable `PROVIDER` names"
+)]
 pub trait Provider: Send + Sync {
     /// Its name in messages and records, such as `anthropic`.
     fn name(&self) -> &str;

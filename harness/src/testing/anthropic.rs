@@ -1,5 +1,5 @@
-//! Bodies as Anthropic's Messages API sends them, for the loopback server and for decoders.
-//! Made from the vendor's documentation of streaming messages and of errors.
+//! Bodies in the format of Anthropic's Messages API, for the loopback server and for decoders.
+//! Source: the vendor's documentation of streaming messages and of errors.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use super::{
     pieces,
 };
 
-/// Begins the stream of one answer: add what the model says, in order.
+/// Begins the stream of one answer. Add the blocks of the answer in order.
 ///
 /// ```
 /// use harness::testing::anthropic;
@@ -38,7 +38,7 @@ pub fn body() -> Body {
 }
 
 /// The answer to a request that failed: its status and the vendor's error object. `kind` is the
-/// vendor's word for it, such as `rate_limit_error`.
+/// vendor's name of the error, such as `rate_limit_error`.
 ///
 /// ```
 /// use harness::testing::anthropic;
@@ -55,9 +55,8 @@ pub fn error(status: u16, kind: &str, message: &str) -> Answer {
 /// The stream of one answer. [`body`] begins one; `to_string` writes it, and a
 /// [`LoopbackServer`](super::LoopbackServer) takes it as it is.
 ///
-/// Words, thinking and arguments come in several deltas, a `ping` follows the first
-/// `content_block_start`, and why the model stopped follows from what it says, unless it is told
-/// otherwise.
+/// Text, thinking and arguments are sent in several deltas, and a `ping` follows the first
+/// `content_block_start`. The stop reason follows from the blocks, unless it is set.
 #[derive(Clone, Debug)]
 pub struct Body {
     id: String,
@@ -94,7 +93,7 @@ enum End {
 }
 
 impl Body {
-    /// Words.
+    /// Adds text.
     #[must_use]
     pub fn text(self, text: impl AsRef<str>) -> Self {
         let deltas = pieces::of_words(text.as_ref());
@@ -104,7 +103,7 @@ impl Body {
         )
     }
 
-    /// Thinking with its signature. `text` may be empty, as it is when thinking is not shown.
+    /// Adds thinking with its signature. `text` may be empty, as it is when thinking is not shown.
     #[must_use]
     pub fn thinking(self, text: impl AsRef<str>, signature: &str) -> Self {
         let deltas = pieces::of_words(text.as_ref());
@@ -118,22 +117,22 @@ impl Body {
         )
     }
 
-    /// Thinking that only the vendor can read.
+    /// Adds thinking that only the vendor can read.
     #[must_use]
     pub fn redacted_thinking(self, data: &str) -> Self {
         self.block(json!({"type": "redacted_thinking", "data": data}))
     }
 
-    /// A call of one of the client's tools.
+    /// Adds a call of one of the client's tools.
     #[must_use]
     pub fn call(self, id: &str, name: &str, arguments: Value) -> Self {
         let empty = arguments.as_object().is_some_and(serde_json::Map::is_empty);
-        // The service says nothing more of a call without arguments.
+        // The service sends no delta for a call without arguments.
         let text = if empty { String::new() } else { arguments.to_string() };
         self.call_text(id, name, text)
     }
 
-    /// A call whose arguments are this text, right or wrong.
+    /// Adds a call with this text as its arguments, valid or not.
     #[must_use]
     pub fn call_text(self, id: &str, name: &str, arguments: impl AsRef<str>) -> Self {
         let deltas = pieces::of_json(arguments.as_ref());
@@ -145,22 +144,22 @@ impl Body {
         )
     }
 
-    /// A block that comes whole in its `content_block_start`, such as the result of a tool that
-    /// the vendor runs itself.
+    /// Adds a block that is complete in its `content_block_start`, such as the result of a tool
+    /// that the vendor runs itself.
     #[must_use]
     pub fn block(self, block: Value) -> Self {
         self.with(block, [])
     }
 
-    /// Sets why the model stopped, such as `max_tokens`. Without it, it is `tool_use` if there is
-    /// a call, and `end_turn` if not.
+    /// Sets the stop reason, such as `max_tokens`. Unless it is set, it is `tool_use` if there is a
+    /// call, and `end_turn` otherwise.
     #[must_use]
     pub fn stop(mut self, reason: &str) -> Self {
         self.stop = Some(reason.to_owned());
         self
     }
 
-    /// Stops because the model refuses, for a reason of this category, such as `cyber`.
+    /// Stops because the model refuses, with a reason of this category, such as `cyber`.
     #[must_use]
     pub fn refusal(mut self, category: &str, explanation: &str) -> Self {
         let details = json!({"type": "refusal", "category": category, "explanation": explanation});
@@ -168,7 +167,8 @@ impl Body {
         self.stop("refusal")
     }
 
-    /// Sets the tokens, as this vendor counts them: `input` without what a cache gave or took.
+    /// Sets the tokens as this vendor counts them: `input` without the tokens that were read from or
+    /// written to the cache.
     #[must_use]
     pub fn usage(mut self, input: u64, output: u64) -> Self {
         self.usage.input = input;
@@ -198,7 +198,7 @@ impl Body {
         self
     }
 
-    /// Sets the model that answers.
+    /// Sets the name of the model that answers.
     #[must_use]
     pub fn model(mut self, model: &str) -> Self {
         self.model = model.to_owned();
@@ -212,14 +212,14 @@ impl Body {
         self
     }
 
-    /// Ends with an error inside the stream, after what was said so far.
+    /// Ends with an error inside the stream, after the blocks so far.
     #[must_use]
     pub fn error(mut self, kind: &str, message: &str) -> Self {
         self.end = End::Error(json!({"type": kind, "message": message}));
         self
     }
 
-    /// Ends after what was said so far, without saying why.
+    /// Ends after the blocks so far, without a stop reason.
     #[must_use]
     pub fn cut(mut self) -> Self {
         self.end = End::Cut { in_block: false };
@@ -270,13 +270,13 @@ impl Body {
         events
     }
 
-    /// The answer of a server: a stream of server-sent events with status 200.
+    /// The answer of a server: server-sent events with status 200.
     pub fn answer(&self) -> Answer {
         Answer::sse(self.to_string()).header("request-id", "req_01")
     }
 
     fn message_start(&self) -> Value {
-        // What is counted here is provisional; `message_delta` replaces it.
+        // These counts are provisional; `message_delta` replaces them.
         let mut usage = self.counted(1);
         set(&mut usage, "service_tier", "standard");
         json!({"type": "message_start", "message": {

@@ -1,5 +1,5 @@
-//! Where failures come from when they come by chance: how often, of which kinds, from which seed.
-//! What they do is in `chaos_provider` and, for the loopback server, in `server/spoil`.
+//! Random failures: how often they happen, of which kinds they are, and their seed. Their effect is
+//! in `chaos_provider` and, for the loopback server, in `server/spoil`.
 
 use std::{
     collections::BTreeMap,
@@ -16,22 +16,22 @@ use super::Answer;
 pub enum Fault {
     /// One of the statuses 500, 502, 503, 504 and 529.
     ServerError,
-    /// Status 429 that says nothing of when to come back.
+    /// Status 429 that does not say when to retry.
     RateLimit,
-    /// Status 429 that says when to come back.
+    /// Status 429 that says when to retry.
     RateLimitWithHint,
-    /// No connection, or one that is closed before anything is said.
+    /// No connection, or one that is closed before anything is sent.
     Refused,
     /// Silence before the first byte.
     StallAtFirst,
     /// Silence in the middle of the answer.
     StallMidway,
     /// The connection breaks in the middle of the answer, or the answer ends there as if it were
-    /// whole.
+    /// complete.
     Cut,
-    /// Bytes that nobody meant to send.
+    /// Bytes that are not valid in the protocol.
     Garbage,
-    /// An event that comes twice.
+    /// An event that is sent twice.
     Duplicate,
 }
 
@@ -66,11 +66,11 @@ impl fmt::Display for Fault {
     }
 }
 
-/// Failures that come by chance, from a seed: the same questions in the same order fail in the
-/// same way. A clone draws from the same source and counts into the same tally.
+/// Random failures from a seed: the same requests in the same order fail in the same way. A clone
+/// shares the random source and the counts.
 ///
-/// Around a provider it makes a [`ChaosProvider`](super::ChaosProvider); inside a
-/// [`LoopbackServer`](super::LoopbackServer) it spoils the answers on their way to the socket:
+/// Use it with a [`ChaosProvider`](super::ChaosProvider) around a provider, or inside a
+/// [`LoopbackServer`](super::LoopbackServer), where it damages the answers:
 ///
 /// ```
 /// use harness::testing::{Chaos, Fault, LoopbackServer, anthropic};
@@ -80,7 +80,7 @@ impl fmt::Display for Fault {
 /// let faults = chaos.clone();
 /// let server =
 ///     LoopbackServer::answering(move |_| faults.spoil(anthropic::body().text("Hello"))).await?;
-/// // .. let many ask ..
+/// // .. send many requests ..
 /// println!("{:?}", chaos.injected());
 /// # drop(server);
 /// # Ok::<(), std::io::Error>(())
@@ -112,38 +112,38 @@ impl Chaos {
         })))
     }
 
-    /// Sets how many of the answers fail: 0 is none, 1 is all.
+    /// Sets the share of the answers that fail: 0 is none, 1 is all.
     #[must_use]
     pub fn rate(self, rate: f64) -> Self {
         self.state().rate = rate;
         self
     }
 
-    /// Leaves only these kinds; one that is named twice comes twice as often.
+    /// Restricts the failures to these kinds. A kind that is named twice happens twice as often.
     #[must_use]
     pub fn only(self, kinds: impl IntoIterator<Item = Fault>) -> Self {
         self.state().kinds = kinds.into_iter().collect();
         self
     }
 
-    /// Sets when a refusal with a hint says to come back; 1 s unless set.
+    /// Sets the time after which a refusal says to retry. The default is 1 s.
     #[must_use]
     pub fn hint(self, wait: Duration) -> Self {
         self.state().hint = wait;
         self
     }
 
-    /// How many failures there have been, by kind.
+    /// The number of failures so far, by kind.
     pub fn injected(&self) -> BTreeMap<Fault, u64> {
         self.state().injected.clone()
     }
 
-    /// How many answers there have been, spoiled or not.
+    /// The number of answers so far, damaged or not.
     pub fn asked(&self) -> u64 {
         self.state().asked
     }
 
-    /// Makes one of the answers fail, or leaves it as it is: the chaos mode of the
+    /// Damages this answer or leaves it as it is, by chance. Use it in the answers of a
     /// [`LoopbackServer`](super::LoopbackServer).
     pub fn spoil(&self, answer: impl Into<Answer>) -> Answer {
         let answer = answer.into();
@@ -153,7 +153,7 @@ impl Chaos {
         }
     }
 
-    /// What happens to the next answer, and the chance that decides the rest of it.
+    /// The failure of the next answer, and a random number for its details.
     pub(super) fn draw(&self) -> Option<(Fault, fastrand::Rng)> {
         let mut state = self.state();
         state.asked += 1;

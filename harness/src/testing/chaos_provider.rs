@@ -1,4 +1,4 @@
-//! A provider that fails by chance, without a socket.
+//! A provider that fails at random, without a socket.
 
 use std::{fmt, time::Duration};
 
@@ -11,13 +11,13 @@ use crate::{
     secret::Secrets,
 };
 
-/// Statuses with which a server says that it is not well.
+/// The statuses of a server that is down or overloaded.
 pub(super) const SERVER_ERRORS: [u16; 5] = [500, 502, 503, 504, 529];
 
-/// How long a silence lasts until the clock of a real provider would run out.
+/// How long a silence lasts, until the timeout of a real provider.
 const SILENCE: Duration = Duration::from_secs(30);
 
-/// A provider around a provider that fails by chance, as a network does.
+/// A wrapper around a provider that fails at random, as a network does.
 ///
 /// ```
 /// use harness::{
@@ -49,12 +49,12 @@ pub struct ChaosProvider<P> {
 }
 
 impl<P: Provider> ChaosProvider<P> {
-    /// A provider that asks this one, with these failures.
+    /// Wraps this provider, with these failures.
     pub fn new(inner: P, chaos: Chaos) -> Self {
         Self { inner, chaos }
     }
 
-    /// The failure of a call that does not come to its first event.
+    /// The failure of a request before its first event.
     async fn refusal(&self, fault: Fault, random: &mut fastrand::Rng) -> Option<Error> {
         let api = |status| Error::new(ErrorKind::Api, "chaos").with_status(status);
         match fault {
@@ -71,7 +71,7 @@ impl<P: Provider> ChaosProvider<P> {
         }
     }
 
-    /// Says so many events, and fails then; if there are fewer, before the last one.
+    /// Passes on this many events and then fails; if there are fewer, it fails before the last one.
     async fn begin(
         &self,
         mut stream: EventStream<'_>,

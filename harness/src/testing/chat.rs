@@ -1,6 +1,6 @@
-//! Bodies as OpenAI's Chat Completions API sends them, for the loopback server and for decoders.
-//! Made from the vendor's documentation of chat completion chunks. The many servers that speak
-//! this wire each bend it; [`Body::delta`] makes what they make of it.
+//! Bodies in the format of OpenAI's Chat Completions API, for the loopback server and for decoders.
+//! Source: the vendor's documentation of chat completion chunks. Many servers use this protocol with
+//! differences; [`Body::delta`] makes such deltas.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use super::{Answer, events::set, pieces};
 
 pub use super::responses::error;
 
-/// Begins the stream of one answer: add what the model says, in order.
+/// Begins the stream of one answer. Add the parts of the answer in order.
 ///
 /// ```
 /// use harness::testing::chat;
@@ -40,8 +40,8 @@ pub fn body() -> Body {
 /// The stream of one answer. [`body`] begins one; `to_string` writes it, and a
 /// [`LoopbackServer`](super::LoopbackServer) takes it as it is.
 ///
-/// Words and arguments come in several deltas, calls are numbered, the tokens come in a chunk of
-/// their own behind the last choice, and `[DONE]` is the end, unless it is told otherwise.
+/// Text and arguments are sent in several deltas, calls have an index, the tokens are in a chunk of
+/// their own after the last choice, and `[DONE]` is the end, unless something else is set.
 #[derive(Clone, Debug)]
 pub struct Body {
     id: String,
@@ -70,31 +70,31 @@ enum End {
 }
 
 impl Body {
-    /// Words.
+    /// Adds text.
     #[must_use]
     pub fn text(self, text: impl AsRef<str>) -> Self {
         self.words("content", text.as_ref())
     }
 
-    /// Words that refuse.
+    /// Adds the text of a refusal.
     #[must_use]
     pub fn refusal(self, text: impl AsRef<str>) -> Self {
         self.words("refusal", text.as_ref())
     }
 
-    /// Thinking, in this field: `reasoning_content` or `reasoning`, as the server has it.
+    /// Adds thinking in this field: `reasoning_content` or `reasoning`, depending on the server.
     #[must_use]
     pub fn reasoning(self, field: &str, text: impl AsRef<str>) -> Self {
         self.words(field, text.as_ref())
     }
 
-    /// A call of one of the client's tools.
+    /// Adds a call of one of the client's tools.
     #[must_use]
     pub fn call(self, id: &str, name: &str, arguments: Value) -> Self {
         self.call_text(id, name, arguments.to_string())
     }
 
-    /// A call whose arguments are this text, right or wrong.
+    /// Adds a call with this text as its arguments, valid or not.
     #[must_use]
     pub fn call_text(mut self, id: &str, name: &str, arguments: impl AsRef<str>) -> Self {
         let index = self.calls;
@@ -113,8 +113,8 @@ impl Body {
         self
     }
 
-    /// Any delta, exactly as it is: a call without an index, two calls at once, a field of one
-    /// vendor.
+    /// Adds this delta unchanged: for example a call without an index, two calls in one delta, or a
+    /// field of one vendor.
     #[must_use]
     pub fn delta(mut self, delta: Value) -> Self {
         if delta.get("tool_calls").is_some() {
@@ -124,16 +124,16 @@ impl Body {
         self
     }
 
-    /// Sets why the model stopped, such as `length`. Without it, it is `tool_calls` if there is a
-    /// call, and `stop` if not.
+    /// Sets the finish reason, such as `length`. Unless it is set, it is `tool_calls` if there is a
+    /// call, and `stop` otherwise.
     #[must_use]
     pub fn stop(mut self, reason: &str) -> Self {
         self.stop = Some(reason.to_owned());
         self
     }
 
-    /// Sets the tokens, as this vendor counts them: `prompt` with what a cache gave, `completion`
-    /// with thinking.
+    /// Sets the tokens as this vendor counts them: `prompt` includes cached tokens, `completion`
+    /// includes thinking.
     #[must_use]
     pub fn usage(mut self, prompt: u64, completion: u64) -> Self {
         self.usage = Some(Usage { prompt, completion, ..self.usage.unwrap_or_default() });
@@ -154,7 +154,7 @@ impl Body {
         self
     }
 
-    /// Leaves out the tokens, as when they were not asked for.
+    /// Leaves out the tokens, as if they were not requested.
     #[must_use]
     pub fn without_usage(mut self) -> Self {
         self.usage = None;
@@ -175,14 +175,14 @@ impl Body {
         self
     }
 
-    /// Sets the model that answers.
+    /// Sets the name of the model that answers.
     #[must_use]
     pub fn model(mut self, model: &str) -> Self {
         self.model = model.to_owned();
         self
     }
 
-    /// Ends with an error object in the place of a chunk, after what was said so far.
+    /// Ends with an error object in place of a chunk, after the parts so far.
     #[must_use]
     pub fn error(mut self, code: &str, message: &str) -> Self {
         let error =
@@ -191,7 +191,7 @@ impl Body {
         self
     }
 
-    /// Ends after what was said so far, without a finish reason and without `[DONE]`.
+    /// Ends after the parts so far, without a finish reason and without `[DONE]`.
     #[must_use]
     pub fn cut(mut self) -> Self {
         self.end = End::Cut;
@@ -207,7 +207,7 @@ impl Body {
         self
     }
 
-    /// The chunks, without the `[DONE]` behind them.
+    /// The chunks, without the `[DONE]` after them.
     pub fn events(&self) -> Vec<Value> {
         let silent = self.deltas.first().is_none_or(|delta| delta.get("content").is_none());
         let content = if silent { Value::Null } else { "".into() };
@@ -227,7 +227,7 @@ impl Body {
         chunks
     }
 
-    /// The answer of a server: a stream of server-sent events with status 200.
+    /// The answer of a server: server-sent events with status 200.
     pub fn answer(&self) -> Answer {
         Answer::sse(self.to_string()).header("x-request-id", "req_01")
     }
@@ -248,7 +248,7 @@ impl Body {
             "choices": choices,
             "obfuscation": "x7Qp2Lm",
         });
-        // The field is there, and null, in every chunk once the tokens were asked for.
+        // If the tokens were requested, every chunk has this field, with the value null.
         if self.usage.is_some() {
             set(&mut chunk, "usage", usage.clone());
         }

@@ -1,4 +1,4 @@
-//! A journal that fails, by a script or by chance: for tests of what drives it.
+//! A journal that fails by a script or at random, for tests of the code that uses it.
 
 use std::{
     collections::BTreeMap,
@@ -39,32 +39,32 @@ pub enum JournalCall {
     DeleteSpill,
 }
 
-/// What goes wrong in a call of a journal.
+/// A fault in a call of a journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum JournalFault {
-    /// It fails, and nothing was done.
+    /// The call fails, and nothing was done.
     FailBefore,
-    /// It fails, although it was done: the answer was lost.
+    /// The call fails although it was done: the answer was lost.
     FailAfter,
-    /// It does nothing and never answers.
+    /// The call does nothing and never returns.
     StopBefore,
-    /// It is done and never answers.
+    /// The call is done and never returns.
     StopAfter,
-    /// It is done twice, and answers what the second time came to: for an append, a conflict with
-    /// one's own facts.
+    /// The call is done twice and returns the result of the second time: for an append, a conflict
+    /// with the caller's own facts.
     Repeat,
-    /// It is done after this time of `tokio`.
+    /// The call is done after this time on tokio's clock.
     Delay(Duration),
 }
 
 impl JournalFault {
-    /// All kinds but those that never answer, with a delay of 10 ms.
+    /// All kinds except those that never return, with a delay of 10 ms.
     pub const ANSWERED: [Self; 4] =
         [Self::FailBefore, Self::FailAfter, Self::Repeat, Self::Delay(Duration::from_millis(10))];
 }
 
-/// What a [`FaultyJournal`] was asked for. Calls that failed count, too.
+/// The calls of a [`FaultyJournal`] so far, including the failed ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct JournalCounts {
@@ -78,12 +78,12 @@ pub struct JournalCounts {
     pub bytes: u64,
     /// Calls of any kind.
     pub calls: u64,
-    /// Calls in which something went wrong.
+    /// Calls with a fault.
     pub faults: u64,
 }
 
-/// A journal around a journal that fails by a script, or by chance, and counts what it was asked
-/// for. A clone is the same journal: give one to the program and ask the other.
+/// A wrapper around a journal that fails by a script or at random, and counts its calls. A clone is
+/// the same journal: give one to the program, and read the counts of the other.
 ///
 /// ```
 /// use harness::{
@@ -133,20 +133,20 @@ impl<J: Clone> Clone for FaultyJournal<J> {
 }
 
 impl<J: Journal> FaultyJournal<J> {
-    /// A journal that does not fail yet.
+    /// Wraps this journal. It does not fail yet.
     pub fn new(inner: J) -> Self {
         Self { inner, state: Arc::default() }
     }
 
-    /// Lets a call fail: of the calls of this kind since the beginning the one with this number,
-    /// from 0.
+    /// Gives this fault to one call: the one with this number, from 0, among the calls of this kind
+    /// since the beginning.
     pub fn fail(&self, call: JournalCall, number: u64, fault: JournalFault) {
         self.state().script.insert((call, number), fault);
     }
 
-    /// Lets calls fail by chance from now on, with one of these faults: the same calls in the same
-    /// order fail in the same way. Of a rate of 0 none does, of 1 each. What
-    /// [`fail`](Self::fail) says comes first.
+    /// Gives random calls one of these faults from now on: the same calls in the same order fail in
+    /// the same way. At a rate of 0 no call fails, at 1 each. A fault that was set by
+    /// [`fail`](Self::fail) takes precedence.
     pub fn fail_by_chance(
         &self,
         seed: u64,
@@ -157,19 +157,19 @@ impl<J: Journal> FaultyJournal<J> {
         self.state().chance = Some(Chance { random, rate, faults: faults.into_iter().collect() });
     }
 
-    /// Lets no call fail any more.
+    /// Ends all faults.
     pub fn mend(&self) {
         let mut state = self.state();
         state.script.clear();
         state.chance = None;
     }
 
-    /// What it was asked for until now.
+    /// The calls so far.
     pub fn counts(&self) -> JournalCounts {
         self.state().counts
     }
 
-    /// The journal that does the work.
+    /// The wrapped journal.
     pub fn inner(&self) -> &J {
         &self.inner
     }
@@ -178,7 +178,7 @@ impl<J: Journal> FaultyJournal<J> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Does a call, with what goes wrong in it. It is counted when it is polled first.
+    /// Does a call with its fault, if it has one. The call is counted at its first poll.
     fn call<'a, T: 'a>(
         &'a self,
         call: JournalCall,
@@ -217,7 +217,7 @@ impl<J: Journal> FaultyJournal<J> {
 }
 
 impl State {
-    /// Counts a call, and says what goes wrong in it.
+    /// Counts a call, and returns its fault.
     fn draw(&mut self, call: JournalCall, facts: &[Envelope]) -> Option<JournalFault> {
         let called = self.called.entry(call).or_default();
         let number = *called;

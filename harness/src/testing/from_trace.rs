@@ -1,4 +1,4 @@
-//! A script from a run that was recorded.
+//! A script from a recorded run.
 
 use super::{ScriptedProvider, ScriptedReply, reply};
 use crate::{
@@ -8,11 +8,12 @@ use crate::{
 };
 
 impl ScriptedProvider {
-    /// A provider that says what was said in these runs, in order, with the same calls, reasons to
-    /// stop and tokens: a recorded run becomes a test. An answer that broke off breaks off again.
+    /// A provider that repeats the answers of these runs, in order, with the same calls, stop
+    /// reasons and tokens. Use it to make a test of a recorded run. An answer that broke off breaks
+    /// off again.
     ///
-    /// What was secret is not in a trace: such an argument comes as `[secret]`. Timing, proofs of
-    /// thinking and pictures are not in it either.
+    /// A trace contains no secrets: such an argument is `[secret]`. It also has no timing, no
+    /// signatures of thinking and no pictures.
     ///
     /// ```
     /// use harness::{Agent, testing::{ScriptedProvider, reply}};
@@ -45,7 +46,7 @@ impl ScriptedProvider {
                     let said = said(reasoning, text, calls);
                     replies.push(said.stop(*stop).usage(*usage));
                 }
-                // What stopped a run between two turns was not said by the model.
+                // An error that stopped a run between two turns is not a part of an answer.
                 Happened::Interrupted { cause, text, calls, .. } if asked => {
                     asked = false;
                     let text = text.strip_suffix("\n\n[interrupted]").unwrap_or(text);

@@ -1,9 +1,9 @@
-//! A gate that a test opens, so that order is controlled without a clock.
+//! A gate that a test opens, to control the order of events without a clock.
 
 use tokio_util::sync::CancellationToken;
 
-/// A gate in a script: whoever comes to it waits until the test opens it, and the test can wait
-/// until somebody has come. Once open, it stays open. A clone is the same gate.
+/// A gate in a script: the script waits at it until the test opens it, and the test can wait until
+/// the script has reached it. Once open, it stays open. A clone is the same gate.
 ///
 /// ```
 /// use harness::testing::Gate;
@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Gate {
-    // Each is a latch: set once, never unset, and any number may wait for it.
+    // Each is a latch: set once, never reset, with any number of waiting tasks.
     opened: CancellationToken,
     reached: CancellationToken,
 }
@@ -35,17 +35,17 @@ impl Gate {
         Self::default()
     }
 
-    /// Lets through everybody who waits, and everybody who comes later.
+    /// Opens the gate for all that wait at it, now and later.
     pub fn open(&self) {
         self.opened.cancel();
     }
 
-    /// Waits until somebody has come to the gate.
+    /// Waits until a script has reached the gate.
     pub async fn reached(&self) {
         self.reached.cancelled().await;
     }
 
-    /// Comes to the gate, and waits until it is open.
+    /// Reaches the gate, and waits until it is open.
     pub async fn pass(&self) {
         self.reached.cancel();
         self.opened.cancelled().await;

@@ -1,8 +1,7 @@
-//! How to fake it: a provider that speaks a script, and a server on the loopback that speaks like
-//! a vendor and fails like a network. For your own tests as well as ours; nothing here is used
-//! by the rest of the library.
+//! Fakes for tests: a provider that follows a script, and a local server that behaves like a vendor's
+//! and fails like a network. Feature `testing`. The rest of the library does not use this module.
 //!
-//! Most tests want [`ScriptedProvider`]: no socket, no clock, one line a turn.
+//! Most tests need only [`ScriptedProvider`]: no socket, no clock, one line for each turn.
 //!
 //! ```
 //! use harness::{
@@ -30,8 +29,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Order is controlled with a [`Gate`], never with a sleep. Here a run is dropped in the middle of
-//! a word, and the conversation stays whole:
+//! Control the order of events with a [`Gate`], never with a sleep. Here a run is dropped in the
+//! middle of a word, and the conversation stays complete:
 //!
 //! ```
 //! use harness::{
@@ -61,10 +60,10 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Tests of what goes over a socket want [`LoopbackServer`], with a body of the vendor's own shape
-//! from [`anthropic`], [`responses`] or [`chat`], and with the faults of [`Answer`]. The ready
-//! providers try again what fails in a way that passes, which takes time and further answers; a test
-//! that is not about that turns it off:
+//! Tests of the HTTP traffic use [`LoopbackServer`], with a body in the vendor's format from
+//! [`anthropic`], [`responses`] or [`chat`], and with the faults of [`Answer`]. The ready providers
+//! retry temporary failures, which takes time and further answers; a test that is not about retries
+//! turns them off:
 //!
 //! ```
 //! use harness::{
@@ -97,10 +96,10 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Where failures are to come by chance, [`Chaos`] brings them, from a seed. Whether an agent survives
-//! the end of its process at any instant, a [`Crashtest`] shows.
+//! [`Chaos`] makes random failures from a seed. A [`Crashtest`] shows whether an agent survives the
+//! end of its process at any instant.
 //!
-//! A journal of your own is checked by [`journal_conformance`]; one that fails is [`FaultyJournal`].
+//! [`journal_conformance`] checks a journal of your own; [`FaultyJournal`] is a journal that fails.
 
 pub mod anthropic;
 mod chaos;
@@ -129,7 +128,7 @@ pub use self::{
     gate::Gate,
     outline::outline,
     prompt_cache::SimulatedCache,
-    reply::{ScriptedReply, reply, reply_to},
+    reply::{ScriptedReply, reply, reply_to, summary},
     scripted::{RecordedRequest, ScriptedProvider},
     server::{Answer, ClosedBy, LoopbackServer, Point, ReceivedRequest},
 };

@@ -1,9 +1,9 @@
-//! A conversation as lines that a test can compare as one value.
+//! A conversation as text that a test can compare as one value.
 
 use crate::message::{Block, CallOutcome, Media, Message, Role};
 
-/// The conversation as text, one line a block, so that a test compares it whole. Ids and times
-/// are left out, because they differ from run to run.
+/// The conversation as text with one line for each block, so that a test can compare all of it. Ids
+/// and times are left out, because they differ from run to run.
 ///
 /// ```
 /// use harness::{Block, CallOutcome, Message, Role, ToolCall, ToolResult, testing::outline};
@@ -64,7 +64,7 @@ fn line(block: &Block) -> String {
     }
 }
 
-/// Where a file is, or of what type.
+/// The address of a file, or its type.
 fn what(media: &Media) -> &str {
     let id = media.file_id().map(|(id, _)| id);
     media.name().or(media.url()).or(id).or(media.mime()).unwrap_or_default()

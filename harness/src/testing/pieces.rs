@@ -1,13 +1,13 @@
-//! Splits what a fake model says as a real one does: into several deltas, never at a place that
-//! a reader may count on.
+//! Splits the answer of a fake model into several deltas, as a real one does, at places that a
+//! reader cannot predict.
 
-/// Words as deltas: one each, and a single word in two halves.
+/// Text as deltas: one for each word, and two for a single word.
 pub(super) fn of_words(text: &str) -> Vec<String> {
     let words: Vec<String> = text.split_inclusive(' ').map(str::to_owned).collect();
     if words.len() == 1 { of_length(text, text.chars().count().div_ceil(2)) } else { words }
 }
 
-/// The JSON text of arguments as deltas, cut without regard for its grammar.
+/// The JSON text of arguments as deltas, split at any character.
 pub(super) fn of_json(text: &str) -> Vec<String> {
     of_length(text, 7.min(text.chars().count().div_ceil(2)))
 }

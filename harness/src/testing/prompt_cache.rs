@@ -1,4 +1,4 @@
-//! A vendor's prompt cache, as far as its documents tell how it works.
+//! A simulation of a vendor's prompt cache, as its documentation describes it.
 
 use std::{
     collections::HashMap,
@@ -12,25 +12,25 @@ use tokio::time::Instant;
 
 use crate::{models::Price, provider::Usage};
 
-/// So many bytes of JSON are taken for one token.
+/// The number of bytes of JSON that count as one token.
 const BYTES: usize = 4;
 
-/// Less than so many tokens are not kept.
+/// The smallest number of tokens that is cached.
 const LEAST: u64 = 1024;
 
-/// Before a mark, so many blocks are looked at for one that was kept.
+/// The number of blocks before a mark that are searched for a cached one.
 const LOOKBACK: usize = 20;
 
-/// So many marks a request may have.
+/// The most marks that a request may have.
 const MARKS: usize = 4;
 
-/// Without marks, the cache is asked for pieces of so many tokens.
+/// The size in tokens of the pieces that are cached without marks.
 const PIECE: usize = 128;
 
-/// What a vendor's prompt cache would make of requests: how many of their tokens are read from it, how many are
-/// written to it, and what all of them cost. It tells whether the requests of a program begin alike.
+/// Simulates a vendor's prompt cache: how many tokens of each request are read from it, how many are written to it,
+/// and what all of them cost. Use it to test that the requests of a program begin with the same bytes.
 ///
-/// Tokens are counted as four bytes of JSON each. Time is tokio's, so a test can let it pass with
+/// Four bytes of JSON count as one token. Time is tokio's, so a test can let it pass with
 /// `tokio::time::advance`.
 ///
 /// ```
@@ -56,7 +56,7 @@ const PIECE: usize = 128;
 /// let mut chat = agent.chat();
 /// chat.send("word ".repeat(2_000)).await?;
 /// let reply = chat.send("And now?").await?;
-/// // All that was said before is read from the cache, for a tenth of its price.
+/// // Everything before is read from the cache, for a tenth of its price.
 /// assert!(reply.usage().cache_read > Some(2_000));
 /// assert!(cache.cost(&Price::new(3.0, 15.0).cached(0.3, 3.75)) < 0.015);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -66,9 +66,9 @@ const PIECE: usize = 128;
 ///
 /// Sources: <https://docs.claude.com/en/docs/build-with-claude/prompt-caching> and
 /// <https://platform.openai.com/docs/guides/prompt-caching>; for tools that are found by a search,
-/// <https://platform.claude.com/docs/en/agents-and-tools/tool-use/tool-use-with-prompt-caching>. Not simulated: requests that reach another machine,
-/// or that begin before an earlier one was answered, models whose least length differs, and OpenAI's marks from
-/// `gpt-5.6` on.
+/// <https://platform.claude.com/docs/en/agents-and-tools/tool-use/tool-use-with-prompt-caching>. Not simulated:
+/// requests that reach another machine or begin before an earlier one was answered, models with another smallest
+/// length, and OpenAI's marks from `gpt-5.6` on.
 #[derive(Debug)]
 pub struct SimulatedCache {
     is_marked: bool,
@@ -77,36 +77,36 @@ pub struct SimulatedCache {
 
 #[derive(Debug, Default)]
 struct Held {
-    /// For how long each beginning is kept, and until when.
+    /// How long each beginning is cached, and until when.
     beginnings: HashMap<u64, (Duration, Instant)>,
     requests: Vec<Usage>,
 }
 
-/// A part of a request behind which a beginning can end.
+/// A part of a request after which a cached beginning can end.
 struct Block {
     text: String,
-    /// For how long it is kept, where it is marked.
+    /// How long it is cached, if it is marked.
     life: Option<Duration>,
 }
 
 impl SimulatedCache {
-    /// That of Anthropic: parts of a request that are [marked](crate::provider::PromptCache) are kept for 5
-    /// minutes or an hour after they were last used.
+    /// The cache of Anthropic: [marked](crate::provider::PromptCache) parts of a request are cached for 5 minutes
+    /// or an hour after their last use.
     pub fn anthropic() -> Self {
         Self { is_marked: true, held: Mutex::default() }
     }
 
-    /// That of OpenAI, for the models before `gpt-5.6`: any beginning is kept, for 5 minutes or a day after it was
-    /// last used, and found by requests of the same `prompt_cache_key`. It reads the bodies of both protocols.
+    /// The cache of OpenAI for the models before `gpt-5.6`: any beginning is cached for 5 minutes or a day after its
+    /// last use, for requests with the same `prompt_cache_key`. It reads the bodies of both protocols.
     pub fn openai() -> Self {
         Self { is_marked: false, held: Mutex::default() }
     }
 
-    /// What the vendor would count of a request with this body: all tokens that are sent, and those of them that
-    /// are read from the cache and written to it.
+    /// Counts a request with this body as the vendor would: all tokens that are sent, and those of them that are
+    /// read from the cache or written to it.
     ///
     /// # Errors
-    /// Fails if the body is no JSON object, or has more marks than the vendor takes.
+    /// Fails if the body is not a JSON object, or has more marks than the vendor accepts.
     pub fn usage(&self, body: &[u8]) -> Result<Usage, String> {
         let body: Value = serde_json::from_slice(body).map_err(|err| err.to_string())?;
         if !body.is_object() {
@@ -123,12 +123,12 @@ impl SimulatedCache {
         Ok(usage)
     }
 
-    /// What was counted of each request, in order.
+    /// The counts of each request, in order.
     pub fn requests(&self) -> Vec<Usage> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner).requests.clone()
     }
 
-    /// What all requests cost, without their answers.
+    /// The cost of all requests, without their answers.
     pub fn cost(&self, price: &Price) -> f64 {
         let of = |usage: &Usage| price.of(&Usage { output: Some(0), ..*usage });
         self.requests().iter().filter_map(of).sum()
@@ -210,11 +210,11 @@ fn tokens(bytes: usize) -> u64 {
     u64::try_from(bytes.div_ceil(BYTES)).unwrap_or(u64::MAX)
 }
 
-/// The parts of a request to Anthropic, in the order in which the vendor keeps them.
+/// The parts of a request to Anthropic, in the order in which the vendor caches them.
 fn blocks(body: &Value) -> Vec<Block> {
     let list = |value: Option<&Value>| value.and_then(Value::as_array).cloned().unwrap_or_default();
     let mut blocks: Vec<Block> = Vec::new();
-    // What is found by a search is read where it was found.
+    // A tool that is found by a search stands where it was found, and not at the beginning.
     let is_deferred = |tool: &Value| tool.get("defer_loading") == Some(&Value::Bool(true));
     let (deferred, tools): (Vec<Value>, Vec<Value>) =
         list(body.get("tools")).into_iter().partition(is_deferred);
@@ -232,7 +232,7 @@ fn blocks(body: &Value) -> Vec<Block> {
     for part in tools.into_iter().chain(list(body.get("system"))) {
         blocks.push(block("", part));
     }
-    // Other words about these keep the tools and the system prompt, and no message.
+    // If these change, the tools and the system prompt stay cached, and no message does.
     let settings = ["tool_choice", "thinking"].map(|name| body.get(name).map(Value::to_string));
     let mut before = settings.into_iter().flatten().collect::<String>();
     for message in list(body.get("messages")) {
@@ -253,7 +253,7 @@ fn block(before: &str, mut part: Value) -> Block {
     Block { text: format!("{before}{part}"), life: mark.as_ref().and_then(life) }
 }
 
-/// For how long a marked part is kept.
+/// How long a marked part is cached.
 fn life(mark: &Value) -> Option<Duration> {
     (mark.get("type")? == "ephemeral").then(|| match mark.get("ttl").and_then(Value::as_str) {
         Some("1h") => Duration::from_secs(60 * 60),

@@ -1,5 +1,4 @@
-//! One line of a script: what the model says in one turn, and what goes wrong with it.
-//! It says nothing itself; see `scripted`.
+//! One line of a script: the answer of the model in one turn, and its faults. `scripted` plays it.
 
 use std::{collections::VecDeque, fmt, time::Duration};
 
@@ -7,12 +6,13 @@ use serde_json::{Value, json};
 
 use super::{Gate, RecordedRequest, pieces};
 use crate::{
+    context::form,
     error::{Error, ErrorKind},
     message::VendorData,
     provider::{StopReason, StreamEvent, Usage, VendorPart},
 };
 
-/// Begins a reply: add what it says, in order.
+/// Begins a reply. Add its parts in order.
 ///
 /// ```
 /// use harness::testing::reply;
@@ -30,7 +30,39 @@ pub fn reply() -> ScriptedReply {
     ScriptedReply { steps: Vec::new(), stop: None, usage: None }
 }
 
-/// A reply that is decided when the request is there.
+/// Begins a reply that is a summary of the conversation with these lines, in the form that the
+/// library asks for. Use it to answer a request that
+/// [`asks_for_summary`](RecordedRequest::asks_for_summary).
+///
+/// ```
+/// use harness::{
+///     Agent,
+///     context::Window,
+///     testing::{ScriptedProvider, reply, summary},
+/// };
+///
+/// # tokio::runtime::Runtime::new()?.block_on(async {
+/// let model = ScriptedProvider::answering(|request| match request.asks_for_summary() {
+///     true => summary("The user counts birds."),
+///     false => reply().text("Noted. ".repeat(100)),
+/// });
+/// let agent = Agent::builder(model.clone()).window(Window::new().tokens(2_000)).build()?;
+/// let mut chat = agent.chat();
+/// while chat.context().summed_up == 0 {
+///     chat.send("One more heron.").await?;
+/// }
+/// let sent = chat.sent().messages();
+/// assert!(sent.iter().any(|message| message.text().contains("- The user counts birds.")));
+/// assert_eq!(model.requests().iter().filter(|request| request.asks_for_summary()).count(), 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn summary(lines: impl AsRef<str>) -> ScriptedReply {
+    reply().text(form(lines.as_ref()))
+}
+
+/// A reply that is decided when the request arrives.
 ///
 /// ```
 /// use harness::testing::{ScriptedProvider, reply, reply_to};
@@ -48,12 +80,12 @@ pub fn reply_to(
     reply
 }
 
-/// What the model says in one turn, and what goes wrong with it. [`reply`] begins one.
+/// The answer of the model in one turn, and its faults. [`reply`] begins one.
 ///
-/// Unless it is told otherwise it comes to its end in order: with [`StopReason::ToolCalls`] if it
-/// makes a call, with [`StopReason::Complete`] if not, and with unknown usage. Words, thinking
-/// and arguments come in several deltas. What follows an [`error`](Self::error), a
-/// [`cut`](Self::cut) or a [`stall`](Self::stall) is never said.
+/// Unless something else is set, it is complete: it stops with [`StopReason::ToolCalls`] if it has
+/// a call, with [`StopReason::Complete`] otherwise, and with unknown usage. Text, thinking and
+/// arguments are sent in several deltas. Parts after an [`error`](Self::error), a
+/// [`cut`](Self::cut) or a [`stall`](Self::stall) are never sent.
 pub struct ScriptedReply {
     steps: Vec<Step>,
     stop: Option<StopReason>,
@@ -78,40 +110,40 @@ enum Step {
 }
 
 impl ScriptedReply {
-    /// Words, in several deltas. Words that follow words belong to the same block.
+    /// Adds text in several deltas. Text after text belongs to the same block.
     #[must_use]
     pub fn text(self, text: impl AsRef<str>) -> Self {
         self.text_in(pieces::of_words(text.as_ref()))
     }
 
-    /// Words, in exactly these deltas.
+    /// Adds text in exactly these deltas.
     #[must_use]
     pub fn text_in(self, deltas: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.with(deltas.into_iter().map(|delta| Step::Text(delta.into())))
     }
 
-    /// Thinking, in several deltas, without a proof.
+    /// Adds thinking in several deltas, without a signature.
     #[must_use]
     pub fn reasoning(self, text: impl AsRef<str>) -> Self {
         self.with(pieces::of_words(text.as_ref()).into_iter().map(Step::Reasoning))
     }
 
-    /// Thinking with a proof that goes back with it, as vendors sign it. `text` may be empty:
-    /// vendors hide thinking and still sign it.
+    /// Adds thinking with a signature that is sent back with it, as vendors sign it. `text` may be
+    /// empty: vendors hide thinking and still sign it.
     ///
-    /// The proof is vendor data of the wire `scripted`: `{"signature": ..}`.
+    /// The signature is vendor data of the wire `scripted`: `{"signature": ..}`.
     #[must_use]
     pub fn signed_reasoning(self, text: impl AsRef<str>, signature: impl Into<String>) -> Self {
         self.reasoning(text).with([Step::Signature(signature.into())])
     }
 
-    /// A call. Its id is generated: `call_1`, `call_2` .. over the whole script.
+    /// Adds a call. Its id is generated: `call_1`, `call_2` .. over the whole script.
     #[must_use]
     pub fn call(self, name: impl Into<String>, arguments: Value) -> Self {
         self.call_text(name, arguments.to_string())
     }
 
-    /// A call with this id.
+    /// Adds a call with this id.
     #[must_use]
     pub fn call_with_id(
         self,
@@ -122,45 +154,44 @@ impl ScriptedReply {
         self.begin_call(id, name).arguments(arguments.to_string()).end_call()
     }
 
-    /// A call whose arguments are this text, right or wrong, under a generated id.
+    /// Adds a call with this text as its arguments, valid or not, and a generated id.
     #[must_use]
     pub fn call_text(self, name: impl Into<String>, arguments: impl AsRef<str>) -> Self {
         self.with([Step::CallStart { id: None, name: name.into() }]).arguments(arguments).end_call()
     }
 
-    /// The beginning of a call, for one that comes slowly or never ends: add
-    /// [`arguments`](Self::arguments), pauses and gates, and [`end_call`](Self::end_call).
-    /// An empty id is one that the vendor did not give.
+    /// Begins a call that is sent slowly or never ends: add [`arguments`](Self::arguments), pauses
+    /// and gates, and [`end_call`](Self::end_call). An empty id stands for a vendor that sends none.
     #[must_use]
     pub fn begin_call(self, id: impl Into<String>, name: impl Into<String>) -> Self {
         self.with([Step::CallStart { id: Some(id.into()), name: name.into() }])
     }
 
-    /// More of the arguments' text of the call that was begun last, in several deltas.
+    /// Adds more of the arguments of the call that was begun last, in several deltas.
     #[must_use]
     pub fn arguments(self, text: impl AsRef<str>) -> Self {
         self.with(pieces::of_json(text.as_ref()).into_iter().map(Step::Arguments))
     }
 
-    /// The end of the call that was begun last.
+    /// Ends the call that was begun last.
     #[must_use]
     pub fn end_call(self) -> Self {
         self.with([Step::CallEnd])
     }
 
-    /// Any event, exactly as it is, for what has no word of its own here.
+    /// Adds this event unchanged. Use it for events that have no method here.
     #[must_use]
     pub fn event(self, event: StreamEvent) -> Self {
         self.with([Step::Event(event)])
     }
 
-    /// Announces the answer here. Without it, the announcement comes with the first thing said.
+    /// Sends [`StreamEvent::Started`] here. Otherwise it is sent with the first part.
     #[must_use]
     pub fn started(self) -> Self {
         self.with([Step::Started])
     }
 
-    /// Sets why the model stops.
+    /// Sets the stop reason.
     #[must_use]
     pub fn stop(mut self, stop: StopReason) -> Self {
         self.stop = Some(stop);
@@ -174,13 +205,13 @@ impl ScriptedReply {
         self
     }
 
-    /// Sets the tokens that are reported at the end, for the plain case.
+    /// Sets the input and output tokens that are reported at the end.
     #[must_use]
     pub fn tokens(self, input: u64, output: u64) -> Self {
         self.usage(Usage { input: Some(input), output: Some(output), ..Usage::default() })
     }
 
-    /// Waits for this long, on the runtime's clock: with paused time it takes none.
+    /// Waits for this long on tokio's clock: with paused time it takes no real time.
     #[must_use]
     pub fn pause(self, time: Duration) -> Self {
         self.with([Step::Pause(time)])
@@ -192,13 +223,13 @@ impl ScriptedReply {
         self.with([Step::Wait(gate.clone())])
     }
 
-    /// Fails here: before the first event if nothing was said yet, in the middle if it was.
+    /// Fails here: before the first event if nothing was sent yet, otherwise in the middle.
     #[must_use]
     pub fn error(self, error: Error) -> Self {
         self.with([Step::Error(error)])
     }
 
-    /// Fails here as an overloaded service does: status 529, worth another try.
+    /// Fails here as an overloaded service does, with status 529, which is retried.
     #[must_use]
     pub fn overloaded(self) -> Self {
         self.error(
@@ -206,13 +237,13 @@ impl ScriptedReply {
         )
     }
 
-    /// Ends here without having come to its end, as if the connection had been closed.
+    /// Ends here before the answer is complete, as if the connection had been closed.
     #[must_use]
     pub fn cut(self) -> Self {
         self.with([Step::Cut])
     }
 
-    /// Says nothing more, for ever, without ending: for what cancels, drops or times out.
+    /// Sends nothing more and never ends. Use it to test cancellation, dropping and timeouts.
     #[must_use]
     pub fn stall(self) -> Self {
         self.with([Step::Stall])
@@ -223,7 +254,7 @@ impl ScriptedReply {
         self
     }
 
-    /// What happens, in order, now that the request is known.
+    /// The acts of the reply, in order, for this request.
     pub(super) fn into_acts(self, cast: &mut Cast<'_>) -> VecDeque<Act> {
         let (steps, stop, usage) = self.decided(cast.request);
         let mut acts = Acts::default();
@@ -252,7 +283,7 @@ impl ScriptedReply {
                             return acts.queue;
                         }
                     }
-                    // Thinking that follows is a block with a proof of its own.
+                    // Thinking after this one is a block with a signature of its own.
                     acts.last = None;
                 }
                 Step::CallStart { id, name } => {
@@ -295,7 +326,7 @@ impl ScriptedReply {
         acts.queue
     }
 
-    /// The steps with every decision made. What the decided reply sets wins.
+    /// The steps with every decision made. Settings of the decided reply take precedence.
     fn decided(self, request: &RecordedRequest) -> (Vec<Step>, Option<StopReason>, Option<Usage>) {
         let Self { steps: written, mut stop, mut usage } = self;
         let mut steps = Vec::with_capacity(written.len());
@@ -313,7 +344,7 @@ impl ScriptedReply {
     }
 }
 
-/// What a reply needs to know of the play that it is part of.
+/// What a reply needs to know of the whole script.
 pub(super) struct Cast<'a> {
     pub(super) request: &'a RecordedRequest,
     pub(super) answer_id: String,
@@ -343,7 +374,7 @@ struct Acts {
     started: bool,
     /// The number of the next block.
     next: u32,
-    /// What the block before it is.
+    /// The kind of the block before it.
     last: Option<Kind>,
 }
 
@@ -361,7 +392,7 @@ impl Acts {
         self.queue.push_back(Act::Say(event));
     }
 
-    /// The number of the block that this belongs to: the open one, or a new one.
+    /// The number of the block for this kind: the open one, or a new one.
     fn block(&mut self, kind: Kind) -> u32 {
         if kind == Kind::Call || self.last != Some(kind) {
             self.last = Some(kind);
@@ -371,7 +402,7 @@ impl Acts {
     }
 }
 
-/// As a person would tell it: `text "Let me see.", call weather {"city":"Oslo"}`.
+/// In short form: `text "Let me see.", call weather {"city":"Oslo"}`.
 impl fmt::Debug for ScriptedReply {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut told: Vec<(String, String)> = Vec::new();

@@ -1,5 +1,4 @@
-//! A provider that speaks a script and remembers what it was asked.
-//! What one turn of the script can be is in `reply`.
+//! A provider that follows a script and records its requests. `reply` has the lines of the script.
 
 use std::{
     collections::VecDeque,
@@ -14,21 +13,22 @@ use super::{
     reply::{Act, Cast},
 };
 use crate::{
+    context::is_asked,
     error::{Error, ErrorKind},
     message::{Block, Message, Messages, ToolResult},
     provider::{EventStream, Provider, Request, Settings, StreamEvent},
     tool::ToolSchema,
 };
 
-/// A provider that speaks a script, one reply a request, and records every request.
+/// A provider that follows a script, one reply for each request, and records every request.
 ///
 /// A clone shares the script and the records, so that a test can keep one while the agent has
 /// the other. The script is consumed in the order in which its streams are first polled.
 ///
-/// It does not try again by itself: wrap it in a [`RetryProvider`](crate::RetryProvider) for that. An
-/// agent that asks it is guarded like any other, so a script that repeats an equal call with an
-/// equal result ends as a model that goes in circles, the third time: vary the arguments, or give
-/// the agent [`Guardrails`](crate::Guardrails) with `repetitions(None)`.
+/// It does not retry: wrap it in a [`RetryProvider`](crate::RetryProvider) for that. The guardrails of
+/// the agent apply as with any model: if a script repeats an equal call with an equal result, the
+/// run stops at the third time. Vary the arguments, or give the agent
+/// [`Guardrails`](crate::Guardrails) with `repetitions(None)`.
 ///
 /// ```
 /// use harness::testing::{ScriptedProvider, reply, reply_to};
@@ -57,9 +57,9 @@ type Decide = dyn Fn(&RecordedRequest) -> ScriptedReply + Send + Sync;
 #[derive(Default)]
 struct Play {
     left: VecDeque<ScriptedReply>,
-    /// How many replies were written.
+    /// The number of replies in the script.
     written: usize,
-    /// Answers when nothing is left.
+    /// Answers when no reply is left.
     always: Option<Arc<Decide>>,
     asked: Vec<RecordedRequest>,
     /// The requests that found the script at its end.
@@ -69,7 +69,7 @@ struct Play {
 }
 
 impl ScriptedProvider {
-    /// A provider that says these replies, one a request.
+    /// A provider that gives these replies, one for each request.
     pub fn new(replies: impl IntoIterator<Item = ScriptedReply>) -> Self {
         let left = VecDeque::from_iter(replies);
         Self::of(Play { written: left.len(), left, ..Play::default() })
@@ -101,27 +101,27 @@ impl ScriptedProvider {
         self
     }
 
-    /// Sets the model's name.
+    /// Sets the name of the model.
     #[must_use]
     pub fn with_model(mut self, model: impl Into<String>) -> Self {
         self.model = model.into();
         self
     }
 
-    /// What it was asked so far, in order.
+    /// The requests so far, in order.
     pub fn requests(&self) -> Vec<RecordedRequest> {
         self.play().asked.clone()
     }
 
-    /// How many of its streams have begun and are neither at their end nor dropped.
+    /// The number of its streams that have begun and are neither at their end nor dropped.
     pub fn open_streams(&self) -> usize {
         self.play().open
     }
 
-    /// Checks that the whole script was asked for, and no more.
+    /// Checks that there was exactly one request for each reply of the script.
     ///
     /// # Panics
-    /// Panics if replies are left, and tells which, or if it was asked for more than it has.
+    /// Panics if replies are left, and names them, or if there were more requests than replies.
     #[track_caller]
     #[expect(clippy::panic, reason = "an assertion fails by panicking")]
     pub fn assert_finished(&self) {
@@ -147,9 +147,9 @@ impl ScriptedProvider {
             play.open += 1;
             (reply, play.asked.len())
         };
-        // From here on, `open` is counted down when the speech is dropped.
+        // From here on, dropping the speech decrements `open`.
         let mut speech = Speech { acts: VecDeque::new(), play: Arc::clone(&self.play) };
-        // The lock is free again: what decides may look at the provider itself.
+        // The lock is released, because the deciding function may use the provider itself.
         let reply = match reply {
             Ok(Turn::Written(reply)) => reply,
             Ok(Turn::Decided(decide)) => decide(&request),
@@ -279,7 +279,7 @@ impl Drop for Speech {
     }
 }
 
-/// A request that a [`ScriptedProvider`] was sent, kept.
+/// A request that a [`ScriptedProvider`] has received.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RecordedRequest {
     system: Option<String>,
@@ -303,17 +303,17 @@ impl RecordedRequest {
         self.system.as_deref()
     }
 
-    /// The messages; [`outline`](super::outline()) makes one comparable text of them.
+    /// The messages; [`outline`](super::outline()) makes one text of them that a test can compare.
     pub fn messages(&self) -> &Messages {
         &self.messages
     }
 
-    /// The tools, in the order in which the model was told of them.
+    /// The tools, in the order in which the model gets them.
     pub fn tools(&self) -> &[ToolSchema] {
         &self.tools
     }
 
-    /// Settings for this question alone.
+    /// The settings of this request.
     pub fn settings(&self) -> Option<&Settings> {
         self.settings.as_ref()
     }
@@ -323,8 +323,8 @@ impl RecordedRequest {
         self.tools.iter().map(|tool| tool.name.as_str()).collect()
     }
 
-    /// All that can be read of the last message: what the person said, or what the tools
-    /// answered, one line a block.
+    /// The text of the last message, one line for each block: the words of the user, or the results
+    /// of the tools.
     pub fn last_text(&self) -> String {
         let blocks = self.messages.last().map(Message::blocks).unwrap_or_default();
         let lines = blocks.iter().filter_map(|block| match block {
@@ -340,7 +340,14 @@ impl RecordedRequest {
         lines.collect::<Vec<String>>().join("\n")
     }
 
-    /// The results in the last message, in call order; none if a person spoke last.
+    /// Whether the library asks for a summary of the conversation, which replaces its oldest part
+    /// in later requests: see [`context`](crate::context). Answer with [`summary`](super::summary()).
+    pub fn asks_for_summary(&self) -> bool {
+        self.messages.last().is_some_and(is_asked)
+    }
+
+    /// The results in the last message, in the order of the calls; none if the last message is the
+    /// user's.
     pub fn results(&self) -> impl Iterator<Item = &ToolResult> {
         self.messages.last().into_iter().flat_map(Message::results)
     }

@@ -15,7 +15,7 @@ inventory::collect!(Collected);
 
 /// Returns every function with `#[tool]` in the program, sorted by name, without the ready tools of the library.
 /// The list is sorted because the linker's order would change from build to build, and with it every prompt. List
-/// the ready tools by name: collecting never gives a model a shell.
+/// the ready tools by name: collecting never gives a model a shell. Feature `collect`.
 ///
 /// A crate is linked only if the program names something of it; otherwise its tools are missing. Name it with `use
 /// my_tools as _;`. Methods are not collected, since they need the value that they belong to. Two tools with the

@@ -27,6 +27,9 @@ pub(crate) const GRACE: Duration = Duration::from_millis(100);
 /// The number of bytes of broken arguments that are quoted around the fault.
 const QUOTED: usize = 2000;
 
+/// The number of tool names that an error for an unknown tool lists.
+const LISTED: usize = 50;
+
 impl ToolRegistry {
     /// Runs a call to its end and returns its result. It never fails: an unknown name is answered with the existing
     /// names, arguments that do not fit with all their faults, an error with its text, a panic with the fact that
@@ -282,7 +285,7 @@ impl ToolRegistry {
         if self.leaves_out(name) {
             let now = match names.as_slice() {
                 [] => "no tool is offered".to_owned(),
-                names => format!("the offered tools are: {}", names.join(", ")),
+                _ => format!("the offered tools are: {}", self.listed()),
             };
             return format!("the tool `{name}` is not offered now, so it did not run; {now}");
         }
@@ -294,8 +297,23 @@ impl ToolRegistry {
                 let near = nearest(name, names.iter().copied());
                 let near = near.map(|near| format!("; did you mean `{near}`?"));
                 let near = near.unwrap_or_else(|| ";".to_owned());
-                format!("there is no tool `{name}`{near} the tools are: {}", names.join(", "))
+                format!("there is no tool `{name}`{near} the tools are: {}", self.listed())
             }
+        }
+    }
+
+    /// The names of the tools that the model knows without a search, limited to [`LISTED`].
+    fn listed(&self) -> String {
+        let told = || self.tools().iter().map(Tool::name).filter(|name| !self.is_searched(name));
+        let names: Vec<&str> = told().take(LISTED).collect();
+        let mut listed = names.join(", ");
+        let more = told().count().saturating_sub(LISTED);
+        if more > 0 {
+            listed = format!("{listed} and {more} more");
+        }
+        match self.search() {
+            Some(search) => format!("{listed}; find others by `{search}`"),
+            None => listed,
         }
     }
 }

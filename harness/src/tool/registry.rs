@@ -24,7 +24,7 @@ use crate::{
     message = "`{Self}` is not a list of tools",
     label = "not a list of tools",
     note = "a function with `#[tool]` is listed by its name: `tools![add]`; the methods of a toolset are listed by `value.tools()`; one `Tool` is `[tool]`",
-    note = "an agent is listed as a tool by `[agent.as_tool(\"review\", \"Reviews code.\")]`"
+    note = "an agent is listed as a tool by `[agent.as_tool(\"review\", \"Reviews code.\")]`, the tools of an MCP server by `server.tools()`"
 )]
 pub trait ToolList {
     /// The tools, in their order.

@@ -76,7 +76,7 @@ impl ToolSearch {
     }
 
     /// Sets the share of the model's window, in percent from 0 to 95, above which tools are searched for. With 0
-    /// tools are always searched for, however few they are.
+    /// tools are always searched for, however few they are: three hundred small tools can be below the default of 10.
     pub fn share(mut self, percent: u8) -> Self {
         self.share = Some(percent);
         self

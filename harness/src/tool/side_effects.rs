@@ -54,7 +54,7 @@ impl SideEffect {
 /// assert!(!SideEffects::of(&[SideEffect::Network]).is_read_only());
 /// assert_eq!(LOOKS_UP.to_string(), "read, network");
 /// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "Vec<String>", into = "Vec<String>")]
 pub struct SideEffects(u8);
 
@@ -132,6 +132,24 @@ impl fmt::Display for SideEffects {
     }
 }
 
+impl fmt::Debug for SideEffects {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SideEffects({self})")
+    }
+}
+
+impl From<SideEffect> for SideEffects {
+    fn from(effect: SideEffect) -> Self {
+        Self::of(&[effect])
+    }
+}
+
+impl<const N: usize> From<[SideEffect; N]> for SideEffects {
+    fn from(effects: [SideEffect; N]) -> Self {
+        Self::of(&effects)
+    }
+}
+
 impl From<SideEffects> for Vec<String> {
     fn from(effects: SideEffects) -> Self {
         effects.iter().map(|effect| effect.name().to_owned()).collect()
@@ -160,6 +178,14 @@ mod tests {
 
     /// Stands for a side effect that a later version declares and that no decision knows.
     const UNKNOWN: u8 = 1 << SideEffect::ALL.len();
+
+    #[test]
+    fn a_printed_set_names_its_side_effects() {
+        let reads = SideEffects::from([SideEffect::Read, SideEffect::Network]);
+        assert_eq!(format!("{reads:?}"), "SideEffects(read, network)");
+        assert_eq!(format!("{:?}", SideEffects::NONE), "SideEffects(none)");
+        assert_eq!(SideEffects::from(SideEffect::Write), SideEffects::of(&[SideEffect::Write]));
+    }
 
     #[test]
     fn what_is_not_known_to_be_harmless_is_harmful() {

@@ -170,7 +170,7 @@ impl Tool {
     /// optional argument that is `null` is removed.
     ///
     /// `run` returns text as `Ok("..".into())`, a value as `Ok(ToolContent::Json(value).into())`, and an error as
-    /// `Err(ToolError::new(".."))`.
+    /// `Err(ToolError::new(".."))`, each from a future in a box: see [the example](macro@crate::tool#a-tool-by-hand).
     ///
     /// This function cannot fail. A name that vendors do not accept (they accept `^[a-zA-Z0-9_-]{1,64}$`), a schema
     /// that does not describe an object, and a schema that cannot be checked because it refers to another document
@@ -673,8 +673,7 @@ impl Tool {
                      call it: give one, as in `agent.as_tool(\"{name}\", \"Reviews code.\")`"
                 ));
             }
-            let is_object = input_schema.get("type").is_some_and(|kind| kind == "object");
-            if is_object {
+            if input_schema.get("type").is_some_and(|kind| kind == "object") {
                 return made.checker().err();
             }
             Some(format!(
@@ -689,6 +688,7 @@ impl Tool {
         match &self.body {
             Body::Declared { .. } => "with `#[tool(name = \"...\")]`",
             Body::Made(_) if self.is_agent() => "as in `agent.as_tool(\"...\", ..)`",
+            Body::Made(_) if self.is_of_a_server() => "by `McpServerBuilder::named(\"...\")`",
             Body::Made(_) => "as in `Tool::new(\"...\", ..)`",
         }
     }

@@ -1,4 +1,4 @@
-//! What is written down of a run.
+//! The events of a trace.
 
 use serde::{Deserialize, Serialize};
 
@@ -22,15 +22,15 @@ pub struct CallOfRun {
     pub call: String,
 }
 
-/// One thing that happened, and when.
+/// One event and its time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TraceEvent {
     /// The number of the format.
     pub v: u32,
-    /// The run that it happened in. What happens to a conversation before a run begins, such as that
-    /// it is opened, read again or answered, has the run that follows, if one does.
+    /// The run of the event. Events of a conversation before a run begins, for example when it is
+    /// opened, read again or answered, have the run that follows, if there is one.
     pub run: String,
-    /// Microseconds since the trace began, on a clock that never goes back.
+    /// Microseconds since the trace began, on a monotonic clock.
     pub at_us: u64,
     /// What happened. As JSON, its name is the member `event`, and its fields are members beside it.
     #[serde(flatten)]
@@ -46,22 +46,22 @@ pub enum Happened {
     RunStarted {
         /// The time of day: milliseconds since 1970, in UTC.
         unix_ms: u64,
-        /// Who is asked.
+        /// The name of the provider that is asked.
         provider: String,
         /// The model that is asked.
         model: String,
         /// The names of the tools.
         tools: Vec<String>,
-        /// The conversation that it is a run of: the id of its first message.
+        /// The conversation of the run: the id of its first message.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         conversation: Option<String>,
         /// The name of the conversation in its journal, if it has one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         journaled: Option<String>,
-        /// How many messages the conversation had before.
+        /// The number of messages of the conversation before the run.
         #[serde(default, skip_serializing_if = "is_zero")]
         earlier: usize,
-        /// What the user said, with a line for each file; not there if a run was resumed.
+        /// The message of the user, with a line for each file; left out if a run was resumed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         said: Option<String>,
         /// The call of another run that has started it.
@@ -78,7 +78,7 @@ pub enum Happened {
         /// Counts from 1 in each run.
         turn: u32,
     },
-    /// A call waits to begin, since as many calls of its tool run as may run at once.
+    /// A call waits to begin, because as many calls of its tool run as may run at once.
     CallQueued {
         /// The call's id.
         call: String,
@@ -93,17 +93,17 @@ pub enum Happened {
         tool: String,
         /// Its arguments, as JSON text.
         arguments: String,
-        /// Whether it began while the model still spoke.
+        /// Whether it began while the model was still answering.
         early: bool,
     },
-    /// A tool said how far it has come, or that it is tried again.
+    /// A tool reported its progress, or is tried again.
     CallProgressed {
         /// The call's id.
         call: String,
         /// Its words.
         message: String,
     },
-    /// The answer came to its end.
+    /// The answer is complete.
     ModelReplied {
         /// Counts from 1 in each run.
         turn: u32,
@@ -119,16 +119,16 @@ pub enum Happened {
         stop: StopReason,
         /// Tokens of this turn.
         usage: Usage,
-        /// What the tokens that were sent are made of.
+        /// The parts of the tokens that were sent.
         context: ContextTokens,
-        /// Who answered.
+        /// The name of the provider that answered.
         provider: String,
         /// The model that answered.
         model: String,
         /// The vendor's id of the answer.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         response: Option<String>,
-        /// How the model was told what its answer has to be, if it had to fit a schema.
+        /// How the model was given the schema of its answer, if there is one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         answer_way: Option<AnswerWay>,
     },
@@ -136,32 +136,32 @@ pub enum Happened {
     CallDecided {
         /// The call's id.
         call: String,
-        /// What its tool declares, if it may run.
+        /// The side effects that its tool declares, if it may run.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         side_effects: Option<SideEffects>,
-        /// Why not, if it may not.
+        /// The reason, if it may not run.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         denied: Option<String>,
         /// Who decided it.
         #[serde(default)]
         by: Decider,
-        /// How long the call had waited for it, in milliseconds by the clocks of those who wrote the
-        /// two facts; not there if it did not wait.
+        /// How long the call had waited for the decision, in milliseconds by the clocks of the processes
+        /// that wrote the two facts; left out if it did not wait.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         waited_ms: Option<u64>,
-        /// Whether it was written elsewhere, and this conversation has read it.
+        /// Whether another process wrote it and this conversation has read it.
         #[serde(default, skip_serializing_if = "is_false")]
         elsewhere: bool,
     },
-    /// A call cannot go on until somebody outside of the run has answered.
+    /// A call waits until somebody outside of the run answers.
     CallWaits {
         /// The call's id.
         call: String,
         /// The tool.
         tool: String,
-        /// For what.
+        /// What it waits for.
         awaited: WaitsFor,
-        /// Why a person is asked, or what the tool asks.
+        /// The reason why a person is asked, or the question of the tool.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         question: Option<String>,
         /// Since when, in milliseconds since 1970 in UTC.
@@ -170,7 +170,7 @@ pub enum Happened {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         until_ms: Option<u64>,
     },
-    /// What a tool has asked was answered: it is called again.
+    /// The question of a tool was answered: the tool is called again.
     CallAnswered {
         /// The call's id.
         call: String,
@@ -186,22 +186,22 @@ pub enum Happened {
         /// How long the call had waited for it, as of [`CallDecided`](Self::CallDecided).
         #[serde(default, skip_serializing_if = "Option::is_none")]
         waited_ms: Option<u64>,
-        /// Whether it was written elsewhere, and this conversation has read it.
+        /// Whether another process wrote it and this conversation has read it.
         #[serde(default, skip_serializing_if = "is_false")]
         elsewhere: bool,
     },
-    /// The program has said what became of a call that waited or was in doubt, or the time for it
-    /// is over.
+    /// The program has given the outcome of a call that waited or was in doubt, or the time for it is
+    /// over.
     CallSettled {
         /// The call's id.
         call: String,
         /// The tool.
         tool: String,
-        /// What became of it; [`InDoubt`](CallOutcome::InDoubt) if nobody has said it in time.
+        /// The outcome; [`InDoubt`](CallOutcome::InDoubt) if nobody has given one in time.
         outcome: CallOutcome,
         /// What the model reads of it.
         text: String,
-        /// The files that came with it, such as `picture, image/png, 68 bytes`.
+        /// The files of the result, such as `picture, image/png, 68 bytes`.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         files: Vec<String>,
         /// Who said it.
@@ -209,38 +209,38 @@ pub enum Happened {
         who: Option<String>,
         /// When it was said, in milliseconds since 1970 in UTC.
         at_ms: u64,
-        /// For what the call had waited; not there if it was in doubt.
+        /// What the call had waited for; left out if it was in doubt.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         awaited: Option<WaitsFor>,
         /// How long the call had waited for it, as of [`CallDecided`](Self::CallDecided).
         #[serde(default, skip_serializing_if = "Option::is_none")]
         waited_ms: Option<u64>,
-        /// Whether it was written elsewhere, and this conversation has read it.
+        /// Whether another process wrote it and this conversation has read it.
         #[serde(default, skip_serializing_if = "is_false")]
         elsewhere: bool,
     },
-    /// Of a call that was in doubt it is known now that nothing of it has happened: it runs.
+    /// A call was in doubt, and now it is known that nothing of it has happened: it runs.
     CallCleared {
         /// The call's id.
         call: String,
         /// The tool.
         tool: String,
     },
-    /// What was decided about a call no longer holds: it is decided anew.
+    /// The decision about a call no longer holds: the call is decided again.
     CallUndecided {
         /// The call's id.
         call: String,
         /// The tool.
         tool: String,
     },
-    /// What a person had allowed by *always* was taken back.
+    /// An *always* of a person was taken back.
     GrantRevoked {
         /// The id of the call that the person was asked about.
         call: String,
-        /// For what it held, in the words that the person read.
+        /// Its scope, in the words that the person read.
         scope: String,
     },
-    /// A tool's own way to find out what became of a call has failed: the call is in doubt.
+    /// The function with which a tool finds out what became of a call has failed: the call is in doubt.
     ReconcileFailed {
         /// The call's id.
         call: String,
@@ -248,10 +248,10 @@ pub enum Happened {
         tool: String,
         /// How it failed.
         fault: ReconcileFault,
-        /// What it said, or what was wrong.
+        /// Its error.
         error: String,
     },
-    /// The conversation was read again while a run was going on, of which nobody knows how it ended.
+    /// The conversation was read again after a run whose end is unknown.
     Reopened {
         /// The ids of the calls that had started and are in doubt.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -260,21 +260,21 @@ pub enum Happened {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         runs_again: Vec<String>,
     },
-    /// The conversation was begun with the first facts of another one.
+    /// The conversation began with the first facts of another one.
     Forked {
         /// The name of the other one.
         from: String,
         /// How many facts they share.
         facts: u64,
     },
-    /// A conversation was to be held for this process, or the hold was worth nothing: somebody else
-    /// has gone on with the conversation.
+    /// This process tried to hold a conversation, or lost its hold because another process has
+    /// continued the conversation.
     Hold {
         /// The name of the conversation.
         conversation: String,
-        /// What keeps it, by [`Journal::system`](crate::journal::Journal::system).
+        /// The storage system, as of [`Journal::system`](crate::journal::Journal::system).
         journal: String,
-        /// What became of it.
+        /// The outcome.
         outcome: HoldOutcome,
         /// How long it took, in microseconds.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -283,18 +283,18 @@ pub enum Happened {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<String>,
     },
-    /// The library tried to write facts into the journal. The time includes reading facts that others had
-    /// written first, second tries, and reading back.
+    /// The library tried to write facts into the journal. The time includes reading facts that other
+    /// processes had written first, retries, and reading back.
     Appended {
         /// The name of the conversation.
         conversation: String,
-        /// What keeps it, by [`Journal::system`](crate::journal::Journal::system).
+        /// The storage system, as of [`Journal::system`](crate::journal::Journal::system).
         journal: String,
         /// How many facts.
         facts: usize,
         /// How many bytes of JSON text they have.
         bytes: usize,
-        /// What became of them.
+        /// The outcome.
         outcome: AppendOutcome,
         /// How long it took, in microseconds.
         took_us: u64,
@@ -302,60 +302,60 @@ pub enum Happened {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<String>,
     },
-    /// The user said something while the run went on, and the run has heard it.
+    /// The user said something during the run, and the run has received it.
     Steered {
         /// What was said.
         text: String,
     },
-    /// The answer of the model is what the program wants.
+    /// The answer of the model passed all checks of the program.
     AnswerAccepted {},
-    /// The answer of the model is not what the program wants.
+    /// A check rejected the answer of the model.
     AnswerRejected {
-        /// What found that out.
+        /// The check.
         by: AnswerCheck,
-        /// All that is wrong with it.
+        /// All faults.
         faults: Vec<String>,
-        /// Whether the model is told, and answers anew.
+        /// Whether the model is told and answers again.
         again: bool,
     },
-    /// The model is told of more tools from now on.
+    /// The model gets more tools from now on.
     ToolsFound {
         /// The id of the call that has searched for them.
         call: String,
         /// Their names.
         tools: Vec<String>,
     },
-    /// Results and arguments of calls are no longer sent whole.
+    /// Results and arguments of calls were cleared in what is sent.
     ContextCleared {
         /// How many results.
         results: usize,
         /// Of how many calls the arguments.
         #[serde(default, skip_serializing_if = "is_zero")]
         arguments: usize,
-        /// How many tokens the next request would have had before: an estimate.
+        /// The estimated tokens of the next request before.
         before: u64,
-        /// How many it has now.
+        /// The estimated tokens of the next request now.
         after: u64,
     },
-    /// A summary is sent in the place of the oldest part.
+    /// A summary replaces the oldest part in what is sent.
     ContextCompacted {
-        /// For how many messages it stands.
+        /// The number of messages that it replaces.
         messages: u64,
-        /// The summary; where the vendor's own is sent, what stands for it elsewhere.
+        /// The summary; if the vendor's own is sent, the one as text for other models.
         text: String,
-        /// Whether the vendor's own is sent.
+        /// Whether the vendor's own summary is sent.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         vendor: bool,
-        /// How many tokens the next request would have had before: an estimate.
+        /// The estimated tokens of the next request before.
         before: u64,
-        /// How many it has now.
+        /// The estimated tokens of the next request now.
         after: u64,
         /// Tokens that the summary has cost.
         usage: Usage,
-        /// The model that has made it.
+        /// The model that made the summary.
         model: String,
     },
-    /// A summary was asked for in vain.
+    /// A request for a summary failed.
     CompactionFailed {
         /// Why.
         cause: String,
@@ -376,12 +376,12 @@ pub enum Happened {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         tokens: Option<u64>,
     },
-    /// The program wants words in each summary.
+    /// The program pinned words, which are in each summary.
     ContextPinned {
         /// The words.
         text: String,
     },
-    /// A call that had been stopped and went on has ended.
+    /// A call that was told to stop and continued has ended.
     CallEnded {
         /// The call's id.
         call: String,
@@ -394,11 +394,11 @@ pub enum Happened {
     CallFinished {
         /// The call's id.
         call: String,
-        /// What became of it.
+        /// The outcome.
         outcome: CallOutcome,
         /// What the model reads of it.
         text: String,
-        /// The files that came with it, such as `picture, image/png, 68 bytes`.
+        /// The files of the result, such as `picture, image/png, 68 bytes`.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         files: Vec<String>,
         /// How long it ran, in microseconds. A call that began early may have ended long before
@@ -406,16 +406,16 @@ pub enum Happened {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         ran_us: Option<u64>,
     },
-    /// A call that began early was not in the answer in the end; its result is thrown away.
+    /// A call that began early is not in the complete answer; its result is discarded.
     CallDropped {
         /// The call's id.
         call: String,
     },
     /// The provider is asked again, after a wait.
     Retried {
-        /// The number of the try that follows. Each turn's question to a provider counts from 1.
+        /// The number of the next attempt. It counts from 1 for each provider in each turn.
         attempt: u32,
-        /// How many there may be of this question to this provider.
+        /// The highest number of attempts at this provider in this turn.
         of: u32,
         /// The wait, in microseconds.
         wait_us: u64,
@@ -424,14 +424,14 @@ pub enum Happened {
     },
     /// A provider is down, and another one is asked.
     FellBack {
-        /// Who is down.
+        /// The provider that is down.
         from: String,
-        /// Who is asked.
+        /// The name of the provider that is asked.
         to: String,
         /// What failed.
         cause: String,
     },
-    /// The answer broke off and begins again: what came of it does not count.
+    /// The answer broke off and begins again: its parts so far are discarded.
     Discarded {
         /// What failed.
         cause: String,
@@ -443,7 +443,7 @@ pub enum Happened {
         /// How much.
         detail: String,
     },
-    /// A limit is set and cannot be held.
+    /// A limit cannot be fully enforced.
     LimitUnknown {
         /// Which limit.
         limit: Limit,
@@ -454,12 +454,12 @@ pub enum Happened {
     Interrupted {
         /// What stopped it.
         cause: InterruptCause,
-        /// The words of an answer that had not come to its end.
+        /// The text of the incomplete answer.
         text: String,
-        /// Its calls, so far as they were complete.
+        /// Its complete calls.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         calls: Vec<TracedCall>,
-        /// Tokens of that answer: a lower bound.
+        /// The tokens of that answer: a lower bound.
         usage: Usage,
     },
     /// The run is over.
@@ -468,26 +468,26 @@ pub enum Happened {
         outcome: String,
         /// Whether the model answered.
         answered: bool,
-        /// Answers that came to their end.
+        /// The number of complete answers.
         turns: u32,
-        /// Tokens of its own turns. Agents that its tools call have runs of their own.
+        /// The tokens of its own turns. Agents that its tools call have runs of their own.
         usage: Usage,
-        /// What these turns cost, if that is known.
+        /// The cost of these turns, if it is known.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cost: Option<f64>,
     },
-    /// Lines before this one were not written: the writer was too slow for them. Only what is
-    /// written has this event; the trace in memory is whole.
+    /// Lines before this one were not written, because the writer was too slow. Only a written trace
+    /// has this event; the trace in memory is complete.
     LinesLost {
         /// How many.
         lines: u64,
     },
-    /// Something that this version does not know.
+    /// An event that this version does not know.
     #[serde(other)]
     Unknown,
 }
 
-/// A call, as the model asked for it.
+/// A call of the model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TracedCall {
     /// Its id.
@@ -498,54 +498,54 @@ pub struct TracedCall {
     pub arguments: String,
 }
 
-/// For what a call waits: see [`Awaited`](crate::journal::Awaited).
+/// What a call waits for: see [`Awaited`](crate::journal::Awaited).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum WaitsFor {
-    /// Somebody decides whether it may run.
+    /// The decision whether it may run.
     Approval,
-    /// The program gives its result.
+    /// Its result from the program.
     Result,
-    /// Its tool has asked something.
+    /// The answer to a question of its tool.
     Answer,
-    /// An agent that it runs waits.
+    /// An agent that it runs, which waits itself.
     Agent,
 }
 
-/// What became of facts that were to be written.
+/// The outcome of an append.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum AppendOutcome {
-    /// They are in the journal.
+    /// The facts are in the journal.
     Written,
-    /// They are in the journal: it was not known what had become of them, and they were found there
-    /// when it was read back.
+    /// The outcome of the write was unknown, and the facts were found in the journal when it was read
+    /// back.
     ReadBack,
-    /// Somebody else has gone on with the conversation: they are not written.
+    /// Another process has continued the conversation: the facts are not written.
     Conflict,
-    /// The journal has failed: whether they are written is found out by the next append.
+    /// The journal failed: the next append finds out whether the facts are written.
     Failed,
-    /// The run was stopped, its future was dropped, or its time was over. Whether they are written
-    /// is found out by the next append.
+    /// The run was stopped, its future was dropped, or its time was over. The next append finds out
+    /// whether the facts are written.
     Interrupted,
 }
 
-/// What became of a conversation that was to be held.
+/// The outcome of holding a conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum HoldOutcome {
-    /// It is held.
+    /// The conversation is held.
     Taken,
-    /// It is held here already, or by a process that lives.
+    /// It is held already, here or by a process that is alive.
     Busy,
-    /// The journal has failed.
+    /// The journal failed.
     Failed,
-    /// Nobody waited for it to the end.
+    /// The future was dropped before it was held.
     Interrupted,
-    /// Somebody else has gone on with it while it was held.
+    /// Another process has continued it while it was held.
     Lost,
 }
 

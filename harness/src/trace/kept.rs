@@ -1,4 +1,4 @@
-//! Tells of a conversation that is kept in a journal: holds, appends, and calls that wait for somebody.
+//! Traces a conversation in a journal: holds, appends, and calls that wait.
 
 use serde_json::Value;
 use tokio::time::Instant;
@@ -14,17 +14,17 @@ use crate::{
 /// The wait of a call that a fact begins or ends.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Waited {
-    /// For what.
+    /// What the call waits for.
     pub(crate) awaited: WaitsFor,
     /// When it began, in milliseconds since 1970 in UTC.
     pub(crate) since: u64,
     /// When it ended.
     pub(crate) until: u64,
-    /// Whether the fact that ends it was written elsewhere.
+    /// Whether another process wrote the fact that ends it.
     pub(crate) elsewhere: bool,
 }
 
-/// How many milliseconds a call waited, and whether that was ended elsewhere.
+/// How many milliseconds a call waited, and whether another process ended the wait.
 pub(super) fn told(waited: Option<Waited>) -> (Option<u64>, bool) {
     match waited {
         Some(waited) => (Some(waited.until.saturating_sub(waited.since)), waited.elsewhere),
@@ -43,23 +43,23 @@ impl WaitsFor {
     }
 }
 
-/// What a journal is asked for.
+/// An operation of a journal.
 pub(crate) struct Asked {
     pub(crate) conversation: String,
-    /// What keeps the conversation.
+    /// The storage system.
     pub(crate) journal: String,
-    /// For an append, how many facts, and how many bytes they have.
+    /// Of an append, the number of facts and of their bytes.
     pub(crate) facts: Option<(usize, usize)>,
 }
 
-/// What a journal is asked for, since then.
+/// An operation of a journal, and its beginning.
 pub(super) struct Operation {
     asked: Asked,
     begun: Instant,
 }
 
 impl Tracer {
-    /// A journal is asked for something. It is told of when that has ended.
+    /// An operation of a journal begins. It is traced when it has ended.
     pub(crate) fn asks(&mut self, asked: impl FnOnce() -> Asked) {
         self.stopped();
         if !self.is_read() {
@@ -100,7 +100,7 @@ impl Tracer {
         self.write(Happened::Hold { conversation, journal, outcome, took_us, error });
     }
 
-    /// Somebody else has gone on with the conversation that was held.
+    /// Another process has continued the conversation that was held.
     pub(crate) fn lost(&mut self, why: &str, held: impl FnOnce() -> Asked) {
         if !self.is_read() {
             return;
@@ -113,7 +113,7 @@ impl Tracer {
         self.write(Happened::Hold { conversation, journal, outcome, took_us, error });
     }
 
-    /// Nobody waits any more for what the journal is asked for.
+    /// The future of the operation was dropped.
     pub(super) fn stopped(&mut self) {
         match self.operation.as_ref().map(|operation| operation.asked.facts.is_some()) {
             None => {}
@@ -140,7 +140,7 @@ impl Tracer {
         self.keep(reopened);
     }
 
-    /// The conversation was begun with so many facts of another one.
+    /// The conversation began with the first facts of another one.
     pub(crate) fn forked(&mut self, from: &str, facts: u64) {
         if self.is_read() {
             let from = self.secrets.name(from);
@@ -220,13 +220,13 @@ impl Tracer {
         }
     }
 
-    /// A call's id and its tool, as they may be written down.
+    /// A call's id and its tool, without secrets.
     pub(super) fn call_and_tool(&self, call: &str) -> (String, String) {
         let tool = self.tools.get(call).map_or("", String::as_str);
         (self.secrets.name(call), self.secrets.name(tool))
     }
 
-    /// Who decided about a call, as it may be written down.
+    /// Who decided about a call, without secrets.
     pub(super) fn decider(&mut self, by: &Decider, call: &str) -> Decider {
         match by {
             Decider::Person { who, at, always, definition } => Decider::Person {
@@ -269,7 +269,7 @@ impl Tracer {
     }
 }
 
-/// Why a person is asked, of a question as JSON.
+/// The reasons of a question, which is given as JSON.
 fn reasons(question: &Value) -> String {
     let reasons = question.get("reasons").and_then(Value::as_array);
     let texts = reasons.into_iter().flatten().filter_map(|reason| reason.get("text")?.as_str());

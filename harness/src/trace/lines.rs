@@ -1,5 +1,5 @@
-//! Where the lines of a trace are written: at once into a file, which does not block, or by a thread
-//! of their own into whatever else takes them, so that no writer holds up a run.
+//! Writes the lines of a trace: at once into a regular file, which does not block, or by a thread into
+//! any other writer, so that no writer delays a run.
 
 use std::{
     collections::VecDeque,
@@ -13,28 +13,28 @@ use std::{
 use super::{Happened, TraceEvent};
 use crate::unwind::{caught, dropped};
 
-/// So many bytes of lines wait for a writer that is slow, and so many lines.
+/// The most bytes, and the most lines, that wait for a slow writer.
 const WAITING: (usize, usize) = (8 * 1024 * 1024, 10_000);
 
-/// So long a trace that is dropped waits for its last lines to be written.
+/// How long dropping a trace waits for its last lines to be written.
 const LAST: Duration = Duration::from_secs(1);
 
-/// Where lines are written. Dropping it ends it.
+/// A destination of lines. Dropping it ends it.
 pub(super) enum Lines {
-    /// Each line is in the hands of the system when [`write`](Self::write) returns, so that a process
-    /// that is killed loses none.
+    /// The operating system has each line when [`write`](Self::write) returns, so that a process that
+    /// is killed loses none.
     File(Mutex<Direct>),
     Queue(Queue),
 }
 
-/// A file, and why it is no longer written.
+/// A file, and the reason why it is no longer written.
 pub(super) struct Direct {
     file: File,
     problem: Option<String>,
 }
 
 impl Lines {
-    /// Writes to a file at once if that cannot block, and by a thread if it can: a pipe, a terminal.
+    /// Writes to a file at once if it cannot block, and by a thread if it can (a pipe, a terminal).
     pub(super) fn to_file(file: File) -> Self {
         match file.metadata().is_ok_and(|about| about.is_file()) {
             true => Self::File(Mutex::new(Direct { file, problem: None })),
@@ -49,7 +49,7 @@ impl Lines {
 
     /// Writes an event, or leaves it to the thread.
     pub(super) fn write(&self, event: &TraceEvent) {
-        // It is made of texts and numbers, so there is JSON for it.
+        // An event has only texts and numbers, so it can always be written as JSON.
         let Some(line) = line(event) else { return };
         match self {
             Self::File(direct) => {
@@ -62,7 +62,7 @@ impl Lines {
         }
     }
 
-    /// Waits until all lines are written, at most so long, and says whether they are.
+    /// Waits until all lines are written, at most for this time, and returns whether they are.
     pub(super) fn flush(&self, within: Duration) -> bool {
         match self {
             Self::File(direct) => lock(direct).problem.is_none(),
@@ -70,7 +70,7 @@ impl Lines {
         }
     }
 
-    /// Why nothing is written any more.
+    /// The reason why nothing is written any more.
     pub(super) fn problem(&self) -> Option<String> {
         match self {
             Self::File(direct) => lock(direct).problem.clone(),
@@ -87,7 +87,7 @@ fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Lines that wait for a writer, and the thread that hands them over. The thread ends with it.
+/// Lines that wait for a writer, and the thread that writes them. The thread ends with it.
 pub(super) struct Queue {
     shared: Arc<Shared>,
 }
@@ -95,7 +95,7 @@ pub(super) struct Queue {
 #[derive(Default)]
 struct Shared {
     state: Mutex<State>,
-    /// A line came, one was written, or it is over.
+    /// A line was added, one was written, or it is over.
     changed: Condvar,
 }
 
@@ -103,11 +103,11 @@ struct Shared {
 struct State {
     lines: VecDeque<String>,
     bytes: usize,
-    /// That there was no room for lines, if nobody was told yet.
+    /// The lines without room that are not reported yet.
     lost: Option<TraceEvent>,
     /// Whether a line is being written.
     busy: bool,
-    /// Whether nothing comes any more.
+    /// Whether no more lines are added.
     closed: bool,
     problem: Option<String>,
 }
@@ -159,7 +159,7 @@ impl State {
         self.lost = Some(TraceEvent { v: *v, run: run.clone(), at_us: *at_us, what });
     }
 
-    /// Says how many lines are missing where they are missing.
+    /// Writes the number of missing lines at their place.
     fn tell_of_lost(&mut self) {
         if let Some(line) = self.lost.take().as_ref().and_then(line) {
             self.add(line);
@@ -172,7 +172,7 @@ impl Drop for Queue {
         lock(&self.shared.state).closed = true;
         self.shared.changed.notify_all();
         if !self.shared.idle(LAST) {
-            // The writer does not come back. When it does, its thread ends.
+            // The writer blocks. Its thread ends when the writer returns.
             let mut state = lock(&self.shared.state);
             state.lines.clear();
             state.lost = None;
@@ -181,7 +181,7 @@ impl Drop for Queue {
 }
 
 impl Shared {
-    /// What the thread does.
+    /// The work of the thread.
     fn hand_over(&self, mut writer: Box<dyn Write + Send>) {
         while let Some(line) = self.next() {
             let written = caught(|| {
@@ -202,7 +202,7 @@ impl Shared {
         dropped(writer);
     }
 
-    /// The next line, when it comes; `None` if none comes any more.
+    /// Waits for the next line; `None` if there are no more.
     fn next(&self) -> Option<String> {
         let mut state = lock(&self.state);
         loop {
@@ -225,7 +225,7 @@ impl Shared {
         let mut state = lock(&self.state);
         state.busy = false;
         if problem.is_some() {
-            // A line that is missing in the middle would not be seen.
+            // Nothing is written after a failure, because a missing line in the middle would not be noticed.
             (state.lines, state.bytes, state.lost) = (VecDeque::new(), 0, None);
             state.problem = problem;
         }
@@ -233,7 +233,7 @@ impl Shared {
         self.changed.notify_all();
     }
 
-    /// Waits until no line waits, at most so long, and says whether that is so.
+    /// Waits until no line waits, at most for this time, and returns whether that is so.
     fn idle(&self, within: Duration) -> bool {
         let until = Instant::now().checked_add(within);
         let mut state = lock(&self.state);

@@ -1,10 +1,10 @@
-//! What can be seen of a run: every turn, call, decision, wait and timing, in the order in which it
-//! happened. Nothing reads back from it: a run without a trace does the same.
+//! The trace of a run: every turn, call, decision, wait and timing, in the order in which they
+//! happened. The library only writes it: a run without a trace behaves the same.
 //!
-//! Every reply and every stopped run carries its trace. With [`Trace::to_file`] it is also
-//! written as JSON lines while the run goes on, one event a line, each line at once, so that a
-//! process that is killed loses at most the last line. With [`Trace::to_writer`] a thread hands the
-//! lines to any other writer, for which no run waits.
+//! Every reply and every stopped run has its trace. With [`Trace::to_file`] it is also written as JSON
+//! lines during the run, one event on each line and each line at once, so that a process that is
+//! killed loses at most the last line. With [`Trace::to_writer`] a thread passes the lines to any
+//! other writer, and no run waits for it.
 //!
 //! ```
 //! use harness::{Agent, testing::{ScriptedProvider, reply}};
@@ -21,21 +21,20 @@
 //!
 //! # The format
 //!
-//! One JSON object a line, in UTF-8. Members of every event:
+//! One JSON object on each line, in UTF-8. Every event has the members:
 //!
 //! | member | meaning |
 //! |---|---|
-//! | `v` | number of the format: [`SCHEMA`]. It grows when a member changes its meaning; members and events may be added without |
-//! | `run` | the run; several can be in one file. What happens to a conversation between two runs has the later one |
+//! | `v` | number of the format: [`SCHEMA`]. It grows when a member changes its meaning; new members and events do not change it |
+//! | `run` | the run; a file can have several. An event between two runs of a conversation has the later one |
 //! | `at_us` | microseconds since the trace began, on a clock that never goes back |
 //! | `event` | what happened: a variant of [`Happened`] in snake case, whose fields are the other members |
 //!
-//! What is secret is replaced by `[secret]` before anything is kept or written: see
-//! [`Redaction`].
+//! Secrets are replaced by `[secret]` before anything is kept or written: see [`Redaction`].
 //!
 //! # Conversations in a journal
 //!
-//! Each kind of fact is told by an event:
+//! Each kind of fact has an event:
 //!
 //! | [fact](crate::journal::Entry) | event |
 //! |---|---|
@@ -49,35 +48,36 @@
 //! | `call_answered`, `call_settled` | the same name: by whom, and how long the call had waited |
 //! | `call_cleared`, `call_undecided`, `grant_revoked` | the same name |
 //!
-//! Three events tell what is no fact: `hold` (a conversation is held, is busy, or is lost to somebody
-//! else), `appended` (each write into the journal, with its time and outcome) and `reconcile_failed` (a
-//! tool could not find out what became of a call).
+//! Three events have no fact: `hold` (a conversation is held, is busy, or was continued by another
+//! process), `appended` (each write into the journal, with its time and outcome) and
+//! `reconcile_failed` (a tool could not find out what became of a call).
 //!
-//! What happens outside of a run is told at once, and is in the trace of the run that follows in the same
-//! [`Chat`](crate::Chat): that it is opened and reopened, what [`decide`](crate::Chat::decide),
-//! [`settle`](crate::Chat::settle), [`save`](crate::Chat::save) and [`revoke`](crate::Chat::revoke) do.
-//! These events stand before `run_started`, the first 256 of them; a file has all. An [`Inbox`](crate::agent::Inbox) belongs to no chat, so each
-//! answer of it has a name of its own in the member `run`. A chat that reads such an answer tells it
-//! again, with `elsewhere`.
+//! Events outside of a run are written at once, and are in the trace of the next run of the same
+//! [`Chat`](crate::Chat): opening and reopening it, and the effects of [`decide`](crate::Chat::decide),
+//! [`settle`](crate::Chat::settle), [`save`](crate::Chat::save) and [`revoke`](crate::Chat::revoke).
+//! They stand before `run_started`, the first 256 of them; a file has all. An
+//! [`Inbox`](crate::agent::Inbox) belongs to no chat, so each of its answers has a name of its own in
+//! the member `run`. A chat that reads such an answer writes it again, with `elsewhere`.
 //!
-//! The times between two facts (`waited_ms`) are those of the clocks of who wrote them, for display. [The
-//! guide](crate::journal#what-is-observed) lists the spans and metrics.
+//! The times between two facts (`waited_ms`) come from the clocks of the processes that wrote them;
+//! use them only for display. [The guide](crate::journal#what-is-observed) lists the spans and
+//! metrics.
 //!
 //! # OpenTelemetry
 //!
-//! With the feature `otel` a run is also told to `tracing`, as spans by OpenTelemetry's conventions
-//! for generative AI: `invoke_agent`, below it `chat {model}` for each turn and `execute_tool
-//! {tool}` for each call, and whatever a tool tells of itself below that. What the conventions have
-//! no word for (retry, fallback, approval, interrupt, early start, limits, waits) begins with `harness.`.
-//! Holds and appends of a journal are spans by the conventions for clients of databases. What happens
-//! outside of a run stands on the span of the program that is current.
-//! Histograms of duration, time to the first chunk, time per chunk and tokens, and of what a journal does
-//! and how long calls wait, go to the global meter provider. Tokens stand on `chat` spans alone, so that a sum over all spans counts them
-//! once. Words, arguments and results are left out unless `Trace::content_in_spans` says so.
+//! With the feature `otel` a run also makes spans of `tracing`, by OpenTelemetry's conventions for
+//! generative AI: `invoke_agent`, below it `chat {model}` for each turn and `execute_tool {tool}` for
+//! each call, and below that the spans of the tools themselves. Names that the conventions do not have
+//! (retry, fallback, approval, interrupt, early start, limits, waits) begin with `harness.`. Holds and
+//! appends of a journal are spans by the conventions for database clients. Events outside of a run
+//! are on the program's current span. Histograms of duration, time to the first chunk, time per chunk
+//! and tokens, of the journal's operations and of the waits of calls go to the global meter provider.
+//! Tokens are only on `chat` spans, so that a sum over all spans counts them once. Text, arguments and
+//! results are left out unless `Trace::content_in_spans` is set.
 //!
-//! A subscriber of the program with the layer of `tracing-opentelemetry` sends them on; set the
-//! meter provider before the first run. Either is enough. Where there is neither, no clock is read
-//! and nothing is made ready for them.
+//! A subscriber of the program with the layer of `tracing-opentelemetry` exports the spans; set the
+//! meter provider before the first run. Either of the two can be used alone. Without both, no clock is
+//! read and no data is prepared for them.
 
 mod event;
 mod kept;

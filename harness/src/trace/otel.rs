@@ -1,8 +1,8 @@
-//! Tells `tracing` and OpenTelemetry what happens, by the names of their conventions for generative
-//! AI: spans `invoke_agent`, `chat {model}` and `execute_tool {tool}`, and histograms of the client.
+//! Reports to `tracing` and OpenTelemetry by the conventions for generative AI: spans `invoke_agent`,
+//! `chat {model}` and `execute_tool {tool}`, and histograms of the client.
 //!
-//! The names are written out here and in `journal`. What the conventions have no word for begins with `harness.`.
-//! Usage stands on `chat` spans alone, so that a sum over all spans counts it once.
+//! The names are written out here and in `journal`. Names that the conventions do not have begin with
+//! `harness.`. Usage is only on `chat` spans, so that a sum over all spans counts it once.
 
 mod journal;
 
@@ -36,12 +36,12 @@ pub(super) struct Spans {
     run: Span,
     chat: Option<Chat>,
     calls: HashMap<String, (Span, String)>,
-    /// What the journal is asked for now.
+    /// The current operation of the journal.
     operation: Option<Operation>,
     asked: (String, String),
-    /// There are none where nobody measures.
+    /// `None` if there is no meter provider.
     meters: Option<Meters>,
-    /// Whether anybody wants to know when the next piece of the answer comes.
+    /// Whether the time of the next piece of the answer is needed.
     timed: bool,
     content: bool,
 }
@@ -61,13 +61,13 @@ impl Default for Spans {
     }
 }
 
-/// An answer that is being given.
+/// An answer that is being received.
 struct Chat {
     span: Span,
     begun: Instant,
-    /// When the last piece of it came.
+    /// The time of its last piece.
     last: Option<Instant>,
-    /// What is said of every piece, made once.
+    /// The attributes of every piece, made once.
     attributes: Vec<KeyValue>,
 }
 
@@ -121,8 +121,8 @@ impl Meters {
     }
 }
 
-/// Whether this is more than what stands in where no meter provider is set. That cannot be asked,
-/// but it is seen: what stands in keeps nothing, so it has no size, and drops what it is given.
+/// Whether this is a real meter provider. There is no function to ask, but the placeholder that is used
+/// without one keeps nothing, so it has size 0 and drops what it is given.
 fn measures(provider: &(dyn MeterProvider + Send + Sync)) -> bool {
     static GIVEN: LazyLock<Arc<str>> = LazyLock::new(|| Arc::from("harness"));
     if size_of_val(provider) > 0 {
@@ -135,17 +135,17 @@ fn measures(provider: &(dyn MeterProvider + Send + Sync)) -> bool {
 }
 
 impl Spans {
-    /// For a run that begins now, whose words may be told, or not.
+    /// For a run that begins now. `content` says whether texts may be in the spans.
     pub(super) fn new(content: bool) -> Self {
         Self { content, meters: Meters::global(), ..Self::default() }
     }
 
-    /// Whether anybody may want to know what happens.
+    /// Whether anything may receive the events.
     pub(super) fn listens(&self) -> bool {
         LevelFilter::current() >= LevelFilter::WARN || self.meters.is_some()
     }
 
-    /// Takes what happened; what is secret in it is hidden already.
+    /// Takes an event, in which secrets are hidden already.
     pub(super) fn happened(&mut self, what: &Happened) {
         match what {
             Happened::RunStarted { provider, model, conversation, journaled, said, .. } => {
@@ -315,7 +315,7 @@ impl Spans {
         }
     }
 
-    /// A piece of the answer came.
+    /// A piece of the answer arrived.
     #[inline]
     pub(super) fn chunk(&mut self) {
         if self.timed {
@@ -333,7 +333,7 @@ impl Spans {
                 if let Some(meters) = meters {
                     meters.first_chunk.record(waited, &chat.attributes);
                 }
-                // A span has no more to say of the pieces.
+                // The span needs no later pieces.
                 self.timed = meters.is_some();
             }
             Some(before) => {
@@ -345,12 +345,12 @@ impl Spans {
         }
     }
 
-    /// Within which the model is listened to.
+    /// The span in which the answer is received.
     pub(super) fn chat(&self) -> Scope {
         Scope { span: self.speaking(), words: None }
     }
 
-    /// Within which the call of this id runs. It ends when the call does.
+    /// The span in which the call with this id runs. It ends with the call.
     pub(super) fn call(&mut self, id: &str, secrets: &Redactor) -> Scope {
         let Some((span, tool)) = self.calls.remove(id) else {
             return Scope { span: Span::none(), words: None };
@@ -362,7 +362,7 @@ impl Spans {
         self.chat.as_ref().map_or_else(|| self.outer(), |chat| chat.span.clone())
     }
 
-    /// The span of the run, or where there is none that of the program that is current.
+    /// The span of the run, or else the program's current span.
     fn outer(&self) -> Span {
         if self.run.is_none() { Span::current() } else { self.run.clone() }
     }
@@ -451,24 +451,24 @@ impl Spans {
     }
 }
 
-/// Within which something is done, so that what it does is told as a part of it.
+/// A span in which code runs, so that the spans of that code are below it.
 #[derive(Clone)]
 pub(crate) struct Scope {
     span: Span,
-    /// Hides what is secret in the words of a call's result, if they may be told.
+    /// Hides secrets in the text of a call's result, if texts may be in the spans.
     words: Option<(Redactor, String)>,
 }
 
 impl Scope {
-    /// Does it. The loop comes here for each piece of an answer, so there is nothing to do if
-    /// nobody listens.
+    /// Runs the function. The loop calls this for each piece of an answer, so it does nothing else if
+    /// nothing receives the spans.
     #[inline]
     pub(crate) fn within<T>(&self, work: impl FnOnce() -> T) -> T {
         let _within = (!self.span.is_disabled()).then(|| self.span.enter());
         work()
     }
 
-    /// Runs a call to its end, which is the end of its span.
+    /// Runs a call to its end, and then ends its span.
     pub(crate) async fn call<F: Future<Output = Dispatched>>(self, run: F) -> Dispatched {
         let Self { span, words } = self;
         let unless_it_ends = Unended(span.clone());
@@ -487,7 +487,7 @@ impl Scope {
     }
 }
 
-/// Says of a call that it was stopped, unless it ended.
+/// Marks a call as stopped, unless it ended.
 struct Unended(Span);
 
 impl Unended {
@@ -553,7 +553,7 @@ fn of_chat(provider: &str, model: &str) -> Vec<KeyValue> {
     ]
 }
 
-/// The convention's word.
+/// The name in the conventions.
 fn finish_reason(stop: StopReason) -> &'static str {
     match stop {
         StopReason::Complete => "stop",
@@ -579,7 +579,7 @@ fn told(cause: &InterruptCause) -> (&'static str, String) {
     }
 }
 
-/// The answer in the convention's shape.
+/// The answer in the format of the conventions.
 fn output_message(text: &str, calls: &[TracedCall], reason: &str) -> String {
     let text = (!text.is_empty()).then(|| serde_json::json!({"type": "text", "content": text}));
     let calls = calls.iter().map(|TracedCall { call, tool, arguments }| {

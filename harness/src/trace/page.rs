@@ -1,4 +1,4 @@
-//! A trace as a page: who was busy when, on one axis of time.
+//! A trace as an HTML page with the turns and calls on a time axis.
 
 use std::{collections::HashMap, fmt::Write as _};
 
@@ -8,8 +8,8 @@ use super::{
 };
 use crate::message::CallOutcome;
 
-/// The trace as one HTML page that needs nothing else: each run with its turns and calls on an axis
-/// of time, so that what ran at the same time stands above each other, and the run as text below.
+/// The trace as one HTML page without other files: each run with its turns and calls on a time axis,
+/// so that turns and calls at the same time stand below each other, and then the run as text.
 ///
 /// ```
 /// let page = harness::trace::page(&[]);
@@ -35,26 +35,25 @@ pub fn page(events: &[TraceEvent]) -> String {
     page
 }
 
-/// Characters of a text that are shown where a bar is pointed at, and beside it.
+/// How many characters of a text are shown in the tooltip of a bar, and beside the bar.
 const HINT: usize = 1000;
 const LABEL: usize = 160;
 
 const NO_RESULT: &str = "has no result";
 
-/// A text where a bar is pointed at. It stands in the page for each bar that it belongs to, so it is
-/// cut.
+/// The text in the tooltip of a bar. It is cut, because the page contains it for each bar.
 fn hinted(text: &str) -> String {
     cut(text, HINT).map_or_else(|| text.to_owned(), |begin| format!("{begin} .."))
 }
 
-/// One row: something that took time.
+/// One row: a turn or a call.
 struct Bar {
     class: &'static str,
     label: String,
     hint: String,
     from: u64,
     to: u64,
-    /// When the first sign of it came.
+    /// The time of its first event after the beginning.
     sign: Option<u64>,
 }
 
@@ -128,10 +127,10 @@ fn summary(events: &[&TraceEvent], whole: u64) -> String {
     told.join(" · ")
 }
 
-/// What took time, in the order in which it began. What does not end lasts until the end of all.
+/// The turns and calls, in the order in which they began. One without an end lasts to the end of the run.
 fn bars(events: &[&TraceEvent], ended: u64) -> Vec<Bar> {
     let mut bars: Vec<Bar> = Vec::new();
-    // Bars that wait for their end: of turns, with their numbers, and of calls by their ids.
+    // Bars without an end so far: turns by their numbers, and calls by their ids.
     let mut turns: Vec<(usize, u32)> = Vec::new();
     let mut calls: HashMap<&str, usize> = HashMap::new();
     for event in events {
@@ -192,7 +191,7 @@ fn bars(events: &[&TraceEvent], ended: u64) -> Vec<Bar> {
     bars
 }
 
-/// A round step of time that cuts the whole into 4 to 10 parts.
+/// A round time step that divides the whole into 4 to 10 parts.
 fn step(whole: u64) -> u64 {
     let mut step = 1_u64;
     loop {

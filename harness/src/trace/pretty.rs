@@ -1,4 +1,4 @@
-//! A trace that reads like the run itself.
+//! A trace as text.
 
 use std::{collections::HashMap, fmt::Write as _, mem};
 
@@ -10,10 +10,10 @@ use crate::{
     message::CallOutcome,
 };
 
-/// Characters of a text that are shown.
+/// How many characters of a text are shown.
 const SHOWN: usize = 160;
 
-/// The trace as text that reads like the run itself:
+/// The trace as text, in the order of the run:
 ///
 /// ```text
 /// user -> "Where are my orders?"
@@ -23,14 +23,14 @@ const SHOWN: usize = 160;
 /// model -> "I found two orders .."
 /// ```
 ///
-/// Long texts are cut. Calls stand where they were answered; those that began a good while before
-/// the model had ended say so.
+/// Long texts are cut. A call stands at the place of its result; if it began clearly before the end of
+/// the model's answer, the line says so.
 pub fn pretty(events: &[TraceEvent]) -> String {
     told(events)
 }
 
-/// Prints events that were chosen from a trace. It reads each event once, so the time grows in line
-/// with their number, also for a damaged trace.
+/// Prints events of a trace. It reads each event once, so its time is linear in their number, even
+/// for a damaged trace.
 pub(super) fn told<'a>(events: impl IntoIterator<Item = &'a TraceEvent>) -> String {
     let mut shown = String::new();
     let mut runs: HashMap<&str, Calls<'a>> = HashMap::new();
@@ -48,13 +48,13 @@ pub(super) fn told<'a>(events: impl IntoIterator<Item = &'a TraceEvent>) -> Stri
     shown
 }
 
-/// The calls of one run so far. An id may come again in a later turn: what counts is what came last.
+/// The calls of one run so far. If an id is used again in a later turn, the last one counts.
 #[derive(Default)]
 struct Calls<'a> {
     known: HashMap<&'a str, Call<'a>>,
-    /// Those that have begun since the model ended its last answer.
+    /// The calls that have begun since the model's last answer.
     begun: Vec<&'a str>,
-    /// Whether something of the run is shown.
+    /// Whether anything of the run is shown.
     shown: bool,
 }
 
@@ -64,9 +64,9 @@ struct Call<'a> {
     arguments: &'a str,
     /// The two as they are shown, once they were.
     shown: Option<String>,
-    /// When it began while the model still spoke.
+    /// The time at which it began, if the model was still answering.
     early: Option<u64>,
-    /// When the model ended its answer after that.
+    /// The time at which the model ended its answer after that.
     replied: Option<u64>,
 }
 
@@ -110,7 +110,7 @@ impl<'a> Calls<'a> {
         shown.get_or_insert_with(|| format!("{}({})", short(tool), short(arguments)))
     }
 
-    /// The same. Where the model has asked for it in another run, only its tool is known.
+    /// The same. Of a call that the model made in another run, only the tool is known.
     fn shown_as(&mut self, id: &'a str, tool: &'a str) -> String {
         if self.known.contains_key(id) {
             self.shown(id).to_owned()
@@ -123,7 +123,7 @@ impl<'a> Calls<'a> {
         short(self.known.get(id).map_or(id, |call| call.tool))
     }
 
-    /// How long before the end of the answer the call began, if that was long enough to tell.
+    /// How long before the end of the answer the call began, if it was long enough to be shown.
     fn lead(&self, id: &str) -> Option<u64> {
         let Call { early, replied, .. } = self.known.get(id)?;
         Some((*replied)?.saturating_sub((*early)?)).filter(|us| *us >= 1000)
@@ -323,14 +323,14 @@ fn line<'a>(out: &mut String, event: &'a TraceEvent, known: &mut Calls<'a>) -> s
     }
 }
 
-/// Who has answered, and after how long.
+/// The provider and model that answered, and the time.
 fn answered(who: Option<&str>, waited_ms: Option<u64>) -> String {
     let who = who.map(|who| format!(" by {}", short(who))).unwrap_or_default();
     let waited = waited_ms.map(|ms| format!(" after {}", time(ms.saturating_mul(1000))));
     format!("{who}{}", waited.unwrap_or_default())
 }
 
-/// What became of a call, unless it succeeded.
+/// The outcome of a call, unless it succeeded.
 fn became(outcome: CallOutcome) -> &'static str {
     match outcome {
         CallOutcome::Succeeded => "",
@@ -343,7 +343,7 @@ fn became(outcome: CallOutcome) -> &'static str {
     }
 }
 
-/// What the model said and asked for.
+/// The text and the calls of the model.
 fn spoken(text: &str, calls: &[TracedCall]) -> String {
     let names: Vec<&str> = calls.iter().map(|call| call.tool.as_str()).collect();
     let names = short(&names.join(", "));
@@ -368,7 +368,7 @@ fn quoted(text: &str) -> String {
     format!("\"{}\"", short(text))
 }
 
-/// The text on one line, cut if it is long. A JSON value is spelled without spaces.
+/// The text on one line, cut if it is long. JSON is written without spaces.
 fn short(text: &str) -> String {
     let line = match serde_json::from_str::<Value>(text) {
         Ok(value @ (Value::Object(_) | Value::Array(_))) => value.to_string(),
@@ -380,7 +380,7 @@ fn short(text: &str) -> String {
     }
 }
 
-/// So many characters of a text, if it has more.
+/// The first characters of a text, if it has more.
 pub(super) fn cut(text: &str, characters: usize) -> Option<&str> {
     let (end, _) = text.char_indices().nth(characters)?;
     text.get(..end)

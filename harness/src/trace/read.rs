@@ -6,13 +6,14 @@ use crate::{
     secret::beginning,
 };
 
-/// Reads JSON lines. A last line that was cut off, as a process that is killed may leave it, is
-/// left out; so are empty lines.
+/// Reads a trace that was written as JSON lines. Empty lines are left out, and so is a last line that
+/// was cut off because the process was killed.
 ///
 /// # Errors
-/// Fails if another line is no event, or if the trace is of a newer format, and names the line.
-// To read what can happen is a sixth of what this crate compiles to. Inline, it is compiled for
-// the programs that read traces, and not for all that run an agent.
+/// Fails with the number of the line if another line is not an event, or if the trace has a newer
+/// format.
+// The code that reads events is a sixth of this crate. `inline` compiles it only into programs that
+// read traces.
 #[inline]
 pub fn read(lines: &str) -> Result<Vec<TraceEvent>, Error> {
     let mut events = Vec::new();
@@ -33,7 +34,7 @@ pub fn read(lines: &str) -> Result<Vec<TraceEvent>, Error> {
             Ok(event) => events.push(event),
             Err(_) if number == last && !whole => {}
             Err(err) => {
-                // It names what it did not expect, which may be all of a long line.
+                // The error quotes the unexpected value, which may be a long line.
                 let err = err.to_string();
                 let message =
                     format!("line {number} of the trace is no event: {}", beginning(&err, 500));

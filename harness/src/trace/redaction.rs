@@ -1,5 +1,5 @@
-//! What must not be in a trace: what the library knows to be secret, and what is taken for it by
-//! its name or by its looks.
+//! Hides secrets in a trace: those that the library knows, and those that are recognized by their
+//! name or their format.
 
 use std::{
     borrow::Cow,
@@ -16,19 +16,21 @@ use super::{
 };
 use crate::secret::{HIDDEN, Names, Secrets, united, without};
 
-/// What a trace takes for secret, beside what the library knows to be (see
+/// What a trace treats as secret, in addition to the secrets that the library knows (see
 /// [`Secrets`](crate::secret::Secrets)).
 ///
-/// Three things are replaced by `[secret]`: the value of a field whose name is on the list
-/// (`api_key`, `X-Auth-Token` and `userPassword` end with a word of it) or that was marked for a
-/// tool, in JSON and in text such as `password=..` or `--token ..`; what is secret by its looks: the
-/// keys of well-known services, private keys, the user and password of an address, `curl -u ..`;
-/// and, from then on in that run, every further appearance of a value that was replaced, for the
-/// first few thousand of them.
+/// Three things are replaced by `[secret]`:
 ///
-/// Only the trace is changed. What the user wrote in plain words before a tool was given it is not
-/// known to be secret; a program that knows it says so with
-/// [`AgentBuilder::secret`](crate::agent::AgentBuilder::secret).
+/// - the value of a field whose name is on the list (`api_key`, `X-Auth-Token` and `userPassword` end
+///   with a word of it) or that was marked for a tool, in JSON and in text such as `password=..` or
+///   `--token ..`;
+/// - text with the format of a secret: the keys of well-known services, private keys, the user and
+///   password of an address, `curl -u ..`;
+/// - from then on in that run, every further occurrence of a replaced value, for the first few
+///   thousand values.
+///
+/// Only the trace is changed. A secret that the user wrote in plain text before a tool got it is not
+/// recognized; name it with [`AgentBuilder::secret`](crate::agent::AgentBuilder::secret).
 #[derive(Clone, Debug, Default)]
 pub struct Redaction {
     // Shared with every run.
@@ -37,7 +39,7 @@ pub struct Redaction {
 }
 
 impl Redaction {
-    /// Replaces the list of names. A name stands for all that end with it as a word.
+    /// Replaces the list of names. A name matches all names that end with it as a word.
     #[must_use]
     pub fn names(mut self, names: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
         self.names = Arc::new(Names::of(names));
@@ -51,7 +53,7 @@ impl Redaction {
         self
     }
 
-    /// Marks a field of the arguments and results of one tool, at whatever depth it stands.
+    /// Marks a field of the arguments and results of one tool, at any depth.
     #[must_use]
     pub fn field(mut self, tool: impl Into<String>, field: impl Into<String>) -> Self {
         let marked = Arc::make_mut(&mut self.marked);
@@ -60,7 +62,7 @@ impl Redaction {
     }
 }
 
-/// Hides what is secret in the trace of one run.
+/// Hides secrets in the trace of one run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Redactor {
     rules: Redaction,
@@ -74,21 +76,21 @@ impl Redactor {
         Self { rules, known, remembered: Remembered::default() }
     }
 
-    /// A name or an id as it may be written down: only what is known to be secret is hidden.
+    /// A name or an id for the trace: only known secrets are hidden.
     pub(super) fn name(&self, name: &str) -> String {
         self.known.hide(name).into_owned()
     }
 
-    /// The text as it may be written down: what a tool of this name, if any, was given or said.
+    /// The text for the trace. `tool` is the tool whose arguments or result it is, if any.
     pub(super) fn hide(&mut self, text: &str, tool: Option<&str>) -> String {
         let is_json = text.trim_start().starts_with(['{', '[']);
         let value = is_json.then(|| serde_json::from_str::<Value>(text));
         let Some(Ok(mut value)) = value else { return self.hide_text(text, tool, true) };
-        // A letter that is written as its number is none that could be looked for.
+        // An escaped letter (`\u0061`) would not be found by a search.
         let escaped = text.contains("\\u");
         let hidden = match self.hide_value(&mut value, tool, escaped) {
             true => Cow::Owned(value.to_string()),
-            // Nothing was hidden: the text stays as the model wrote it.
+            // Nothing was hidden, so the text stays as the model wrote it.
             false => Cow::Borrowed(text),
         };
         let mut found = Vec::new();
@@ -104,8 +106,8 @@ impl Redactor {
         marked.is_some_and(|fields| fields.contains(name)) || self.rules.names.has(name)
     }
 
-    /// Hides what is secret in a value by the names of its members and in its texts; with `again`
-    /// also what is secret elsewhere.
+    /// Hides secrets in a value by the names of its members and in its texts; with `again` also values
+    /// that were hidden elsewhere.
     fn hide_value(&mut self, value: &mut Value, tool: Option<&str>, again: bool) -> bool {
         let mut any = false;
         match value {
@@ -135,7 +137,7 @@ impl Redactor {
         any
     }
 
-    /// Keeps every part of a secret value, so that it is known elsewhere.
+    /// Remembers every part of a secret value, so that it is hidden elsewhere.
     fn remember(&mut self, value: &Value) {
         match value {
             Value::String(text) => self.remembered.add(text),
@@ -162,17 +164,17 @@ impl Redactor {
         }
     }
 
-    /// Finds what is known, and what was secret before.
+    /// Finds known secrets, and values that were hidden before.
     fn find_again(&mut self, text: &str, found: &mut Vec<Range<usize>>) {
         found.append(&mut self.known.find(text));
         self.remembered.find(text, found);
     }
 
-    /// Finds what stands behind a secret name, as in `password=..` and `Authorization: Bearer ..`.
+    /// Finds values after a secret name, as in `password=..` and `Authorization: Bearer ..`.
     ///
-    /// Whole answers come here, so it looks at what stands before a sign, and not at each word.
+    /// The text may be a whole answer, so it looks at the word before each sign and not at each word.
     fn find_named(&mut self, text: &str, tool: Option<&str>, found: &mut Vec<Range<usize>>) {
-        // Up to where the last value reached, and from where on the next sign is looked for.
+        // The end of the last value, and the place from which the next sign is searched.
         let (mut read, mut from) = (0, 0);
         while let Some(sign) = text
             .as_bytes()
@@ -202,7 +204,7 @@ impl Redactor {
     }
 }
 
-/// Where the value stands that a sign before this place gives to a name.
+/// The range of the value that follows a sign at this place.
 fn assigned(text: &str, from: usize, whole_line: bool) -> Option<Range<usize>> {
     let behind = text.get(from..)?;
     let mut value = behind.trim_start_matches(is_gap);
@@ -212,7 +214,7 @@ fn assigned(text: &str, from: usize, whole_line: bool) -> Option<Range<usize>> {
     let between = behind.get(..behind.len() - value.len())?;
     let ends =
         |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | ',' | ';' | '&' | '}' | '\\');
-    // What is quoted is secret up to its quote, which may have been cut off.
+    // A quoted value is secret up to its closing quote, which may have been cut off.
     let end = match between.chars().next_back() {
         Some(quote @ ('"' | '\'')) => value.find([quote, '\\']),
         _ if whole_line => value.find(['\n', '\r', '"', '\'', '\\']),
@@ -244,7 +246,7 @@ mod tests {
             (r#"{"userPassword":{"a":["b"]}}"#, r#"{"userPassword":"[secret]"}"#),
             (r#"[{"deep":[{"PIN":1234}]}]"#, r#"[{"deep":[{"PIN":"[secret]"}]}]"#),
             (r#"{"code":"1234"}"#, r#"{"code":"[secret]"}"#),
-            // Spelled as it was, if there is nothing to hide.
+            // Unchanged if there is nothing to hide.
             (r#"{ "max_tokens": 3, "monkey": 1e3 }"#, r#"{ "max_tokens": 3, "monkey": 1e3 }"#),
             ("password=hunter2&x=1", "password=[secret]&x=1"),
             ("Authorization: Bearer abc.def", "Authorization: Bearer [secret]"),
@@ -276,7 +278,7 @@ mod tests {
         let mut secrets = redactor(Redaction::default());
         secrets.hide(r#"{"password":"correct horse"}"#, None);
         assert_eq!(secrets.hide("It is correct horse.", None), "It is [secret].");
-        // One that holds another one leaves nothing behind.
+        // A value that contains another one is hidden completely.
         secrets.hide(r#"{"password":"a correct horse"}"#, None);
         assert_eq!(secrets.hide("It is a correct horse.", None), "It is [secret].");
         assert_eq!(secrets.hide("horse", None), "horse");

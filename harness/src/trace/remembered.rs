@@ -1,14 +1,14 @@
-//! The values that a trace has hidden, so that they are hidden wherever they come again.
+//! The values that a trace has hidden, so that later occurrences are hidden too.
 
 use std::{collections::HashSet, mem, ops::Range, sync::Arc};
 
 use crate::secret::{HIDDEN, Searches, forms};
 
-/// Shorter values are not looked for elsewhere: they would be found everywhere.
+/// The length of the shortest value that is remembered: shorter ones would be found everywhere.
 const SHORT: usize = 6;
 
-/// So many values are remembered in one run, and so many bytes of them: a table with a column
-/// `key` has any number. Those that come later are hidden only where they stand.
+/// The number of values that are remembered in one run, and of their bytes: a table with a column
+/// `key` may have any number. Later values are hidden only where they are recognized themselves.
 const MOST: (usize, usize) = (4096, 256 * 1024);
 
 /// The values that were hidden in one run.
@@ -16,7 +16,7 @@ const MOST: (usize, usize) = (4096, 256 * 1024);
 pub(super) struct Remembered {
     values: Arc<HashSet<Arc<str>>>,
     bytes: usize,
-    /// Those that no search looks for yet.
+    /// The values that are not in a search yet.
     fresh: Vec<Arc<str>>,
     searches: Searches,
 }
@@ -39,7 +39,7 @@ impl Remembered {
         self.fresh.push(value);
     }
 
-    /// Adds where they stand in this text.
+    /// Adds the places of these values in a text.
     pub(super) fn find(&mut self, text: &str, found: &mut Vec<Range<usize>>) {
         let fresh = mem::take(&mut self.fresh);
         self.searches.add(fresh.iter().flat_map(|word| forms(word)).map(Arc::from).collect());

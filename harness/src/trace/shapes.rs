@@ -1,8 +1,8 @@
-//! What is secret by the way in which it is written: keys that begin as those of well-known
-//! services, passwords in addresses and on command lines, private keys.
+//! Secrets that are recognized by their format: keys that begin like those of well-known services,
+//! passwords in addresses and on command lines, private keys.
 //!
-//! Whole answers come here. A text is read once for each few of these, and what is found is looked at
-//! once, however much of it looks secret.
+//! The text may be a whole answer. It is read once for several formats, and each hit is examined
+//! once, however many there are.
 
 use std::{ops::Range, sync::LazyLock};
 
@@ -10,24 +10,24 @@ use memchr::memmem::{self, Finder};
 
 use crate::secret::Names;
 
-/// How keys begin that are known by their looks, if that ends with a sign that is rare in words.
+/// The beginnings of known keys that end with a sign which is rare in words.
 const LOOKS: [&str; 9] =
     ["sk-", "sk_", "ghp_", "gho_", "github_pat_", "glpat-", "xoxb-", "xoxp-", "hf_"];
 
-/// How other keys begin.
+/// The beginnings of other keys.
 const WORDS: [&str; 2] = ["AKIA", "AIza"];
 
-/// How tokens begin that have three parts with dots between them.
+/// The beginning of tokens with three parts and dots between them.
 const TOKEN: &str = "eyJ";
 
-/// A key or token has so many bytes, at least.
+/// The smallest length of a key or token, in bytes.
 const LEAST: usize = 20;
 
-/// Options whose value is `user:password`, and programs that fetch addresses and have them.
+/// Options whose value is `user:password`, and the programs that have them.
 const USER: [&str; 3] = ["-u", "--user", "--proxy-user"];
 const FETCHES: [&str; 3] = ["curl", "wget", "http"];
 
-/// So much of a line is looked at, before an option and behind it.
+/// How much of a line is read before an option and after it, in bytes.
 const NEAR: usize = 500;
 
 /// The lines around a private key.
@@ -35,24 +35,24 @@ const BEGINS: &str = "-----BEGIN ";
 const PRIVATE_KEY: &str = "PRIVATE KEY";
 const ENDS: &str = "-----END";
 
-/// Looks for keys. To make a finder costs more than to search an answer with it.
+/// Searches for keys. It is built once, because building it costs more than searching an answer.
 static FINDERS: LazyLock<Vec<Finder<'static>>> =
     LazyLock::new(|| WORDS.iter().chain([&TOKEN]).map(Finder::new).collect());
 
-/// Something secret: what is hidden, and what of it is remembered.
+/// A secret: the part that is hidden, and the part that is remembered.
 pub(super) struct Shape<'a> {
     pub(super) hidden: Range<usize>,
     pub(super) value: &'a str,
 }
 
-/// All that is secret by its shape, in no order, but for [addresses](user).
+/// All secrets by their format, in no order, except those in [addresses](user).
 pub(super) fn shapes<'a>(text: &'a str, names: &Names) -> Vec<Shape<'a>> {
     let mut found = Vec::new();
     for finder in FINDERS.iter() {
         let starts = finder.find_iter(text.as_bytes());
         found.extend(starts.filter_map(|at| key(text, at)));
     }
-    // Up to where a private key was read.
+    // The end of the last private key.
     let mut read = 0;
     for at in memchr::memchr2_iter(b'-', b'_', text.as_bytes()) {
         let upto = part(text, 0..at + 1);
@@ -79,13 +79,13 @@ fn part(text: &str, range: Range<usize>) -> &str {
     text.get(range).unwrap_or_default()
 }
 
-/// The word that begins here.
+/// The word at this place.
 fn word(text: &str, at: usize) -> &str {
     let rest = text.get(at..).unwrap_or_default();
     part(rest, 0..rest.find(|c| !in_word(c)).unwrap_or(rest.len()))
 }
 
-/// A word that begins as a key does.
+/// A word that begins like a key.
 fn key(text: &str, at: usize) -> Option<Shape<'_>> {
     if part(text, 0..at).ends_with(in_word) {
         return None;
@@ -103,7 +103,7 @@ pub(super) fn user(text: &str, colon: usize) -> Option<Shape<'_>> {
     let authority = part(rest, 0..rest.find(ends).unwrap_or(rest.len()));
     let (user, _) = authority.rsplit_once('@')?;
     let password = user.split_once(':').map(|(_, password)| password);
-    // `git@` is no secret.
+    // `git@` is not a secret.
     let is_secret = password.is_some_and(|password| !password.is_empty()) || user.len() >= LEAST;
     let hidden = colon + 3..colon + 3 + user.len();
     is_secret.then_some(Shape { hidden, value: password.unwrap_or(user) })
@@ -138,13 +138,13 @@ fn option<'a>(text: &'a str, at: usize, names: &Names) -> Option<Shape<'a>> {
     let (user, password) = value.split_once(':')?;
     let is_secret = !password.is_empty()
         && user.chars().all(|c| in_word(c) || matches!(c, '@' | '\\'))
-        // The numbers of a user and a group.
+        // These are the ids of a user and a group.
         && !value.bytes().all(|byte| byte.is_ascii_digit() || byte == b':')
         && fetches(text, at);
     is_secret.then_some(Shape { hidden, value: password })
 }
 
-/// Whether a program that fetches addresses is named near an option, on its line.
+/// Whether such a program is named near the option, on the same line.
 fn fetches(text: &str, at: usize) -> bool {
     let bytes = text.as_bytes();
     let before = bytes.get(at.saturating_sub(NEAR)..at).unwrap_or_default();
@@ -157,11 +157,11 @@ fn fetches(text: &str, at: usize) -> bool {
     FETCHES.iter().any(|program| names(before, program) || names(after, program))
 }
 
-/// What stands between the lines that begin and end a private key, if it begins here; and where the
-/// line that ends it begins.
+/// The text between the first and the last line of a private key that begins here, and the place of
+/// its last line.
 fn private_key(text: &str, at: usize) -> Option<(Shape<'_>, usize)> {
     let begins = text.get(at..)?.strip_prefix(BEGINS)?;
-    // Before it stands which kind it is.
+    // The kind of the key stands before it.
     let kind = begins.bytes().take_while(|byte| byte.is_ascii_uppercase() || *byte == b' ').count();
     let kind = part(begins, 0..kind).strip_suffix(PRIVATE_KEY)?;
     let from = at + BEGINS.len() + kind.len() + PRIVATE_KEY.len() + 5;

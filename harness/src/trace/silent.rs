@@ -1,11 +1,11 @@
-//! Stands in for `otel` where that feature is off: nothing listens, and nothing is done.
+//! Replaces `otel` if that feature is off, and does nothing.
 
 use std::future::Future;
 
 use super::{Happened, Redactor};
 use crate::tool::Dispatched;
 
-/// What would be told to OpenTelemetry.
+/// The place of the reporter to OpenTelemetry.
 #[derive(Default)]
 pub(super) struct Spans;
 
@@ -29,12 +29,12 @@ impl Spans {
     }
 }
 
-/// Within which something is done.
+/// The place of a span in which code runs.
 #[derive(Clone, Copy)]
 pub(crate) struct Scope;
 
 impl Scope {
-    /// Does it.
+    /// Runs the function.
     pub(crate) fn within<T>(&self, work: impl FnOnce() -> T) -> T {
         work()
     }

@@ -1,4 +1,4 @@
-//! Where a trace goes, and the trace of one run.
+//! The destination of traces, and the trace of one run.
 
 use std::{fmt, fs::OpenOptions, io::Write, path::Path, sync::Arc, time::Duration};
 
@@ -10,11 +10,11 @@ use crate::{
     secret::Secrets,
 };
 
-/// Where the traces of an agent's runs go, and what must not be in them. A clone writes to the same
-/// place.
+/// The destination of the traces of an agent's runs, and the redaction of secrets. A clone writes to
+/// the same destination.
 ///
-/// By default a trace is only kept in memory, with the reply. Wherever it goes, no run waits for it:
-/// a writer that blocks, fails or panics loses lines, and not the run.
+/// By default a trace is only kept in memory, with the reply. No run waits for a writer: a writer that
+/// blocks, fails or panics loses lines, and the run continues.
 ///
 /// ```
 /// use harness::{Agent, testing::{ScriptedProvider, reply}, trace::{self, Redaction, Trace}};
@@ -63,15 +63,15 @@ impl Trace {
         Self { on: false, ..Self::default() }
     }
 
-    /// Sets what is taken for secret, beside what the library knows to be.
+    /// Sets what is treated as secret in addition to the secrets that the library knows.
     #[must_use]
     pub fn redaction(mut self, redaction: Redaction) -> Self {
         self.redaction = redaction;
         self
     }
 
-    /// Also puts words into OpenTelemetry's spans: what was said, arguments and results, without
-    /// what is secret. They are left out unless this says so.
+    /// Also puts the text, arguments and results into OpenTelemetry's spans, without secrets. The
+    /// default is to leave them out.
     #[cfg(feature = "otel")]
     #[must_use]
     pub fn content_in_spans(mut self, on: bool) -> Self {
@@ -97,14 +97,14 @@ impl Trace {
         Redactor::new(&self.redaction, &self.known)
     }
 
-    /// Also writes it to the end of this file, as JSON lines. Each line is in the hands of the system
-    /// before the run goes on, so that a process that is killed loses none. What is no regular file,
-    /// such as a named pipe, is written as by [`to_writer`](Self::to_writer); do the same with a file
+    /// Also appends the trace to this file, as JSON lines. The operating system has each line before
+    /// the run continues, so that a process that is killed loses none. Other kinds of files, such as a
+    /// named pipe, are written as by [`to_writer`](Self::to_writer); use `to_writer` yourself for a file
     /// on a network that may hang.
     ///
     /// # Errors
     /// Fails if the file cannot be opened for writing. If a line cannot be written later, the run
-    /// goes on, no further line is written, and [`problem`](Self::problem) says why.
+    /// continues, no further line is written, and [`problem`](Self::problem) returns the reason.
     pub fn to_file(mut self, path: impl AsRef<Path>) -> Result<Self, Error> {
         let path = path.as_ref();
         let file = OpenOptions::new().create(true).append(true).open(path).map_err(|err| {
@@ -116,22 +116,22 @@ impl Trace {
         Ok(self)
     }
 
-    /// Also writes it here, as JSON lines. Each line is one call of `write_all` and one of `flush`,
-    /// on a thread that belongs to the trace, so that a writer may block: up to 8 MiB of lines wait
-    /// for it. Those for which there is no room are dropped, and an event
-    /// [`LinesLost`](super::Happened::LinesLost) says how many. A writer that fails or panics gets no further line, and
-    /// [`problem`](Self::problem) says why.
+    /// Also writes the trace to this writer, as JSON lines. Each line is one call of `write_all` and one
+    /// of `flush`, on a thread of the trace, so the writer may block: up to 8 MiB of lines wait for it.
+    /// Lines for which there is no room are dropped, and an event
+    /// [`LinesLost`](super::Happened::LinesLost) has their number. A writer that fails or panics gets no
+    /// further line, and [`problem`](Self::problem) returns the reason.
     ///
-    /// When the last clone of the trace is dropped, it waits up to one second for the last lines.
-    /// Before that, [`flush`](Self::flush) waits for them.
+    /// Dropping the last clone of the trace waits up to one second for the last lines. Before that,
+    /// [`flush`](Self::flush) waits for them.
     #[must_use]
     pub fn to_writer(mut self, writer: impl Write + Send + 'static) -> Self {
         self.lines = Some(Arc::new(Lines::to_writer(writer)));
         self
     }
 
-    /// Waits until all lines so far are written, at most so long, and says whether they are. It
-    /// blocks the thread meanwhile; with [`to_file`](Self::to_file) there is nothing to wait for.
+    /// Waits until all lines so far are written, at most for this time, and returns whether they are.
+    /// It blocks the thread meanwhile. With [`to_file`](Self::to_file) it returns at once.
     ///
     /// ```
     /// use std::time::Duration;
@@ -145,7 +145,7 @@ impl Trace {
         self.lines.as_ref().is_none_or(|lines| lines.flush(within))
     }
 
-    /// Why it is no longer written, if that is so.
+    /// The reason why the trace is no longer written, if there is one.
     pub fn problem(&self) -> Option<String> {
         self.lines.as_ref()?.problem()
     }
@@ -166,12 +166,12 @@ impl fmt::Debug for Trace {
     }
 }
 
-/// The trace of one run. Printed, it reads like the run itself. A clone is one pointer.
+/// The trace of one run. Its `Display` shows the run as text. A clone is one pointer.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RunTrace(pub(super) Arc<Vec<TraceEvent>>);
 
 impl RunTrace {
-    /// What happened, in order. There is nothing if the trace is [off](Trace::off).
+    /// The events, in order. It is empty if the trace is [off](Trace::off).
     pub fn events(&self) -> &[TraceEvent] {
         &self.0
     }

@@ -1,4 +1,4 @@
-//! Writes the trace of one run, as the loop tells what happens.
+//! Writes the trace of one run. The loop calls it for each event.
 
 use std::{
     collections::HashMap,
@@ -21,7 +21,7 @@ use crate::{
     unwind::{caught, dropped},
 };
 
-/// Who is asked in a run, and with which tools.
+/// The provider and the tools of a run.
 pub(crate) struct Cast<'a> {
     pub(crate) provider: &'a str,
     pub(crate) model: &'a str,
@@ -40,29 +40,29 @@ pub(crate) struct Cast<'a> {
 pub(crate) struct Tracer {
     trace: Trace,
     pub(super) secrets: Redactor,
-    /// The run that goes on, or the one that follows what has happened since the last one. It is
-    /// empty while there is nothing to tell of.
+    /// The current run, or the next one if there were events since the last one. It is empty as long
+    /// as there are no events.
     run: String,
     events: Arc<Vec<TraceEvent>>,
     /// Whether a run goes on.
     runs: bool,
-    /// Whether it is known who listens to the spans.
+    /// Whether it is known if anything receives the spans.
     awake: bool,
     turn: u32,
     context: ContextTokens,
     response: Option<String>,
     answer_way: Option<AnswerWay>,
     spans: Spans,
-    /// Whether those who listen to the spans have panicked.
+    /// Whether the receiver of the spans has panicked.
     deaf: bool,
-    /// How long calls ran whose results come next.
+    /// The durations of the calls whose results come next.
     ran: HashMap<String, Duration>,
     /// The tools of calls.
     pub(super) tools: HashMap<String, String>,
-    /// What the journal is asked for now.
+    /// The current operation of the journal.
     pub(super) operation: Option<Operation>,
-    /// That the conversation was read again, until the run begins that goes on: it belongs to the span
-    /// of that run.
+    /// The event that the conversation was read again, until the resumed run begins: it belongs to the
+    /// span of that run.
     pub(super) reopened: Option<Happened>,
 }
 
@@ -88,23 +88,22 @@ impl Tracer {
         }
     }
 
-    /// Tells all as a part of this run, which another driver goes on with.
+    /// Traces all events as a part of this run, which another driver continues.
     pub(crate) fn within(&mut self, run: &str) {
         run.clone_into(&mut self.run);
     }
 
-    /// What the run that goes on is called.
+    /// The id of the current run.
     pub(crate) fn run_name(&self) -> &str {
         &self.run
     }
 
-    /// Hands over what was traced of the run: a conversation that waits keeps no copy of what was
-    /// said.
+    /// Takes the trace of the run out, so that a waiting conversation keeps no copy of the texts.
     pub(crate) fn run(&mut self) -> RunTrace {
         RunTrace(mem::take(&mut self.events))
     }
 
-    /// A run begins. What happened since the last one is a part of it.
+    /// A run begins. Events since the last one are a part of it.
     pub(crate) fn begin(&mut self, cast: Cast<'_>, said: Option<&Message>) {
         self.stopped();
         (self.awake, self.deaf, self.runs) = (false, false, true);
@@ -143,8 +142,8 @@ impl Tracer {
         }
     }
 
-    /// These calls are open: who reads what follows knows their tools, and what is secret in their
-    /// arguments.
+    /// Adds open calls, so that their tools and the secrets in their arguments are known for the next
+    /// events.
     pub(crate) fn meets<'a>(&mut self, open: impl IntoIterator<Item = &'a ToolCall>) {
         if !self.is_read() {
             return;
@@ -165,18 +164,18 @@ impl Tracer {
         self.write(Happened::AnswerBegan { turn: self.turn });
     }
 
-    /// Whether anybody wants to know of the pieces of an answer.
+    /// Whether anything receives the pieces of an answer.
     pub(crate) fn wants_chunks(&self) -> bool {
         self.spans.listens()
     }
 
-    /// A piece of the answer came.
+    /// A piece of the answer arrived.
     #[inline]
     pub(crate) fn chunk(&mut self) {
         self.spans.chunk();
     }
 
-    /// What the tokens are made of that the answer which comes next was asked with, and its id.
+    /// The parts of the tokens of the request for the next answer, and the id of that answer.
     pub(crate) fn answer(
         &mut self,
         context: ContextTokens,
@@ -186,7 +185,7 @@ impl Tracer {
         (self.context, self.response, self.answer_way) = (context, response, way);
     }
 
-    /// Within which the model is listened to.
+    /// The span in which the answer is received.
     pub(crate) fn chat_scope(&self) -> Scope {
         self.spans.chat()
     }
@@ -209,12 +208,12 @@ impl Tracer {
         self.spans.call(&self.secrets.name(id), &self.secrets)
     }
 
-    /// A call that began early was not wanted in the end.
+    /// A call that began early is not in the complete answer.
     pub(crate) fn dropped(&mut self, call: &ToolCall) {
         self.write(Happened::CallDropped { call: self.secrets.name(call.id()) });
     }
 
-    /// A tool says how far it has come.
+    /// A tool reports its progress.
     pub(crate) fn progress(&mut self, call: &str, message: &str) {
         if !self.is_read() {
             return;
@@ -223,7 +222,7 @@ impl Tracer {
         self.write(Happened::CallProgressed { call: self.secrets.name(call), message });
     }
 
-    /// How long a call ran whose result comes next.
+    /// The duration of the call whose result comes next.
     pub(crate) fn ran(&mut self, call: &ToolCall, elapsed: Duration) {
         self.ran.insert(call.id().to_owned(), elapsed);
     }
@@ -257,7 +256,7 @@ impl Tracer {
         });
     }
 
-    /// A fact was written down. It ended this wait of its call, or began it.
+    /// A fact was recorded. `waited` is the wait of its call that it ends or begins.
     pub(crate) fn fact(&mut self, entry: &Entry, waited: Option<Waited>) {
         if !self.is_read() {
             return;
@@ -375,11 +374,11 @@ impl Tracer {
             },
             // `begin` writes `run_started` for these, with the provider and the number of messages before it.
             Entry::Given { .. } | Entry::UserSaid { .. } | Entry::Resumed { .. } => return,
-            // Each request tells how the model is held to it.
+            // The event of each answer has how the model was given the schema.
             Entry::AnswerWanted { .. } => return,
-            // `reopened` tells of the calls, and `forked` of the conversation it is a fork of.
+            // `reopened` has the calls, and `forked` the other conversation.
             Entry::Reopened { .. } | Entry::Forked { .. } => return,
-            // `call` tells of it where the call really begins, which may be before the fact.
+            // `call` traces it when the call really begins, which may be before the fact.
             Entry::CallStarted { .. } => return,
         };
         self.write(what);
@@ -404,7 +403,7 @@ impl Tracer {
         }
     }
 
-    /// What the model reads of a result, and the files that come with it.
+    /// The text of a result for the model, and its files.
     pub(super) fn content(&mut self, result: &ToolResult) -> (String, Vec<String>) {
         let tool = self.tools.get(result.call_id()).map(String::as_str);
         let text = shortened(self.secrets.hide(&result.as_text(), tool));
@@ -439,8 +438,8 @@ impl Tracer {
         }
     }
 
-    /// Whether anybody wants to know what happens. What happens then has a run: the one that goes on,
-    /// or the next one.
+    /// Whether anything receives the events. If so, the next event has a run: the current one or the
+    /// next one.
     pub(super) fn is_read(&mut self) -> bool {
         if !self.awake {
             self.awake = true;
@@ -453,8 +452,8 @@ impl Tracer {
         is_read
     }
 
-    /// Tells those who listen to the spans. A subscriber or exporter of the program's may panic; it
-    /// then hears no more of this run.
+    /// Passes an event to the receiver of the spans. A subscriber or exporter of the program may panic;
+    /// it then gets no more of this run.
     pub(super) fn tell(&mut self, tell: impl FnOnce(&mut Spans)) {
         if !self.deaf && caught(|| tell(&mut self.spans)).is_err() {
             self.deaf = true;
@@ -467,7 +466,7 @@ impl Tracer {
         self.keep(what);
     }
 
-    /// Writes it down, and tells those who listen to the spans nothing.
+    /// Writes an event, and does not pass it to the receiver of the spans.
     pub(super) fn keep(&mut self, what: Happened) {
         if !self.trace.on {
             return;
@@ -492,7 +491,7 @@ impl Drop for Tracer {
     }
 }
 
-/// The name of a run that nobody else has.
+/// A unique id for a run.
 pub(crate) fn new_run() -> String {
     format!("run_{:016x}", fastrand::u64(..))
 }
@@ -501,15 +500,15 @@ pub(super) fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// So many events of before a run are kept for its trace: a program may try to save a conversation for
-/// days.
+/// How many events before a run are kept for its trace. There may be any number, because a program may
+/// try to save a conversation for days.
 const BEFORE: usize = 256;
 
-/// So much of one result is in a trace. What a tool says is cut long before, unless the program has
-/// raised that limit; the conversation has all of it.
+/// How much of one result is in a trace. Results are cut at a lower limit before, unless the program has
+/// raised it; the conversation has all of it.
 const RESULT: usize = 128 * 1024;
 
-/// The words of a message, and a line for each of its files.
+/// The text of a message, and a line for each of its files.
 fn with_files(message: &Message) -> String {
     let files = message
         .blocks()
@@ -519,7 +518,7 @@ fn with_files(message: &Message) -> String {
     text.into_iter().chain(files).collect::<Vec<_>>().join("\n")
 }
 
-/// The text, or its beginning and its end. What is secret was hidden before.
+/// The text, or its beginning and its end. Secrets were hidden before.
 fn shortened(text: String) -> String {
     if text.len() > RESULT { cut(&text, RESULT, "") } else { text }
 }

@@ -132,7 +132,8 @@ async fn an_authorization_server_that_is_down_does_not_end_a_token_that_is_good(
     }
 }
 
-/// Three connections wait for one person, who says no: the two others take that for their answer.
+/// Three connections are made, and a person who is asked by one says no: the two others take that for their answer,
+/// however late they come to ask.
 #[tokio::test]
 async fn a_person_who_says_no_is_asked_once_by_all_who_wait() {
     let world = World::start(|_, _| None);

@@ -46,6 +46,12 @@ impl Server {
         writeln!(file, "{line}").expect("the log");
     }
 
+    /// How often it has noted this in all of its lives.
+    fn count(&self, line: &str) -> usize {
+        let log = fs::read_to_string(&self.log).unwrap_or_default();
+        log.lines().filter(|noted| *noted == line).count()
+    }
+
     fn list(&self, cursor: Option<&str>) -> Value {
         if let Some(list) = self.hostile_list() {
             return list;
@@ -60,6 +66,12 @@ impl Server {
                 json!({"tools": (0..3000).map(|n| tool(&format!("t{n}"))).collect::<Vec<_>>()})
             }
             "no-list" => json!({"stools": []}),
+            "list-too-long" => json!({"tools": [tool(&"x".repeat(17 << 20))]}),
+            "list-too-deep" => {
+                let deep = (0..120).fold(json!(1), |deep, _| json!([deep]));
+                // Within the answer it is as deep as that cannot be read.
+                json!({"tools": [{"name": "run", "inputSchema": {"x": [[[[[[deep]]]]]]}}]})
+            }
             "bad-tools" => json!({"tools": [
                 {"name": "no_schema"}, tool("run"), tool("run"), {"name": "", "inputSchema": {}}, 7,
                 {"name": "far", "inputSchema": {"type": "object", "properties": {"x": {"$ref": "http://127.0.0.1:1/x"}}}},
@@ -89,6 +101,9 @@ impl Server {
             let params = json!({"progressToken": token, "progress": at, "total": 2000, "message": "on its way"});
             say(&json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params}));
         };
+        if let Some((_, result)) = self.way.split_once("answers:") {
+            return answer(serde_json::from_str(result).expect("a result"));
+        }
         if self.hostile_call(request, lines) {
             return;
         }
@@ -174,6 +189,39 @@ impl Server {
                     answer(text(&request["params"]["inputResponses"].to_string()));
                 }
             }
+            "wants-eight" | "asks-many" if request["params"]["arguments"]["a"] == 2 => {}
+            "asks-many" if request["params"]["arguments"]["a"] == 3 => answer(text("done")),
+            "wants-eight" => {
+                let wanted = (0..8).map(|n| {
+                    let schema =
+                        json!({"type": "object", "properties": {"name": {"type": "string"}}});
+                    let form = json!({"mode": "form", "message": format!("Who {n}?"), "requestedSchema": schema});
+                    (format!("who{n}"), json!({"method": "elicitation/create", "params": form}))
+                });
+                let wanted: serde_json::Map<String, Value> = wanted.collect();
+                answer(
+                    json!({"resultType": "input_required", "inputRequests": wanted, "requestState": "x"}),
+                );
+            }
+            "asks-many" => {
+                let mut accepted = 0;
+                for id in 100..140 {
+                    let schema =
+                        json!({"type": "object", "properties": {"name": {"type": "string"}}});
+                    let params =
+                        json!({"mode": "form", "message": "Who?", "requestedSchema": schema});
+                    say(
+                        &json!({"jsonrpc": "2.0", "id": id, "method": "elicitation/create", "params": params}),
+                    );
+                    let said = hear(lines).unwrap_or_default();
+                    accepted += usize::from(said["result"]["action"] == "accept");
+                }
+                answer(text(&format!("{accepted} accepted")));
+            }
+            "fails-to-list" => {
+                say(&json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}));
+                answer(text("changed"));
+            }
             "echoes-anew" => answer(text(&request["params"].to_string())),
             "variables" => {
                 let names: Vec<String> = env::vars().map(|(name, _)| name).collect();
@@ -210,6 +258,17 @@ impl Server {
                     answer(
                         json!({"protocolVersion": version, "capabilities": able, "serverInfo": this}),
                     );
+                }
+                "tools/list" if self.way == "fails-to-list" => {
+                    self.note("list");
+                    // After the change the list is read for the session, and then for the program.
+                    let list = self.list(None);
+                    match self.count("list") {
+                        3 => say(
+                            &json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32603, "message": "busy"}}),
+                        ),
+                        _ => answer(list),
+                    }
                 }
                 "tools/list" => answer(self.list(request["params"]["cursor"].as_str())),
                 "tools/call" => {

@@ -44,7 +44,8 @@ impl Server {
             "tools/list" if is_newer || self.way == "older-quiet" => {
                 self.note("list");
                 let mut listed = tool("run");
-                if self.way != "newer" && self.has_called() {
+                let stays = self.way == "newer" || self.way.starts_with("newer-answers");
+                if !stays && self.has_called() {
                     listed["description"] = "Does something else.".into();
                 }
                 let mut list = json!({"tools": [listed]});
@@ -52,7 +53,7 @@ impl Server {
                     list["ttlMs"] = json!(0);
                 }
                 answer(list);
-                if self.way == "newer-late-changes" && self.lists() == 1 {
+                if self.way == "newer-late-changes" && self.count("list") == 1 {
                     acknowledge(&self.subscription());
                 }
             }
@@ -61,14 +62,8 @@ impl Server {
         true
     }
 
-    /// How often its tools were listed so far.
-    fn lists(&self) -> usize {
-        let log = fs::read_to_string(&self.log).unwrap_or_default();
-        log.lines().filter(|line| *line == "list").count()
-    }
-
     fn has_called(&self) -> bool {
-        fs::read_to_string(&self.log).is_ok_and(|log| log.lines().any(|line| line == "call"))
+        self.count("call") > 0
     }
 
     /// The id of the last request `subscriptions/listen`.

@@ -62,6 +62,9 @@ struct State {
     renewed: bool,
     /// Whether the person has refused, so that the person is not asked again.
     denied: bool,
+    /// How often a person had refused when this connection was made. Until it has a grant, a refusal since then counts
+    /// for this connection too: connections that begin together ask the person once.
+    noes: u64,
 }
 
 /// The grant for the next request, and whether it could be stored.
@@ -96,7 +99,9 @@ impl Authorization {
             ));
         }
         let web = Web::new(is_near(&server))?;
-        let (state, closed) = (Mutex::default(), CancellationToken::new());
+        let noes = auth.kept.slot(server.as_str()).noes();
+        let state = Mutex::new(State { noes, ..State::default() });
+        let closed = CancellationToken::new();
         Ok(Self { auth, name: name.to_owned(), server, web, state, closed })
     }
 
@@ -118,7 +123,7 @@ impl Authorization {
     }
 
     /// The token for a request to this address, renewed if it is old.
-    pub(super) async fn token(&self, uri: &str) -> Option<String> {
+    pub(in super::super) async fn token(&self, uri: &str) -> Option<String> {
         let mut asked = Url::parse(uri).ok()?;
         asked.set_fragment(None);
         if asked != self.server {
@@ -133,7 +138,7 @@ impl Authorization {
     }
 
     /// Notes that the server has refused a request with this token.
-    pub(super) fn refused(&self, status: u16, header: &str, token: Option<&str>) {
+    pub(in super::super) fn refused(&self, status: u16, header: &str, token: Option<&str>) {
         let challenge = Challenge::read(header);
         if status == 403 && !challenge.wants_more() {
             return;
@@ -310,7 +315,11 @@ impl Authorization {
         known: Option<&Grant>,
     ) -> Result<(), Fault> {
         let wrong = |why: String| Err((ErrorKind::Api, why));
-        if held.is_denied() || self.state().denied {
+        let is_denied = {
+            let state = self.state();
+            state.denied || state.grant.is_none() && held.has_refused_since(state.noes)
+        };
+        if is_denied || held.is_denied() {
             let why =
                 "the authorization was not given before; connect to it anew to ask for it again";
             return wrong(why.to_owned());

@@ -4,7 +4,6 @@
 //! sent again because of it.
 
 mod authorization;
-mod bearer;
 mod challenge;
 mod discovery;
 mod grant;
@@ -16,12 +15,9 @@ use std::{fmt, io, io::Write as _, pin::Pin, sync::Arc, time::Duration};
 
 use secrecy::SecretString;
 
+pub(super) use self::authorization::Authorization;
 use self::store::Kept;
 pub use self::store::{McpGrant, McpGrantFuture, McpGrants};
-pub(super) use self::{
-    authorization::Authorization,
-    bearer::{Way, way},
-};
 use crate::error::{Error, ErrorKind};
 
 /// A failure on the way to a token, with its kind.

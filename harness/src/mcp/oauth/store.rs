@@ -83,6 +83,24 @@ impl McpGrant {
 /// let auth = McpAuth::new().grants(Memory::default());
 /// # let _ = auth;
 /// ```
+///
+/// An error of a store is of [`ErrorKind::Journal`](crate::ErrorKind::Journal), with what has happened as its cause:
+///
+/// ```
+/// use harness::{Error, ErrorKind, mcp::McpGrant};
+///
+/// fn read(path: &std::path::Path) -> Result<Option<McpGrant>, Error> {
+///     match std::fs::read_to_string(path) {
+///         Ok(text) => Ok(Some(McpGrant::from_text(text))),
+///         Err(err) if err.kind() == std::io::ErrorKind::NotFound => Ok(None),
+///         Err(err) => {
+///             let why = format!("what was granted cannot be read from `{}`", path.display());
+///             Err(Error::new(ErrorKind::Journal, why).because(err))
+///         }
+///     }
+/// }
+/// # let _ = read;
+/// ```
 pub trait McpGrants: Send + Sync {
     /// Reads the grant for the server at this address.
     ///
@@ -115,9 +133,14 @@ pub(super) struct Held {
 }
 
 impl Slot {
+    /// How often a person has refused so far.
+    pub(super) fn noes(&self) -> u64 {
+        self.noes.load(Ordering::Relaxed)
+    }
+
     /// Waits for the lock.
     pub(super) async fn hold(self) -> Held {
-        let noes = self.noes.load(Ordering::Relaxed);
+        let noes = self.noes();
         let memory = Some(Arc::clone(&self.memory).lock_owned().await);
         Held { memory, slot: self, noes }
     }
@@ -136,7 +159,12 @@ impl Held {
 
     /// Whether a person has refused while the lock was waited for: the same question is not asked again.
     pub(super) fn is_denied(&self) -> bool {
-        self.slot.noes.load(Ordering::Relaxed) != self.noes
+        self.has_refused_since(self.noes)
+    }
+
+    /// Whether a person has refused since this number of refusals.
+    pub(super) fn has_refused_since(&self, noes: u64) -> bool {
+        self.slot.noes() != noes
     }
 }
 

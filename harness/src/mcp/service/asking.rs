@@ -95,7 +95,11 @@ impl Asked {
             Ok(Err(ServiceError::McpError(err))) => {
                 Heard::No(format!("the question could not be asked: {}", err.message))
             }
-            Ok(Err(_)) => Heard::No("the client has gone, so nobody was asked".to_owned()),
+            Ok(Err(ServiceError::UnexpectedResponse)) => Heard::No(
+                "the client has answered the question with something that cannot be read, so the tool did not go on"
+                    .to_owned(),
+            ),
+            Ok(Err(_)) => Heard::No("the client has gone before it has answered the question".to_owned()),
             Err(_) => Heard::No(format!("nobody has answered within {time:.0?}")),
         }
     }

@@ -11,12 +11,18 @@ use http_body::Body;
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited, combinators::UnsyncBoxBody};
 use rmcp::{
     ServerHandler,
+    model::JsonRpcError,
     transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService},
 };
 use tokio::{net::TcpListener, sync::Semaphore, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
-use super::{McpService, pipes::refused, serving::Serving, sessions::Sessions};
+use super::{
+    McpService,
+    pipes::{ambiguous, refused},
+    serving::Serving,
+    sessions::Sessions,
+};
 use crate::error::Error;
 
 /// The number of connections of [`McpService::serve_http`] at the same time.
@@ -141,6 +147,9 @@ where
                 Err(refused) => return Ok(refused),
             };
             let is_json = is_json(&head.headers);
+            if let Some(refused) = ambiguous(&body).filter(|_| is_json) {
+                return Ok(unreadable(Some(refused)));
+            }
             let request = Request::from_parts(head, Full::new(body.clone()));
             let answer = service.inner.handle(request).await;
             if is_json && answer.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE {
@@ -173,7 +182,11 @@ fn is_json(headers: &HeaderMap) -> bool {
 /// The answer to a body that is not a message. Its status is 400
 /// (<https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#sending-messages-to-the-server>).
 fn misread(body: &[u8]) -> Answer {
-    let told = refused(body).and_then(|refused| serde_json::to_vec(&refused).ok());
+    unreadable(refused(body))
+}
+
+fn unreadable(refused: Option<Box<JsonRpcError>>) -> Answer {
+    let told = refused.and_then(|refused| serde_json::to_vec(&refused).ok());
     let mut answer = Response::new(Full::new(Bytes::from(told.unwrap_or_default())).boxed_unsync());
     *answer.status_mut() = StatusCode::BAD_REQUEST;
     answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));

@@ -13,6 +13,8 @@ use tokio::{
     sync::Mutex,
 };
 
+use crate::message::is_strict;
+
 /// A client at the other end of two pipes. A line that is not a message is answered with an error.
 pub(super) struct Pipes<R, W> {
     read: BufReader<R>,
@@ -71,6 +73,9 @@ where
         if line.is_empty() {
             return Ok(None);
         }
+        if let Some(refused) = ambiguous(line) {
+            return Err(refused);
+        }
         match serde_json::from_slice(line) {
             Ok(message) => Ok(Some(message)),
             Err(_) => refused(line).map_or(Ok(None), Err),
@@ -123,6 +128,21 @@ where
         drop(self.write.lock().await.take());
         Ok(())
     }
+}
+
+/// The error answer to a request that some JSON readers would refuse or read differently. An agent refuses such arguments,
+/// too.
+pub(super) fn ambiguous(bytes: &[u8]) -> Option<Box<JsonRpcError>> {
+    if std::str::from_utf8(bytes).is_ok_and(is_strict) {
+        return None;
+    }
+    // A text that is not JSON is refused as such.
+    let said: Value = serde_json::from_slice(bytes).ok()?;
+    said.get("method")?;
+    let id = serde_json::from_value(said.get("id")?.clone()).ok()?;
+    let why = "nothing was run: an object in the request names a member twice, or the request is nested deeper than 100 \
+               levels";
+    Some(Box::new(JsonRpcError::new(Some(id), ErrorData::invalid_request(why, None))))
 }
 
 /// The error answer to bytes that are not a message. A notification has no answer. The id is included if it can be

@@ -33,7 +33,7 @@ const ASKING: Duration = Duration::from_secs(5 * 60);
 const RESUMING: Duration = Duration::from_secs(30);
 
 /// Serves tools of the program to others over the Model Context Protocol: over standard input and output, over
-/// streamable HTTP, or over any pair of pipes.
+/// streamable HTTP, or over any pair of pipes. To use the tools of a server, see `McpServer` (feature `mcp`).
 ///
 /// ```no_run
 /// use harness::{mcp::McpService, tool, tools};

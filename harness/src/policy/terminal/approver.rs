@@ -5,11 +5,22 @@ use std::{future::Future, io, path::PathBuf, pin::Pin};
 use super::{pages::ask, standing::talk_at};
 use crate::policy::{Approval, Approver, Question};
 
-/// Asks the person at the terminal of this program whether a call may run. It exists on Unix only.
+/// Asks the person at the terminal of this program whether a call may run. Feature `terminal`, on Unix
+/// only.
 ///
-/// It shows the whole question: the agents through which it came, the tool, the declared side effects, who asks and
-/// why, the folder, each argument by its JSON pointer with its decoded value on rows of its own, the preview, and
-/// the scopes of *always*.
+/// It shows the whole question: the agents through which it came, the tool, each argument of the model by its name
+/// with its decoded value (in bold letters), the defaults of the tool on one line, who asks and why, the declared
+/// side effects, the folder, the preview, and the scopes of *always*:
+///
+/// ```text
+/// May this call run? (5c0d6b1f)
+///     tool | bash
+///      arg | command: ls | wc -l
+/// defaults | timeout_seconds: 30
+///      why | it declares `read, write, network, mutate`
+///      [a] | exactly this call of bash
+/// bash 5c0d6b1f: run it? [y]es, [n]o, [a]lways this, [s]how again:
+/// ```
 ///
 /// - **What is shown is what runs.** Everything in a value that is not plainly visible is escaped: control,
 ///   invisible and bidirectional characters, letters that are written from right to left, unusual spaces, letters

@@ -2,8 +2,11 @@
 
 use serde_json::{Map, Number, Value};
 
-use super::sheet::{Sheet, Style};
-use crate::{schema::Checker, secret::Names};
+use super::{
+    secrets::{names_a_secret, speaks_of_a_secret},
+    sheet::{Sheet, Style},
+};
+use crate::schema::Checker;
 
 /// The typed text that stands for an empty text.
 const EMPTY: &str = "\"\"";
@@ -14,27 +17,12 @@ const NONE: &str = "-";
 /// The longest line, in bytes, that a terminal passes on. A longer one may have been cut.
 const LINE: usize = 4095;
 
+/// The fault of a line that may be a mistyped command.
+const SLASH: &str = "a line that begins with a slash is a command: /back, /decline or /cancel; type // for a text that begins with a slash";
+
 /// The warning for a field that seems to ask for a secret.
 pub(super) const SECRET: &str = "Warning: this seems to ask for a secret. A form must not. What you type stands on the \
                                  screen, and the requester gets it.";
-
-/// Whether a text that is more than a name mentions a secret. Words that mostly mean something else do not count.
-pub(super) fn speaks_of_a_secret(text: &str) -> bool {
-    const SIGNS: [&str; 8] = [
-        "password",
-        "passwd",
-        "passphrase",
-        "secret",
-        "token",
-        "apikey",
-        "credential",
-        "credentials",
-    ];
-    let names = Names::of(SIGNS);
-    let words: Vec<&str> = text.split_whitespace().collect();
-    let pairs = words.windows(2).any(|pair| names.has(&pair.join(" ")));
-    pairs || words.first().is_some_and(|word| names.has(word))
-}
 
 /// A field of a form.
 #[derive(Clone, Debug)]
@@ -45,6 +33,8 @@ pub(super) struct Field {
     kind: Kind,
     /// The value that the person has given.
     given: Option<Value>,
+    /// The positions of the choices that were typed: two choices may have the same value.
+    places: Vec<usize>,
 }
 
 /// The kind of value that is typed into a field.
@@ -77,6 +67,7 @@ pub(super) fn fields(schema: &Value) -> Vec<Field> {
         schema: schema.clone(),
         kind: Kind::of(schema),
         given: None,
+        places: Vec::new(),
     };
     properties.map(field).collect()
 }
@@ -141,20 +132,15 @@ impl Field {
             }
         }
         if let Some(default) = self.default() {
-            self.tell_value(sheet, "default", default);
+            self.tell_value(sheet, "default", default, &[]);
         }
         if let Some(given) = &self.given {
-            self.tell_value(sheet, "given", given);
+            self.tell_value(sheet, "given", given, &self.places);
         }
         let title = self.word("title").unwrap_or_default();
         let about = self.word("description").unwrap_or_default();
-        let secrets = Names::default();
         sheet.own(&self.wanted());
-        if secrets.has(&self.name)
-            || secrets.has(title)
-            || speaks_of_a_secret(title)
-            || speaks_of_a_secret(about)
-        {
+        if names_a_secret(&self.name) || names_a_secret(title) || speaks_of_a_secret(about) {
             sheet.own(SECRET);
         }
     }
@@ -178,9 +164,13 @@ impl Field {
             return Err(vec![format!("a terminal takes {} bytes in a line", LINE - 1)]);
         }
         match line.is_empty() {
-            false => self.given = Some(self.read(line)?),
+            false => {
+                let (value, places) = self.read(line)?;
+                (self.given, self.places) = (Some(value), places);
+            }
             true if self.given.is_some() => {}
             true => {
+                self.places.clear();
                 self.given = self.default().cloned();
                 if self.given.is_none() && self.is_required {
                     return Err(vec!["this field must be given".to_owned()]);
@@ -194,33 +184,35 @@ impl Field {
     pub(super) fn tell_given(&self, sheet: &mut Sheet) {
         sheet.line("field", &self.name);
         match &self.given {
-            Some(value) => self.tell_value(sheet, "value", value),
+            Some(value) => self.tell_value(sheet, "value", value, &self.places),
             None => sheet.line("left out", ""),
         }
     }
 
-    /// Shows a value of this field.
-    fn tell_value(&self, sheet: &mut Sheet, label: &str, value: &Value) {
-        let told = |value: &Value| match &self.kind {
+    /// Shows a value of this field. `places` has the positions of its choices, if they were typed.
+    fn tell_value(&self, sheet: &mut Sheet, label: &str, value: &Value, places: &[usize]) {
+        let told = |value: &Value, typed: Option<&usize>| match &self.kind {
             Kind::One(choices) | Kind::Several(choices) => {
-                let place = choices.iter().position(|choice| choice.value == *value)?;
+                let first = || choices.iter().position(|choice| choice.value == *value);
+                let place = typed.copied().or_else(first)?;
                 // The title is behind the number, so that it cannot be taken for anything else.
                 Some(format!("[{}] {}", place + 1, choices.get(place)?.told()))
             }
             _ => None,
         };
         match value {
-            Value::String(text) => match told(value) {
-                Some(told) => sheet.line(label, &told),
-                None => sheet.text(label, text, |_| Style::Plain),
-            },
             Value::Array(items) if !items.is_empty() => {
-                for item in items {
-                    sheet.line(label, &told(item).unwrap_or_else(|| item.to_string()));
+                for (at, item) in items.iter().enumerate() {
+                    let told = told(item, places.get(at));
+                    sheet.line(label, &told.unwrap_or_else(|| item.to_string()));
                 }
             }
             Value::Array(_) => sheet.line(label, "[]"),
-            value => sheet.line(label, &told(value).unwrap_or_else(|| value.to_string())),
+            value => match (told(value, places.first()), value) {
+                (Some(told), _) => sheet.line(label, &told),
+                (None, Value::String(text)) => sheet.text(label, text, |_| Style::Plain),
+                (None, value) => sheet.line(label, &value.to_string()),
+            },
         }
     }
 
@@ -263,12 +255,13 @@ impl Field {
         }
     }
 
-    /// The value that a typed line stands for.
+    /// The value that a typed line stands for, and the places of the choices that it names.
     ///
     /// # Errors
     /// Fails with each fault of the line, in words for the person.
-    fn read(&self, line: &str) -> Result<Value, Vec<String>> {
+    fn read(&self, line: &str) -> Result<(Value, Vec<usize>), Vec<String>> {
         let typed = line.trim();
+        let mut places = Vec::new();
         let wrong = |text: &str| Err(vec![text.to_owned()]);
         let value = match &self.kind {
             Kind::Text if typed == EMPTY => Value::from(""),
@@ -276,7 +269,11 @@ impl Field {
                 if line.chars().any(char::is_control) {
                     return wrong("a key was pressed that is not a character; type it again");
                 }
-                Value::from(line.strip_prefix('/').unwrap_or(line))
+                match line.strip_prefix('/') {
+                    None => Value::from(line),
+                    Some(text) if text.starts_with('/') => Value::from(text),
+                    Some(_) => return wrong(SLASH),
+                }
             }
             Kind::Number => match serde_json::from_str::<Number>(typed) {
                 Ok(number) => Value::Number(number),
@@ -288,8 +285,11 @@ impl Field {
                 _ => return wrong("it is neither yes nor no"),
             },
             Kind::One(choices) => match chosen(choices, typed) {
-                Some(value) => value,
-                None => return wrong("none of these has this number"),
+                Some((place, value)) => {
+                    places.push(place);
+                    value
+                }
+                None => return wrong("none of these has this number; type the one in brackets"),
             },
             Kind::Several(_) if typed == NONE => Value::Array(Vec::new()),
             Kind::Several(choices) => {
@@ -297,7 +297,10 @@ impl Field {
                 let mut all: Vec<Value> = Vec::new();
                 for word in typed {
                     match chosen(choices, word) {
-                        Some(value) if !all.contains(&value) => all.push(value),
+                        Some((place, value)) if !all.contains(&value) => {
+                            places.push(place);
+                            all.push(value);
+                        }
                         Some(_) => {}
                         None => return wrong("one of these numbers is not in the list"),
                     }
@@ -310,7 +313,7 @@ impl Field {
             },
         };
         let faults = self.faults(&value);
-        if faults.is_empty() { Ok(value) } else { Err(faults) }
+        if faults.is_empty() { Ok((value, places)) } else { Err(faults) }
     }
 
     /// The faults of a value against the schema. There are none if the schema cannot be compiled here: then only
@@ -334,13 +337,66 @@ impl Choice {
     }
 }
 
-/// The choice whose number was typed.
-fn chosen(choices: &[Choice], typed: &str) -> Option<Value> {
+/// The choice whose number was typed, and its place.
+fn chosen(choices: &[Choice], typed: &str) -> Option<(usize, Value)> {
     let place = typed.parse::<usize>().ok()?.checked_sub(1)?;
-    choices.get(place).map(|choice| choice.value.clone())
+    choices.get(place).map(|choice| (place, choice.value.clone()))
 }
 
 /// The values that were given, as the object that the form describes.
 pub(super) fn object(fields: Vec<Field>) -> Map<String, Value> {
     fields.into_iter().filter_map(|field| Some((field.name, field.given?))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::{Field, Sheet, fields};
+
+    fn field(schema: &Value) -> Field {
+        let schema = json!({"type": "object", "properties": {"it": schema}, "required": ["it"]});
+        fields(&schema).remove(0)
+    }
+
+    fn shown(tell: impl Fn(&mut Sheet)) -> String {
+        let mut sheet = Sheet::new(80);
+        tell(&mut sheet);
+        sheet.rows.into_iter().map(|row| row.text + "\n").collect()
+    }
+
+    #[test]
+    fn a_line_that_may_be_a_mistyped_command_is_no_value() {
+        for typed in ["/", "/etc/passwd", "/Decline", "/declin", "/cancel it", "/no", "/ x"] {
+            let mut path = field(&json!({"type": "string"}));
+            let faults = path.take(typed).expect_err(typed);
+            assert!(faults[0].contains("type // for a text"), "{faults:?}");
+            assert_eq!(path.given, None, "{typed}");
+        }
+        for (typed, value) in
+            [("//", "/"), ("//etc", "/etc"), ("///x", "//x"), (" /etc", " /etc"), ("a/b", "a/b")]
+        {
+            let mut path = field(&json!({"type": "string"}));
+            path.take(typed).expect(typed);
+            assert_eq!(path.given, Some(value.into()), "{typed}");
+        }
+    }
+
+    #[test]
+    fn the_choice_that_was_typed_is_shown_though_another_one_has_its_value() {
+        let mut one =
+            field(&json!({"enum": ["a", "b", "a"], "enumNames": ["No", "Yes", "Delete"]}));
+        one.take("3").expect("a choice");
+        for tell in [Field::tell, Field::tell_given] {
+            let rows = shown(|sheet| tell(&one, sheet));
+            assert!(rows.contains("| [3] Delete (a)"), "{rows}");
+        }
+        one.take("").expect("it keeps its value");
+        assert!(shown(|sheet| one.tell_given(sheet)).contains("[3] Delete"));
+        let items = json!({"enum": ["a", "b", "a"], "enumNames": ["No", "Yes", "Delete"]});
+        let mut several = field(&json!({"type": "array", "items": items}));
+        several.take("3 2").expect("choices");
+        let rows = shown(|sheet| several.tell_given(sheet));
+        assert!(rows.contains("[3] Delete (a)") && rows.contains("[2] Yes (b)"), "{rows}");
+    }
 }

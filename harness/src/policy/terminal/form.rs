@@ -6,8 +6,9 @@ use std::{io, path::PathBuf};
 use serde_json::{Map, Value};
 
 use super::{
-    field::{Field, SECRET, fields, object, speaks_of_a_secret},
+    field::{Field, SECRET, fields, object},
     pages::{LOWEST, Opening, Pen, open, prompt},
+    secrets::speaks_of_a_secret,
     sheet::{NARROWEST, Row, Sheet, Style, broken},
     standing::talk_at,
     talk::{Ended, Size, Talk},
@@ -15,6 +16,11 @@ use super::{
 
 /// The rows that a page leaves for its title, its prompt and the typed line.
 const AROUND: usize = 7;
+
+/// The faults of a line that is not expected on the first and on the last page.
+const FIRST: &str =
+    "this page has no field; press Enter alone, and type the values on the next pages";
+const LAST: &str = "it is neither y nor n nor a command";
 
 /// The title of each page. Every row with text or values of others begins with a label and a bar.
 const TITLE: &str = "Form. Only rows without a bar are this program's words.";
@@ -32,7 +38,7 @@ pub enum Filled {
 }
 
 /// Lets a person at the terminal of this program fill in a form that a *requester* has made, such as a server of
-/// the Model Context Protocol. It exists on Unix only.
+/// the Model Context Protocol. Feature `terminal`, on Unix only.
 ///
 /// The form is a JSON Schema of an object whose properties are strings, numbers, booleans and choices. The person
 /// reads the program's own name for the requester, and then each field on a page of its own, with its type, its
@@ -44,7 +50,7 @@ pub enum Filled {
 /// - **Nothing is hidden off the screen.** A page that does not fit is shown in parts, and a value is accepted only
 ///   on the last part. `/decline` and `/cancel` work on each of them.
 /// - **The person is warned** if the message, or the name, title or description of a field, mentions a password, a
-///   token or a key. The protocol forbids servers to ask for one in a form.
+///   token or a key, in English and wherever it stands. The protocol forbids servers to ask for one in a form.
 /// - **Each value is checked** against the schema of its field when it is typed, except for `format` (such as
 ///   `email`), which the requester checks.
 /// - **One question at a time** is shown on a terminal: forms and approvals wait for each other, in the order in
@@ -53,12 +59,13 @@ pub enum Filled {
 ///
 /// | typed | means |
 /// |---|---|
-/// | a line | the value of this field |
+/// | a line | the value of this field; for a choice, its number |
 /// | Enter | the next page; or the default of this field; or the field is left out, if it may be |
 /// | `/back` | back to the field before |
 /// | `/decline` | no values are given, and the requester is told so |
 /// | `/cancel` | the form is cancelled |
 /// | `//...` | a text that begins with a slash |
+/// | any other line that begins with a slash | nothing: it may be a mistyped command, so the field is shown again |
 ///
 /// It uses the terminal itself, not standard input and output. A thread waits for the keys; when the future is
 /// dropped, nothing is written or read from that moment on, and the thread ends within 50 ms.
@@ -177,8 +184,10 @@ impl Form {
                     return Ok(Filled::Accepted(object(self.fields)));
                 }
                 (None, "n" | "no" | "N" | "No") if is_last => return Ok(Filled::Declined),
-                (None, _) if is_last => {}
-                (None, _) => step += 1,
+                (None, "") if !is_last => step += 1,
+                (None, "") => {}
+                (None, _) if is_last => faults = vec![LAST.to_owned()],
+                (None, _) => faults = vec![FIRST.to_owned()],
                 (Some(field), _) => match field.take(&line) {
                     Ok(()) => step += 1,
                     Err(wrong) => faults = wrong,

@@ -11,6 +11,8 @@ mod letter;
 #[cfg(unix)]
 mod pages;
 #[cfg(unix)]
+mod secrets;
+#[cfg(unix)]
 mod sheet;
 #[cfg(unix)]
 mod standing;

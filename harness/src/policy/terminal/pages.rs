@@ -46,7 +46,7 @@ impl Pen {
 
     pub(super) fn row(self, row: &Row) -> String {
         match (self.escapes, row.style) {
-            (true, Style::Added) => format!("\x1b[1m{}\x1b[0m\x1b[K\r\n", row.text),
+            (true, Style::Given | Style::Added) => format!("\x1b[1m{}\x1b[0m\x1b[K\r\n", row.text),
             (true, Style::Removed) => format!("\x1b[4m{}\x1b[0m\x1b[K\r\n", row.text),
             (true, Style::Plain) => format!("{}\x1b[K\r\n", row.text),
             (false, _) => format!("{}\r\n", row.text),

@@ -1,14 +1,25 @@
 //! A question as rows of a screen. Each item has rows of its own behind a label, so that no value can look like a
-//! part of the question.
+//! part of the question. The arguments that the model gave come first, in bold letters.
 //!
 //! ```text
 //!     tool | bash
-//! declares | read, write, network, mutate
-//!      arg | /command
-//!     text | cargo test
-//!          | and a second line,
+//!      arg | command: ls | wc -l
+//! defaults | timeout_seconds: 30, all: false
+//!      why | it declares `read, write, network, mutate`
+//!      [a] | exactly this call of bash
+//! ```
+//!
+//! A text that is long, has several lines or is not ASCII has its size and rows of its own:
+//!
+//! ```text
+//!      arg | content
+//!     size | 41 characters, 2 lines
+//!     text | a first line,
+//!          | and a second one,
 //!          : which goes on here
 //! ```
+//!
+//! A colon in the name of an argument is escaped, so the first colon ends the name.
 
 use serde_json::Value;
 
@@ -31,11 +42,16 @@ const EMPTY_LINES: usize = 3;
 /// The size of a text is shown unless it has one line and at most this many characters.
 const SHORT: usize = 60;
 
+/// If there are more arguments, their number is shown.
+const COUNTED: usize = 8;
+
 /// How a row is drawn. There are no colours, since a program that wrote to the terminal before may have changed
 /// them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Style {
     Plain,
+    /// An argument that the model gave.
+    Given,
     Added,
     Removed,
 }
@@ -51,10 +67,9 @@ pub(super) struct Row {
 pub(super) fn rows(question: &Question, chat: Option<&str>, columns: usize) -> Vec<Row> {
     let mut sheet = Sheet::new(columns);
     sheet.head(question, chat);
-    sheet.arguments("args", "arg", &question.arguments);
-    if !question.defaults.is_empty() {
-        sheet.arguments("default", "taken", &question.defaults);
-    }
+    sheet.arguments(&question.arguments);
+    sheet.defaults(&question.defaults);
+    sheet.surroundings(question);
     if let Some(preview) = &question.preview {
         sheet.preview(preview);
     }
@@ -95,10 +110,23 @@ impl Sheet {
         if let Some(title) = &question.title {
             self.line("titled", title);
         }
-        self.line("declares", &question.effects.to_string());
+    }
+
+    /// Adds why a person is asked, what the tool declares, and where it runs.
+    fn surroundings(&mut self, question: &Question) {
         for Reason { by, text } in &question.reasons {
-            self.line("asks", &who(by));
-            self.line("why", text);
+            match by {
+                Decider::SideEffects => self.line("why", text),
+                by => self.line("why", &format!("{}: {text}", who(by))),
+            }
+        }
+        // The reason of a tool that declares too much already names the effects.
+        let declared = question.effects.to_string();
+        let is_named = |reason: &Reason| {
+            reason.by == Decider::SideEffects && reason.text.contains(&format!("`{declared}`"))
+        };
+        if !question.reasons.iter().any(is_named) {
+            self.line("declares", &declared);
         }
         if let Some(folder) = &question.folder {
             match folder.to_str() {
@@ -108,27 +136,67 @@ impl Sheet {
         }
     }
 
-    fn arguments(&mut self, all: &str, each: &str, arguments: &Arguments) {
+    /// Adds the arguments that the model gave.
+    fn arguments(&mut self, arguments: &Arguments) {
         let mut values = Vec::new();
         for (name, value) in arguments.iter() {
-            flatten(format!("/{}", token(name)), value, &mut values);
+            flatten(token(name), value, &mut values);
         }
-        let count = match values.len() {
-            0 => "none".to_owned(),
-            1 => "1 value".to_owned(),
-            many => format!("{many} values"),
-        };
-        self.line(all, &count);
-        for (pointer, value) in values {
-            self.line(each, &pointer);
-            match value {
-                Value::String(text) => self.text("text", text, |_| Style::Plain),
-                Value::Array(_) | Value::Object(_) => self.line("empty", &value.to_string()),
-                Value::Number(_) => self.line("number", &value.to_string()),
-                Value::Bool(_) => self.line("boolean", &value.to_string()),
-                Value::Null => self.line("null", &value.to_string()),
+        match values.len() {
+            0 => self.line("args", "none"),
+            1..=COUNTED => {}
+            many => self.line("args", &format!("{many} values")),
+        }
+        for (path, value) in &values {
+            self.value("arg", path, value, Style::Given);
+        }
+    }
+
+    /// Adds the defaults that the tool uses: the short ones together on one line.
+    fn defaults(&mut self, defaults: &Arguments) {
+        let mut together = Vec::new();
+        let mut long = Vec::new();
+        for (name, value) in defaults.iter() {
+            let shown = value.to_string();
+            match size(&shown, &[]) {
+                None => {
+                    if !together.is_empty() {
+                        together.extend(sign(','));
+                    }
+                    together.extend(name_of(&token(name)));
+                    together.extend(sign(':'));
+                    together.extend(units(&shown));
+                }
+                Some(_) => flatten(token(name), value, &mut long),
             }
         }
+        if !together.is_empty() {
+            self.put("defaults", together, Style::Plain);
+        }
+        for (path, value) in &long {
+            self.value("default", path, value, Style::Plain);
+        }
+    }
+
+    /// Adds an innermost value: a short one behind its name, a longer text on rows of its own.
+    fn value(&mut self, label: &str, path: &str, value: &Value, style: Style) {
+        let (label, shown) = match value {
+            Value::String(text) => {
+                if size(text, &[]).is_some() {
+                    self.put(label, name_of(path), style);
+                    return self.text("text", text, |_| style);
+                }
+                (label, text.clone())
+            }
+            Value::Array(_) | Value::Object(_) => ("empty", value.to_string()),
+            Value::Number(_) => ("number", value.to_string()),
+            Value::Bool(_) => ("boolean", value.to_string()),
+            Value::Null => ("null", value.to_string()),
+        };
+        let mut row = name_of(path);
+        row.extend(sign(':'));
+        row.extend(units(&shown));
+        self.put(label, row, style);
     }
 
     fn preview(&mut self, preview: &Preview) {
@@ -210,6 +278,22 @@ fn flatten<'v>(pointer: String, value: &'v Value, into: &mut Vec<(String, &'v Va
         }
         _ => into.push((pointer, value)),
     }
+}
+
+/// The name of an argument. A colon in it is escaped, so that it cannot look like the end of the name.
+fn name_of(path: &str) -> Vec<Unit> {
+    let mut name = units(path);
+    for unit in &mut name {
+        if let Unit::Plain(c @ ':', _) = *unit {
+            *unit = Unit::Escaped(c);
+        }
+    }
+    name
+}
+
+/// A sign of the program's own between two values, with a space.
+fn sign(sign: char) -> [Unit; 2] {
+    [Unit::Plain(sign, 1), Unit::Plain(' ', 1)]
 }
 
 /// A name, escaped as a part of a JSON pointer.

@@ -8,7 +8,7 @@ use unicode_width::UnicodeWidthStr as _;
 
 use super::{
     letter::{Looks, looks},
-    sheet::{NARROWEST, rows},
+    sheet::{NARROWEST, Style, rows},
     visible,
 };
 use crate::{
@@ -40,6 +40,12 @@ fn screen(question: &Question, columns: usize) -> Vec<String> {
 
 /// The content of the screen, read back: each label with its text.
 fn read_back(rows: &[String]) -> Vec<(String, String)> {
+    let lines = |text: String| text.split('\n').map(decoded).collect::<Vec<_>>().join("\n");
+    fields_on(rows).into_iter().map(|(label, text)| (label, lines(text))).collect()
+}
+
+/// Each label on the screen with its text, which is still escaped.
+fn fields_on(rows: &[String]) -> Vec<(String, String)> {
     let mut fields: Vec<(String, Vec<String>)> = Vec::new();
     for row in rows {
         let (label, rest) = row.split_at(8);
@@ -51,8 +57,7 @@ fn read_back(rows: &[String]) -> Vec<(String, String)> {
             (label, _) => fields.push((label.to_owned(), vec![text.to_owned()])),
         }
     }
-    let lines = |lines: Vec<String>| lines.iter().map(|line| decoded(line)).collect::<Vec<_>>();
-    fields.into_iter().map(|(label, text)| (label, lines(text).join("\n"))).collect()
+    fields.into_iter().map(|(label, text)| (label, text.join("\n"))).collect()
 }
 
 /// A line as it was before it was escaped.
@@ -97,26 +102,43 @@ fn number_of(digits: &str) -> char {
     char::from_u32(u32::from_str_radix(digits, 16).unwrap()).unwrap()
 }
 
-/// The arguments on the screen, read back.
+/// The arguments on the screen, read back: name, kind and value of each.
 fn arguments_on(rows: &[String]) -> Vec<(String, String, String)> {
-    let fields = read_back(rows);
+    let undecoded = fields_on(rows);
     let mut arguments = Vec::new();
-    let mut fields = fields.into_iter().skip_while(|(label, _)| label != "args").skip(1).peekable();
-    while let Some((_, pointer)) = fields.next_if(|(label, _)| label == "arg") {
-        fields.next_if(|(label, _)| label == "size");
-        let (kind, value) = fields.next().unwrap();
-        arguments.push((pointer, kind, value));
+    let mut fields = undecoded.into_iter().peekable();
+    while let Some((label, text)) = fields.next() {
+        if !["arg", "number", "boolean", "null", "empty"].contains(&label.as_str()) {
+            continue;
+        }
+        let kind = if label == "arg" { "text".to_owned() } else { label };
+        // The first colon ends the name.
+        match text.split_once(':') {
+            Some((name, value)) => {
+                let value = decoded(value).strip_prefix(' ').expect("a space").to_owned();
+                arguments.push((decoded(name), kind, value));
+            }
+            None => {
+                assert!(fields.next().is_some_and(|(label, _)| label == "size"), "{text}");
+                let (label, value) = fields.next().unwrap();
+                assert_eq!(label, "text");
+                let lines: Vec<String> = value.split('\n').map(decoded).collect();
+                arguments.push((decoded(&text), kind, lines.join("\n")));
+            }
+        }
     }
     arguments
 }
 
-/// The rows of the only argument, without its name.
+/// The rows of the only argument: of a text with a size, those below its name.
 fn shown(text: &str) -> Vec<String> {
     let question = question(&json!({"command": text}));
     let rows = screen(&question, 80);
     assert_eq!(arguments_on(&rows)[0].2, text);
     let from = rows.iter().position(|row| row.starts_with("     arg")).unwrap();
-    rows[from + 1..rows.len() - 1].to_vec()
+    let end = rows.iter().position(|row| row.starts_with("declares")).unwrap();
+    let has_size = rows[from] == "     arg | command";
+    rows[from + usize::from(has_size)..end].to_vec()
 }
 
 #[test]
@@ -130,31 +152,54 @@ fn a_question_shows_all_that_it_has() {
     question.folder = Some("/home/me/\u{202e}txt.exe".into());
     question.preview = Some(Preview::Diff("-old\n+new \n same".to_owned()));
     question.scopes.push(Scope::new("host:x", "every request to x\n     [2] | nothing"));
+    let defaults = json!({"all": false, "mode": "a\nb", "x: 1, y": [], "head": "x".repeat(61)});
+    question.defaults = Arguments::from(defaults.as_object().unwrap().clone());
     let rows = screen(&question, 80).join("\n");
-    let expected = r"
+    let expected = r#"
    agent | researcher
    agent | fetch\u{a}er
     tool | bash
-declares | read, write, network, mutate
-    asks | what the tool declares
-     why | it declares `mutate`
-    asks | the rule `no\u{1b}[2J sudo`
-     why | a\u{d}\u{a}b
-  folder | /home/me/\u{202e}txt.exe
-    args | 2 values
-     arg | /command
+     arg | command
     size | 18 characters, 2 lines
     text | cargo test
          |   --all
-     arg | /seconds
-  number | 60
+  number | seconds: 60
+defaults | all: false, mode: "a\nb", x\u{3a} 1, y: []
+ default | head
+    size | 61 characters
+    text | XXX
+     why | it declares `mutate`
+     why | the rule `no\u{1b}[2J sudo`: a\u{d}\u{a}b
+declares | read, write, network, mutate
+  folder | /home/me/\u{202e}txt.exe
     size | 16 characters, 3 lines, 1 spelled out
     diff | -old
          | +new\u{20}
          |  same
      [a] | exactly this call of bash
-     [1] | every request to x\u{a}     [2] | nothing";
-    assert_eq!(format!("\n{rows}"), expected);
+     [1] | every request to x\u{a}     [2] | nothing"#;
+    assert_eq!(format!("\n{rows}"), expected.replace("XXX", &"x".repeat(61)));
+}
+
+#[test]
+fn the_arguments_come_first_in_bold_and_one_line_says_why() {
+    let mut question = question(&json!({"command": "ls | wc -l"}));
+    question.defaults = Arguments::from(json!({"timeout": 30}).as_object().unwrap().clone());
+    let declared = "it declares `read, write, network, mutate`";
+    question.reasons = vec![Reason::new(Decider::SideEffects, declared)];
+    let rows = rows(&question, None, 80);
+    let given: Vec<&str> =
+        rows.iter().filter(|row| row.style == Style::Given).map(|row| row.text.as_str()).collect();
+    assert_eq!(given, ["     arg | command: ls | wc -l"]);
+    let texts: Vec<&str> = rows.iter().map(|row| row.text.as_str()).collect();
+    let expected = [
+        "    tool | bash",
+        "     arg | command: ls | wc -l",
+        "defaults | timeout: 30",
+        "     why | it declares `read, write, network, mutate`",
+        "     [a] | exactly this call of bash",
+    ];
+    assert_eq!(texts, expected);
 }
 
 #[test]
@@ -208,7 +253,9 @@ fn what_a_terminal_obeys_is_spelled_out() {
         (r"\u{1b} \{3 spaces} \n \u \", r"\u{5c}u{1b} \u{5c}{3 spaces} \n \u \"),
         ("\\u\u{301}{", r"\u\u{301}{"),
     ] {
-        assert_eq!(shown(text).last().unwrap(), &format!("    text | {expected}"));
+        let row = shown(text).pop().unwrap();
+        let text = row.strip_prefix("     arg | command: ").or(row.strip_prefix("    text | "));
+        assert_eq!(text, Some(expected), "{row}");
     }
 }
 
@@ -232,16 +279,14 @@ fn a_value_cannot_look_like_the_question() {
     ];
     assert_eq!(rows[1..], expected);
     // Names of arguments can hold anything, too.
-    let named = question(&json!({"x\n    text | ls": "a", "": {"~/": 1, "": []}}));
+    let named = question(&json!({"x\n    text | ls": "a", "": {"~/": 1, "": []}, "a: b": "c"}));
     assert_eq!(
-        screen(&named, 80)[3..9],
+        screen(&named, 80)[1..5],
         [
-            r"     arg | /x\u{a}    text | ls",
-            "    text | a",
-            "     arg | //~0~1",
-            "  number | 1",
-            "     arg | //",
-            "   empty | []",
+            r"     arg | x\u{a}    text | ls: a",
+            "  number | /~0~1: 1",
+            "   empty | /: []",
+            r"     arg | a\u{3a} b: c",
         ]
     );
 }
@@ -295,17 +340,17 @@ fn numbers_and_nothing_are_shown_as_they_are() {
     });
     let rows = screen(&question(&values), 80).join("\n");
     for expected in [
-        "/huge\n  number | 1e+308\n",
-        "/tiny\n  number | 5e-324\n",
-        "/most\n  number | 18446744073709551615\n",
-        "/least\n  number | -9223372036854775808\n",
-        "/zero\n  number | -0.0\n",
-        "/yes\n boolean | true\n",
-        "/none\n    null | null\n",
-        "/list\n   empty | []\n",
-        "/object\n   empty | {}\n",
-        "/text\n    size | 0 characters\n    text |\n",
-        "/number\n    text | 1e308\n",
+        "\n  number | huge: 1e+308\n",
+        "\n  number | tiny: 5e-324\n",
+        "\n  number | most: 18446744073709551615\n",
+        "\n  number | least: -9223372036854775808\n",
+        "\n  number | zero: -0.0\n",
+        "\n boolean | yes: true\n",
+        "\n    null | none: null\n",
+        "\n   empty | list: []\n",
+        "\n   empty | object: {}\n",
+        "\n     arg | text\n    size | 0 characters\n    text |\n",
+        "\n     arg | number: 1e308\n",
     ] {
         assert!(rows.contains(expected), "{expected:?} in {rows}");
     }
@@ -315,9 +360,9 @@ fn numbers_and_nothing_are_shown_as_they_are() {
 fn ten_thousand_arguments_and_deep_ones_are_all_there() {
     let many: Map<String, Value> = (0..10_000).map(|at| (format!("a{at}"), at.into())).collect();
     let rows = screen(&question(&Value::Object(many)), 80);
-    assert_eq!(rows.len(), 3 + 2 * 10_000 + 1);
-    assert_eq!(rows[2], "    args | 10000 values");
-    assert_eq!(arguments_on(&rows)[9_999].0, "/a9999");
+    assert_eq!(rows.len(), 3 + 10_000 + 1);
+    assert_eq!(rows[1], "    args | 10000 values");
+    assert_eq!(arguments_on(&rows)[9_999].0, "a9999");
 
     let mut deep = json!("rm -rf ~");
     for _ in 0..90 {
@@ -326,7 +371,7 @@ fn ten_thousand_arguments_and_deep_ones_are_all_there() {
     let rows = screen(&question(&json!({"deep": deep})), NARROWEST);
     let [(pointer, kind, value)] = &arguments_on(&rows)[..] else { panic!("{rows:?}") };
     assert_eq!((kind.as_str(), value.as_str()), ("text", "rm -rf ~"));
-    assert_eq!(pointer, &format!("/deep{}", "/0".repeat(90)));
+    assert_eq!(pointer, &format!("deep{}", "/0".repeat(90)));
 }
 
 #[test]
@@ -388,12 +433,13 @@ proptest! {
         question.reasons = vec![Reason::new(Decider::Review, reason.as_str())];
         question.preview = Some(Preview::Text(reason.clone()));
         let rows = screen(&question, columns);
-        let pointer = format!("/{}", name.replace('~', "~0").replace('/', "~1"));
-        prop_assert_eq!(arguments_on(&rows), [(pointer, "text".to_owned(), text)]);
+        let path = name.replace('~', "~0").replace('/', "~1");
+        prop_assert_eq!(arguments_on(&rows), [(path, "text".to_owned(), text)]);
         let fields = read_back(&rows);
-        for label in ["why", "preview"] {
+        let why = format!("the tool's own review: {reason}");
+        for (label, expected) in [("why", why.as_str()), ("preview", reason.as_str())] {
             let field = fields.iter().find(|(found, _)| found == label);
-            prop_assert_eq!(field.map(|(_, text)| text.as_str()), Some(reason.as_str()));
+            prop_assert_eq!(field.map(|(_, text)| text.as_str()), Some(expected));
         }
     }
 

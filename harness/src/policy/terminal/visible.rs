@@ -7,7 +7,7 @@ const MARKS: usize = 4;
 
 /// Returns the text of a model, a tool or a server as it may be written to a terminal: characters that a terminal
 /// would obey, that a person would not see, or that change the order of the text around them are escaped
-/// (`\u{1b}`).
+/// (`\u{1b}`). Feature `terminal`.
 ///
 /// Use it for everything that a program prints and did not write itself. Line breaks and tabs stay, and so do
 /// letters of every script, spaces of every width and the joiners inside of emoji. It is made for text that is read

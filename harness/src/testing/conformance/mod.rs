@@ -1,4 +1,4 @@
-//! Whether a journal keeps what [`Journal`] promises: every check, and a report of what is broken.
+//! Checks whether a journal keeps the promises of [`Journal`], and reports the broken ones.
 
 mod checks;
 mod delete;
@@ -15,18 +15,18 @@ use std::{fmt, sync::Arc, time::Duration};
 use self::checks::{Check, Store};
 use crate::{error::Error, journal::Journal};
 
-/// For how long one check may take. Some write 16 MB, or a thousand conversations.
+/// The time limit of one check. Some write 16 MB, or a thousand conversations.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// Checks all that a [`Journal`] promises, on one store that is opened twice.
+/// Checks all promises of a [`Journal`], on one store that is opened twice.
 ///
 /// `open` opens the store, always the same one: for a file, the file; for a journal in memory, a
 /// clone. Nothing else may use the store meanwhile. The checks use conversations of their own with
 /// random names, so the store need not be empty, and leave most of them there.
 ///
-/// It needs a runtime whose clock is not paused, since a check that does not end within five minutes
-/// counts as broken. What a journal survives, such as the end of the process, is not checked: that
-/// takes a process that ends.
+/// It needs a runtime whose clock is not paused, because a check that does not end within five
+/// minutes counts as broken. It does not check what a journal survives, such as the end of the
+/// process: a [`Crashtest`](super::Crashtest) does.
 ///
 /// ```
 /// use harness::{journal::MemoryJournal, testing::journal_conformance};
@@ -70,7 +70,7 @@ where
     report
 }
 
-/// What [`journal_conformance`] found. Printed, it is a list of what is broken.
+/// The result of [`journal_conformance`]. Its text lists the broken promises.
 #[derive(Clone, Debug)]
 pub struct Conformance {
     kept: Vec<&'static str>,
@@ -83,7 +83,7 @@ impl Conformance {
         &self.kept
     }
 
-    /// The promises that were broken, each with what was seen.
+    /// The promises that were broken, each with what the check saw.
     pub fn broken(&self) -> &[(&'static str, String)] {
         &self.broken
     }
@@ -91,7 +91,7 @@ impl Conformance {
     /// Checks that no promise was broken.
     ///
     /// # Panics
-    /// Panics if one was, and tells which and what was seen.
+    /// Panics with the list of the broken promises if there is one.
     #[track_caller]
     #[expect(clippy::panic, reason = "an assertion fails by panicking")]
     pub fn assert_kept(&self) {

@@ -1,4 +1,4 @@
-//! One process of a crash test: it goes on with the conversation, and kills itself where it is told to.
+//! One process of a crash test: it continues the conversation, and kills itself at a given point.
 
 use std::{
     path::PathBuf,
@@ -27,26 +27,26 @@ use crate::{
 /// The environment variable that names the order of a process.
 pub(super) const ORDER: &str = "HARNESS_CRASHTEST";
 
-/// What a process prints when it begins, so that it can be killed from outside so long after it.
+/// The line that a process prints when it begins, so that the parent can kill it a given time later.
 pub(super) const BEGINS: &str = "harness-crashtest-begins";
 
-/// So often a conversation is opened anew within one process, where others have gone on with it.
+/// How often one process opens a conversation again if others have continued it.
 const OPENINGS: u32 = 10;
 
-/// What one process does.
+/// The order of one process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Order {
-    /// What the user's agent works in.
+    /// The folder of the agent.
     pub(super) folder: PathBuf,
     pub(super) log: PathBuf,
-    /// The name of the conversation, which no other one has: they may share a journal.
+    /// The name of the conversation. It is unique, because conversations may share a journal.
     pub(super) conversation: String,
     pub(super) life: u32,
     /// The point at which it kills itself.
     pub(super) kill: Option<u32>,
-    /// Microseconds after that point, if it is one that lasts.
+    /// Microseconds after that point, if the point has a duration.
     pub(super) delay: u64,
-    /// Whether the world is looked at around each call that reads.
+    /// Whether effects are observed before and after each call that reads.
     pub(super) looks: bool,
 }
 
@@ -60,8 +60,8 @@ impl Order {
 /// This process, if it is one of a crash test.
 static LIFE: OnceLock<Arc<Life>> = OnceLock::new();
 
-/// Names a point at which a [`Crashtest`](super::Crashtest) kills the process: write it into a tool,
-/// where it matters, such as between two effects. Elsewhere it does nothing.
+/// Names a point at which a [`Crashtest`](super::Crashtest) kills the process. Call it in a tool, for
+/// example between two effects. Outside of a crash test it does nothing.
 pub fn crash_point(name: &str) {
     if let Some(life) = LIFE.get() {
         life.point(name);
@@ -83,21 +83,21 @@ impl Life {
 
     pub(super) fn note(&self, noted: &Noted) {
         if let Err(err) = self.log.note(noted) {
-            // Without its log, nothing that it does is known.
+            // Without its log the test cannot know what the process does.
             eprintln!("the crash test cannot write its log: {err}");
             std::process::exit(3);
         }
     }
 
-    /// Comes to a point, and ends there if the order says so.
+    /// Reaches a point, and ends the process there if the order says so.
     pub(super) fn point(&self, name: &str) {
         if self.passes(name) {
             abort();
         }
     }
 
-    /// Comes to something that lasts. If the order says so, the process ends while it lasts, or at the
-    /// latest by [`Lasting::over`].
+    /// Reaches a point with a duration. If the order says so, the process ends during it, at the latest
+    /// in [`Lasting::over`].
     pub(super) fn lasting(&self, name: &str) -> Lasting {
         let ends = self.passes(name);
         if ends {
@@ -122,7 +122,7 @@ impl Life {
     }
 }
 
-/// Something that lasts, and in which the process may end.
+/// A point with a duration, during which the process may end.
 #[must_use = "it says when it is over"]
 pub(super) struct Lasting {
     ends: bool,
@@ -136,7 +136,7 @@ impl Lasting {
     }
 }
 
-/// Does what the order says, and ends the process.
+/// Follows the order, and ends the process.
 pub(super) fn live(test: &Crashtest, order: Order) -> ! {
     let log = match Log::open(&order.log) {
         Ok(log) => log,
@@ -151,7 +151,7 @@ pub(super) fn live(test: &Crashtest, order: Order) -> ! {
     life.note(&Noted::Life { number: life.order.life });
     println!("\n{BEGINS}");
     let ended = thread::scope(|scope| {
-        // In a thread of its own: the test may be running in a runtime, whose thread would be blocked.
+        // In a thread of its own, because blocking would stop a runtime in which the test may run.
         let runs = scope.spawn(|| {
             let runtime = tokio::runtime::Builder::new_multi_thread()
                 .worker_threads(2)
@@ -195,7 +195,7 @@ pub(super) fn told(err: &Error) -> String {
     told
 }
 
-/// Goes on with the conversation until all messages are answered.
+/// Continues the conversation until all messages are answered.
 async fn goes_on(test: &Crashtest, life: &Arc<Life>) -> Result<(), Error> {
     let Order { folder, conversation, .. } = &life.order;
     let opening = life.lasting("while the journal is opened");
@@ -226,7 +226,7 @@ async fn goes_on(test: &Crashtest, life: &Arc<Life>) -> Result<(), Error> {
     failed.map_or(Ok(()), Err)
 }
 
-/// Opens the conversation, and says what is still to be said.
+/// Opens the conversation, and sends the messages that are left.
 async fn talks(
     test: &Crashtest,
     life: &Life,
@@ -269,7 +269,7 @@ async fn talks(
     }
 }
 
-/// Opens the conversation. One whose process has just ended may be held for a moment longer.
+/// Opens the conversation. It may be held for a moment after its process has ended.
 async fn opened(
     test: &Crashtest,
     life: &Life,
@@ -292,7 +292,7 @@ async fn opened(
     }
 }
 
-/// How many messages the user has said by these facts, and whether the last one is answered.
+/// The number of messages of the user in these facts, and whether the last one is answered.
 fn stands(facts: &[Envelope]) -> Result<(usize, bool), Error> {
     let mut machine = Machine::new();
     let mut said = 0;

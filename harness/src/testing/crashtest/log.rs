@@ -1,5 +1,5 @@
-//! What the processes of a crash test write down, line by line, each before or after it happens: it is
-//! there when the process is killed right after.
+//! The log of the processes of a crash test. Each line is written before or after the event, and is in
+//! the file if the process is killed right after.
 
 use std::{
     fs::{File, OpenOptions},

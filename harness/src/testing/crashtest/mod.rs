@@ -1,4 +1,4 @@
-//! A test that kills the process of an agent again and again, and looks at what is left.
+//! A test that kills the process of an agent again and again, and checks what is left.
 
 mod check;
 mod life;
@@ -29,14 +29,14 @@ type Open = dyn Fn(PathBuf) -> Pin<Box<dyn Future<Output = Result<Arc<dyn Journa
     + Sync;
 type Build = dyn Fn(&Path) -> Result<Agent, Error> + Send + Sync;
 
-/// So many processes are killed unless it is set.
+/// The default number of processes that are killed.
 const KILLS: u32 = 60;
 
-/// Kills the process of an agent again and again, at every point and at random instants, lets another
-/// process go on each time, and looks at what is left: nothing may be lost, nothing may happen twice,
+/// Kills the process of an agent again and again, at every point and at random instants, resumes in
+/// another process each time, and checks the result: nothing may be lost, nothing may happen twice,
 /// nothing that the model is told may be untrue, and the conversation must come to its end.
 ///
-/// It is a test of your own agent, with your own tools and your own journal:
+/// Use it to test your own agent, with your own tools and your own journal:
 ///
 /// ```no_run
 /// # fn model() -> harness::testing::ScriptedProvider { harness::testing::ScriptedProvider::new([]) }
@@ -66,36 +66,36 @@ const KILLS: u32 = 60;
 ///
 /// The test starts its own binary again for this one test, as a child with the environment variable
 /// `HARNESS_CRASHTEST`, and [`run`](Self::run) does not return there: the child opens the journal and
-/// the conversation in a folder of its own, says what is still to be said, and resumes what was going
-/// on. It is killed by itself (`abort`) before, inside and after each append, each call of a tool and
-/// each answer of the model, while the journal and the conversation are opened, after `send` has
-/// returned, and at each [`crash_point`]; or from outside (`kill -9`) after a random time. The next
-/// child goes on, and may be killed, too, before the last one comes to the end. It works with
-/// `cargo test` and with `cargo nextest`, in a `#[test]` or a `#[tokio::test]`. Write one crash test a
-/// test: what the test does before it is done in each child, too.
+/// the conversation in a folder of its own, resumes the run that was going on, and sends the messages
+/// that are left. It kills itself (`abort`) before, inside and after each append, each call of a tool
+/// and each answer of the model, while the journal and the conversation are opened, after `send` has
+/// returned, and at each [`crash_point`]; or it is killed from outside (`kill -9`) after a random time.
+/// The next child continues and may be killed, too, until one comes to the end. It works with
+/// `cargo test` and with `cargo nextest`, in a `#[test]` or a `#[tokio::test]`. Write one crash test
+/// for each test function, because each child also runs the code before it.
 ///
-/// The model must answer by what it reads, since each child has a new one: see
-/// [`ScriptedProvider::answering`](super::ScriptedProvider::answering). All messages must be answered
-/// when nobody disturbs, which is tried first.
+/// The model must decide by its request, because each child has a new one: see
+/// [`ScriptedProvider::answering`](super::ScriptedProvider::answering). Without kills all messages must
+/// be answered; this is tried first.
 ///
 /// # What it finds
 ///
-/// - [`Harm::Lost`]: a fact that the journal said it had appended, or that `send` had returned, is not
-///   there for the next process.
-/// - [`Harm::Repeated`]: the code of a call that may not be repeated has begun twice, an idempotent one
+/// - [`Harm::Lost`]: the next process does not find a fact that the journal had confirmed, or that
+///   `send` had returned.
+/// - [`Harm::Repeated`]: the code of a call that may not be repeated has begun twice, an idempotent call
 ///   had another key the second time, or [`observe`](Self::observe) sees an effect more often than
 ///   without kills.
 /// - [`Harm::Untrue`]: the model was told that a call had not started, had succeeded or had failed, and
-///   it was not so; or a call ran before the journal had the fact that it starts.
-/// - [`Harm::Undeclared`]: a call of a tool that declares to read has changed what `observe` sees.
-/// - [`Harm::Stuck`]: the conversation could not go on, or a call has no end.
+///   this was false; or a call ran before the journal had the fact that it starts.
+/// - [`Harm::Undeclared`]: a call of a tool that declares only `read` has changed what `observe` sees.
+/// - [`Harm::Stuck`]: the conversation could not continue, or a call has no end.
 ///
-/// Whether an idempotent call really is one, and whether a tool that declares to read really only
-/// reads, is seen by [`observe`](Self::observe) alone: without it, the test knows only when the code of
-/// a tool begins and returns.
+/// Only [`observe`](Self::observe) can show that an idempotent call is not idempotent, or that a tool
+/// which declares `read` changes something: without it, the test knows only when the code of a tool
+/// begins and returns.
 ///
-/// Processes are killed, and not the machine: what a program has written with `write` and not synced
-/// survives here, and may not survive the end of the power.
+/// The test kills processes and not the machine: data that a program has written with `write` and not
+/// synced survives here, and may not survive a power failure.
 pub struct Crashtest {
     open: Arc<Open>,
     agent: Arc<Build>,
@@ -110,8 +110,9 @@ pub struct Crashtest {
 
 impl Crashtest {
     /// Tests the agent that `agent` builds, with the journal that `open` opens. Both get a folder that
-    /// the processes of one conversation share: what the tools change belongs there, and a journal in
-    /// files, too. A journal on a server can be the same for all: each conversation has another name.
+    /// the processes of one conversation share: put the files there that the tools change, and a
+    /// journal in files. A journal on a server can be the same for all, because each conversation has
+    /// a name of its own.
     pub fn new<J, F>(
         open: impl Fn(PathBuf) -> F + Send + Sync + 'static,
         agent: impl Fn(&Path) -> Result<Agent, Error> + Send + Sync + 'static,
@@ -137,17 +138,17 @@ impl Crashtest {
         }
     }
 
-    /// Adds a message of the user. Each is said when the one before is answered.
+    /// Adds a message of the user. It is sent when the one before is answered.
     #[must_use]
     pub fn send(mut self, message: impl Into<String>) -> Self {
         self.messages.push(message.into());
         self
     }
 
-    /// Says how the world is seen: one text for each effect that is there, such as the lines of a
-    /// ledger. An effect that is there more often than when nobody disturbs was repeated. If the text
-    /// has the call's [idempotency key](crate::ToolContext::idempotency_key) in it, it is also seen
-    /// whether a call that the model was told of has had its effect.
+    /// Sets the function that returns the effects so far, one text for each, such as the lines of a
+    /// ledger. An effect that is there more often than without kills was repeated. If the text
+    /// contains the call's [idempotency key](crate::ToolContext::idempotency_key), the test also checks
+    /// whether a call has had its effect if the model was told so.
     #[must_use]
     pub fn observe(
         mut self,
@@ -157,50 +158,50 @@ impl Crashtest {
         self
     }
 
-    /// Sets how many processes are killed, 60 unless set. The environment variable `HARNESS_KILLS`
-    /// counts more than this.
+    /// Sets how many processes are killed. The default is 60. The environment variable
+    /// `HARNESS_KILLS` takes precedence.
     #[must_use]
     pub fn kills(mut self, kills: u32) -> Self {
         self.kills = kills;
         self
     }
 
-    /// Sets what chance begins with: where processes are killed, and after how long. With the same
-    /// seed it is the same, but for what happens meanwhile, which only the system knows.
+    /// Sets the seed that decides where processes are killed, and after how long. The same seed makes
+    /// the same plan; the timing of the system still differs.
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
         self
     }
 
-    /// Sets how long one process may take, 60 s unless set. One that takes longer is stuck.
+    /// Sets how long one process may take. The default is 60 s. One that takes longer is stuck.
     #[must_use]
     pub fn patience(mut self, patience: Duration) -> Self {
         self.patience = patience;
         self
     }
 
-    /// Sets an environment variable of the children: the address of a server that the test has started,
-    /// for one, and that they are not to start again.
+    /// Sets an environment variable of the children, such as the address of a server that the test has
+    /// started and that the children must not start again.
     #[must_use]
     pub fn env(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.environment.push((name.into(), value.into()));
         self
     }
 
-    /// Sets the name of the test, such as `payments::no_payment_is_lost`, where the thread that calls
-    /// [`run`](Self::run) is not the one that the test runs in.
+    /// Sets the name of the test, such as `payments::no_payment_is_lost`. It is needed if the thread that
+    /// calls [`run`](Self::run) is not the thread of the test.
     #[must_use]
     pub fn test_name(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self
     }
 
-    /// Runs it and says what was found. In a child it does what it is told, and does not return.
+    /// Runs the test and returns its findings. In a child it plays its part and does not return.
     ///
     /// # Panics
-    /// Panics if the test cannot be run: the binary cannot be started again, or the messages are not
-    /// all answered when nobody disturbs.
+    /// Panics if the test cannot be run: the binary cannot be started again, or not all messages are
+    /// answered without kills.
     #[expect(clippy::panic, reason = "a test that cannot be run fails by panicking")]
     pub fn run(self) -> CrashReport {
         if let Some(order) = Order::of_this_process() {

@@ -1,4 +1,4 @@
-//! The process of the test itself: it starts the others, kills them, and looks at what is left.
+//! The process of the test itself: it starts the others, kills them, and checks what is left.
 
 use std::{
     collections::BTreeSet,
@@ -24,7 +24,7 @@ use super::{
     report::CrashReport,
 };
 
-/// So many processes in a row may fail by themselves before the conversation is stuck.
+/// The number of failed processes in a row after which the conversation is stuck.
 const TRIES: u32 = 3;
 
 /// How long the parent waits before it asks again whether a child has ended.
@@ -71,7 +71,7 @@ struct Found {
 }
 
 impl Parent {
-    /// Plays one conversation after the other until so many processes were killed.
+    /// Plays one conversation after the other until enough processes were killed.
     fn kill_all(&self, first: &Ended) -> Result<CrashReport, String> {
         let points = points(&first.log);
         let took = points.last().copied().unwrap_or(0);
@@ -95,7 +95,7 @@ impl Parent {
                     Ok(ended) => found.take(&ended, &kills, &undisturbed),
                     Err(why) => found.failed = Some(why),
                 }
-                // A plan that kills nobody would go on for ever.
+                // A plan without kills would never end.
                 let vain = number > 100 && found.report.kills() < number / 10;
                 if vain || found.failed.is_some() || found.report.kills() >= self.test.kills {
                     enough.store(true, Ordering::SeqCst);
@@ -114,8 +114,8 @@ impl Parent {
         failed.map_or(Ok(report), Err)
     }
 
-    /// Plays one conversation: its processes are killed in this way, one after the other, and those
-    /// after them go on to the end.
+    /// Plays one conversation: its processes are killed as planned, one after the other, and the ones
+    /// after them run to the end.
     fn play(&self, number: u32, kills: &[Kill]) -> Result<Ended, String> {
         let base = self.folder.0.join(number.to_string());
         let (folder, log) = (base.join("folder"), base.join("log"));
@@ -188,7 +188,7 @@ impl Parent {
         }
         let log = read(&log).map_err(|err| format!("the log cannot be read: {err}"))?;
         let world = self.test.observe.as_ref().map(|observe| observe(&folder));
-        // It may be in use for a moment longer; all of it is removed in the end.
+        // The folder may be in use for a moment longer; the parent folder is removed at the end.
         let _ = fs::remove_dir_all(&base);
         Ok(Ended { log, world, stuck })
     }
@@ -249,7 +249,7 @@ impl Folder {
         Ok(Self(path))
     }
 
-    /// The name of the conversation of this number, which no other test has.
+    /// The unique name of the conversation with this number.
     fn conversation(&self, number: u32) -> String {
         let folder = self.0.file_name().unwrap_or_default().to_string_lossy();
         format!("{folder}-{number}")
@@ -271,7 +271,7 @@ enum End {
     TooLong,
 }
 
-/// A process of the test, which ends with it: the other end of its input is here.
+/// A child process. It ends when this end of its standard input is closed.
 struct Process {
     child: Child,
     began: mpsc::Receiver<()>,
@@ -300,7 +300,7 @@ impl Process {
         Ok(Self { child, began, said })
     }
 
-    /// Waits until it has ended, and says how, with the last words that it printed.
+    /// Waits until it has ended, and returns how, with the end of its output.
     fn wait(mut self, kill: Option<Duration>, patience: Duration) -> Result<(End, String), String> {
         let failed = |err: std::io::Error| format!("a process cannot be waited for: {err}");
         let until = Instant::now() + patience;
@@ -343,7 +343,7 @@ impl Drop for Process {
     }
 }
 
-/// Reads what a process prints until it has ended, and tells when it has begun.
+/// Reads the output of a process until it has ended, and reports when it has begun.
 fn hears(
     out: impl Read + Send + 'static,
     tell: mpsc::Sender<String>,
@@ -354,7 +354,7 @@ fn hears(
         while let Some(Ok(line)) = lines.next() {
             let line = String::from_utf8_lossy(&line).into_owned();
             if line == BEGINS {
-                // Nobody may be interested.
+                // The receiver may be gone.
                 let _ = began.as_ref().map(|began| began.send(()));
             } else if tell.send(line).is_err() {
                 return;

@@ -1,17 +1,17 @@
-//! Where the processes of one conversation are killed, told from a seed.
+//! Plans from a seed where the processes of one conversation are killed.
 
 use std::time::Duration;
 
 /// How one process ends.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Kill {
-    /// By itself at this point, or so many microseconds after it if it is one that lasts.
+    /// By itself at this point, or this many microseconds after it if the point has a duration.
     At { point: u32, delay: u64 },
     /// From outside, so long after it began.
     After(Duration),
 }
 
-/// What is known of a process that nobody disturbed.
+/// The measurements of a process without kills.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Plan {
     pub(super) seed: u64,
@@ -34,7 +34,7 @@ impl Plan {
         while kills.len() < 4 && random.bool() {
             let next = match random.u8(..3) {
                 0 => self.outside(&mut random),
-                // What is left of a run that goes on is shorter than the whole of it.
+                // The rest of a resumed run is shorter than the whole run.
                 _ => self.at(random.u32(..self.count()), &mut random),
             };
             kills.push(next);
@@ -46,7 +46,7 @@ impl Plan {
         u32::try_from(self.points.len()).unwrap_or(u32::MAX).max(1)
     }
 
-    /// All points in turn, in an order by chance, so that few kills are spread, too.
+    /// All points in random order, so that also a few kills are spread.
     fn order(&self, number: u32) -> u32 {
         let mut order: Vec<u32> = (0..self.count()).collect();
         fastrand::Rng::with_seed(self.seed).shuffle(&mut order);

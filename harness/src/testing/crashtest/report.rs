@@ -1,20 +1,20 @@
-//! What a crash test has found.
+//! The findings of a crash test.
 
 use std::{collections::BTreeMap, fmt};
 
-/// What went wrong.
+/// The kind of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Harm {
-    /// A fact that was there is not there any more.
+    /// A fact that was written is missing.
     Lost,
-    /// An effect that may happen once happened twice, or may have.
+    /// An effect that may happen only once happened twice, or may have.
     Repeated,
-    /// What the model was told of a call is not so.
+    /// The model was told something false about a call.
     Untrue,
-    /// A tool that declares to read changes something.
+    /// A tool that declares only `read` changes something.
     Undeclared,
-    /// The conversation cannot go on.
+    /// The conversation cannot continue.
     Stuck,
 }
 
@@ -30,21 +30,21 @@ impl fmt::Display for Harm {
     }
 }
 
-/// One thing that went wrong, in one conversation.
+/// One finding, in one conversation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CrashFinding {
-    /// Of which kind it is.
+    /// Its kind.
     pub harm: Harm,
-    /// What went wrong, in words.
+    /// Its description.
     pub what: String,
-    /// Where the processes of this conversation were killed, in order. Empty if none was.
+    /// The places where the processes of this conversation were killed, in order. Empty if none was.
     pub kills: Vec<String>,
-    /// The facts of the conversation at its end, each in a word.
+    /// The facts of the conversation at its end, each as one word.
     pub facts: Vec<String>,
-    /// What the tools and the processes did, in order.
+    /// The acts of the tools and of the processes, in order.
     pub story: Vec<String>,
-    /// What [`observe`](super::Crashtest::observe) saw at the end.
+    /// The effects that [`observe`](super::Crashtest::observe) returned at the end.
     pub world: Vec<String>,
 }
 
@@ -69,54 +69,53 @@ impl fmt::Display for CrashFinding {
     }
 }
 
-/// What a [`Crashtest`](super::Crashtest) has found. Its text says all that is needed to see why.
+/// The result of a [`Crashtest`](super::Crashtest). Its text shows the findings with their history.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CrashReport {
-    /// How many processes killed themselves at a point.
+    /// The number of processes that killed themselves at a point.
     pub kills_at_points: u32,
-    /// How many were killed from outside.
+    /// The number of processes that were killed from outside.
     pub kills_from_outside: u32,
-    /// How many conversations the test has run, each from its first message to its end.
+    /// The number of conversations, each from its first message to its end.
     pub conversations: u32,
-    /// At how many different points of an undisturbed run the first process of a conversation was
-    /// killed.
+    /// The number of different points of a run without kills at which the first process of a
+    /// conversation was killed.
     pub points_reached: u32,
-    /// How many points an undisturbed run has.
+    /// The number of points in a run without kills.
     pub points: u32,
-    /// How many calls the model was told to be in doubt, which is no harm.
+    /// The number of calls that were reported to the model as in doubt, which is no fault.
     pub in_doubt: u32,
-    /// How often a process found the conversation held by one that had just ended, and waited.
+    /// How often a process waited because one that had just ended still held the conversation.
     pub busy: u32,
-    /// How often a process found that somebody else had gone on with the conversation, and opened it
-    /// again.
+    /// How often a process opened the conversation again because another one had continued it.
     pub conflicts: u32,
-    /// How often a process failed, and the next one went on.
+    /// How often a process failed and the next one continued.
     pub failures: u32,
-    /// What chance began with.
+    /// The seed.
     pub seed: u64,
-    /// What went wrong.
+    /// The findings.
     pub findings: Vec<CrashFinding>,
 }
 
-/// So many findings of a kind are told in full.
+/// The number of findings of each kind that are shown in full.
 const IN_FULL: usize = 2;
 
 impl CrashReport {
-    /// How many processes were killed.
+    /// The number of processes that were killed.
     pub fn kills(&self) -> u32 {
         self.kills_at_points.saturating_add(self.kills_from_outside)
     }
 
-    /// How many findings of this kind there are.
+    /// The number of findings of this kind.
     pub fn count(&self, harm: Harm) -> usize {
         self.findings.iter().filter(|finding| finding.harm == harm).count()
     }
 
-    /// Checks that nothing went wrong.
+    /// Checks that there is no finding.
     ///
     /// # Panics
-    /// Panics with the text of the report if something did, and if no process was killed.
+    /// Panics with the text of the report if there is one, or if no process was killed.
     #[track_caller]
     #[expect(clippy::panic, reason = "an assertion fails by panicking")]
     pub fn assert_clean(&self) {

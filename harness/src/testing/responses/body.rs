@@ -1,5 +1,5 @@
 //! The stream of one answer, from `response.created` to the event that ends it.
-//! What each item says is in `item`.
+//! `item` has the output items.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use crate::testing::{
     events::{set, write_named},
 };
 
-/// Begins the stream of one answer: add what the model says, in order.
+/// Begins the stream of one answer. Add its items in order.
 ///
 /// ```
 /// use harness::testing::responses;
@@ -37,8 +37,9 @@ pub fn body() -> Body {
 /// The stream of one answer. [`body`] begins one; `to_string` writes it, and a
 /// [`LoopbackServer`](crate::testing::LoopbackServer) takes it as it is.
 ///
-/// Words, summaries and arguments come in several deltas, and everything that is said whole at an
-/// item's end is said there too. An item's id is made from its place: `msg_0`, `fc_1`, `rs_2`.
+/// Text, summaries and arguments are sent in several deltas, and the events at the end of an item
+/// repeat them complete, as the service does. The id of an item has its position: `msg_0`, `fc_1`,
+/// `rs_2`.
 #[derive(Clone, Debug)]
 pub struct Body {
     id: String,
@@ -65,33 +66,33 @@ enum End {
 }
 
 impl Body {
-    /// Words.
+    /// Adds text.
     #[must_use]
     pub fn text(self, text: impl Into<String>) -> Self {
         self.with(Item::Text(text.into()))
     }
 
-    /// Words that refuse.
+    /// Adds the text of a refusal.
     #[must_use]
     pub fn refusal(self, text: impl Into<String>) -> Self {
         self.with(Item::Refusal(text.into()))
     }
 
-    /// Thinking: the parts of its summary, which may be none, and the encrypted rest. When the
-    /// item is added only the beginning of the encrypted text is there, as with the service.
+    /// Adds thinking: the parts of its summary, which may be none, and the encrypted content. The
+    /// first event of the item has only the beginning of the encrypted content, as with the service.
     #[must_use]
     pub fn reasoning(self, summary: &[&str], encrypted: &str) -> Self {
         let summary = summary.iter().copied().map(str::to_owned).collect();
         self.with(Item::Reasoning { summary, encrypted: encrypted.to_owned() })
     }
 
-    /// A call of one of the client's tools.
+    /// Adds a call of one of the client's tools.
     #[must_use]
     pub fn call(self, call_id: &str, name: &str, arguments: Value) -> Self {
         self.call_text(call_id, name, arguments.to_string())
     }
 
-    /// A call whose arguments are this text, right or wrong.
+    /// Adds a call with this text as its arguments, valid or not.
     #[must_use]
     pub fn call_text(self, call_id: &str, name: &str, arguments: impl Into<String>) -> Self {
         self.with(Item::Call {
@@ -101,7 +102,7 @@ impl Body {
         })
     }
 
-    /// An item that is added and done without deltas, such as a search that the vendor ran.
+    /// Adds an item without deltas, such as a search that the vendor ran.
     #[must_use]
     pub fn item(self, item: Value) -> Self {
         self.with(Item::Whole(item))
@@ -115,7 +116,7 @@ impl Body {
         self
     }
 
-    /// Fails after what was said so far, with `response.failed`.
+    /// Fails after the items so far, with `response.failed`.
     #[must_use]
     pub fn failed(mut self, code: &str, message: &str) -> Self {
         let (code, message) = (code.to_owned(), message.to_owned());
@@ -123,7 +124,7 @@ impl Body {
         self
     }
 
-    /// Fails after what was said so far, with an `error` event and then `response.failed`.
+    /// Fails after the items so far, with an `error` event and then `response.failed`.
     #[must_use]
     pub fn error(mut self, code: &str, message: &str) -> Self {
         let (code, message) = (code.to_owned(), message.to_owned());
@@ -131,7 +132,7 @@ impl Body {
         self
     }
 
-    /// Ends after what was said so far, without saying why.
+    /// Ends after the items so far, without a final event.
     #[must_use]
     pub fn cut(mut self) -> Self {
         self.end = End::Cut { in_item: false };
@@ -145,7 +146,7 @@ impl Body {
         self
     }
 
-    /// Sets the tokens, as this vendor counts them: `input` with what a cache gave, `output` with
+    /// Sets the tokens as this vendor counts them: `input` includes cached tokens, `output` includes
     /// thinking.
     #[must_use]
     pub fn usage(mut self, input: u64, output: u64) -> Self {
@@ -174,7 +175,7 @@ impl Body {
         self
     }
 
-    /// Sets the model that answers.
+    /// Sets the name of the model that answers.
     #[must_use]
     pub fn model(mut self, model: &str) -> Self {
         self.model = model.to_owned();
@@ -211,7 +212,7 @@ impl Body {
         events
     }
 
-    /// The answer of a server: a stream of server-sent events with status 200.
+    /// The answer of a server: server-sent events with status 200.
     pub fn answer(&self) -> Answer {
         Answer::sse(self.to_string()).header("x-request-id", "req_01")
     }

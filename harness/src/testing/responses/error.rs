@@ -4,8 +4,8 @@ use serde_json::json;
 
 use crate::testing::Answer;
 
-/// The answer to a request that failed: its status and the vendor's error object, as both of this
-/// vendor's APIs give it. `code` is the vendor's word for it, such as `rate_limit_exceeded`.
+/// The answer to a request that failed: its status and the vendor's error object, as both APIs of
+/// this vendor send it. `code` is the vendor's name of the error, such as `rate_limit_exceeded`.
 ///
 /// ```
 /// use harness::testing::responses;

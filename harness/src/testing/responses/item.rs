@@ -1,4 +1,4 @@
-//! One output item and the events that bring it, from `output_item.added` to `output_item.done`.
+//! One output item and its events, from `output_item.added` to `output_item.done`.
 
 use serde_json::{Value, json};
 
@@ -43,7 +43,7 @@ impl Item {
         }
     }
 
-    /// The whole item in this place.
+    /// The complete item at this position.
     pub(super) fn at(&self, index: usize, status: Status) -> Value {
         let (id, status) = (self.id(index), status.word());
         match self {
@@ -70,7 +70,7 @@ impl Item {
         }
     }
 
-    /// The item as it is when it is added.
+    /// The item in its first event.
     fn added(&self, index: usize) -> Value {
         let id = self.id(index);
         match self {
@@ -88,7 +88,7 @@ impl Item {
         }
     }
 
-    /// Its events, up to its end if it comes to one.
+    /// Its events, up to its end if it has one.
     pub(super) fn events(&self, index: usize, status: Status) -> Vec<Value> {
         let id = self.id(index);
         let ends = status != Status::InProgress;
@@ -115,7 +115,7 @@ impl Item {
     }
 }
 
-/// Fills deltas up to lengths that give nothing away.
+/// Pads deltas, so that their lengths reveal nothing.
 const OBFUSCATION: &str = "x7Qp2Lm";
 
 fn message(id: &str, status: &str, content: &[Value]) -> Value {

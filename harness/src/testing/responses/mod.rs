@@ -1,5 +1,5 @@
-//! Bodies as OpenAI's Responses API sends them, for the loopback server and for decoders.
-//! Made from the vendor's documentation of streaming events and of errors.
+//! Bodies in the format of OpenAI's Responses API, for the loopback server and for decoders.
+//! Source: the vendor's documentation of streaming events and of errors.
 
 mod body;
 mod error;

@@ -1,5 +1,5 @@
-//! One answer of the loopback server: what it says, how, and what goes wrong with it.
-//! It knows no socket; see `connection` for how it is spoken.
+//! One answer of the loopback server: its content, how it is sent, and its faults. `connection` sends
+//! it over a socket.
 
 use std::{fmt, time::Duration};
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::testing::Gate;
 
-/// A place in an answer: before anything is said, or after so many bytes of the body.
+/// A place in an answer: before anything is sent, or after a number of bytes of the body.
 ///
 /// A number is a place in the body: `answer.cut_at(120)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -47,7 +47,7 @@ pub struct Answer {
     pub(super) framing: Framing,
     pub(super) piece: Option<(usize, Duration)>,
     pub(super) closes: bool,
-    /// Sorted by place; at one place in the order in which they were added.
+    /// Sorted by place, and at one place in the order in which they were added.
     pub(super) marks: Vec<(Point, Mark)>,
 }
 
@@ -83,14 +83,14 @@ impl Answer {
         }
     }
 
-    /// These bytes, whole, under this content type.
+    /// An answer with this body and this content type.
     pub fn bytes(status: u16, content_type: &str, body: impl Into<Vec<u8>>) -> Self {
         let mut answer = Self::empty(status).header("content-type", content_type);
         answer.body = body.into();
         answer
     }
 
-    /// This JSON, whole.
+    /// An answer with this JSON as its body.
     pub fn json(status: u16, body: &Value) -> Self {
         Self::bytes(status, "application/json", body.to_string())
     }
@@ -114,48 +114,48 @@ impl Answer {
         self
     }
 
-    /// Sends the body in chunks: a body that is cut is seen to be cut.
+    /// Sends the body in chunks, so that the client notices a body that is cut off.
     #[must_use]
     pub fn chunked(mut self) -> Self {
         self.framing = Framing::Chunked;
         self
     }
 
-    /// Announces the length of the body: a body that is cut is seen to be cut. This is how a
-    /// whole body is sent unless something else is said.
+    /// Sends the length of the body first, so that the client notices a body that is cut off. This
+    /// is the default of a body that is sent in one piece.
     #[must_use]
     pub fn with_length(mut self) -> Self {
         self.framing = Framing::Length;
         self
     }
 
-    /// Ends the body by closing the connection: a body that is cut looks as if it were whole.
+    /// Ends the body by closing the connection, so that a body that is cut off looks complete.
     #[must_use]
     pub fn until_closed(mut self) -> Self {
         self.framing = Framing::UntilClosed;
         self
     }
 
-    /// Closes the connection when the answer is complete, without a word about it in the head: what
-    /// servers do whose worker serves one request, and all servers after a while. A client that
-    /// kept the connection finds out with its next request. With `connection: close` among the
-    /// headers the client knows.
+    /// Closes the connection when the answer is complete, without announcing it in the head. Servers
+    /// do this whose worker serves one request, and all servers after a while. A client that kept
+    /// the connection notices it with its next request. Add the header `connection: close` to
+    /// announce it.
     #[must_use]
     pub fn then_close(mut self) -> Self {
         self.closes = true;
         self
     }
 
-    /// Speaks the body in pieces of so many bytes, with a pause after each but the last, each
-    /// piece a packet (and a chunk) of its own. A size of 0 counts as 1.
+    /// Sends the body in pieces of `size` bytes, with a pause after each except the last. Each piece
+    /// is a packet (and a chunk) of its own. A size of 0 counts as 1.
     #[must_use]
     pub fn in_pieces(mut self, bytes: usize, pause: Duration) -> Self {
         self.piece = Some((bytes.max(1), pause));
         self
     }
 
-    /// Leaves out the rest of the body from this byte on, and ends in order all the same: what a
-    /// proxy does that lost its upstream. Compare [`cut_at`](Self::cut_at).
+    /// Leaves out the rest of the body from this byte on, and still ends the body properly, as a
+    /// proxy does that has lost its upstream server. Compare [`cut_at`](Self::cut_at).
     #[must_use]
     pub fn end_at(mut self, byte: usize) -> Self {
         self.body.truncate(byte);
@@ -174,7 +174,7 @@ impl Answer {
         self.mark(place, Mark::Wait(gate.clone()))
     }
 
-    /// Says nothing more from this place on, and keeps the connection open.
+    /// Sends nothing more from this place on, and keeps the connection open.
     #[must_use]
     pub fn stall_at(self, place: impl Into<Point>) -> Self {
         self.mark(place, Mark::Stall)
@@ -186,8 +186,8 @@ impl Answer {
         self.mark(place, Mark::Cut)
     }
 
-    /// Resets the connection (TCP RST) at this place. What was said before it may not arrive:
-    /// a reset outruns it.
+    /// Resets the connection (TCP RST) at this place. Bytes that were sent before may not arrive,
+    /// because the reset can overtake them.
     #[must_use]
     pub fn reset_at(self, place: impl Into<Point>) -> Self {
         self.mark(place, Mark::Reset)

@@ -1,4 +1,4 @@
-//! Serves one connection: reads requests, speaks answers, and notices when the client is gone.
+//! Serves one connection: reads requests, sends answers, and notices when the client has gone.
 
 use std::{cmp::min, io, sync::Arc};
 
@@ -21,9 +21,9 @@ use super::{
 enum Stopped {
     Cut,
     Reset,
-    /// The server is shutting down, and the answer would not have moved by itself.
+    /// The server is shutting down, and the answer was stalled or waited at a gate.
     Shutdown,
-    /// The client is gone.
+    /// The client has closed the connection.
     Gone,
 }
 
@@ -33,8 +33,8 @@ impl From<io::Error> for Stopped {
     }
 }
 
-/// Counts the connection as closed by the server if nobody else closed it first, however the
-/// task ends.
+/// Counts the connection as closed by the server if the client has not closed it first, however
+/// the task ends.
 struct Open {
     shared: Arc<Shared>,
     number: usize,
@@ -49,7 +49,7 @@ impl Drop for Open {
 /// Serves a connection to its end.
 pub(super) async fn serve(mut stream: TcpStream, shared: Arc<Shared>, stop: CancellationToken) {
     let open = Open { number: shared.opened(), shared: Arc::clone(&shared) };
-    // Each piece is to be a packet of its own. Without it, only the timing is less exact.
+    // Each piece becomes a packet of its own. If this fails, only the timing is less exact.
     let _ = stream.set_nodelay(true);
     let mut came = Vec::new();
     loop {
@@ -66,7 +66,7 @@ pub(super) async fn serve(mut stream: TcpStream, shared: Arc<Shared>, stop: Canc
         let answer = shared.answer(request);
         let keep = keep && answer.framing != Framing::UntilClosed;
         let spoken = tokio::select! {
-            // First of all: what was read while speaking belongs to the next request.
+            // First, since the bytes that were read during the answer belong to the next request.
             biased;
             () = client_gone(&mut read, &mut came) => Err(Stopped::Gone),
             spoken = speak(&mut write, &answer, keep, &stop) => spoken,
@@ -103,12 +103,12 @@ async fn next_request(
     }
 }
 
-/// Ends when the client has closed the connection; what it sends before that is kept.
+/// Ends when the client has closed the connection, and keeps the bytes that it sends before.
 async fn client_gone(read: &mut ReadHalf<'_>, came: &mut Vec<u8>) {
     while read.read_buf(came).await.is_ok_and(|bytes| bytes > 0) {}
 }
 
-/// Speaks an answer: head and body, with all that is to happen on the way.
+/// Sends an answer: head and body, with all of its faults and pauses.
 async fn speak(
     write: &mut WriteHalf<'_>,
     answer: &Answer,
@@ -144,7 +144,7 @@ async fn speak(
             tokio::time::sleep(pause).await;
         }
     }
-    // What was to happen behind the end happens at the end.
+    // Events with a place after the end happen at the end.
     for (_, mark) in marks {
         happen(mark, stop).await?;
     }

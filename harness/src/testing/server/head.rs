@@ -1,12 +1,12 @@
 //! Reads requests from bytes and writes the head of an answer.
-//! It knows no socket: "not yet" is `None`.
+//! It uses no socket: `None` means that more bytes are needed.
 
 use super::{
     answer::{Answer, Framing},
     received::ReceivedRequest,
 };
 
-/// More than any request of ours has; vendors refuse 32 MB.
+/// The largest body, larger than any request of the library; vendors refuse 32 MB.
 const LARGEST_HEAD: usize = 64 * 1024;
 const LARGEST_BODY: usize = 64 * 1024 * 1024;
 
@@ -20,7 +20,7 @@ pub(super) struct Parsed {
 /// Reads the request at the beginning of `bytes`. `None`: more bytes are needed.
 ///
 /// # Errors
-/// Says what is wrong if this is no request, or one too large.
+/// Fails with the fault if the bytes are not a request, or if it is too large.
 pub(super) fn parse(bytes: &[u8], connection: usize) -> Result<Option<Parsed>, String> {
     let mut headers = [httparse::EMPTY_HEADER; 128];
     let mut head = httparse::Request::new(&mut headers);
@@ -65,7 +65,7 @@ pub(super) fn parse(bytes: &[u8], connection: usize) -> Result<Option<Parsed>, S
     Ok(Some(Parsed { request, used: start + used, keep }))
 }
 
-/// A body in chunks, and how many bytes it took.
+/// A body in chunks, and its length in bytes as it was sent.
 fn chunked(mut rest: &[u8]) -> Result<Option<(Vec<u8>, usize)>, String> {
     let whole = rest.len();
     let mut body = Vec::new();
@@ -92,13 +92,13 @@ fn chunked(mut rest: &[u8]) -> Result<Option<(Vec<u8>, usize)>, String> {
 
 /// The status line and the headers of an answer.
 pub(super) fn write(answer: &Answer, keep: bool) -> Vec<u8> {
-    // The reason is optional and no client reads it; RFC 9112 wants the space before it.
+    // The reason phrase is optional and no client reads it; RFC 9112 requires the space before it.
     let mut head = format!("HTTP/1.1 {} \r\n", answer.status);
     for (name, value) in &answer.headers {
         head.push_str(&format!("{name}: {value}\r\n"));
     }
     match answer.framing {
-        // Statuses without a body must not announce one.
+        // An answer with a status that has no body must not announce one.
         Framing::Length if matches!(answer.status, 204 | 304) => {}
         Framing::Length => head.push_str(&format!("content-length: {}\r\n", answer.body.len())),
         Framing::Chunked => head.push_str("transfer-encoding: chunked\r\n"),

@@ -1,4 +1,4 @@
-//! The server itself: where it listens, what it has seen, and how it stops.
+//! The server itself: its address, the requests that it has received, and how it stops.
 
 use std::{
     fmt, io,
@@ -20,14 +20,14 @@ use super::{
     shared::{ClosedBy, Script, Seen, Shared},
 };
 
-/// How long a test waits for what must come.
+/// How long a test waits for a request or for the end of a connection.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A server on the loopback that answers a script over real HTTP/1.1, records what it receives,
-/// and fails on demand as a network fails.
+/// A server on the loopback interface that answers by a script over real HTTP/1.1, records the
+/// requests that it receives, and fails as a network fails if the script says so.
 ///
-/// It keeps connections open between requests. Dropping it stops it: its tasks are aborted, and
-/// gone as soon as the runtime has run again.
+/// It keeps connections open between requests. Dropping it stops it: its tasks are aborted and end
+/// the next time that the runtime runs.
 ///
 /// ```
 /// use harness::testing::{Answer, LoopbackServer, anthropic};
@@ -40,7 +40,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// ])
 /// .await?;
 /// println!("point the client at {}", server.url());
-/// // .. let it ask ..
+/// // .. send requests ..
 /// assert_eq!(server.requests().len(), 0);
 /// server.shutdown().await;
 /// # Ok::<(), std::io::Error>(())
@@ -48,8 +48,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// # Ok::<(), std::io::Error>(())
 /// ```
 ///
-/// A test with real sockets does not want `tokio::time::pause`: a paused clock jumps to the next
-/// timer whenever the runtime is idle, and waiting for a socket is idle.
+/// Do not use `tokio::time::pause` in a test with real sockets: a paused clock jumps to the next timer
+/// whenever the runtime is idle, and it is idle while it waits for a socket.
 pub struct LoopbackServer {
     address: SocketAddr,
     shared: Arc<Shared>,
@@ -58,19 +58,19 @@ pub struct LoopbackServer {
 }
 
 impl LoopbackServer {
-    /// Starts a server that gives these answers, one a request, in the order in which the
-    /// requests arrive. A request beyond them is answered with status 400, and
-    /// [`assert_finished`](Self::assert_finished) tells of it.
+    /// Starts a server that gives these answers, one for each request, in the order in which the
+    /// requests arrive. A request for which no answer is left gets status 400, and
+    /// [`assert_finished`](Self::assert_finished) reports it.
     ///
     /// # Errors
-    /// Fails if the system gives no port.
+    /// Fails if the operating system provides no port.
     pub async fn start(answers: impl IntoIterator<Item = impl Into<Answer>>) -> io::Result<Self> {
         Self::listen(Script::Written(answers.into_iter().map(Into::into).collect())).await
     }
 
     /// Starts a server that decides each answer from its request. Requests are decided one after
     /// the other. A panic in `decide` is answered with status 400, and
-    /// [`assert_finished`](Self::assert_finished) tells of it.
+    /// [`assert_finished`](Self::assert_finished) reports it.
     ///
     /// ```
     /// use harness::testing::{Answer, LoopbackServer};
@@ -89,7 +89,7 @@ impl LoopbackServer {
     /// ```
     ///
     /// # Errors
-    /// Fails if the system gives no port.
+    /// Fails if the operating system provides no port.
     pub async fn answering<A: Into<Answer>>(
         mut decide: impl FnMut(&ReceivedRequest) -> A + Send + 'static,
     ) -> io::Result<Self> {
@@ -105,7 +105,7 @@ impl LoopbackServer {
         Ok(Self { address, shared, stop, task })
     }
 
-    /// Where it listens, such as `http://127.0.0.1:40213`, without a slash at the end.
+    /// The address, such as `http://127.0.0.1:40213`, without a slash at the end.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
@@ -115,7 +115,7 @@ impl LoopbackServer {
         self.shared.seen.borrow().requests.clone()
     }
 
-    /// Waits for the request of this number; the first one is 0.
+    /// Waits for the request with this number; the first one is 0.
     ///
     /// # Panics
     /// Panics if it has not come after half a minute.
@@ -124,18 +124,18 @@ impl LoopbackServer {
         self.wait_for(&what, |seen| seen.requests.get(request).cloned()).await
     }
 
-    /// How many connections were accepted so far.
+    /// The number of connections that were accepted so far.
     pub fn connections(&self) -> usize {
         self.shared.seen.borrow().connections.len()
     }
 
-    /// How many connections are open now.
+    /// The number of connections that are open now.
     pub fn open_connections(&self) -> usize {
         self.shared.seen.borrow().connections.iter().filter(|closed| closed.is_none()).count()
     }
 
-    /// Waits until the connection of this number is closed, and tells who closed it; the first
-    /// one is 0. A client that closes while an answer is being spoken, or stalls, is noticed.
+    /// Waits until the connection with this number is closed, and returns who closed it; the first
+    /// one is 0. A client that closes it while an answer is sent or stalls is noticed.
     ///
     /// # Panics
     /// Panics if it is still open after half a minute.
@@ -144,11 +144,11 @@ impl LoopbackServer {
         self.wait_for(&what, |seen| seen.connections.get(connection).copied().flatten()).await
     }
 
-    /// A test that waits for what never comes is to fail with a reason, not to hang.
+    /// Waits with a limit, so that a test fails with a reason and does not hang.
     #[expect(clippy::panic, reason = "an assertion fails by panicking")]
     async fn wait_for<T>(&self, what: &str, look: impl Fn(&Seen) -> Option<T>) -> T {
         let mut seen = self.shared.seen.subscribe();
-        // Real time: the runtime's clock may be paused, and then hours pass in no time.
+        // Real time, because hours pass at once on a paused clock of tokio.
         let begun = Instant::now();
         loop {
             if let Some(found) = look(&seen.borrow_and_update()) {
@@ -157,17 +157,17 @@ impl LoopbackServer {
             if begun.elapsed() > PATIENCE {
                 panic!("waited {PATIENCE:?} for {what}; {self:?}");
             }
-            // Whether something has changed or not: the next thing is to look.
+            // The loop checks again in both cases: after a change, and after the timeout.
             let _ = tokio::time::timeout(Duration::from_secs(1), seen.changed()).await;
         }
     }
 
-    /// Checks that the whole script was asked for, and no more, and that nothing went wrong that
-    /// the script did not ask for.
+    /// Checks that there was exactly one request for each answer of the script, and no fault that is
+    /// not in the script.
     ///
     /// # Panics
-    /// Panics if answers are left, if there were more requests than answers, if something came
-    /// that is no HTTP, or if what decides the answers panicked; and tells which.
+    /// Panics and names the fault: answers are left, there were more requests than answers, a request
+    /// was not HTTP, or the function that decides the answers panicked.
     #[track_caller]
     #[expect(clippy::panic, reason = "an assertion fails by panicking")]
     pub fn assert_finished(&self) {
@@ -176,8 +176,9 @@ impl LoopbackServer {
         }
     }
 
-    /// Stops: listens no more, closes the connections that are idle, stalled or waiting for a
-    /// gate, speaks the other answers to their end, and returns when its tasks are gone.
+    /// Stops the server: it accepts no more connections, closes those that are idle, stalled or
+    /// waiting for a gate, sends the other answers to their end, and returns when its tasks have
+    /// ended.
     pub async fn shutdown(mut self) {
         self.stop.cancel();
         if let Err(err) = (&mut self.task).await
@@ -206,7 +207,7 @@ impl fmt::Debug for LoopbackServer {
     }
 }
 
-/// Accepts connections until it is told to stop; then waits for those that there are.
+/// Accepts connections until the server stops, and then waits for the open ones.
 async fn accept(listener: TcpListener, shared: Arc<Shared>, stop: CancellationToken) {
     let mut serving = JoinSet::new();
     loop {
@@ -215,10 +216,10 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>, stop: CancellationTo
                 Ok((stream, _)) => {
                     serving.spawn(connection::serve(stream, Arc::clone(&shared), stop.clone()));
                 }
-                // The client was gone before it was accepted, or there are too many files.
+                // The client closed the connection before it was accepted, or too many files are open.
                 Err(err) => shared.fault(format!("a connection could not be accepted: {err}")),
             },
-            // Tasks that have ended are let go.
+            // Tasks that have ended are removed.
             Some(_) = serving.join_next() => {}
             () = stop.cancelled() => break,
         }

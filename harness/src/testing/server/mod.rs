@@ -1,5 +1,5 @@
-//! A server on the loopback that answers a script over real HTTP/1.1, and fails on demand as a
-//! network fails.
+//! A server on the loopback interface that answers by a script over real HTTP/1.1, and fails as a
+//! network fails if the script says so.
 
 mod answer;
 mod connection;

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde_json::Value;
 
-/// A request as it came over the socket.
+/// A request that the server has received.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ReceivedRequest {
     pub(super) connection: usize,
@@ -15,7 +15,7 @@ pub struct ReceivedRequest {
 }
 
 impl ReceivedRequest {
-    /// The connection that it came over; the first one is 0.
+    /// The number of its connection; the first one is 0.
     pub fn connection(&self) -> usize {
         self.connection
     }
@@ -30,12 +30,12 @@ impl ReceivedRequest {
         &self.path
     }
 
-    /// The headers as they came, keys and tokens included. Bytes that are not UTF-8 are replaced.
+    /// The headers as they were sent, with keys and tokens. Bytes that are not UTF-8 are replaced.
     pub fn headers(&self) -> &[(String, String)] {
         &self.headers
     }
 
-    /// The first header of this name, in whatever case.
+    /// The first header with this name, in upper or lower case.
     pub fn header(&self, name: &str) -> Option<&str> {
         let mut headers = self.headers.iter();
         headers.find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
@@ -51,13 +51,13 @@ impl ReceivedRequest {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
-    /// The body as JSON; `null` if it is none.
+    /// The body as JSON; `null` if it is not JSON.
     pub fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_default()
     }
 }
 
-/// Without the secrets in it, so that a test's output may be shown to anybody.
+/// Hides the secrets in the request, so that the output of a test can be published.
 impl fmt::Debug for ReceivedRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{} {} on connection {}", self.method, self.path, self.connection)?;

@@ -1,5 +1,5 @@
-//! What the server, its connections and the test look at together: the script, the requests, and
-//! which connections are open.
+//! The state that the server, its connections and the test share: the script, the requests, and the
+//! connections that are open.
 
 use std::{
     any::Any,
@@ -16,9 +16,9 @@ use super::{answer::Answer, received::ReceivedRequest};
 /// Who closed a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClosedBy {
-    /// The client: it has its answer, or gave up waiting for it.
+    /// The client: it has its answer, or stopped waiting for it.
     Client,
-    /// The server: because the script says so, or because it stopped.
+    /// The server: the script says so, or the server has stopped.
     Server,
 }
 
@@ -33,9 +33,9 @@ pub(super) enum Script {
 #[derive(Default)]
 pub(super) struct Seen {
     pub(super) requests: Vec<ReceivedRequest>,
-    /// One each, in the order in which they were accepted.
+    /// One for each connection, in the order in which they were accepted.
     pub(super) connections: Vec<Option<ClosedBy>>,
-    /// What went wrong that the script did not ask for.
+    /// Faults that are not in the script.
     pub(super) faults: Vec<String>,
 }
 
@@ -59,7 +59,7 @@ impl Shared {
         number
     }
 
-    /// Notes who closed a connection first.
+    /// Records who closed a connection first.
     pub(super) fn closed(&self, connection: usize, by: ClosedBy) {
         self.seen.send_modify(|seen| {
             if let Some(closed @ None) = seen.connections.get_mut(connection) {
@@ -80,7 +80,7 @@ impl Shared {
                 Script::Written(left) => left.pop_front().ok_or_else(|| {
                     format!("nothing is left in the script for {} {}", request.method, request.path)
                 }),
-                // An assertion in the test's closure: the test is told when it asks.
+                // For example an assertion in the closure of the test. `assert_finished` reports it.
                 Script::Decided(decide) => {
                     catch_unwind(AssertUnwindSafe(|| decide(&request))).map_err(words_of)
                 }
@@ -88,14 +88,14 @@ impl Shared {
         };
         self.seen.send_modify(|seen| seen.requests.push(request));
         answer.unwrap_or_else(|fault| {
-            // In the shape that every vendor's error has, and no client tries a 400 again.
+            // All vendors' errors have this format, and no client retries a 400.
             let error = json!({"type": "script", "message": fault.clone()});
             self.fault(fault);
             Answer::json(400, &json!({"type": "error", "error": error}))
         })
     }
 
-    /// What is wrong at the end of a test, if anything is.
+    /// The fault at the end of a test, if there is one.
     pub(super) fn final_fault(&self) -> Option<String> {
         let faults = self.seen.borrow().faults.clone();
         if !faults.is_empty() {

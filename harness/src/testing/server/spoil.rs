@@ -1,4 +1,4 @@
-//! What becomes of an answer of the loopback server that is to fail.
+//! Damages an answer of the loopback server.
 
 use std::time::Duration;
 
@@ -7,11 +7,11 @@ use serde_json::json;
 use super::answer::{Answer, Point};
 use crate::testing::{Fault, chaos_provider::SERVER_ERRORS};
 
-/// What no event is made of, beginning with what no text is made of.
+/// Bytes that are not an event; the first ones are not text.
 const NONSENSE: &[u8] = b"\xff\xfe\x00<html>502 Bad Gateway</html>\r\n\r\ndata: {\"half\": \n\n";
 
 impl Answer {
-    /// The same answer with this failure. The rest of it is left to chance.
+    /// The same answer with this failure. A random number decides the details.
     pub(in crate::testing) fn spoiled(
         self,
         fault: Fault,
@@ -61,7 +61,7 @@ impl Answer {
     }
 }
 
-/// In the shape that all vendors' errors share.
+/// An error in the format that all vendors share.
 fn error(status: u16, kind: &str) -> Answer {
     let error = json!({"type": kind, "code": kind, "message": "chaos"});
     Answer::json(status, &json!({"type": "error", "error": error}))

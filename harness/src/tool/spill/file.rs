@@ -26,7 +26,7 @@ pub(in crate::tool) async fn read_file(
 ) -> Result<(String, Option<String>), String> {
     let failed = |err: io::Error| format!("the file `{}` cannot be read: {err}", path.display());
     let opened = path.to_owned();
-    let mut file = off_loop(move || open(opened)).await.map_err(failed)?;
+    let (mut file, has_size) = off_loop(move || open(opened)).await.map_err(failed)?;
     let mut cleaner = Cleaner::new(secrets.clone(), SEARCHED);
     let mut taken = Taken::new(limit, spills);
     loop {
@@ -34,6 +34,11 @@ pub(in crate::tool) async fn read_file(
         file = left;
         if piece.is_empty() {
             break;
+        }
+        if !has_size && file.limit() == 0 {
+            return Err(failed(io::Error::other(format!(
+                "the system does not tell its size, and it has {UNSIZED} bytes or more"
+            ))));
         }
         taken.push(&cleaner.push(&piece)).await;
     }
@@ -47,21 +52,20 @@ async fn off_loop<T: Send + 'static>(
     tokio::task::spawn_blocking(work).await.unwrap_or_else(|err| Err(io::Error::other(err)))
 }
 
-/// The number of bytes that are read at most of a file whose size the system does not tell.
+/// A file whose size the system does not tell has to have fewer bytes than this.
 const UNSIZED: u64 = 64 * 1024 * 1024;
 
 /// Opens a regular file. Only the bytes that it has now are read, since a log may grow as fast as it is read. Some
-/// systems tell no size, such as that of `/proc`: such a file is read up to `UNSIZED` bytes.
-fn open(path: PathBuf) -> io::Result<Take<File>> {
+/// systems tell no size, such as that of `/proc`. Also returns whether the size is known.
+fn open(path: PathBuf) -> io::Result<(Take<File>, bool)> {
     if !path.metadata()?.is_file() {
         return Err(io::Error::other("it is not a file"));
     }
     let file = File::open(path)?;
-    let size = match file.metadata()?.len() {
-        0 => UNSIZED,
-        size => size,
-    };
-    Ok(file.take(size))
+    Ok(match file.metadata()?.len() {
+        0 => (file.take(UNSIZED), false),
+        size => (file.take(size), true),
+    })
 }
 
 fn piece(mut file: Take<File>) -> io::Result<(Take<File>, Vec<u8>)> {

@@ -85,9 +85,9 @@ impl SpillStore for Folder {
                     Err(err) if err.kind() == Io::NotFound => return Ok(None),
                     file => file?,
                 };
-                // No file is so long that its offset does not fit in an `i64`.
+                // Systems refuse to seek to offsets that no file can have.
                 let offset = chunk.saturating_mul(CHUNK as u64);
-                if i64::try_from(offset).is_err() {
+                if offset >= file.metadata()?.len() {
                     return Ok(None);
                 }
                 file.seek(SeekFrom::Start(offset))?;

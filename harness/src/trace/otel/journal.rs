@@ -1,5 +1,5 @@
-//! What OpenTelemetry is told of a conversation in a journal: by its conventions for clients of
-//! databases, and below `harness.` what these have no word for.
+//! Reports a conversation in a journal to OpenTelemetry: by the conventions for database clients, and
+//! under `harness.` where these have no name.
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ use crate::{
     trace::{AppendOutcome, Happened, HoldOutcome, WaitsFor},
 };
 
-/// What the journal is asked for.
+/// An operation of the journal.
 pub(super) struct Operation {
     span: Span,
     begun: Instant,
@@ -71,7 +71,7 @@ impl JournalMeters {
 }
 
 impl Spans {
-    /// The journal is asked for this.
+    /// An operation of the journal begins.
     pub(in crate::trace) fn asks(&mut self, name: &str, journal: &str, conversation: &str) {
         let span = info_span!(
             parent: self.outer(),
@@ -91,7 +91,7 @@ impl Spans {
         self.operation = Some(Operation { span, begun: Instant::now() });
     }
 
-    /// Takes what happened to a conversation that is kept.
+    /// Takes an event of a conversation in a journal.
     pub(super) fn kept(&mut self, what: &Happened) {
         match what {
             Happened::Appended { journal, facts, bytes, outcome, error, .. } => {
@@ -185,7 +185,7 @@ impl Spans {
                 gen_ai.tool.call.id = call.as_str(),
                 gen_ai.tool.name = tool.as_str(),
                 error.type = of_reconcile(*fault),
-                // The words are the tool's, as those of a result are.
+                // The text comes from the tool, as that of a result.
                 harness.reconcile.error = self.content.then_some(error.as_str())
             ),
             Happened::Reopened { in_doubt, runs_again } => event!(
@@ -206,7 +206,7 @@ impl Spans {
         }
     }
 
-    /// What the journal was asked for has ended so.
+    /// An operation of the journal has ended with this outcome.
     fn ended(
         &self,
         Operation { span, begun }: &Operation,
@@ -230,7 +230,8 @@ impl Spans {
         meters.journal.duration.record(begun.elapsed().as_secs_f64(), &of);
     }
 
-    /// Measures the wait that this has ended, where it was ended here: else it was measured there.
+    /// Measures the wait that this event has ended, if it was ended here. Otherwise the other process
+    /// has measured it.
     pub(super) fn waited(&self, what: &Happened) {
         let Some(meters) = &self.meters else { return };
         let (awaited, expired, waited) = match what {
@@ -301,7 +302,7 @@ fn whole(count: usize) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
-/// So many milliseconds in seconds, as conventions want them.
+/// Milliseconds as seconds, the unit of the conventions.
 pub(super) fn seconds(milliseconds: Option<u64>) -> Option<f64> {
     milliseconds.map(|milliseconds| Duration::from_millis(milliseconds).as_secs_f64())
 }

@@ -42,7 +42,7 @@ pub(super) fn bridge_results(out: &mut Draft) {
     raw(out, OF_MODEL);
 }
 
-/// Whether a conversation needs messages in between.
+/// Whether a conversation can only be sent with extra messages, because its roles do not alternate.
 pub(crate) fn needs_bridge(messages: &Messages, takes: &Takes) -> bool {
     let to = Recipient { takes, places: &PLACES };
     let mut out = Draft::default();

@@ -97,7 +97,7 @@ enum Kind {
     /// A call whose input is free text.
     Custom { started: bool },
     /// A search for tools that the program runs.
-    Search { started: bool },
+    Search { started: bool, cut: bool },
     /// An item that only the vendor understands: the type and the id of what it waits for, if
     /// anything, and otherwise the id that it answers.
     Opaque { wants: Option<(String, String)>, answers: String },
@@ -113,7 +113,7 @@ impl Item {
                 Kind::Call { started: false, sent: String::new(), ended: false, cut: false }
             }
             "custom_tool_call" => Kind::Custom { started: false },
-            "tool_search_call" if is_ours(members) => Kind::Search { started: false },
+            "tool_search_call" if is_ours(members) => Kind::Search { started: false, cut: false },
             _ => Kind::Opaque { wants: None, answers: String::new() },
         };
         Self { index, number, kind, done: false }
@@ -148,7 +148,7 @@ impl Item {
     }
 
     pub(super) fn is_cut(&self) -> bool {
-        matches!(self.kind, Kind::Call { cut: true, .. })
+        matches!(self.kind, Kind::Call { cut: true, .. } | Kind::Search { cut: true, .. })
     }
 
     pub(super) fn is_refusal(&self) -> bool {
@@ -177,7 +177,7 @@ impl Item {
                 *started = true;
                 out.call_start(self.number, &call_id(members), &name)
             }
-            Kind::Search { started } => {
+            Kind::Search { started, .. } => {
                 *started = true;
                 out.call_start(self.number, &call_id(members), SEARCH)
             }
@@ -266,6 +266,13 @@ impl Item {
         if std::mem::replace(&mut self.done, true) {
             return Ok(());
         }
+        // Its first event need not say who runs the search.
+        if matches!(self.kind, Kind::Opaque { .. })
+            && text_of(members.get("type")) == "tool_search_call"
+            && is_ours(members)
+        {
+            self.kind = Kind::Search { started: false, cut: false };
+        }
         let number = self.number;
         match &mut self.kind {
             Kind::Message { parts, refused, cited } => {
@@ -347,7 +354,7 @@ impl Item {
                 out.call_end(number);
                 Ok(())
             }
-            Kind::Search { started } => {
+            Kind::Search { started, cut } => {
                 if !std::mem::replace(started, true) {
                     out.call_start(number, &call_id(members), SEARCH)?;
                 }
@@ -355,7 +362,10 @@ impl Item {
                 if let Some(kept) = keep(members, |name| matches!(name, "type" | "id")) {
                     out.vendor(number, VendorPart::ToolCall, WIRE, kept)?;
                 }
-                out.call_end(number);
+                *cut = text_of(members.get("status")) == "incomplete";
+                if !*cut {
+                    out.call_end(number);
+                }
                 Ok(())
             }
             Kind::Opaque { wants, answers } => {

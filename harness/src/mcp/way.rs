@@ -1,0 +1,334 @@
+//! The HTTP client below the protocol: it adds the token to each request, sends each request once, and decides which HTTP
+//! answers end a request or the session.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use futures_util::StreamExt as _;
+use reqwest::{
+    Client,
+    header::{HeaderName, HeaderValue},
+};
+use rmcp::{
+    model::{
+        ClientJsonRpcMessage, ClientRequest, ErrorCode, ErrorData, ProtocolVersion, RequestId,
+        ServerJsonRpcMessage,
+    },
+    transport::{
+        common::client_side_sse::BoxedSseResponse,
+        streamable_http_client::{
+            AuthRequiredError, StreamableHttpClient, StreamableHttpError,
+            StreamableHttpPostResponse, StreamableHttpResponseLimits,
+        },
+    },
+};
+
+use super::oauth::Authorization;
+
+/// The shortest wait, in milliseconds, before a stream that has ended is requested again, even if the server asks for a
+/// shorter one.
+const REST: u64 = 500;
+
+type Headers = HashMap<HeaderName, HeaderValue>;
+type Failed = StreamableHttpError<reqwest::Error>;
+
+/// A client whose requests are authorized, if the program has set an authorization.
+#[derive(Clone)]
+pub(super) struct Way {
+    client: Client,
+    authorization: Option<Arc<Authorization>>,
+    is_forgotten: Arc<AtomicBool>,
+}
+
+impl Way {
+    pub(super) fn new(client: Client, authorization: Option<Arc<Authorization>>) -> Self {
+        Self { client, authorization, is_forgotten: Arc::default() }
+    }
+
+    /// A flag that is set when the server does not know the session any more.
+    pub(super) fn is_forgotten(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.is_forgotten)
+    }
+
+    /// The answer to a request. It is an error if the HTTP exchange has ended without an answer to this request.
+    fn answer(
+        &self,
+        request: &Request,
+        answer: Result<StreamableHttpPostResponse, Failed>,
+    ) -> Result<StreamableHttpPostResponse, Failed> {
+        use StreamableHttpPostResponse::Json;
+        use rmcp::model::JsonRpcMessage::{Error, Response};
+
+        let forget = || {
+            if request.has_session {
+                self.is_forgotten.store(true, Ordering::Relaxed);
+            }
+        };
+        match answer {
+            // The HTTP answer to this request is an error with another id, or without one.
+            Ok(Json(Error(err), session)) if !request.is(err.id.as_ref()) => {
+                if request.begins {
+                    return Ok(Json(
+                        ServerJsonRpcMessage::error(err.error, request.id.clone()),
+                        session,
+                    ));
+                }
+                // Servers refuse a request of an unknown session in this way.
+                forget();
+                let ErrorData { code, message, .. } = err.error;
+                let why =
+                    format!("an error with another id or without one: {message} (code {})", code.0);
+                Err(Failed::UnexpectedServerResponse(why.into()))
+            }
+            Ok(StreamableHttpPostResponse::Accepted) if request.id.is_some() => {
+                Err(Failed::UnexpectedServerResponse(
+                    "a status that says that there is no answer".into(),
+                ))
+            }
+            Ok(Json(Response(other), _)) if !request.is(Some(&other.id)) => {
+                Err(Failed::UnexpectedServerResponse("the answer to another request".into()))
+            }
+            Ok(Json(Error(err), session)) => {
+                if speaks_of_the_session(&err.error) {
+                    forget();
+                }
+                Ok(Json(Error(err), session))
+            }
+            Err(Failed::UnexpectedServerResponse(text)) => {
+                if text.starts_with("HTTP 400") {
+                    forget();
+                }
+                Err(Failed::UnexpectedServerResponse(text))
+            }
+            answer => answer,
+        }
+    }
+
+    /// The token of this server, renewed if it is old.
+    async fn token(&self, uri: &str) -> Option<String> {
+        self.authorization.as_ref()?.token(uri).await
+    }
+}
+
+/// The parts of a request that its answer is compared with.
+struct Request {
+    /// `None` for a message that has no answer.
+    id: Option<RequestId>,
+    /// Whether it is the first request of a session, or of a connection without sessions.
+    begins: bool,
+    has_session: bool,
+}
+
+impl Request {
+    fn of(message: &ClientJsonRpcMessage, has_session: bool) -> Self {
+        let ClientJsonRpcMessage::Request(request) = message else {
+            return Self { id: None, begins: false, has_session };
+        };
+        let begins = matches!(
+            request.request,
+            ClientRequest::InitializeRequest(_) | ClientRequest::DiscoverRequest(_)
+        );
+        Self { id: Some(request.id.clone()), begins, has_session }
+    }
+
+    /// Whether an answer with this id belongs to the request. Some servers return a number as a text.
+    fn is(&self, id: Option<&RequestId>) -> bool {
+        let Some(own) = &self.id else { return true };
+        id.is_some_and(|id| id.to_string() == own.to_string())
+    }
+}
+
+/// Whether an error with the id of the request says that the session is unknown. No code means only this.
+fn speaks_of_the_session(err: &ErrorData) -> bool {
+    let codes = [ErrorCode(-32_000), ErrorCode(-32_001), ErrorCode::INVALID_REQUEST];
+    codes.contains(&err.code) && err.message.to_ascii_lowercase().contains("session")
+}
+
+impl StreamableHttpClient for Way {
+    type Error = reqwest::Error;
+
+    async fn post_message(
+        &self,
+        uri: Arc<str>,
+        message: ClientJsonRpcMessage,
+        session_id: Option<Arc<str>>,
+        auth_header: Option<String>,
+        custom_headers: Headers,
+    ) -> Result<StreamableHttpPostResponse, Failed> {
+        let limits = StreamableHttpResponseLimits::default();
+        self.post_message_with_response_limits(
+            uri,
+            message,
+            session_id,
+            auth_header,
+            custom_headers,
+            limits,
+        )
+        .await
+    }
+
+    async fn post_message_with_response_limits(
+        &self,
+        uri: Arc<str>,
+        message: ClientJsonRpcMessage,
+        session_id: Option<Arc<str>>,
+        _: Option<String>,
+        custom_headers: Headers,
+        limits: StreamableHttpResponseLimits,
+    ) -> Result<StreamableHttpPostResponse, Failed> {
+        let token = self.token(&uri).await;
+        let request = Request::of(&message, session_id.is_some());
+        let newer = is_newer(&custom_headers);
+        let sent = self.client.post_message_with_response_limits(
+            uri,
+            message,
+            session_id,
+            token.clone(),
+            custom_headers,
+            limits,
+        );
+        let answer = self.answer(&request, sent.await);
+        let answer = answer.map(|answer| match answer {
+            StreamableHttpPostResponse::Sse(stream, session) => {
+                StreamableHttpPostResponse::Sse(rested(stream, newer), session)
+            }
+            answer => answer,
+        });
+        let Some(authorization) = &self.authorization else { return answer };
+        match answer {
+            Err(Failed::AuthRequired(err)) => {
+                authorization.refused(401, &err.www_authenticate_header, token.as_deref());
+                Err(Failed::AuthRequired(err))
+            }
+            Err(Failed::InsufficientScope(err)) => {
+                authorization.refused(403, &err.www_authenticate_header, token.as_deref());
+                Err(Failed::InsufficientScope(err))
+            }
+            // Without the header that says what is wanted.
+            Err(Failed::UnexpectedServerResponse(text)) if text.starts_with("HTTP 401") => {
+                authorization.refused(401, "", token.as_deref());
+                Err(Failed::AuthRequired(AuthRequiredError::new(String::new())))
+            }
+            answer => answer,
+        }
+    }
+
+    async fn delete_session(
+        &self,
+        uri: Arc<str>,
+        session_id: Arc<str>,
+        _: Option<String>,
+        custom_headers: Headers,
+    ) -> Result<(), Failed> {
+        let token = self.token(&uri).await;
+        self.client.delete_session(uri, session_id, token, custom_headers).await
+    }
+
+    async fn get_stream(
+        &self,
+        uri: Arc<str>,
+        session_id: Option<Arc<str>>,
+        last_event_id: Option<String>,
+        auth_header: Option<String>,
+        custom_headers: Headers,
+    ) -> Result<BoxedSseResponse, Failed> {
+        let most = StreamableHttpResponseLimits::default().max_sse_event_size;
+        self.get_stream_with_max_sse_event_size(
+            uri,
+            session_id,
+            last_event_id,
+            auth_header,
+            custom_headers,
+            most,
+        )
+        .await
+    }
+
+    async fn get_stream_with_max_sse_event_size(
+        &self,
+        uri: Arc<str>,
+        session_id: Option<Arc<str>>,
+        last_event_id: Option<String>,
+        _: Option<String>,
+        custom_headers: Headers,
+        most: usize,
+    ) -> Result<BoxedSseResponse, Failed> {
+        if is_newer(&custom_headers) {
+            return Err(Failed::ServerDoesNotSupportSse);
+        }
+        let token = self.token(&uri).await;
+        let stream = self.client.get_stream_with_max_sse_event_size(
+            uri,
+            session_id,
+            last_event_id,
+            token,
+            custom_headers,
+            most,
+        );
+        Ok(rested(stream.await?, false))
+    }
+}
+
+/// Whether the request is of a version without GET, in which no stream is resumed.
+///
+/// Source: <https://modelcontextprotocol.io/specification/2026-07-28/changelog>.
+fn is_newer(headers: &Headers) -> bool {
+    let version = headers.get(&HeaderName::from_static("mcp-protocol-version"));
+    version.is_some_and(|version| version == ProtocolVersion::V_2026_07_28.as_str())
+}
+
+/// A stream that is not resumed too early. In the newer version it is not resumed at all, because a stream is only resumed
+/// after an event with an id.
+fn rested(stream: BoxedSseResponse, is_newer: bool) -> BoxedSseResponse {
+    let rested = stream.map(move |event| {
+        event.map(|mut event| {
+            event.retry = event.retry.map(|wanted| wanted.max(REST));
+            event.id = event.id.filter(|_| !is_newer);
+            event
+        })
+    });
+    rested.boxed()
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::{StreamExt as _, stream};
+    use rmcp::transport::common::client_side_sse::BoxedSseResponse;
+
+    use super::{REST, rested};
+
+    /// The id and the wait that are left of an event.
+    async fn read(id: &str, retry: Option<u64>, is_newer: bool) -> (Option<String>, Option<u64>) {
+        let stream: BoxedSseResponse = stream::iter([Ok(Default::default())]).boxed();
+        let id = id.to_owned();
+        let stream = stream.map(move |event| {
+            event.map(|mut event| {
+                (event.id, event.retry) = (Some(id.clone()), retry);
+                event
+            })
+        });
+        let mut rested = rested(stream.boxed(), is_newer);
+        let event = rested.next().await.expect("an event").expect("no error");
+        (event.id, event.retry)
+    }
+
+    #[tokio::test]
+    async fn a_server_is_not_asked_again_without_a_rest() {
+        for (wanted, waits) in
+            [(Some(0), Some(REST)), (Some(1), Some(REST)), (Some(700), Some(700)), (None, None)]
+        {
+            let (id, retry) = read("7", wanted, false).await;
+            assert_eq!((id.as_deref(), retry), (Some("7"), waits));
+        }
+    }
+
+    #[tokio::test]
+    async fn no_event_of_the_newer_version_has_a_number_behind_which_it_goes_on() {
+        assert_eq!(read("7", None, true).await, (None, None));
+    }
+}
