@@ -140,7 +140,7 @@ impl Conversations {
     }
 
     /// The facts from a place on, also while a run goes on.
-    #[handler(lazy_state = true, journal_retention = "0s")]
+    #[handler(lazy_state = true, journal_retention = "0s", idempotency_retention = "0s")]
     async fn facts(&self, ctx: SharedObjectContext<'_>, from: u32) -> HandlerResult<Json<Facts>> {
         let run = shared_turn_of(&ctx).await?.run;
         let (facts, next, _) = shared_facts_of(&ctx, from).await?;
@@ -148,7 +148,7 @@ impl Conversations {
     }
 
     /// The calls that wait for somebody, or of which nobody knows how they ended.
-    #[handler(journal_retention = "0s")]
+    #[handler(journal_retention = "0s", idempotency_retention = "0s")]
     async fn open(&self, ctx: SharedObjectContext<'_>) -> HandlerResult<Json<Vec<OpenCall>>> {
         let (facts, ..) = shared_facts_of(&ctx, 0).await?;
         let steps = self.agent.steps(ctx.key(), facts).map_err(failed)?;
@@ -156,7 +156,7 @@ impl Conversations {
     }
 
     /// Somebody says something about a call: refused if it does not count, else the run that has kept it.
-    #[handler(journal_retention = "0s")]
+    #[handler(journal_retention = "0s", idempotency_retention = "0s")]
     async fn answer(
         &self,
         ctx: SharedObjectContext<'_>,
@@ -184,7 +184,7 @@ impl Conversations {
     }
 
     /// Stops the run that goes on or waits, or else the one that begins next.
-    #[handler(lazy_state = true, journal_retention = "0s")]
+    #[handler(lazy_state = true, journal_retention = "0s", idempotency_retention = "0s")]
     async fn stop(&self, ctx: SharedObjectContext<'_>) -> HandlerResult<()> {
         let bell = shared_turn_of(&ctx).await?.bell;
         let last = match tell(&ctx, ctx.key(), &bell, Told::Stopped).await {

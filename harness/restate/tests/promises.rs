@@ -502,7 +502,7 @@ async fn what_reads_leaves_nothing_on_the_engine() {
         assert!(chat.open().await.expect("calls").is_empty());
     }
     let rows = engine.query("SELECT id, target_handler_name, status, journal_retention, completion_retention FROM sys_invocation").await;
-    eprintln!("{rows:?}");
+    for r in &rows { eprintln!("{r}"); }
     until("nothing is kept", async || {
         let facts = engine.invocations("read", "facts", "IS NOT NULL").await;
         let open = engine.invocations("read", "open", "IS NOT NULL").await;
