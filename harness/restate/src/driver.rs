@@ -71,9 +71,10 @@ impl Conversations {
     name = "Conversations",
     abort_timeout = "1 day",
     lazy_state = false,
-    // A journal has all facts of the conversation: kept for the engine's day, they would be many times the state.
-    journal_retention = "1 hour",
-    // The engine's own limit pauses a run when no worker was there for an hour.
+    // The journal of a run has all facts of its conversation. The journals of all ended runs would grow with the
+    // square of their number, and a run that is restarted from its journal would not meet its own steps.
+    journal_retention = "0s",
+    // By the engine's own limit a run would be paused after an hour without a worker.
     invocation_retry_policy(max_attempts = 1_000_000_000)
 )]
 impl Conversations {
@@ -140,7 +141,7 @@ impl Conversations {
     }
 
     /// The facts from a place on, also while a run goes on.
-    #[handler(lazy_state = true, journal_retention = "0s", idempotency_retention = "0s")]
+    #[handler(lazy_state = true, idempotency_retention = "0s")]
     async fn facts(&self, ctx: SharedObjectContext<'_>, from: u32) -> HandlerResult<Json<Facts>> {
         let run = shared_turn_of(&ctx).await?.run;
         let (facts, next, _) = shared_facts_of(&ctx, from).await?;
@@ -148,7 +149,7 @@ impl Conversations {
     }
 
     /// The calls that wait for somebody, or of which nobody knows how they ended.
-    #[handler(journal_retention = "0s", idempotency_retention = "0s")]
+    #[handler(idempotency_retention = "0s")]
     async fn open(&self, ctx: SharedObjectContext<'_>) -> HandlerResult<Json<Vec<OpenCall>>> {
         let (facts, ..) = shared_facts_of(&ctx, 0).await?;
         let steps = self.agent.steps(ctx.key(), facts).map_err(failed)?;
@@ -156,7 +157,7 @@ impl Conversations {
     }
 
     /// Somebody says something about a call: refused if it does not count, else the run that has kept it.
-    #[handler(journal_retention = "0s", idempotency_retention = "0s")]
+    #[handler(idempotency_retention = "0s")]
     async fn answer(
         &self,
         ctx: SharedObjectContext<'_>,
@@ -184,7 +185,7 @@ impl Conversations {
     }
 
     /// Stops the run that goes on or waits, or else the one that begins next.
-    #[handler(lazy_state = true, journal_retention = "0s", idempotency_retention = "0s")]
+    #[handler(lazy_state = true, idempotency_retention = "0s")]
     async fn stop(&self, ctx: SharedObjectContext<'_>) -> HandlerResult<()> {
         let bell = shared_turn_of(&ctx).await?.bell;
         let last = match tell(&ctx, ctx.key(), &bell, Told::Stopped).await {
@@ -197,7 +198,7 @@ impl Conversations {
     }
 
     /// The bell of a run: waits until it is told that the run is stopped, or is over.
-    #[handler(lazy_state = true, journal_retention = "0s")]
+    #[handler(lazy_state = true)]
     async fn stopped(&self, ctx: SharedObjectContext<'_>) -> HandlerResult<Json<Told>> {
         let told = ctx.signal::<Json<Told>>(TOLD).await;
         told.map_err(|err| match err.code() {

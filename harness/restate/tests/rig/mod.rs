@@ -233,9 +233,14 @@ impl Engine {
 
     /// An operator cancels or kills an invocation.
     pub async fn operator(&self, invocation: &str, does: &str) {
+        let status = self.operated(invocation, does).await;
+        assert!(status.is_success(), "{status}");
+    }
+
+    /// What an operator is answered.
+    pub async fn operated(&self, invocation: &str, does: &str) -> reqwest::StatusCode {
         let url = self.admin(&format!("invocations/{invocation}/{does}"));
-        let answer = self.http.patch(url).send().await.expect("an answer");
-        assert!(answer.status().is_success(), "{answer:?}");
+        self.http.patch(url).send().await.expect("an answer").status()
     }
 
     /// What a request by hand is answered, and its status. Clients of HTTP change some paths.
