@@ -48,8 +48,10 @@ macro_rules! reads {
                 let (mut facts, mut bytes) = (Vec::new(), 0);
                 // As short as the names live.
                 let ctx: &$context<'_> = ctx;
-                for name in &names {
-                    let kept = ctx.get::<Vec<u8>>(name).await?;
+                // Each is asked for at once, and not one after the other.
+                let asked: Vec<_> = names.iter().map(|name| ctx.get::<Vec<u8>>(name)).collect();
+                for (name, asked) in names.iter().zip(asked) {
+                    let kept = asked.await?;
                     let lost = || {
                         let what =
                             format!("the state `{name}` is missing, one of {next} of its kind");

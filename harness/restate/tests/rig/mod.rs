@@ -546,8 +546,8 @@ pub fn harm(facts: &[Envelope], effects: &[String]) -> Vec<(Harm, String)> {
             harm.push((Harm::Stuck, format!("{} has no end", call.id())));
             continue;
         };
-        // What it did is not noted.
-        if call.name() == "read_result" {
+        // What they did is not noted.
+        if matches!(call.name(), "read_result" | "tool_search") {
             continue;
         }
         let arguments: serde_json::Value = serde_json::from_str(call.arguments()).expect("JSON");

@@ -6,6 +6,7 @@
 //! "Look." reads so much that results are cleared, and "Tell 1." and so on until the conversation is summed up;
 //! "Fail." gets an error of the provider; "Pay." calls a tool that can find out what became of it, in which it takes too
 //! long to be waited for; "Mail and work." asks for a permission and then works; "Two mails." asks for two;
+//! "Search." searches for a tool of which the model is not told, and calls it, as "Store." does without a search;
 //! "Huge." calls a tool whose result is kept apart, and reads a part of it; "Which book?" wants a value; "Whose?"
 //! calls a tool that needs a value of the run.
 
@@ -26,7 +27,7 @@ use harness::{
     context::Window,
     policy::{Guardrails, Limits, Question},
     testing::{RecordedRequest, ScriptedProvider, ScriptedReply, reply},
-    tool::{Reconciled, ToolLimits},
+    tool::{Reconciled, ToolLimits, ToolSearch},
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -142,17 +143,24 @@ impl World {
     }
 }
 
-fn tool(name: &'static str, effects: SideEffects, world: &Arc<World>) -> Tool {
-    let world = Arc::clone(world);
+/// How many tools the model has to search for.
+const STORES: u32 = 40;
+
+fn tool(name: &str, effects: SideEffects, world: &Arc<World>) -> Tool {
+    let (world, own) = (Arc::clone(world), name.to_owned());
     let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}});
-    Tool::new(name, "Does it.", schema, effects, move |context, arguments| {
-        let world = Arc::clone(&world);
+    let does = match name.strip_prefix("store_") {
+        Some(shelf) => format!("Stores a thing in the shelf {shelf}, where it stays until somebody asks for it."),
+        None => "Does it.".to_owned(),
+    };
+    Tool::new(name.to_owned(), does, schema, effects, move |context, arguments| {
+        let (world, name) = (Arc::clone(&world), own.clone());
         Box::pin(async move {
             world.point(&format!("in {name} before it"));
             let key = context.idempotency_key();
             world.note("effects", &format!("{name} {} {key}", arguments["n"]));
             world.point(&format!("in {name} after it"));
-            match name {
+            match &*name {
                 "slow" => tokio::time::sleep(SLOW).await,
                 "pay"
                     if context
@@ -195,6 +203,8 @@ fn asks(text: &str) -> &'static [&'static [&'static str]] {
         "Ask an agent." => &[&["helper"]],
         "Whose?" => &[&["whose"]],
         "Huge." => &[&["huge"], &["read_result"]],
+        "Search." => &[&["tool_search"], &["store_17"]],
+        "Store." => &[&["store_17"]],
         "Look." => &[&["page", "page"] as &[&str]; 8],
         _ => &[],
     }
@@ -238,6 +248,7 @@ fn script(request: &RecordedRequest) -> ScriptedReply {
         Some(names) => names.iter().enumerate().fold(reply(), |reply, (n, name)| {
             let arguments = match *name {
                 "helper" => json!({"task": "Write."}),
+                "tool_search" => json!({"query": "store_17", "limit": 1}),
                 "read_result" => json!({"name": kept_as(&messages), "line": 600, "lines": 2}),
                 _ => json!({"n": 10 * salt + n}),
             };
@@ -288,6 +299,8 @@ pub fn agent(world: &Arc<World>) -> Result<Agent, Error> {
         tool("whose", READ, world),
         helper.as_tool("helper", "Helps."),
     ];
+    let stores: Vec<_> = (1..=STORES).map(|n| tool(&format!("store_{n}"), WRITE, world)).collect();
+    let always: Vec<_> = tools.iter().map(|tool| tool.name().to_owned()).collect();
     let days =
         std::env::var("MAIL_WAITS").ok().and_then(|ms| ms.parse().ok()).map(Duration::from_millis);
     let later = move |question: Question| async move {
@@ -299,6 +312,8 @@ pub fn agent(world: &Arc<World>) -> Result<Agent, Error> {
     };
     Agent::builder(model(world))
         .tools(tools)
+        .tools(stores)
+        .tool_search(ToolSearch::new().always(always))
         .tool_limits(limits)
         // All workers have it.
         .spill_folder(world.folder.join("results"))
