@@ -34,6 +34,7 @@ mod driver;
 mod listen;
 mod run;
 mod said;
+mod size;
 mod state;
 mod stop;
 

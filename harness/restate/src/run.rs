@@ -9,7 +9,7 @@ use std::{
 
 use futures_util::{FutureExt as _, future::BoxFuture};
 use harness::{
-    Error, Message, Outcome, Role,
+    Error, Outcome,
     agent::{Action, OpenCall, Steps},
     journal::{Entry, Envelope, InterruptCause},
 };
@@ -18,18 +18,11 @@ use restate_sdk::prelude::*;
 use crate::{
     client::{address, check_name},
     driver::{Conversations, ConversationsClient, failed, refused},
-    said::Ended,
+    said::{Ended, said_last},
+    size::{MOST, MOST_WITH_ANSWERS, fits, size},
     state::{CHUNKS, KIND, RUN, facts_of, kind_of, named, turn_of},
     stop::{CANCELLED, Stop, Told, Turn, ring, stop_of, tell},
 };
-
-/// What one step may come to, in bytes of JSON: a quarter of what the engine takes as one message.
-const LARGEST: usize = 8 << 20;
-/// What all facts of a conversation may have, in bytes of JSON: the engine sends them as one message, in which there
-/// is room left to stop what goes on.
-const MOST: usize = 28 << 20;
-/// The same for what is said about calls, of which there are few.
-const MOST_WITH_ANSWERS: usize = 30 << 20;
 
 type Came = Result<Vec<Envelope>, Error>;
 type Kept = Result<Vec<Envelope>, TerminalError>;
@@ -303,40 +296,6 @@ async fn unless_stopped(
     }
     let stopped = read(&steps).give_up(InterruptCause::Program);
     if stopped.is_ok() { stopped } else { act.await }
-}
-
-fn size(facts: &[Envelope]) -> usize {
-    serde_json::to_vec(facts).map_or(usize::MAX, |json| json.len())
-}
-
-/// What the engine cannot take it would ask for again and again.
-fn fits(facts: &[Envelope], kept: usize, most: usize) -> Result<(), String> {
-    let bytes = size(facts);
-    if bytes > LARGEST {
-        return Err(format!(
-            "a step came to {bytes} bytes, and the engine is given {LARGEST} at most: send less at once, and let \
-             tools put what is large into a store of their own and return where it is"
-        ));
-    }
-    if !facts.is_empty() && kept.saturating_add(bytes) > most {
-        return Err(format!(
-            "the conversation has {kept} bytes of facts and would get {bytes} more, and the engine is given {most} at \
-             most: go on in another conversation"
-        ));
-    }
-    Ok(())
-}
-
-/// What the model has said last since the user did. What was rejected of it stands there as words of a user, too.
-fn said_last(steps: &Steps) -> String {
-    let said = steps.facts().iter().rev().find_map(|fact| match fact.entry() {
-        Ok(Entry::UserSaid { message, .. }) => Some(message.id().to_owned()),
-        _ => None,
-    });
-    let messages = steps.transcript().messages();
-    let mut since = messages.iter().rev().take_while(|it| Some(it.id()) != said.as_deref());
-    let by_model = since.find(|it| it.role() == Role::Assistant);
-    by_model.map(Message::text).unwrap_or_default()
 }
 
 fn panicked(panic: &(dyn Any + Send)) -> TerminalError {

@@ -3,9 +3,9 @@
 use std::fmt;
 
 use harness::{
-    Error, Message, Outcome,
+    Error, Message, Outcome, Role,
     agent::{Settlement, Steps},
-    journal::Envelope,
+    journal::{Entry, Envelope},
     policy::Approval,
 };
 use serde::{Deserialize, Serialize};
@@ -89,4 +89,16 @@ pub struct Facts {
     /// The run that goes on: see [`Conversation::watch`](crate::Conversation::watch). One that was started and has not
     /// begun does not go on.
     pub run: Option<String>,
+}
+
+/// What the model has said last since the user did. What was rejected of it stands there as words of a user, too.
+pub(crate) fn said_last(steps: &Steps) -> String {
+    let said = steps.facts().iter().rev().find_map(|fact| match fact.entry() {
+        Ok(Entry::UserSaid { message, .. }) => Some(message.id().to_owned()),
+        _ => None,
+    });
+    let messages = steps.transcript().messages();
+    let mut since = messages.iter().rev().take_while(|it| Some(it.id()) != said.as_deref());
+    let by_model = since.find(|it| it.role() == Role::Assistant);
+    by_model.map(Message::text).unwrap_or_default()
 }

@@ -150,7 +150,9 @@ fn tool(name: &str, effects: SideEffects, world: &Arc<World>) -> Tool {
     let (world, own) = (Arc::clone(world), name.to_owned());
     let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}});
     let does = match name.strip_prefix("store_") {
-        Some(shelf) => format!("Stores a thing in the shelf {shelf}, where it stays until somebody asks for it."),
+        Some(shelf) => format!(
+            "Stores a thing in the shelf {shelf}, where it stays until somebody asks for it."
+        ),
         None => "Does it.".to_owned(),
     };
     Tool::new(name.to_owned(), does, schema, effects, move |context, arguments| {
