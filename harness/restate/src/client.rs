@@ -15,12 +15,12 @@ use crate::said::{Ended, Facts, Said, Words};
 
 /// How often facts are asked for while a run goes on.
 const OFTEN: Duration = Duration::from_millis(50);
-/// When a connection on which nothing comes is looked after.
+/// After this time it is checked whether a silent connection still exists.
 const ALIVE: Duration = Duration::from_secs(30);
-/// The status of a run that is not over.
+/// The status of the answer about the output of a run that is not over.
 const NOT_OVER: u16 = 470;
-/// The longest name of a conversation and the longest key of a message, in bytes: they travel in headers, of which the
-/// engine and the workers take some 16 KiB.
+/// The longest name of a conversation and the longest key of a message, in bytes. Both are sent in headers, and the
+/// engine and the workers accept about 16 KiB of headers.
 const LONGEST: usize = 1024;
 
 /// The address at which the engine takes requests, and a client for it.
@@ -33,15 +33,15 @@ pub(crate) fn ingress(at: &str) -> Result<(reqwest::Client, Url), Error> {
     if !matches!(url.scheme(), "http" | "https") {
         return Err(wrong("it begins with `http://` or `https://`".to_owned()));
     }
-    // A client needs one even where it speaks without TLS; another that is there already is as good.
+    // A client needs a provider even without TLS. One that the program has installed is as good.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    // Who waits for the end of a run sends nothing, and notices otherwise that the engine's machine is gone.
+    // A client that waits for the end of a run sends nothing, so it would not notice that the engine's machine is gone.
     let http = reqwest::Client::builder().tcp_keepalive(ALIVE);
     let http = http.build().map_err(|err| wrong(err.to_string()))?;
     Ok((http, url))
 }
 
-/// Refuses names that are another name in an address, or none.
+/// Refuses names that would be another name in an address.
 pub(crate) fn check_name(name: &str) -> Result<(), Error> {
     let wrong = |why: &str| {
         let shown: String = name.chars().take(40).flat_map(char::escape_default).collect();
@@ -57,7 +57,7 @@ pub(crate) fn check_name(name: &str) -> Result<(), Error> {
     }
 }
 
-/// What stands at this path behind the address of the ingress.
+/// The address of a path at the ingress.
 pub(crate) fn address(ingress: &Url, path: &[&str]) -> Url {
     let mut url = ingress.clone();
     if let Ok(mut segments) = url.path_segments_mut() {
@@ -66,8 +66,8 @@ pub(crate) fn address(ingress: &Url, path: &[&str]) -> Url {
     url
 }
 
-/// A key as a header, in which each text stays another one: spaces at its ends would be lost, and other alphabets are
-/// refused.
+/// A key as a header, so that different keys stay different: HTTP removes spaces at the ends, and refuses other letters
+/// than those of ASCII.
 fn header_of(key: &str) -> Result<String, ClientError> {
     if key.is_empty() || key.len() > LONGEST {
         let what = format!("a key has 1 to {LONGEST} bytes, and this one {}", key.len());
@@ -125,7 +125,7 @@ pub struct Conversation {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ClientError {
-    /// It does not count, or cannot be asked for: nothing has changed.
+    /// It does not count or is not allowed. Nothing has changed.
     Refused(String),
     /// The run failed, or the engine did not take the request.
     Failed {
@@ -134,9 +134,9 @@ pub enum ClientError {
         /// What the engine or the worker said.
         message: String,
     },
-    /// The engine was not reached, or its answer could not be read. What was asked may have happened: say it again
-    /// with the same key. What has no key can be asked again, too: [`Conversation::decide`] and
-    /// [`Conversation::settle`] are refused then if it has counted.
+    /// The engine could not be reached, or its answer could not be read. The request may have been carried out. Repeat
+    /// a message with the same key. Requests without a key can be repeated, too: [`Conversation::decide`] and
+    /// [`Conversation::settle`] are then refused if the first one counted.
     Unreachable(reqwest::Error),
 }
 
@@ -176,7 +176,7 @@ struct Sent {
 }
 
 impl Conversation {
-    /// Says of what kind the runs are that begin here: see
+    /// Sets the kind of the runs that begin here: see
     /// [`Conversations::each_run`](crate::Conversations::each_run).
     #[must_use]
     pub fn kind(mut self, kind: impl Into<String>) -> Self {
@@ -211,8 +211,7 @@ impl Conversation {
         Ok(sent.invocation)
     }
 
-    /// Waits for the end of a run that was [started](Self::start), or goes on since something was
-    /// [decided](Self::decide).
+    /// Waits for the end of a run that was [started](Self::start) or continued by a [decision](Self::decide).
     ///
     /// # Errors
     /// Fails if the run failed or the engine does not know it any more.
@@ -220,7 +219,7 @@ impl Conversation {
         read(self.of_run(run, "attach").await?).await
     }
 
-    /// A run that had stopped goes on; this waits for its end.
+    /// Continues a run that had stopped, and waits for its end.
     ///
     /// # Errors
     /// Fails if there is nothing to go on with.
@@ -237,10 +236,10 @@ impl Conversation {
         loop {
             let mut read = self.facts_as_kept(from).await?;
             match &read.run {
-                // It is over and has not said so: it was killed.
+                // It is over and has not stored so: it was killed.
                 Some(run) if over.as_ref() == Some(run) => read.run = None,
                 Some(run) if self.of_run(run, "output").await?.status() != NOT_OVER => {
-                    // Its last facts may have come after the others.
+                    // Its last facts may have been stored after these were read.
                     over = read.run;
                     continue;
                 }
@@ -259,10 +258,10 @@ impl Conversation {
         Ok(self.client.http.get(url).send().await?)
     }
 
-    /// The last answer as a value of this type, which the kind of the run has wanted.
+    /// Returns the last answer as a value of this type, which the kind of the run has asked for.
     ///
     /// # Errors
-    /// Fails if the facts cannot be read, the last run has not ended with an answer, or it is no such value.
+    /// Fails if the facts cannot be read, the last run did not end with an answer, or the answer is not such a value.
     pub async fn answered<T: Answer>(&self) -> Result<T, ClientError> {
         let unfit = |err: Error| ClientError::Failed { status: 200, message: err.to_string() };
         let mut machine = Machine::new();
@@ -272,14 +271,14 @@ impl Conversation {
         machine.answered().map_err(unfit)
     }
 
-    /// Calls `seen` with each fact as it comes, from a place on, until this run is over and all its facts are seen, and
-    /// returns the place after them. The run is one that was [started](Self::start), that goes on since something was
-    /// [decided](Self::decide), or that [goes on now](Facts::run); it need not have begun. Between two steps nothing is
-    /// seen of an answer that is being made.
+    /// Calls `seen` with each fact as it comes, from a place on, until this run is over and all its facts were seen,
+    /// and returns the place after them. `run` is what [`start`](Self::start), [`decide`](Self::decide) or
+    /// [`settle`](Self::settle) has returned, or the one that [goes on now](Facts::run). It need not have begun. Facts
+    /// come step by step: nothing is seen of an answer while the model gives it.
     ///
     /// # Errors
-    /// Fails if the engine cannot be reached or does not know this run. How the run has ended, also if it failed, is
-    /// told by [`ended`](Self::ended).
+    /// Fails if the engine cannot be reached or does not know this run. A run that fails is no error here:
+    /// [`ended`](Self::ended) tells how it ended.
     pub async fn watch(
         &self,
         run: &str,
@@ -307,7 +306,7 @@ impl Conversation {
         }
     }
 
-    /// The calls that wait for somebody, or of which nobody knows how they ended.
+    /// Returns the calls that wait for somebody or are in doubt.
     ///
     /// # Errors
     /// Fails if the engine cannot be reached.
@@ -315,9 +314,9 @@ impl Conversation {
         self.post(&["open"], None, &()).await
     }
 
-    /// Decides about a call that waits, and returns the engine's id of the run that goes on: see
-    /// [`watch`](Self::watch). It counts when this returns, and not before: a run that goes on or a message that was
-    /// said before comes first, and this waits for it. If two decide at once, one of them counts.
+    /// Decides about a call that waits, and returns the engine's id of the run that continues: see
+    /// [`watch`](Self::watch). The decision is stored when this returns. It queues behind a run that goes on and behind
+    /// earlier messages, and this waits for them. Of two decisions at once, one counts.
     ///
     /// # Errors
     /// Fails with [`ClientError::Refused`] if it does not count.
@@ -325,8 +324,8 @@ impl Conversation {
         self.post(&["answer"], None, &Said::Decided(approval)).await
     }
 
-    /// Says what became of a call that waits or is in doubt; a run that waits goes on. It returns as
-    /// [`decide`](Self::decide) does.
+    /// Says what became of a call that waits or is in doubt; a run that waits continues. It returns when
+    /// [`decide`](Self::decide) would.
     ///
     /// # Errors
     /// Fails with [`ClientError::Refused`] if it does not count.
@@ -334,9 +333,9 @@ impl Conversation {
         self.post(&["answer"], None, &Said::Settled(settlement)).await
     }
 
-    /// Stops the run that goes on or waits. If none does, this stops the one that was started and has not begun, whose
-    /// message is said and not answered. What queues behind a run that is stopped is not stopped. It returns before
-    /// the run has ended.
+    /// Stops the run that goes on or waits. If there is none, this stops the one that was started and has not begun:
+    /// its message is stored and not answered. Messages that queue behind a run that is stopped are not stopped. It
+    /// returns before the run has ended.
     ///
     /// # Errors
     /// Fails if the engine cannot be reached.

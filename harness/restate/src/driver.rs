@@ -17,9 +17,9 @@ use crate::{
     stop::{CANCELLED, GONE, TOLD, Told, tell},
 };
 
-/// Serves the conversations of one agent as a virtual object of the engine, whose keys are their names.
+/// Serves the conversations of one agent as a virtual object of the engine. Their names are its keys.
 ///
-/// Bind it to an endpoint of the engine's SDK: each worker that serves it may go on with each conversation.
+/// Bind it to an endpoint of the engine's SDK. Each worker that serves it can continue each conversation.
 #[derive(Clone)]
 pub struct Conversations {
     pub(crate) agent: Agent,
@@ -32,11 +32,11 @@ pub struct Conversations {
 type EachRun = dyn Fn(&str, &str, Steps) -> Steps + Send + Sync;
 
 impl Conversations {
-    /// Serves this agent. Through `ingress`, the address at which the engine takes requests, a step that is
-    /// being done hears at once that somebody stops the run.
+    /// Serves this agent. `ingress_at` is the address at which the engine takes requests: through it the worker hears
+    /// at once, also in the middle of a step, that somebody stops the run.
     ///
     /// # Errors
-    /// Fails if `ingress` is no address that begins with `http`.
+    /// Fails if `ingress_at` is not an address that begins with `http`.
     pub fn new(agent: Agent, ingress_at: &str) -> Result<Self, Error> {
         let (http, ingress) = ingress(ingress_at)?;
         let (on_step, each_run) =
@@ -44,11 +44,13 @@ impl Conversations {
         Ok(Self { agent, ingress, http, on_step, each_run })
     }
 
-    /// Gives the steps of each run what it needs beside the message: values for the tools
-    /// ([`Steps::state`]), limits ([`Steps::limits`]), the type of the answer ([`Steps::answer`]) and who looks
-    /// at it ([`Steps::verify`]). Called with the name of the conversation and the
-    /// [kind](crate::Conversation::kind) of the run, which is empty unless it is said. Each worker calls it
-    /// anew with each replay, so it follows from these two alone.
+    /// Gives each run what it needs in addition to its message: values for the tools ([`Steps::state`]), limits
+    /// ([`Steps::limits`]), the type of the answer ([`Steps::answer`]) and a function that looks at it
+    /// ([`Steps::verify`]).
+    ///
+    /// `given` is called with the name of the conversation and the [kind](crate::Conversation::kind) of the run, which
+    /// is empty unless the program sets it. It is called again with each replay, in any worker, so let it depend on
+    /// these two alone. If it panics, the request fails with the text of the panic.
     #[must_use]
     pub fn each_run(
         mut self,
@@ -58,8 +60,8 @@ impl Conversations {
         self
     }
 
-    /// Calls this with `before`, `after` and `kept` and the name of a step, for logs and for tests that kill
-    /// the process there.
+    /// Calls this with the name of each step behind `before`, `after` and `kept`, for logs and for tests that kill the
+    /// process there.
     #[must_use]
     pub fn on_step(mut self, called: impl Fn(&str) + Send + Sync + 'static) -> Self {
         self.on_step = Arc::new(called);
@@ -71,14 +73,14 @@ impl Conversations {
     name = "Conversations",
     abort_timeout = "1 day",
     lazy_state = false,
-    // The journal of a run has all facts of its conversation. The journals of all ended runs would grow with the
-    // square of their number, and a run that is restarted from its journal would not meet its own steps.
+    // The journal of a run has all facts of its conversation, so those of all ended runs would grow with the square of
+    // their number. Nor can a run be restarted from its journal: it would have another id than its steps.
     journal_retention = "0s",
-    // By the engine's own limit a run would be paused after an hour without a worker.
+    // The engine's own limit pauses a run after about an hour without a worker.
     invocation_retry_policy(max_attempts = 1_000_000_000)
 )]
 impl Conversations {
-    /// The user says something: a run begins, and this is how it ended.
+    /// The user says something, and a run begins. Returns how it ended.
     #[handler]
     async fn send(&self, ctx: ObjectContext<'_>, words: Json<Words>) -> HandlerResult<Json<Ended>> {
         let (message, kind) = words.into_inner().parts();
@@ -88,7 +90,7 @@ impl Conversations {
         run.ends(came).await
     }
 
-    /// A run that had stopped goes on.
+    /// Continues a run that had stopped.
     #[handler]
     async fn resume(&self, ctx: ObjectContext<'_>) -> HandlerResult<Json<Ended>> {
         let mut run = Run::begins(self, &ctx, None).await?;
@@ -97,7 +99,7 @@ impl Conversations {
         run.ends(came).await
     }
 
-    /// Keeps what somebody has said about a call, and goes on if the run waits. It fails if that does not count.
+    /// Stores what somebody has said about a call, and continues the run if it waits. Fails if it does not count.
     #[handler]
     async fn answered(
         &self,
@@ -113,7 +115,7 @@ impl Conversations {
         run.ends(came).await
     }
 
-    /// The time is over in which a call could be answered.
+    /// The time in which a call could be answered is over.
     #[handler]
     async fn expired(
         &self,
@@ -132,7 +134,7 @@ impl Conversations {
         run.ends(came).await
     }
 
-    /// Stops the run whose bell this was if it waits, and takes the stop if none has begun since.
+    /// Stops what the run with this bell has left. It does nothing if another run has begun since.
     #[handler]
     async fn end(&self, ctx: ObjectContext<'_>, bell: String) -> HandlerResult<Json<Ended>> {
         let mut run = Run::begins(self, &ctx, None).await?;
@@ -140,7 +142,7 @@ impl Conversations {
         run.ends(came).await
     }
 
-    /// The facts from a place on, also while a run goes on.
+    /// Returns the facts from a place on, also while a run goes on.
     #[handler(lazy_state = true, idempotency_retention = "0s")]
     async fn facts(&self, ctx: SharedObjectContext<'_>, from: u32) -> HandlerResult<Json<Facts>> {
         let run = shared_turn_of(&ctx).await?.run;
@@ -148,7 +150,7 @@ impl Conversations {
         Ok(Json(Facts { facts, next, run }))
     }
 
-    /// The calls that wait for somebody, or of which nobody knows how they ended.
+    /// Returns the calls that wait for somebody or are in doubt.
     #[handler(idempotency_retention = "0s")]
     async fn open(&self, ctx: SharedObjectContext<'_>) -> HandlerResult<Json<Vec<OpenCall>>> {
         let (facts, ..) = shared_facts_of(&ctx, 0).await?;
@@ -156,7 +158,7 @@ impl Conversations {
         Ok(Json(steps.waiting().into_iter().chain(steps.in_doubt()).collect()))
     }
 
-    /// Somebody says something about a call: refused if it does not count, else the run that has kept it.
+    /// Somebody says something about a call. Fails if it does not count; returns the run that has stored it.
     #[handler(idempotency_retention = "0s")]
     async fn answer(
         &self,
@@ -165,16 +167,16 @@ impl Conversations {
     ) -> HandlerResult<Json<String>> {
         let (agent, key, about) = (self.agent.clone(), ctx.key().to_owned(), said.into_inner());
         let ((facts, ..), tried) = (shared_facts_of(&ctx, 0).await?, about.clone());
-        // What cannot count is refused at once. Kept, since it may be too late when this is replayed.
+        // What cannot count is refused at once. The result is a step, since the facts may be others in a replay.
         let may_count = ctx.run(|| async move {
             let steps = agent.steps(key, facts).map_err(failed)?;
             tried.facts(&steps).map(drop).map_err(|err| refused(&err, 422).into())
         });
         may_count.name("may count").await?;
-        // It counts when it is kept, and others may be kept before it.
+        // It counts once it is stored. Other answers may be stored before it.
         let (id, counts) = ctx.awakeable::<()>();
         let conversation = ctx.object_client::<ConversationsClient>(ctx.key());
-        // With a key the engine knows for a day how it has ended, as it does of `send`.
+        // With a key the engine remembers for a day how it ended, as it does for `send`.
         let kept = conversation.answered(Json((about, id.clone()))).idempotency_key(id).call();
         let run = kept.invocation_handle().await?.invocation_id().to_owned();
         restate_sdk::select! {
@@ -184,7 +186,7 @@ impl Conversations {
         Ok(Json(run))
     }
 
-    /// Stops the run that goes on or waits, or else the one that begins next.
+    /// Stops the run that goes on or waits, or else the one that was started and begins next.
     #[handler(lazy_state = true, idempotency_retention = "0s")]
     async fn stop(&self, ctx: SharedObjectContext<'_>) -> HandlerResult<()> {
         let bell = shared_turn_of(&ctx).await?.bell;
@@ -192,12 +194,12 @@ impl Conversations {
             Told::Stopped => bell,
             Told::Over(run) => run,
         };
-        // For a run that waits or was killed, which hears nothing, and where none begins.
+        // A run that waits or was killed hears no bell.
         ctx.object_client::<ConversationsClient>(ctx.key()).end(last).send();
         Ok(())
     }
 
-    /// The bell of a run: waits until it is told that the run is stopped, or is over.
+    /// The bell of a run: waits until it is told that the run is stopped or over.
     #[handler(lazy_state = true)]
     async fn stopped(&self, ctx: SharedObjectContext<'_>) -> HandlerResult<Json<Told>> {
         let told = ctx.signal::<Json<Told>>(TOLD).await;
@@ -220,7 +222,7 @@ pub(crate) fn refused(error: &Error, code: u16) -> TerminalError {
     TerminalError::new_with_code(code, error.to_string())
 }
 
-/// The engine would only meet it again: it is told not to.
+/// An error that the engine does not retry, since it would only come again.
 pub(crate) fn failed(error: Error) -> TerminalError {
     refused(&error, 500)
 }

@@ -1,4 +1,4 @@
-//! One invocation that may change a conversation: each action of a run is a step that the engine keeps.
+//! One invocation that may change a conversation. Each action of a run is a step whose result the engine stores.
 
 use std::{
     any::Any,
@@ -33,17 +33,18 @@ pub(crate) struct Run<'a> {
     pub(crate) steps: Arc<RwLock<Steps>>,
     chunks: u32,
     bytes: usize,
-    /// The kind that it has once its message is kept.
+    /// The kind of the run that begins, until its message is stored.
     kind: Option<String>,
     bell: String,
-    /// The bell that was there when it began.
+    /// The bell that it found when it began: another one if the run before it was killed.
     found: String,
     stop: Stop,
+    /// Whether this invocation has stored facts.
     has_kept: bool,
 }
 
 impl<'a> Run<'a> {
-    /// Takes the turn. A run that begins has a kind; one that goes on has that with which it has begun.
+    /// Takes the turn. `kind` is that of a run that begins; a run that continues has the one with which it began.
     pub(crate) async fn begins(
         of: &'a Conversations,
         ctx: &'a ObjectContext<'_>,
@@ -53,7 +54,7 @@ impl<'a> Run<'a> {
         let Turn { bell: found, run } = turn_of(ctx).await?;
         let bell = match run {
             None => found.clone(),
-            // The engine has killed that one, which has not said that it is over.
+            // The engine has killed that run, so it could not ring its bell.
             Some(killed) => {
                 ring(ctx, ctx.key(), found.clone(), Told::Over(killed.clone())).await;
                 killed
@@ -78,7 +79,7 @@ impl<'a> Run<'a> {
     ) -> HandlerResult<Self> {
         let goes_on = kind_of(ctx).await?;
         let (facts, chunks, bytes) = facts_of(ctx, 0).await?;
-        // With each replay new ones: the calls of others do not run here.
+        // They are made anew with each replay, so a call that another life has started does not run here.
         let steps = of.agent.steps(ctx.key(), facts).map_err(failed)?;
         let has = kind.as_deref().unwrap_or(&goes_on);
         let given = || (of.each_run)(ctx.key(), has, steps);
@@ -93,7 +94,7 @@ impl<'a> Run<'a> {
         read(&self.steps)
     }
 
-    /// Whether no other run has begun since this was the bell.
+    /// Whether no run has begun since this was the bell.
     pub(crate) fn is_next_after(&self, bell: &str) -> bool {
         self.found == bell
     }
@@ -102,7 +103,7 @@ impl<'a> Run<'a> {
         self.steps().next() == Action::AwaitAnswers
     }
 
-    /// A run begins, and goes on.
+    /// Begins a run with these facts, and drives it.
     pub(crate) async fn begin(
         &mut self,
         name: &str,
@@ -118,7 +119,8 @@ impl<'a> Run<'a> {
         self.drive().await
     }
 
-    /// What others say changes what waits: if it changes something, the run goes on, unless it did not wait.
+    /// Stores what somebody outside of the run has said, and drives the run if it waited and has changed. `is_kept` is
+    /// called once this is stored.
     pub(crate) async fn change(
         &mut self,
         name: &str,
@@ -145,10 +147,10 @@ impl<'a> Run<'a> {
         if stops { self.drive().await } else { Ok(()) }
     }
 
-    /// Passes the turn on, however this has ended.
+    /// Passes the turn on, however this invocation ends.
     pub(crate) async fn ends(mut self, mut came: HandlerResult<()>) -> HandlerResult<Json<Ended>> {
         if came.is_ok() && self.waits() {
-            // A stop may have come since the last action.
+            // A stop may have come after the last action.
             let over = Told::Over(self.ctx.invocation_id().to_owned());
             if tell(self.ctx, self.ctx.key(), &self.bell, over).await == Told::Stopped {
                 came = self.stop("stop").await;
@@ -205,7 +207,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Lets the engine keep what this comes to, and lets it take effect. It returns whether there are facts.
+    /// Lets the engine store the facts that this comes to, and applies them. Returns whether there are any.
     async fn keep(
         &mut self,
         name: &str,
@@ -233,7 +235,7 @@ impl<'a> Run<'a> {
         }
         let mut steps = self.steps.write().unwrap_or_else(PoisonError::into_inner);
         steps.apply(facts.clone()).map_err(failed)?;
-        // A message that was not said has no kind.
+        // The kind changes with the message, and not before: a message that is refused changes nothing.
         let is_said = |fact: &Envelope| matches!(fact.entry(), Ok(Entry::UserSaid { .. }));
         if facts.iter().any(is_said)
             && let Some(kind) = self.kind.take()
@@ -249,7 +251,8 @@ impl<'a> Run<'a> {
         Ok(true)
     }
 
-    /// The engine has cancelled the run. It may do so after a step has ended and before it is kept.
+    /// Returns the facts of a run that an operator has cancelled. A step may have ended before and not be stored yet:
+    /// then its facts come first.
     async fn cancelled(
         &self,
         came: Arc<Mutex<Option<Vec<Envelope>>>>,
@@ -263,7 +266,7 @@ impl<'a> Run<'a> {
             steps.apply(facts.clone()).map_err(failed)?;
             let cause = InterruptCause::Program;
             let stop = if is_known { steps.stop(cause) } else { steps.give_up(cause) };
-            // It fails where the run was over already.
+            // It fails if the run was over already.
             facts.extend(stop.unwrap_or_default());
             Ok(Json(facts))
         });
@@ -271,14 +274,14 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Says that this invocation is over, to whom it may concern.
+/// Rings the bell, and stores that no run goes on. The next bell has the name of this invocation.
 async fn is_over(ctx: &ObjectContext<'_>, bell: String) {
     let run = ctx.invocation_id().to_owned();
     ring(ctx, ctx.key(), bell, Told::Over(run.clone())).await;
     ctx.set(RUN, Json(Turn { bell: run, run: None }));
 }
 
-/// Does an action, unless somebody stops the run before its end.
+/// Does an action unless somebody stops the run before its end.
 async fn unless_stopped(
     steps: Arc<RwLock<Steps>>,
     mut act: BoxFuture<'static, Came>,
@@ -286,7 +289,7 @@ async fn unless_stopped(
 ) -> Came {
     if stop.clone().now_or_never().is_some() {
         let stopped = read(&steps).stop(InterruptCause::Program);
-        // Where no run goes on yet, the message is said first.
+        // If no run goes on yet, the message is stored first.
         return if stopped.is_ok() { stopped } else { act.await };
     }
     tokio::select! {

@@ -38,7 +38,7 @@ impl Words {
     }
 }
 
-/// What somebody says about a call that waits, or of which nobody knows how it ended.
+/// What somebody says about a call that waits or is in doubt.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Said {
@@ -66,7 +66,7 @@ pub struct Ended {
     pub text: String,
 }
 
-/// The outcome, and what the model said. What waits needs no `resume` here.
+/// The text of an answer, or the outcome in words. On the engine, what waits needs no `resume`.
 impl fmt::Display for Ended {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.outcome {
@@ -84,14 +84,15 @@ impl fmt::Display for Ended {
 pub struct Facts {
     /// The facts, in order.
     pub facts: Vec<Envelope>,
-    /// The place after them: what comes later is read from there.
+    /// The place after them, from which later facts are read.
     pub next: u32,
-    /// The run that goes on: see [`Conversation::watch`](crate::Conversation::watch). One that was started and has not
-    /// begun does not go on.
+    /// The id of the run that goes on: see [`Conversation::watch`](crate::Conversation::watch). It is `None` if no run
+    /// goes on, also while one that was started has not begun.
     pub run: Option<String>,
 }
 
-/// What the model has said last since the user did. What was rejected of it stands there as words of a user, too.
+/// What the model said last since the last message of the user. The complaints about an answer that was rejected have
+/// the role of the user, too.
 pub(crate) fn said_last(steps: &Steps) -> String {
     let said = steps.facts().iter().rev().find_map(|fact| match fact.entry() {
         Ok(Entry::UserSaid { message, .. }) => Some(message.id().to_owned()),

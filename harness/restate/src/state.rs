@@ -7,19 +7,19 @@ use serde::de::DeserializeOwned;
 
 use crate::stop::Turn;
 
-/// How many chunks of facts there are.
+/// The number of chunks of facts.
 pub(crate) const CHUNKS: &str = "chunks";
 /// The [`Turn`].
 pub(crate) const RUN: &str = "run";
-/// Of what kind the run is that the last message has begun.
+/// The kind of the run that the last message has begun.
 pub(crate) const KIND: &str = "kind";
 
-/// The name of what one step came to.
+/// The name of a chunk, which has the facts of one step.
 pub(crate) fn named(chunk: u32) -> String {
     format!("facts {chunk:08}")
 }
 
-/// What cannot be read stays so: the engine is told not to try again.
+/// A value of the state. If it cannot be read the engine does not try again, since it would stay so.
 fn parsed<T: DeserializeOwned>(
     name: &str,
     kept: Option<&[u8]>,
@@ -28,7 +28,7 @@ fn parsed<T: DeserializeOwned>(
     kept.map(|bytes| serde_json::from_slice(bytes).map_err(wrong)).transpose()
 }
 
-/// The two contexts share no trait whose futures can be sent to another thread.
+/// A macro, since the two contexts share no trait whose futures can be sent to another thread.
 macro_rules! reads {
     ($facts:ident, $turn:ident, $context:ident) => {
         pub(crate) async fn $turn(ctx: &$context<'_>) -> HandlerResult<Turn> {
@@ -46,9 +46,9 @@ macro_rules! reads {
                 let next: u32 = parsed(CHUNKS, kept.as_deref())?.unwrap_or(0);
                 let names: Vec<String> = (from..next).map(named).collect();
                 let (mut facts, mut bytes) = (Vec::new(), 0);
-                // As short as the names live.
+                // The names do not live as long as the context.
                 let ctx: &$context<'_> = ctx;
-                // Each is asked for at once, and not one after the other.
+                // They are all asked for before the first one is awaited.
                 let asked: Vec<_> = names.iter().map(|name| ctx.get::<Vec<u8>>(name)).collect();
                 for (name, asked) in names.iter().zip(asked) {
                     let kept = asked.await?;
@@ -70,7 +70,7 @@ macro_rules! reads {
 reads!(facts_of, turn_of, ObjectContext);
 reads!(shared_facts_of, shared_turn_of, SharedObjectContext);
 
-/// Of what kind the run is that goes on.
+/// The kind of the run that goes on.
 pub(crate) async fn kind_of(ctx: &ObjectContext<'_>) -> HandlerResult<String> {
     let kept = ctx.get::<Vec<u8>>(KIND).await?;
     Ok(parsed(KIND, kept.as_deref())?.unwrap_or_default())

@@ -1,9 +1,9 @@
 //! How a run hears that somebody stops it, whether it goes on, waits or has not begun.
 //!
-//! Each run has a *bell*: an invocation of the handler `stopped`, whose result is the first thing that it is told,
-//! either that the run is stopped or that it is over. Who stops and who runs read the same result, so no stop falls
-//! between them. The engine lets a step hear nothing before its end, so a worker asks for the bell's result through
-//! the ingress, as a client does.
+//! Each run has a *bell*: an invocation of the handler `stopped`. It returns the first thing that it is told: that the
+//! run is stopped, or that it is over. The program that stops and the run that ends read the same result, so no stop
+//! is lost between them. The engine tells a step nothing before its end, so a worker asks for the result of the bell
+//! through the ingress, as a client does.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use crate::driver::ConversationsClient;
 
 /// The signal by which a bell is told something.
 pub(crate) const TOLD: &str = "stop";
-/// The code of a bell that an operator has cancelled. One that is killed has that of a cancelled run.
+/// The code of a bell that an operator has cancelled. A bell that was killed has the code of a cancelled run.
 pub(crate) const GONE: u16 = 410;
 /// The code with which the engine says that a run is cancelled.
 pub(crate) const CANCELLED: u16 = 409;
@@ -30,16 +30,16 @@ pub(crate) const CANCELLED: u16 = 409;
 pub(crate) enum Told {
     /// Somebody stops the run.
     Stopped,
-    /// This invocation was the run, and is over.
+    /// The run is over; it was this invocation.
     Over(String),
 }
 
-/// Whose turn it is: one value of the state, since who stops reads it while runs come and go.
+/// Whose turn it is. It is one value of the state, so that `stop` reads both parts at the same instant.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Turn {
-    /// The bell of the run that goes on, else of the next one: it has the name of the run before it.
+    /// The bell of the run that goes on, or of the next one. Its name is the id of the run before.
     pub(crate) bell: String,
-    /// The invocation that goes on, unless the engine has killed it.
+    /// The invocation that goes on. It is still here if the engine has killed it.
     pub(crate) run: Option<String>,
 }
 
@@ -49,15 +49,15 @@ impl Default for Turn {
     }
 }
 
-/// A bell that an operator has ended is lost: then the next one counts.
+/// The name of a bell. If an operator has ended the invocation of a bell, the next number counts.
 fn named(bell: &str, lost: u32) -> String {
     if lost == 0 { bell.to_owned() } else { format!("{bell} {lost}") }
 }
 
-/// Done when somebody stops the run. It asks when it is first polled.
+/// Ready once somebody stops the run. The first request is sent when it is first polled.
 pub(crate) type Stop = Shared<BoxFuture<'static, ()>>;
 
-/// Waits for what the bell of this run is told, at the address of the handler `stopped`.
+/// Waits until the bell of this run is told that it is stopped. `stopped` is the address of the handler.
 pub(crate) fn stop_of(http: Client, stopped: Url, bell: String, run: String) -> Stop {
     let asks = async move {
         let mut lost = 0;
@@ -67,11 +67,11 @@ pub(crate) fn stop_of(http: Client, stopped: Url, bell: String, run: String) -> 
             match said.await {
                 Ok(Told::Stopped) => return,
                 Ok(Told::Over(by)) if by == run => pending().await,
-                // The first run of a conversation of this name that was deleted.
+                // It was the first run of a conversation of this name, which was deleted.
                 Ok(Told::Over(_)) => lost += 1,
                 Err(err) => match err.status() {
                     Some(StatusCode::CONFLICT | StatusCode::GONE) => lost += 1,
-                    // The engine is not there: nobody can say more until it is.
+                    // The engine cannot be reached, so nobody can stop the run either.
                     _ => tokio::time::sleep(Duration::from_secs(1)).await,
                 },
             }
@@ -80,9 +80,9 @@ pub(crate) fn stop_of(http: Client, stopped: Url, bell: String, run: String) -> 
     asks.boxed().shared()
 }
 
-/// Tells a bell something. The result says what it was told first.
+/// Tells a bell something, and returns what it was told first.
 ///
-/// Who cancels the invocation that tells it stops what it does, so that counts as a stop.
+/// If an operator cancels the invocation that tells it, that counts as a stop.
 pub(crate) async fn tell<'a>(
     ctx: &impl ContextClient<'a>,
     conversation: &str,
@@ -103,8 +103,8 @@ pub(crate) async fn tell<'a>(
     }
 }
 
-/// Tells a bell something and does not wait. What ends a run is not ended by an operator's `cancel`, of which each is
-/// heard once: the second value says whether there was one.
+/// Tells a bell something and does not wait for its result. An operator's `cancel` does not end this, since the turn
+/// has to be passed on; each `cancel` is heard once. The second value says whether there was one.
 pub(crate) async fn ring<'a>(
     ctx: &impl ContextClient<'a>,
     conversation: &str,

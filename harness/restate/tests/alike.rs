@@ -19,7 +19,8 @@ use serde_json::Value;
 
 const CHAT: &str = "alike";
 /// Calls of each kind with an approval, an agent as a tool, a value of the run, results that are cleared and kept
-/// apart, a tool that the model searches for and calls in this run and in the next one, an answer of a type, a limit that is reached, and so many words that they are summed up.
+/// apart, a tool that the model searches for and calls in this run and in the next one, an answer of a type, a limit
+/// that is reached, and so many words that they are summed up.
 const SAID: [&str; 10] = [
     "Hello.",
     "Go.",

@@ -1,14 +1,14 @@
 //! An agent whose model follows a script and whose tools write down what happened.
 //!
-//! What it does depends on what it is told: "Go." calls tools of each kind, and one of them waits for a
-//! person; "Think." answers too slowly to be waited for; "Work." calls a tool that is as slow; "Big." calls
-//! one whose result the engine cannot take (with `BIG` set); "Ask an agent." calls an agent that is a tool;
-//! "Look." reads so much that results are cleared, and "Tell 1." and so on until the conversation is summed up;
-//! "Fail." gets an error of the provider; "Pay." calls a tool that can find out what became of it, in which it takes too
-//! long to be waited for; "Mail and work." asks for a permission and then works; "Two mails." asks for two;
-//! "Search." searches for a tool of which the model is not told, and calls it, as "Store." does without a search;
-//! "Huge." calls a tool whose result is kept apart, and reads a part of it; "Which book?" wants a value; "Whose?"
-//! calls a tool that needs a value of the run.
+//! What it does depends on what it is told: "Go." calls tools of each kind, and one of them waits for a person;
+//! "Think." answers too slowly to be waited for; "Work." calls a tool that is as slow; "Big." calls one whose result
+//! the engine cannot take (with `BIG` set); "Ask an agent." calls an agent that is a tool; "Look." reads so much that
+//! results are cleared, and "Tell 1." and so on until the conversation is summed up; "Fail." gets an error of the
+//! provider; "Pay." calls a tool that can find out what became of it, in which it takes too long to be waited for;
+//! "Mail and work." asks for a permission and then works; "Two mails." asks for two; "Search." searches for a tool of
+//! which the model is not told, and calls it, as "Store." does without a search; "Huge." calls a tool whose result is
+//! kept apart, and reads a part of it; "Which book?" wants a value; "Whose?" calls a tool that needs a value of the
+//! run.
 
 // Each program that has it uses a part.
 #![allow(dead_code, unreachable_pub)]
