@@ -359,7 +359,7 @@ async fn a_killed_run_is_over_for_who_watches() {
 #[tokio::test]
 async fn who_watches_a_run_sees_all_of_it_though_it_has_not_begun() {
     let Some((engine, _worker)) = calm().await else { return };
-    for turn in 0..20 {
+    let watches = async |turn: usize| {
         let chat = engine.chat(&format!("watched {turn}"));
         let run = chat.start("Mail soon.", "one").await.expect("it is taken");
         let mut seen = 0;
@@ -371,7 +371,9 @@ async fn who_watches_a_run_sees_all_of_it_though_it_has_not_begun() {
         chat.watch(&run, next, |fact| later.push(fact)).await.expect("it ends");
         let all = chat.facts(0).await.expect("facts").facts;
         assert!(answered(&all) && later == all[seen..], "{} of {}", seen + later.len(), all.len());
-    }
+    };
+    // So many at once that most have not begun when they are watched.
+    join_all((0..30).map(watches)).await;
     let chat = engine.chat("watched 0");
     let unknown = chat.watch("inv_1iCJuRWQsFzM4b0s8prfhjLNXVnVBSZqLt", 0, |_| ()).await;
     assert!(matches!(unknown, Err(ClientError::Failed { status: 404, .. })), "{unknown:?}");
