@@ -10,6 +10,7 @@ use harness::{
 use restate_sdk::prelude::*;
 
 use crate::{
+    alone::Alone,
     client::ingress,
     run::{Run, ends, read},
     said::{Ended, Facts, Said, Words},
@@ -27,6 +28,7 @@ pub struct Conversations {
     pub(crate) http: reqwest::Client,
     pub(crate) on_step: Arc<dyn Fn(&str) + Send + Sync>,
     pub(crate) each_run: Arc<EachRun>,
+    pub(crate) alone: Alone,
 }
 
 type EachRun = dyn Fn(&str, &str, Steps) -> Steps + Send + Sync;
@@ -41,7 +43,7 @@ impl Conversations {
         let (http, ingress) = ingress(ingress_at)?;
         let (on_step, each_run) =
             (Arc::new(|_: &str| ()), Arc::new(|_: &str, _: &str, steps| steps));
-        Ok(Self { agent, ingress, http, on_step, each_run })
+        Ok(Self { agent, ingress, http, on_step, each_run, alone: Alone::default() })
     }
 
     /// Gives each run what it needs in addition to its message: values for the tools ([`Steps::state`]), limits

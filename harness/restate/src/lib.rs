@@ -55,6 +55,7 @@
 //! The facts of a conversation are the state of a virtual object, with one key for the result of each step. The README
 //! says what is guaranteed and what is not possible.
 
+mod alone;
 mod client;
 mod driver;
 mod listen;

@@ -217,9 +217,11 @@ impl<'a> Run<'a> {
         let (told, step) = (&self.of.on_step, name.to_owned());
         let came = Arc::new(Mutex::new(None));
         let known = Arc::clone(&came);
-        let hook = Arc::clone(told);
+        let (hook, alone) = (Arc::clone(told), self.of.alone.of(self.ctx.key()));
         let kept = self.ctx.run(|| async move {
             hook(&format!("before {step}"));
+            // An action that another life of the run does in this process ends first.
+            let _alone = alone.lock().await;
             let facts = act.await?;
             *known.lock().unwrap_or_else(PoisonError::into_inner) = Some(facts.clone());
             hook(&format!("after {step}"));

@@ -341,6 +341,30 @@ async fn a_timer_lets_no_run_go_on_that_was_killed() {
 }
 
 #[tokio::test]
+async fn nobody_finds_out_about_a_call_that_still_runs_here() {
+    for turn in 0..3 {
+        let Some(mut engine) = Engine::start().await else { return };
+        // It holds its thread, so that it goes on when its connection is cut.
+        let worker = held_at(&engine, "in pay before it#1");
+        engine.register().await;
+        let chat = engine.chat(&format!("cut {turn}"));
+        chat.start("Pay.", "one").await.expect("it is taken");
+        is_noted(&worker, "held", 1).await;
+        engine.dies().await;
+        let again = async || {
+            let points = worker.read("points");
+            (points.iter().filter(|it| *it == "before run").count() > 1).then_some(())
+        };
+        until("it runs again", again).await;
+        worker.releases();
+        let facts = at_rest(&chat, answered).await;
+        assert_eq!(worker.read("effects").len(), 1, "{:?}", worker.read("points"));
+        assert!(ends(&facts).values().all(|end| *end == CallOutcome::Succeeded));
+        assert_eq!(worker.deaths(), 0);
+    }
+}
+
+#[tokio::test]
 async fn a_killed_run_is_over_for_who_watches() {
     let Some((engine, worker)) = calm().await else { return };
     let chat = engine.chat("killed");
@@ -443,6 +467,9 @@ async fn a_conversation_that_cannot_be_read_names_what_is_wrong() {
         let chat = engine.chat(&name);
         let error = chat.send("Hello.", "one").await.expect_err("it cannot be read");
         assert!(error.to_string().contains(named), "{error}");
+        // The turn is passed on also by a run that could not begin.
+        let turn = &engine.state(&name).await["run"];
+        assert!(named == "run" || turn.contains(r#""run":null"#), "{turn}");
         match chat.facts(0).await {
             // What is a fact only of a later version is for who reads it to say.
             Ok(facts) => assert_eq!(facts.run, None),
