@@ -396,11 +396,34 @@ async fn who_watches_a_run_sees_all_of_it_though_it_has_not_begun() {
         let all = chat.facts(0).await.expect("facts").facts;
         assert!(answered(&all) && later == all[seen..], "{} of {}", seen + later.len(), all.len());
     };
-    // So many at once that most have not begun when they are watched.
     join_all((0..30).map(watches)).await;
     let chat = engine.chat("watched 0");
     let unknown = chat.watch("inv_1iCJuRWQsFzM4b0s8prfhjLNXVnVBSZqLt", 0, |_| ()).await;
     assert!(matches!(unknown, Err(ClientError::Failed { status: 404, .. })), "{unknown:?}");
+}
+
+#[tokio::test]
+async fn who_watches_waits_until_the_run_begins() {
+    let Some((engine, worker)) = calm().await else { return };
+    worker.dies_for_good().await;
+    let chat = engine.chat("begins late");
+    let run = chat.start("Hello.", "one").await.expect("it is taken");
+    // An operator keeps it from beginning when there is a worker again.
+    let sql = "SELECT id FROM sys_invocation WHERE status = 'backing-off'";
+    until("it is tried", async || engine.query(sql).await.pop()).await;
+    engine.operator(&run, "pause").await;
+    let sql = "SELECT id FROM sys_invocation WHERE status = 'paused'";
+    until("it is paused", async || engine.query(sql).await.pop()).await;
+    let _worker = engine.worker("", &[]);
+    until("there is a worker", async || chat.facts(0).await.ok()).await;
+    let mut seen = 0;
+    let goes_on = async {
+        assert_eq!(chat.facts(0).await.expect("facts").run, None);
+        engine.operator(&run, "resume").await;
+    };
+    let (watched, ()) = tokio::join!(chat.watch(&run, 0, |_| seen += 1), goes_on);
+    watched.expect("it ends");
+    assert_eq!(seen, 2);
 }
 
 #[tokio::test]
@@ -420,6 +443,9 @@ async fn the_text_of_an_end_is_the_models() {
     let books = engine.chat("unfit").kind("checked");
     let ended = books.send("Hello.", "one").await.expect("an end");
     assert_eq!((ended.outcome, ended.text.as_str()), (Outcome::Unfit, "Done."));
+    let later = engine.chat("complained of").kind("checked");
+    let ended = later.send("Fail later.", "one").await.expect("an end");
+    assert_eq!((ended.outcome, ended.text.as_str()), (Outcome::Failed, "Done."));
     // A run that waits goes on by itself.
     let ended = chat.send("Mail soon.", "four").await.expect("it waits");
     assert!(ended.to_string().contains("by itself"), "{ended}");

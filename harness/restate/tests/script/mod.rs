@@ -238,6 +238,9 @@ fn script(request: &RecordedRequest) -> ScriptedReply {
     if last.contains("/year") {
         return reply().text(r#"{"title": "Moby-Dick", "year": 1851}"#);
     }
+    if last.contains("say more") && messages.iter().any(|said| said.text() == "Fail later.") {
+        return reply().error(Error::new(ErrorKind::Api, "the model is ill"));
+    }
     if last.starts_with("Tell ") {
         return reply().text(format!("{last} {}", "So it went. ".repeat(200)));
     }
