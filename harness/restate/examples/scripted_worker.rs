@@ -9,7 +9,7 @@
 #[path = "../tests/script/mod.rs"]
 mod script;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use harness_restate::{Conversations, listen};
 use restate_sdk::prelude::*;
@@ -50,6 +50,13 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     if std::env::var_os("GIVE_NOTHING").is_none() {
         served = served.each_run(given);
     }
+    let mut options = ServiceOptions::new();
+    if std::env::var_os("KEEP_JOURNALS").is_some() {
+        let hour = Duration::from_secs(60 * 60);
+        let stop = HandlerOptions::new().idempotency_retention(hour);
+        options = options.journal_retention(hour).handler("stop", stop);
+    }
+    let served = served.into_service_definition().options(options);
     let listener = listen(([127, 0, 0, 1], port).into())?;
     HttpServer::new(Endpoint::builder().bind(served).bind(Alone(world)).build())
         .serve(listener)

@@ -1,6 +1,6 @@
 //! What programs do with conversations, over the engine's ingress.
 
-use std::{fmt, time::Duration};
+use std::{fmt, fmt::Write as _, pin::pin, time::Duration};
 
 use harness::{
     Error, ErrorKind, Message,
@@ -15,6 +15,13 @@ use crate::said::{Ended, Facts, Said, Words};
 
 /// How often facts are asked for while a run goes on.
 const OFTEN: Duration = Duration::from_millis(50);
+/// After this time it is checked whether a silent connection still exists.
+const ALIVE: Duration = Duration::from_secs(30);
+/// The status of the answer about the output of a run that is not over.
+const NOT_OVER: u16 = 470;
+/// The longest name of a conversation and the longest key of a message, in bytes. Both are sent in headers, and the
+/// engine and the workers accept about 16 KiB of headers.
+const LONGEST: usize = 1024;
 
 /// The address at which the engine takes requests, and a client for it.
 pub(crate) fn ingress(at: &str) -> Result<(reqwest::Client, Url), Error> {
@@ -26,10 +33,54 @@ pub(crate) fn ingress(at: &str) -> Result<(reqwest::Client, Url), Error> {
     if !matches!(url.scheme(), "http" | "https") {
         return Err(wrong("it begins with `http://` or `https://`".to_owned()));
     }
-    // A client needs one even where it speaks without TLS; another that is there already is as good.
+    // A client needs a provider even without TLS. One that the program has installed is as good.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let http = reqwest::Client::builder().build().map_err(|err| wrong(err.to_string()))?;
+    // A client that waits for the end of a run sends nothing, so it would not notice that the engine's machine is gone.
+    let http = reqwest::Client::builder().tcp_keepalive(ALIVE);
+    let http = http.build().map_err(|err| wrong(err.to_string()))?;
     Ok((http, url))
+}
+
+/// Refuses names that would be another name in an address.
+pub(crate) fn check_name(name: &str) -> Result<(), Error> {
+    let wrong = |why: &str| {
+        let shown: String = name.chars().take(40).flat_map(char::escape_default).collect();
+        let what = format!("`{shown}` cannot be the name of a conversation: {why}");
+        Err(Error::new(ErrorKind::Configuration, what))
+    };
+    match name {
+        "" => wrong("it is empty"),
+        "." | ".." => wrong("in an address it leads to another one"),
+        _ if name.len() > LONGEST => wrong("it has more than 1024 bytes"),
+        _ if name.chars().any(char::is_control) => wrong("it has a control character"),
+        _ => Ok(()),
+    }
+}
+
+/// The address of a path at the ingress.
+pub(crate) fn address(ingress: &Url, path: &[&str]) -> Url {
+    let mut url = ingress.clone();
+    if let Ok(mut segments) = url.path_segments_mut() {
+        segments.pop_if_empty().extend(path);
+    }
+    url
+}
+
+/// A key as a header, so that different keys stay different: HTTP removes spaces at the ends, and refuses other letters
+/// than those of ASCII.
+fn header_of(key: &str) -> Result<String, ClientError> {
+    if key.is_empty() || key.len() > LONGEST {
+        let what = format!("a key has 1 to {LONGEST} bytes, and this one {}", key.len());
+        return Err(ClientError::Refused(what));
+    }
+    let mut header = String::with_capacity(key.len());
+    for byte in key.bytes() {
+        match byte {
+            b'%' | ..=b' ' | 0x7f.. => drop(write!(header, "%{byte:02X}")),
+            _ => header.push(byte.into()),
+        }
+    }
+    Ok(header)
 }
 
 /// Reaches conversations from any process.
@@ -51,16 +102,14 @@ impl Client {
     }
 
     /// The conversation of this name. It need not exist yet.
-    pub fn conversation(&self, name: impl Into<String>) -> Conversation {
-        Conversation { client: self.clone(), name: name.into(), kind: String::new() }
-    }
-
-    fn url(&self, path: &[&str]) -> Url {
-        let mut url = self.ingress.clone();
-        if let Ok(mut segments) = url.path_segments_mut() {
-            segments.pop_if_empty().extend(path);
-        }
-        url
+    ///
+    /// # Errors
+    /// Fails with [`ErrorKind::Configuration`] if the name is empty, `.` or `..`, has a control character, or more
+    /// than 1,024 bytes.
+    pub fn conversation(&self, name: impl Into<String>) -> Result<Conversation, Error> {
+        let name = name.into();
+        check_name(&name)?;
+        Ok(Conversation { client: self.clone(), name, kind: String::new() })
     }
 }
 
@@ -76,7 +125,7 @@ pub struct Conversation {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ClientError {
-    /// The conversation refused it: nothing has changed.
+    /// It does not count or is not allowed. Nothing has changed.
     Refused(String),
     /// The run failed, or the engine did not take the request.
     Failed {
@@ -85,15 +134,16 @@ pub enum ClientError {
         /// What the engine or the worker said.
         message: String,
     },
-    /// The engine was not reached, or its answer could not be read. What was asked may have happened: ask again
-    /// with the same key.
+    /// The engine could not be reached, or its answer could not be read. The request may have been carried out. Repeat
+    /// a message with the same key. Requests without a key can be repeated, too: [`Conversation::decide`] and
+    /// [`Conversation::settle`] are then refused if the first one counted.
     Unreachable(reqwest::Error),
 }
 
 impl fmt::Display for ClientError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Refused(message) => write!(f, "the conversation refused it: {message}"),
+            Self::Refused(message) => write!(f, "it was refused: {message}"),
             Self::Failed { status, message } => {
                 write!(f, "it failed with status {status}: {message}")
             }
@@ -126,7 +176,7 @@ struct Sent {
 }
 
 impl Conversation {
-    /// Says of what kind the runs are that begin here: see
+    /// Sets the kind of the runs that begin here: see
     /// [`Conversations::each_run`](crate::Conversations::each_run).
     #[must_use]
     pub fn kind(mut self, kind: impl Into<String>) -> Self {
@@ -139,7 +189,7 @@ impl Conversation {
     }
 
     /// Says something and waits for the end of the run. It queues behind a run that goes on. What is said with
-    /// the same `key` within a day is said once, and comes to the same end.
+    /// the same `key` within a day is said once, and comes to the same end. A key has 1 to 1,024 bytes.
     ///
     /// # Errors
     /// Fails if the run cannot begin or the engine is not reached.
@@ -161,16 +211,15 @@ impl Conversation {
         Ok(sent.invocation)
     }
 
-    /// Waits for the end of a run that was [started](Self::start).
+    /// Waits for the end of a run that was [started](Self::start) or continued by a [decision](Self::decide).
     ///
     /// # Errors
     /// Fails if the run failed or the engine does not know it any more.
     pub async fn ended(&self, run: &str) -> Result<Ended, ClientError> {
-        let url = self.client.url(&["restate", "invocation", run, "attach"]);
-        read(self.client.http.get(url).send().await?).await
+        read(self.of_run(run, "attach").await?).await
     }
 
-    /// A run that had stopped goes on; this waits for its end.
+    /// Continues a run that had stopped, and waits for its end.
     ///
     /// # Errors
     /// Fails if there is nothing to go on with.
@@ -183,13 +232,36 @@ impl Conversation {
     /// # Errors
     /// Fails if the engine cannot be reached.
     pub async fn facts(&self, from: u32) -> Result<Facts, ClientError> {
+        let mut over = None;
+        loop {
+            let mut read = self.facts_as_kept(from).await?;
+            match &read.run {
+                // It is over and has not stored so: it was killed.
+                Some(run) if over.as_ref() == Some(run) => read.run = None,
+                Some(run) if self.of_run(run, "output").await?.status() != NOT_OVER => {
+                    // Its last facts may have been stored after these were read.
+                    over = read.run;
+                    continue;
+                }
+                _ => {}
+            }
+            return Ok(read);
+        }
+    }
+
+    async fn facts_as_kept(&self, from: u32) -> Result<Facts, ClientError> {
         self.post(&["facts"], None, &from).await
     }
 
-    /// The last answer as a value of this type, which the kind of the run has wanted.
+    async fn of_run(&self, run: &str, what: &str) -> Result<reqwest::Response, ClientError> {
+        let url = address(&self.client.ingress, &["restate", "invocation", run, what]);
+        Ok(self.client.http.get(url).send().await?)
+    }
+
+    /// Returns the last answer as a value of this type, which the kind of the run has asked for.
     ///
     /// # Errors
-    /// Fails if the facts cannot be read, the last run has not ended with an answer, or it is no such value.
+    /// Fails if the facts cannot be read, the last run did not end with an answer, or the answer is not such a value.
     pub async fn answered<T: Answer>(&self) -> Result<T, ClientError> {
         let unfit = |err: Error| ClientError::Failed { status: 200, message: err.to_string() };
         let mut machine = Machine::new();
@@ -199,28 +271,42 @@ impl Conversation {
         machine.answered().map_err(unfit)
     }
 
-    /// Calls `seen` with each fact as it comes, from a place on, until no run goes on and all are seen, and
-    /// returns the place after them. Between two steps nothing is seen of an answer that is being made.
+    /// Calls `seen` with each fact as it comes, from a place on, until this run is over and all its facts were seen,
+    /// and returns the place after them. `run` is what [`start`](Self::start), [`decide`](Self::decide) or
+    /// [`settle`](Self::settle) has returned, or the one that [goes on now](Facts::run). It need not have begun. Facts
+    /// come step by step: nothing is seen of an answer while the model gives it.
     ///
     /// # Errors
-    /// Fails if the engine cannot be reached.
+    /// Fails if the engine cannot be reached or does not know this run. A run that fails is no error here:
+    /// [`ended`](Self::ended) tells how it ended.
     pub async fn watch(
         &self,
+        run: &str,
         mut from: u32,
         mut seen: impl FnMut(Envelope),
     ) -> Result<u32, ClientError> {
+        let (mut over, mut is_over) = (pin!(self.ended(run)), false);
         loop {
-            let Facts { facts, next, runs } = self.facts(from).await?;
+            let Facts { facts, next, .. } = self.facts_as_kept(from).await?;
             facts.into_iter().for_each(&mut seen);
             from = next;
-            if !runs {
+            if is_over {
                 return Ok(from);
             }
-            tokio::time::sleep(OFTEN).await;
+            tokio::select! {
+                ended = &mut over => match ended {
+                    Err(ClientError::Failed { status: 404, message }) => {
+                        return Err(ClientError::Failed { status: 404, message });
+                    }
+                    Err(error @ ClientError::Unreachable(_)) => return Err(error),
+                    Ok(_) | Err(_) => is_over = true,
+                },
+                () = tokio::time::sleep(OFTEN) => {}
+            }
         }
     }
 
-    /// The calls that wait for somebody, or of which nobody knows how they ended.
+    /// Returns the calls that wait for somebody or are in doubt.
     ///
     /// # Errors
     /// Fails if the engine cannot be reached.
@@ -228,23 +314,28 @@ impl Conversation {
         self.post(&["open"], None, &()).await
     }
 
-    /// Decides about a call that waits; the run goes on. If two decide at once, the first counts.
+    /// Decides about a call that waits, and returns the engine's id of the run that continues: see
+    /// [`watch`](Self::watch). The decision is stored when this returns. It queues behind a run that goes on and behind
+    /// earlier messages, and this waits for them. Of two decisions at once, one counts.
     ///
     /// # Errors
     /// Fails with [`ClientError::Refused`] if it does not count.
-    pub async fn decide(&self, approval: Approval) -> Result<(), ClientError> {
+    pub async fn decide(&self, approval: Approval) -> Result<String, ClientError> {
         self.post(&["answer"], None, &Said::Decided(approval)).await
     }
 
-    /// Says what became of a call that waits or is in doubt; a run that waits goes on.
+    /// Says what became of a call that waits or is in doubt; a run that waits continues. It returns when
+    /// [`decide`](Self::decide) would.
     ///
     /// # Errors
     /// Fails with [`ClientError::Refused`] if it does not count.
-    pub async fn settle(&self, settlement: Settlement) -> Result<(), ClientError> {
+    pub async fn settle(&self, settlement: Settlement) -> Result<String, ClientError> {
         self.post(&["answer"], None, &Said::Settled(settlement)).await
     }
 
-    /// Stops the run that goes on or waits. It returns before the run has ended.
+    /// Stops the run that goes on or waits. If there is none, this stops the one that was started and has not begun:
+    /// its message is stored and not answered. Messages that queue behind a run that is stopped are not stopped. It
+    /// returns before the run has ended.
     ///
     /// # Errors
     /// Fails if the engine cannot be reached.
@@ -259,13 +350,13 @@ impl Conversation {
         body: &(impl Serialize + ?Sized),
     ) -> Result<T, ClientError> {
         let path = [&["Conversations", &*self.name], what].concat();
-        let mut request = self.client.http.post(self.client.url(&path));
+        let mut request = self.client.http.post(address(&self.client.ingress, &path));
         let json = serde_json::to_value(body).unwrap_or_default();
         if !json.is_null() {
             request = request.json(&json);
         }
         if let Some(key) = key {
-            request = request.header("idempotency-key", key);
+            request = request.header("idempotency-key", header_of(key)?);
         }
         read(request.send().await?).await
     }

@@ -1,72 +1,58 @@
-//! A conversation as a virtual object of the engine: each action of a run is a step that the engine keeps.
+//! The conversations of an agent as a virtual object of the engine.
 
-use std::{
-    fmt,
-    sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard},
-    time::{Duration, SystemTime, UNIX_EPOCH},
-};
+use std::{fmt, sync::Arc};
 
-use futures_util::{FutureExt as _, future::BoxFuture};
+use futures_util::FutureExt as _;
 use harness::{
-    Agent, Error, Message, Outcome,
-    agent::{Action, OpenCall, Steps},
-    journal::{Envelope, InterruptCause},
+    Agent, Error,
+    agent::{OpenCall, Steps},
 };
 use restate_sdk::prelude::*;
 
 use crate::{
+    alone::Alone,
     client::ingress,
+    run::{Run, ends, read},
     said::{Ended, Facts, Said, Words},
-    stop::{Stop, stop_of},
+    state::{shared_facts_of, shared_turn_of},
+    stop::{CANCELLED, GONE, TOLD, Told, tell},
 };
 
-/// How many chunks of facts there are.
-const CHUNKS: &str = "chunks";
-/// The invocation that runs now.
-const RUN: &str = "run";
-/// What kind of run the last message has begun.
-const KIND: &str = "kind";
-/// The signal that ends the invocation which waits for a stop.
-const STOP: &str = "stop";
-/// The code with which the engine says that a run is cancelled.
-const CANCELLED: u16 = 409;
-/// What one step may come to, in bytes of JSON: a quarter of what the engine takes as one message.
-const LARGEST: usize = 8 << 20;
-
-type Came = Result<Vec<Envelope>, Error>;
-
-/// Serves the conversations of one agent as a virtual object of the engine, whose keys are their names.
+/// Serves the conversations of one agent as a virtual object of the engine. Their names are its keys.
 ///
-/// Bind it to an endpoint of the engine's SDK: each worker that serves it may go on with each conversation.
+/// Bind it to an endpoint of the engine's SDK. Each worker that serves it can continue each conversation.
 #[derive(Clone)]
 pub struct Conversations {
-    agent: Agent,
-    ingress: reqwest::Url,
-    http: reqwest::Client,
-    on_step: Arc<dyn Fn(&str) + Send + Sync>,
-    each_run: Arc<EachRun>,
+    pub(crate) agent: Agent,
+    pub(crate) ingress: reqwest::Url,
+    pub(crate) http: reqwest::Client,
+    pub(crate) on_step: Arc<dyn Fn(&str) + Send + Sync>,
+    pub(crate) each_run: Arc<EachRun>,
+    pub(crate) alone: Alone,
 }
 
 type EachRun = dyn Fn(&str, &str, Steps) -> Steps + Send + Sync;
 
 impl Conversations {
-    /// Serves this agent. Through `ingress`, the address at which the engine takes requests, a step that is
-    /// being done hears at once that somebody stops the run.
+    /// Serves this agent. `ingress_at` is the address at which the engine takes requests: through it the worker hears
+    /// at once, also in the middle of a step, that somebody stops the run.
     ///
     /// # Errors
-    /// Fails if `ingress` is no address that begins with `http`.
+    /// Fails if `ingress_at` is not an address that begins with `http`.
     pub fn new(agent: Agent, ingress_at: &str) -> Result<Self, Error> {
         let (http, ingress) = ingress(ingress_at)?;
         let (on_step, each_run) =
             (Arc::new(|_: &str| ()), Arc::new(|_: &str, _: &str, steps| steps));
-        Ok(Self { agent, ingress, http, on_step, each_run })
+        Ok(Self { agent, ingress, http, on_step, each_run, alone: Alone::default() })
     }
 
-    /// Gives the steps of each run what it needs beside the message: values for the tools
-    /// ([`Steps::state`]), limits ([`Steps::limits`]), the type of the answer ([`Steps::answer`]) and who looks
-    /// at it ([`Steps::verify`]). Called with the name of the conversation and the
-    /// [kind](crate::Conversation::kind) of the run, which is empty unless it is said. Each worker calls it
-    /// anew with each replay, so it follows from these two alone.
+    /// Gives each run what it needs in addition to its message: values for the tools ([`Steps::state`]), limits
+    /// ([`Steps::limits`]), the type of the answer ([`Steps::answer`]) and a function that looks at it
+    /// ([`Steps::verify`]).
+    ///
+    /// `given` is called with the name of the conversation and the [kind](crate::Conversation::kind) of the run, which
+    /// is empty unless the program sets it. It is called again with each replay, in any worker, so let it depend on
+    /// these two alone. If it panics, the request fails with the text of the panic.
     #[must_use]
     pub fn each_run(
         mut self,
@@ -76,8 +62,8 @@ impl Conversations {
         self
     }
 
-    /// Calls this with `before`, `after` and `kept` and the name of a step, for logs and for tests that kill
-    /// the process there.
+    /// Calls this with the name of each step behind `before`, `after` and `kept`, for logs and for tests that kill the
+    /// process there.
     #[must_use]
     pub fn on_step(mut self, called: impl Fn(&str) + Send + Sync + 'static) -> Self {
         self.on_step = Arc::new(called);
@@ -85,110 +71,144 @@ impl Conversations {
     }
 }
 
-#[object(name = "Conversations", abort_timeout = "1 day", lazy_state = false)]
+#[object(
+    name = "Conversations",
+    abort_timeout = "1 day",
+    lazy_state = false,
+    // The journal of a run has all facts of its conversation, so those of all ended runs would grow with the square of
+    // their number. Nor can a run be restarted from its journal: it would have another id than its steps.
+    journal_retention = "0s",
+    // The engine's own limit pauses a run after about an hour without a worker.
+    invocation_retry_policy(max_attempts = 1_000_000_000)
+)]
 impl Conversations {
-    /// The user says something: a run begins, and this is how it ended.
+    /// The user says something, and a run begins. Returns how it ended.
     #[handler]
     async fn send(&self, ctx: ObjectContext<'_>, words: Json<Words>) -> HandlerResult<Json<Ended>> {
         let (message, kind) = words.into_inner().parts();
-        let mut run = Run::open(self, &ctx, Some(kind)).await?;
+        let mut run = Run::begins(self, &ctx, Some(kind)).await?;
         let said = run.steps().say(message).boxed();
-        run.ended_with("say", said).await
+        let came = run.begin("say", said).await;
+        run.ends(came).await
     }
 
-    /// A run that had stopped goes on.
+    /// Continues a run that had stopped.
     #[handler]
     async fn resume(&self, ctx: ObjectContext<'_>) -> HandlerResult<Json<Ended>> {
-        let mut run = Run::open(self, &ctx, None).await?;
+        let mut run = Run::begins(self, &ctx, None).await?;
         let resumed = run.steps().resume().boxed();
-        run.ended_with("resume", resumed).await
+        let came = run.begin("resume", resumed).await;
+        run.ends(came).await
     }
 
-    /// Goes on with what somebody has said about a call, if that still counts.
+    /// Stores what somebody has said about a call, and continues the run if it waits. Fails if it does not count.
     #[handler]
     async fn answered(
         &self,
         ctx: ObjectContext<'_>,
-        said: Json<Said>,
+        answer: Json<(Said, String)>,
     ) -> HandlerResult<Json<Ended>> {
-        let mut run = Run::open(self, &ctx, None).await?;
+        let (said, counts) = answer.into_inner();
+        let mut run = Run::begins(self, &ctx, None).await?;
         let steps = Arc::clone(&run.steps);
-        let answer = async move { Ok(said.into_inner().facts(&read(&steps)).unwrap_or_default()) };
-        run.ended_with("answer", answer.boxed()).await
+        let answer = async move { said.facts(&read(&steps)).map_err(|err| refused(&err, 422)) };
+        let came =
+            run.change("answer", answer.boxed(), || ctx.resolve_awakeable(&counts, ())).await;
+        run.ends(came).await
     }
 
-    /// The time is over in which a call could be answered.
+    /// The time in which a call could be answered is over.
     #[handler]
     async fn expired(
         &self,
         ctx: ObjectContext<'_>,
         wait: Json<(String, u64)>,
     ) -> HandlerResult<Json<Ended>> {
-        let mut run = Run::open(self, &ctx, None).await?;
+        let mut run = Run::begins(self, &ctx, None).await?;
         let (steps, (call, until)) = (Arc::clone(&run.steps), wait.into_inner());
         let expiry = async move {
             let steps = read(&steps);
             let same = |open: &OpenCall| open.call.id() == call && ends(open) == Some(until);
             let waits = steps.waiting().iter().any(same);
-            if waits { steps.expired(&call) } else { Ok(Vec::new()) }
+            if waits { steps.expired(&call).map_err(failed) } else { Ok(Vec::new()) }
         };
-        run.ended_with("expire", expiry.boxed()).await
+        let came = run.change("expire", expiry.boxed(), || ()).await;
+        run.ends(came).await
     }
 
-    /// Stops a conversation that waits.
+    /// Stops what the run with this bell has left. It does nothing if another run has begun since.
     #[handler]
-    async fn end(&self, ctx: ObjectContext<'_>) -> HandlerResult<Json<Ended>> {
-        let mut run = Run::open(self, &ctx, None).await?;
-        let steps = Arc::clone(&run.steps);
-        let end = async move { Ok(read(&steps).stop(InterruptCause::Program).unwrap_or_default()) };
-        run.ended_with("end", end.boxed()).await
+    async fn end(&self, ctx: ObjectContext<'_>, bell: String) -> HandlerResult<Json<Ended>> {
+        let mut run = Run::begins(self, &ctx, None).await?;
+        let came = if run.is_next_after(&bell) { run.stop("end").await } else { Ok(()) };
+        run.ends(came).await
     }
 
-    /// The facts from a place on, also while a run goes on.
-    #[handler(lazy_state = true)]
+    /// Returns the facts from a place on, also while a run goes on.
+    #[handler(lazy_state = true, idempotency_retention = "0s")]
     async fn facts(&self, ctx: SharedObjectContext<'_>, from: u32) -> HandlerResult<Json<Facts>> {
-        let runs = ctx.get::<String>(RUN).await?.is_some();
-        let (facts, next) = shared_facts_of(&ctx, from).await?;
-        Ok(Json(Facts { facts, next, runs }))
+        let run = shared_turn_of(&ctx).await?.run;
+        let (facts, next, _) = shared_facts_of(&ctx, from).await?;
+        Ok(Json(Facts { facts, next, run }))
     }
 
-    /// The calls that wait for somebody, or of which nobody knows how they ended.
-    #[handler]
+    /// Returns the calls that wait for somebody or are in doubt.
+    #[handler(idempotency_retention = "0s")]
     async fn open(&self, ctx: SharedObjectContext<'_>) -> HandlerResult<Json<Vec<OpenCall>>> {
-        let (facts, _) = shared_facts_of(&ctx, 0).await?;
+        let (facts, ..) = shared_facts_of(&ctx, 0).await?;
         let steps = self.agent.steps(ctx.key(), facts).map_err(failed)?;
         Ok(Json(steps.waiting().into_iter().chain(steps.in_doubt()).collect()))
     }
 
-    /// Somebody says something about a call: refused if it does not count.
-    #[handler]
-    async fn answer(&self, ctx: SharedObjectContext<'_>, said: Json<Said>) -> HandlerResult<()> {
+    /// Somebody says something about a call. Fails if it does not count; returns the run that has stored it.
+    #[handler(idempotency_retention = "0s")]
+    async fn answer(
+        &self,
+        ctx: SharedObjectContext<'_>,
+        said: Json<Said>,
+    ) -> HandlerResult<Json<String>> {
         let (agent, key, about) = (self.agent.clone(), ctx.key().to_owned(), said.into_inner());
-        let ((facts, _), tried) = (shared_facts_of(&ctx, 0).await?, about.clone());
-        // Kept, since it may be too late when this is replayed.
-        let counts = ctx.run(|| async move {
+        let ((facts, ..), tried) = (shared_facts_of(&ctx, 0).await?, about.clone());
+        // What cannot count is refused at once. The result is a step, since the facts may be others in a replay.
+        let may_count = ctx.run(|| async move {
             let steps = agent.steps(key, facts).map_err(failed)?;
             tried.facts(&steps).map(drop).map_err(|err| refused(&err, 422).into())
         });
-        counts.name("counts").await?;
-        ctx.object_client::<ConversationsClient>(ctx.key()).answered(Json(about)).send();
-        Ok(())
-    }
-
-    /// Stops the run that goes on or waits.
-    #[handler(lazy_state = true)]
-    async fn stop(&self, ctx: SharedObjectContext<'_>) -> HandlerResult<()> {
-        match ctx.get::<String>(RUN).await? {
-            Some(run) => no_longer(&ctx, ctx.key(), run, true).await?,
-            None => drop(ctx.object_client::<ConversationsClient>(ctx.key()).end().send()),
+        may_count.name("may count").await?;
+        // It counts once it is stored. Other answers may be stored before it.
+        let (id, counts) = ctx.awakeable::<()>();
+        let conversation = ctx.object_client::<ConversationsClient>(ctx.key());
+        // With a key the engine remembers for a day how it ended, as it does for `send`.
+        let kept = conversation.answered(Json((about, id.clone()))).idempotency_key(id).call();
+        let run = kept.invocation_handle().await?.invocation_id().to_owned();
+        restate_sdk::select! {
+            counts = counts => counts?,
+            ended = kept => drop(ended?),
         }
+        Ok(Json(run))
+    }
+
+    /// Stops the run that goes on or waits, or else the one that was started and begins next.
+    #[handler(lazy_state = true, idempotency_retention = "0s")]
+    async fn stop(&self, ctx: SharedObjectContext<'_>) -> HandlerResult<()> {
+        let bell = shared_turn_of(&ctx).await?.bell;
+        let last = match tell(&ctx, ctx.key(), &bell, Told::Stopped).await {
+            Told::Stopped => bell,
+            Told::Over(run) => run,
+        };
+        // A run that waits or was killed hears no bell.
+        ctx.object_client::<ConversationsClient>(ctx.key()).end(last).send();
         Ok(())
     }
 
-    /// Waits until the run that is its idempotency key is stopped, or is over.
+    /// The bell of a run: waits until it is told that the run is stopped or over.
     #[handler(lazy_state = true)]
-    async fn stopped(&self, ctx: SharedObjectContext<'_>) -> HandlerResult<Json<bool>> {
-        Ok(ctx.signal::<Json<bool>>(STOP).await?)
+    async fn stopped(&self, ctx: SharedObjectContext<'_>) -> HandlerResult<Json<Told>> {
+        let told = ctx.signal::<Json<Told>>(TOLD).await;
+        told.map_err(|err| match err.code() {
+            CANCELLED => err.with_code(GONE).into(),
+            _ => err.into(),
+        })
     }
 }
 
@@ -200,235 +220,11 @@ impl fmt::Debug for Conversations {
     }
 }
 
-/// Ends the invocation that waits for a stop of this run.
-async fn no_longer<'a>(
-    ctx: &impl ContextClient<'a>,
-    key: &str,
-    run: String,
-    stopped: bool,
-) -> HandlerResult<()> {
-    let waits = ctx.object_client::<ConversationsClient>(key).stopped().idempotency_key(run);
-    waits.send().await?.signal(STOP).resolve(Json(stopped));
-    Ok(())
-}
-
-/// One invocation that may change the conversation.
-struct Run<'a> {
-    of: &'a Conversations,
-    ctx: &'a ObjectContext<'a>,
-    steps: Arc<RwLock<Steps>>,
-    chunks: u32,
-    stop: Stop,
-}
-
-impl<'a> Run<'a> {
-    /// A run that begins has a kind; one that goes on has that with which it has begun.
-    async fn open(
-        of: &'a Conversations,
-        ctx: &'a ObjectContext<'_>,
-        kind: Option<String>,
-    ) -> HandlerResult<Self> {
-        // A run that the engine has killed has not said that it is over.
-        if let Some(killed) = ctx.get::<String>(RUN).await? {
-            no_longer(ctx, ctx.key(), killed, false).await?;
-        }
-        ctx.set(RUN, ctx.invocation_id().to_owned());
-        let kind = match kind {
-            Some(kind) => {
-                ctx.set(KIND, kind.clone());
-                kind
-            }
-            None => ctx.get::<String>(KIND).await?.unwrap_or_default(),
-        };
-        let (facts, next) = facts_of(ctx, 0).await?;
-        // With each replay new ones: the calls of others do not run here.
-        let steps = of.agent.steps(ctx.key(), facts).map_err(failed)?;
-        let steps = (of.each_run)(ctx.key(), &kind, steps);
-        let stop = stop_of(of.http.clone(), of.ingress.clone(), ctx.key(), ctx.invocation_id());
-        Ok(Self { of, ctx, steps: Arc::new(RwLock::new(steps)), chunks: next, stop })
-    }
-
-    fn steps(&self) -> RwLockReadGuard<'_, Steps> {
-        read(&self.steps)
-    }
-
-    async fn ended_with(
-        &mut self,
-        begins: &str,
-        with: BoxFuture<'static, Came>,
-    ) -> HandlerResult<Json<Ended>> {
-        let came = self.drive(begins, with).await;
-        for open in self.steps().waiting() {
-            let Some(until) = ends(&open) else { continue };
-            let client = self.ctx.object_client::<ConversationsClient>(self.ctx.key());
-            client.expired(Json((open.call.id().to_owned(), until))).send_after(left(until));
-        }
-        no_longer(self.ctx, self.ctx.key(), self.ctx.invocation_id().to_owned(), false).await?;
-        self.ctx.clear(RUN);
-        came?;
-        let steps = self.steps();
-        let outcome = match steps.next() {
-            Action::Finish(outcome) => outcome,
-            Action::AwaitAnswers => Outcome::Waiting,
-            _ => Outcome::Cancelled,
-        };
-        let text = steps.transcript().messages().last().map(Message::text).unwrap_or_default();
-        Ok(Json(Ended { outcome, text }))
-    }
-
-    async fn drive(&mut self, begins: &str, with: BoxFuture<'static, Came>) -> HandlerResult<()> {
-        self.keep(begins, with).await?;
-        loop {
-            let next = self.steps().next();
-            let name = match next {
-                Action::Finish(_) | Action::AwaitUser | Action::AwaitAnswers => return Ok(()),
-                Action::CallProvider => "ask",
-                Action::Decide(_) => "decide",
-                Action::RunCalls(_) => "call",
-                Action::AwaitResults => "run",
-                Action::FindOut(_) => "find out",
-                Action::CheckAnswer => "check",
-                Action::Settle => "settle",
-            };
-            let act = self.steps().act().boxed();
-            let act = match name {
-                "settle" => act,
-                _ => unless_stopped(Arc::clone(&self.steps), act, self.stop.clone()).boxed(),
-            };
-            self.keep(name, act).await?;
-        }
-    }
-
-    /// Lets the engine keep what this comes to, and lets it take effect.
-    async fn keep(&mut self, name: &str, act: BoxFuture<'static, Came>) -> HandlerResult<()> {
-        let (told, steps, step) = (&self.of.on_step, Arc::clone(&self.steps), name.to_owned());
-        let came = Arc::new(Mutex::new(None));
-        let known = Arc::clone(&came);
-        let hook = Arc::clone(told);
-        let kept = self.ctx.run(|| async move {
-            hook(&format!("before {step}"));
-            let facts = not_too_large(act.await, &steps).map_err(failed)?;
-            *known.lock().unwrap_or_else(PoisonError::into_inner) = Some(facts.clone());
-            hook(&format!("after {step}"));
-            Ok(Json(facts))
-        });
-        let facts = match kept.name(name).await {
-            Ok(Json(facts)) => facts,
-            Err(error) if error.code() == CANCELLED => self.cancelled(came).await?,
-            Err(error) => return Err(error.into()),
-        };
-        if facts.is_empty() {
-            return Ok(());
-        }
-        let mut steps = self.steps.write().unwrap_or_else(PoisonError::into_inner);
-        steps.apply(facts.clone()).map_err(failed)?;
-        self.ctx.set(&named(self.chunks), Json(facts));
-        self.chunks += 1;
-        self.ctx.set(CHUNKS, self.chunks);
-        told(&format!("kept {name}"));
-        Ok(())
-    }
-
-    /// The engine has cancelled the run. It may do so after a step has ended and before it is kept.
-    async fn cancelled(
-        &self,
-        came: Arc<Mutex<Option<Vec<Envelope>>>>,
-    ) -> HandlerResult<Vec<Envelope>> {
-        let (agent, key) = (self.of.agent.clone(), self.ctx.key().to_owned());
-        let so_far = self.steps().facts().to_vec();
-        let stopped = self.ctx.run(|| async move {
-            let known = came.lock().unwrap_or_else(PoisonError::into_inner).take();
-            let (is_known, mut facts) = (known.is_some(), known.unwrap_or_default());
-            let mut steps = agent.steps(key, so_far).map_err(failed)?;
-            steps.apply(facts.clone()).map_err(failed)?;
-            let cause = InterruptCause::Program;
-            let stop = if is_known { steps.stop(cause) } else { steps.give_up(cause) };
-            // It fails where the run was over already.
-            facts.extend(stop.unwrap_or_default());
-            Ok(Json(facts))
-        });
-        Ok(stopped.name("cancelled").await?.into_inner())
-    }
-}
-
-/// Does an action, unless somebody stops the run before its end.
-async fn unless_stopped(
-    steps: Arc<RwLock<Steps>>,
-    act: BoxFuture<'static, Came>,
-    stop: Stop,
-) -> Came {
-    if stop.clone().now_or_never().is_some() {
-        return read(&steps).stop(InterruptCause::Program);
-    }
-    tokio::select! {
-        biased;
-        came = act => came,
-        () = stop => read(&steps).give_up(InterruptCause::Program),
-    }
-}
-
-/// What the engine cannot take it would ask for again and again: the run fails instead, and says why.
-fn not_too_large(came: Came, steps: &RwLock<Steps>) -> Came {
-    let facts = came?;
-    let bytes = serde_json::to_vec(&facts).map_or(usize::MAX, |json| json.len());
-    if bytes <= LARGEST {
-        return Ok(facts);
-    }
-    let error = format!(
-        "a step came to {bytes} bytes, and the engine is given {LARGEST} at most: let tools put what is \
-         large into a store of their own and return where it is"
-    );
-    read(steps).give_up(InterruptCause::Failure { error })
-}
-
-fn read(steps: &RwLock<Steps>) -> RwLockReadGuard<'_, Steps> {
-    steps.read().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// The two contexts share no trait whose futures can be sent to another thread.
-macro_rules! reads_facts {
-    ($name:ident, $context:ident) => {
-        /// The facts from a chunk on, and the number of the chunk after them.
-        fn $name<'a>(
-            ctx: &'a $context<'_>,
-            from: u32,
-        ) -> BoxFuture<'a, HandlerResult<(Vec<Envelope>, u32)>> {
-            async move {
-                let next: u32 = ctx.get(CHUNKS).await?.unwrap_or(0);
-                let (names, mut facts) = ((from..next).map(named).collect::<Vec<_>>(), Vec::new());
-                // As short as the names live.
-                let ctx: &$context<'_> = ctx;
-                for name in &names {
-                    let chunk = ctx.get::<Json<Vec<Envelope>>>(name).await?;
-                    facts.extend(chunk.map(Json::into_inner).unwrap_or_default());
-                }
-                Ok((facts, next))
-            }
-            .boxed()
-        }
-    };
-}
-reads_facts!(facts_of, ObjectContext);
-reads_facts!(shared_facts_of, SharedObjectContext);
-
-fn named(chunk: u32) -> String {
-    format!("facts {chunk:08}")
-}
-
-fn ends(open: &OpenCall) -> Option<u64> {
-    open.wait.as_ref()?.until
-}
-
-fn left(until: u64) -> Duration {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Duration::from_millis(until).saturating_sub(now)
-}
-
-fn refused(error: &Error, code: u16) -> TerminalError {
+pub(crate) fn refused(error: &Error, code: u16) -> TerminalError {
     TerminalError::new_with_code(code, error.to_string())
 }
 
-/// The engine would only meet it again: it is told not to.
-fn failed(error: Error) -> TerminalError {
+/// An error that the engine does not retry, since it would only come again.
+pub(crate) fn failed(error: Error) -> TerminalError {
     refused(&error, 500)
 }

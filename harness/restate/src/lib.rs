@@ -1,38 +1,68 @@
-//! Conversations of [harness](harness) agents on [Restate](https://docs.restate.dev): the engine keeps what
-//! each step of a run came to, and another worker goes on where one has died.
+//! Conversations of [harness](harness) agents on [Restate](https://docs.restate.dev): the engine stores the result of
+//! each step of a run, and another worker continues where one has died.
 //!
-//! A worker serves an agent, and programs talk to it through a [`Client`]:
+//! A worker serves an agent. A call of this one that needs a person waits until somebody decides, in this process or in
+//! another one:
 //!
 //! ```no_run
-//! use harness::{Agent, testing::{ScriptedProvider, reply}};
-//! use harness_restate::{Client, Conversations, listen};
+//! use harness::{Agent, policy::Question, testing::{ScriptedProvider, reply}};
+//! use harness_restate::{Conversations, listen};
 //! use restate_sdk::prelude::*;
 //!
 //! # async fn worker() -> Result<(), Box<dyn std::error::Error>> {
-//! // In the worker: the engine calls it, and it hears through the ingress that somebody stops a run.
-//! let agent = Agent::builder(ScriptedProvider::new([reply().text("Hello.")])).build()?;
+//! let agent = Agent::builder(ScriptedProvider::new([reply().text("Hello.")]))
+//!     .approver(|question: Question| async move { question.later(None) })
+//!     .build()?;
+//! // The worker hears through the ingress, the address at which the engine takes requests, that somebody stops a run.
 //! let served = Conversations::new(agent, "http://127.0.0.1:8080")?;
+//! // The engine calls the worker at port 9080.
 //! HttpServer::new(Endpoint::builder().bind(served).build())
 //!     .serve(listen("127.0.0.1:9080".parse()?)?)
 //!     .await;
 //! # Ok(())
 //! # }
+//! ```
+//!
+//! Any program can talk to it through a [`Client`]:
+//!
+//! ```no_run
+//! use harness_restate::Client;
+//!
 //! # async fn program() -> Result<(), Box<dyn std::error::Error>> {
-//! // In any program.
-//! let chat = Client::new("http://127.0.0.1:8080")?.conversation("chat-17");
+//! let chat = Client::new("http://127.0.0.1:8080")?.conversation("chat-17")?;
+//! // It says something and waits until the model has answered or a call waits.
 //! let ended = chat.send("Say hello.", "message-1").await?;
-//! println!("{}: {}", ended.outcome, ended.text);
+//! println!("{ended}");
+//!
+//! // It says something and shows each fact as it comes.
+//! let run = chat.start("Send the invoice.", "message-2").await?;
+//! let next = chat.watch(&run, 0, |fact| println!("{fact:?}")).await?;
+//!
+//! // It decides about the calls that wait, and the run goes on.
+//! for open in chat.open().await? {
+//!     if let Some(question) = open.question() {
+//!         let run = chat.decide(question.yes().by("ada")).await?;
+//!         chat.watch(&run, next, |fact| println!("{fact:?}")).await?;
+//!     }
+//! }
+//!
+//! // It stops what goes on or waits.
+//! chat.stop().await?;
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! The facts of a conversation are the state of a virtual object, one key for what one step came to. What
-//! this guarantees and what it cannot is in the README.
+//! The facts of a conversation are the state of a virtual object, with one key for the result of each step. The README
+//! says what is guaranteed and what is not possible.
 
+mod alone;
 mod client;
 mod driver;
 mod listen;
+mod run;
 mod said;
+mod size;
+mod state;
 mod stop;
 
 pub use client::{Client, ClientError, Conversation};

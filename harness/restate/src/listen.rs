@@ -11,8 +11,8 @@ const BACKLOG: u32 = 1024;
 /// listen at the same one.
 ///
 /// What a worker writes is sent at once (`TCP_NODELAY`, which connections have from their listener on Linux). The
-/// engine's SDK does not set it, and without it a step waits some 40 ms until the engine has acknowledged the one before:
-/// so do not use `HttpServer::listen_and_serve`.
+/// engine's SDK does not set it, and without it a step waits some 40 ms until the engine has acknowledged the one
+/// before: so do not use `HttpServer::listen_and_serve`.
 ///
 /// # Errors
 /// Fails if the system does not let this process listen there. It must be called within a runtime of tokio.

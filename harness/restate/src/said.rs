@@ -1,9 +1,11 @@
 //! What a program and a worker say to each other.
 
+use std::fmt;
+
 use harness::{
-    Error, Message, Outcome,
+    Error, Message, Outcome, Role,
     agent::{Settlement, Steps},
-    journal::Envelope,
+    journal::{Entry, Envelope},
     policy::Approval,
 };
 use serde::{Deserialize, Serialize};
@@ -36,7 +38,7 @@ impl Words {
     }
 }
 
-/// What somebody says about a call that waits, or of which nobody knows how it ended.
+/// What somebody says about a call that waits or is in doubt.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Said {
@@ -60,8 +62,21 @@ impl Said {
 pub struct Ended {
     /// How.
     pub outcome: Outcome,
-    /// What the model said last.
+    /// What the model said last in this run: empty if it said nothing.
     pub text: String,
+}
+
+/// The text of an answer, or the outcome in words. On the engine, what waits needs no `resume`.
+impl fmt::Display for Ended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.outcome {
+            Outcome::Waiting => f.write_str(
+                "calls wait to be decided or answered: the run goes on by itself when somebody has done so",
+            ),
+            Outcome::Answered => f.write_str(&self.text),
+            outcome => write!(f, "{outcome}"),
+        }
+    }
 }
 
 /// Facts of a conversation, from one place on.
@@ -69,8 +84,22 @@ pub struct Ended {
 pub struct Facts {
     /// The facts, in order.
     pub facts: Vec<Envelope>,
-    /// The place after them: what comes later is read from there.
+    /// The place after them, from which later facts are read.
     pub next: u32,
-    /// Whether a run goes on.
-    pub runs: bool,
+    /// The id of the run that goes on: see [`Conversation::watch`](crate::Conversation::watch). It is `None` if no run
+    /// goes on, also while one that was started has not begun.
+    pub run: Option<String>,
+}
+
+/// What the model said last since the last message of the user. The complaints about an answer that was rejected have
+/// the role of the user, too.
+pub(crate) fn said_last(steps: &Steps) -> String {
+    let said = steps.facts().iter().rev().find_map(|fact| match fact.entry() {
+        Ok(Entry::UserSaid { message, .. }) => Some(message.id().to_owned()),
+        _ => None,
+    });
+    let messages = steps.transcript().messages();
+    let mut since = messages.iter().rev().take_while(|it| Some(it.id()) != said.as_deref());
+    let by_model = since.find(|it| it.role() == Role::Assistant);
+    by_model.map(Message::text).unwrap_or_default()
 }

@@ -19,14 +19,17 @@ use serde_json::Value;
 
 const CHAT: &str = "alike";
 /// Calls of each kind with an approval, an agent as a tool, a value of the run, results that are cleared and kept
-/// apart, an answer of a type, a limit that is reached, and so many words that they are summed up.
-const SAID: [&str; 8] = [
+/// apart, a tool that the model searches for and calls in this run and in the next one, an answer of a type, a limit
+/// that is reached, and so many words that they are summed up.
+const SAID: [&str; 10] = [
     "Hello.",
     "Go.",
     "Ask an agent.",
     "Whose?",
     "Look.",
     "Huge.",
+    "Search.",
+    "Store.",
     "Which book?",
     "Go within two calls.",
 ];
@@ -134,6 +137,10 @@ async fn the_same_script_comes_to_the_same_facts_whoever_drives() {
     {
         assert!(in_process.iter().any(|fact| fact.contains(kind)), "no {kind}");
     }
+    let found = in_process.iter().filter(|fact| fact.contains("tools_found")).count();
+    let stored = r#""fact":"call_started","call":"store_17_"#;
+    let stored = in_process.iter().filter(|fact| fact.contains(stored)).count();
+    assert_eq!((found, stored), (1, 2));
     #[cfg(unix)]
     match server::shared() {
         None => eprintln!("skipped: PostgreSQL is not installed"),

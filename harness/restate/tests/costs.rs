@@ -68,6 +68,20 @@ async fn what_a_turn_costs() {
     let last = times.split_off(TURNS - 20);
     tell("on the engine, one conversation, turns 1-180", times);
     tell("the same, turns 181-200", last);
+    let begun = Instant::now();
+    let facts = chat.facts(0).await.expect("facts").facts.len();
+    println!("all {facts} facts of it are read in {:.2?}", begun.elapsed());
+    for (what, sql) in [
+        ("state", "SELECT sum(length(value)) AS n FROM state WHERE service_key = 'long'"),
+        ("journals of all", "SELECT sum(raw_length) AS n FROM sys_journal"),
+        (
+            "invocations that are kept",
+            "SELECT count(*) AS n FROM sys_invocation WHERE target_service_key = 'long'",
+        ),
+    ] {
+        let kept = engine.query(sql).await;
+        println!("{what}: {}", kept.first().map_or("none".to_owned(), |row| row["n"].to_string()));
+    }
 
     let facts =
         serde_json::to_string(&engine.chat("Write. 0").facts(0).await.expect("facts").facts);

@@ -15,12 +15,13 @@ use rig::{Engine, Worker, answered, ends, entries, harm_at_rest, says_yes, until
 use script::kind_of;
 
 /// What is said in one conversation: each kind of step and of tool is met in one of them.
-const STORIES: [(&str, bool, &[&str]); 6] = [
+const STORIES: [(&str, bool, &[&str]); 7] = [
     ("go", false, &["Go."]),
     ("go early", true, &["Go."]),
     ("cleared", false, &["Look."]),
     ("kept apart", false, &["Huge."]),
     ("typed", false, &["Which book?"]),
+    ("searched", false, &["Search."]),
     ("summed up", false, &TOLD),
 ];
 const TOLD: [&str; 12] = [
@@ -118,6 +119,7 @@ async fn points(engine: &Engine, number: usize) -> Vec<(usize, String)> {
         "cleared" => "context_cleared",
         "kept apart" => "is kept as",
         "typed" => "answer_rejected",
+        "searched" => "tools_found",
         _ => "context_compacted",
     };
     let told = |fact: &harness::journal::Entry| serde_json::to_string(fact).expect("JSON");
@@ -200,13 +202,13 @@ async fn killed_while_held(who: &str, numbers: &[usize], mut engine: Engine) {
 #[tokio::test]
 async fn all_workers_die_at_any_point() {
     let Some(engine) = Engine::start().await else { return };
-    killed_while_held("both workers", &[0, 2, 3, 4], engine).await;
+    killed_while_held("both workers", &[0, 2, 3, 4, 5], engine).await;
 }
 
 #[tokio::test]
 async fn the_engine_dies_at_any_point() {
     let Some(engine) = Engine::start().await else { return };
-    killed_while_held("the engine", &[0, 3, 4], engine).await;
+    killed_while_held("the engine", &[0, 3, 4, 5], engine).await;
 }
 
 #[tokio::test]

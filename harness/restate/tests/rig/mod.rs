@@ -22,6 +22,7 @@ use harness::{
 use harness_restate::{Client, Conversation, Facts};
 use serde_json::json;
 use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
     process::{Child, Command},
     sync::{Mutex, MutexGuard},
     task::JoinHandle,
@@ -101,15 +102,20 @@ impl Drop for Engine {
 impl Engine {
     /// Starts the engine with an empty store, or says that the test is skipped.
     pub async fn start() -> Option<Self> {
-        Self::of(1).await
+        Self::of(1, &[]).await
+    }
+
+    /// The same, and the engine has these settings.
+    pub async fn start_with(settings: &[(&str, &str)]) -> Option<Self> {
+        Self::of(1, settings).await
     }
 
     /// Starts three nodes that keep all in two copies, with one partition, so that one of them leads all.
     pub async fn cluster() -> Option<Self> {
-        Self::of(3).await
+        Self::of(3, &[]).await
     }
 
-    async fn of(count: usize) -> Option<Self> {
+    async fn of(count: usize, settings: &[(&str, &str)]) -> Option<Self> {
         let Some(program) = program() else {
             eprintln!(
                 "skipped: set RESTATE_SERVER to the program `restate-server`, or put it into the path"
@@ -122,7 +128,7 @@ impl Engine {
         let mut nodes = Vec::new();
         for ports in &all {
             let folder = tempfile::tempdir().expect("a folder");
-            let server = serve(&program, folder.path(), *ports, &all);
+            let server = serve(&program, folder.path(), *ports, &all, settings);
             nodes.push(Node { folder, ports: *ports, server });
         }
         let (mut ports, mut balancers) = ([all[0][0], all[0][1]], Vec::new());
@@ -154,7 +160,7 @@ impl Engine {
         assert_ne!(now, at, "it is dead");
         let all: Vec<[u16; 3]> = self.nodes.iter().map(|node| node.ports).collect();
         let node = &mut self.nodes[at];
-        node.server = serve(&self.program, node.folder.path(), node.ports, &all);
+        node.server = serve(&self.program, node.folder.path(), node.ports, &all, &[]);
         self.is_there().await;
     }
 
@@ -203,7 +209,7 @@ impl Engine {
         let node = &mut self.nodes[0];
         node.dies().await;
         done();
-        node.server = serve(&self.program, node.folder.path(), node.ports, &[node.ports]);
+        node.server = serve(&self.program, node.folder.path(), node.ports, &[node.ports], &[]);
         self.is_there().await;
     }
 
@@ -227,9 +233,67 @@ impl Engine {
 
     /// An operator cancels or kills an invocation.
     pub async fn operator(&self, invocation: &str, does: &str) {
+        let status = self.operated(invocation, does).await;
+        assert!(status.is_success(), "{status}");
+    }
+
+    /// What an operator is answered.
+    pub async fn operated(&self, invocation: &str, does: &str) -> reqwest::StatusCode {
         let url = self.admin(&format!("invocations/{invocation}/{does}"));
-        let answer = self.http.patch(url).send().await.expect("an answer");
+        self.http.patch(url).send().await.expect("an answer").status()
+    }
+
+    /// What a request by hand is answered, and its status. Clients of HTTP change some paths.
+    pub async fn by_hand(&self, path: &str, body: &serde_json::Value) -> (u16, String) {
+        let body = body.to_string();
+        let request = format!(
+            "POST /Conversations/{path} HTTP/1.1\r\nhost: engine\r\nconnection: close\r\n\
+             content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        let engine = tokio::net::TcpStream::connect(("127.0.0.1", self.ports[0])).await;
+        let (mut engine, mut answer) = (engine.expect("the engine"), String::new());
+        engine.write_all(request.as_bytes()).await.expect("it is sent");
+        engine.read_to_string(&mut answer).await.expect("an answer");
+        let status = answer.split(' ').nth(1).and_then(|status| status.parse().ok());
+        (status.expect("a status"), answer)
+    }
+
+    /// The invocations of a handler for a conversation that are not over.
+    pub async fn open_invocations(&self, chat: &str, handler: &str) -> Vec<String> {
+        self.invocations(chat, handler, "<> 'completed'").await
+    }
+
+    pub async fn invocations(&self, chat: &str, handler: &str, status: &str) -> Vec<String> {
+        let sql = format!(
+            "SELECT id FROM sys_invocation WHERE target_service_key = '{chat}' \
+             AND target_handler_name = '{handler}' AND status {status} ORDER BY created_at"
+        );
+        let rows = self.query(&sql).await;
+        rows.iter().map(|row| row["id"].as_str().expect("an id").to_owned()).collect()
+    }
+
+    /// An operator writes the state of a conversation.
+    pub async fn write_state(&self, chat: &str, state: &BTreeMap<String, String>) {
+        let bytes = |(name, value): (&String, &String)| (name.clone(), value.clone().into_bytes());
+        let state: BTreeMap<String, Vec<u8>> = state.iter().map(bytes).collect();
+        let body = json!({"object_key": chat, "new_state": state});
+        let url = self.admin("services/Conversations/state");
+        let answer = self.http.post(url).json(&body).send().await.expect("an answer");
         assert!(answer.status().is_success(), "{answer:?}");
+        let names: Vec<String> = state.into_keys().collect();
+        until("the state is written", async || {
+            let written: Vec<String> = self.state(chat).await.into_keys().collect();
+            (written == names).then_some(())
+        })
+        .await;
+    }
+
+    pub async fn state(&self, chat: &str) -> BTreeMap<String, String> {
+        let sql = format!("SELECT key, value_utf8 FROM state WHERE service_key = '{chat}'");
+        let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+        let rows = self.query(&sql).await;
+        rows.iter().map(|row| (text(&row["key"]), text(&row["value_utf8"]))).collect()
     }
 
     /// Sends to the object that is on the engine alone, and waits for its end.
@@ -240,7 +304,8 @@ impl Engine {
     }
 
     pub fn chat(&self, name: &str) -> Conversation {
-        Client::new(&self.ingress()).expect("an address").conversation(name)
+        let client = Client::new(&self.ingress()).expect("an address");
+        client.conversation(name).expect("a name")
     }
 
     /// Keeps a worker alive that dies at these points, until the guard is dropped.
@@ -291,7 +356,13 @@ async fn balance(listener: tokio::net::TcpListener, to: Vec<u16>) {
     }
 }
 
-fn serve(program: &Path, folder: &Path, ports: [u16; 3], all: &[[u16; 3]]) -> Child {
+fn serve(
+    program: &Path,
+    folder: &Path,
+    ports: [u16; 3],
+    all: &[[u16; 3]],
+    settings: &[(&str, &str)],
+) -> Child {
     let at = |port: u16| format!("127.0.0.1:{port}");
     let [ingress, admin, node] = ports;
     let log = fs::OpenOptions::new().create(true).append(true).open(folder.join("log"));
@@ -325,6 +396,7 @@ fn serve(program: &Path, folder: &Path, ports: [u16; 3], all: &[[u16; 3]]) -> Ch
         command.env("RESTATE_DEFAULT_NUM_PARTITIONS", "2").env("RUST_LOG", "warn");
         command.stdout(Stdio::null());
     }
+    command.envs(settings.iter().copied());
     command.stderr(Stdio::null()).kill_on_drop(true).spawn().expect("the engine starts")
 }
 
@@ -381,6 +453,14 @@ impl Worker {
     }
 }
 
+impl Worker {
+    /// Kills it, and nobody starts it again.
+    pub async fn dies_for_good(self) {
+        self.keeper.abort();
+        self.dies().await;
+    }
+}
+
 impl Drop for Worker {
     fn drop(&mut self) {
         self.keeper.abort();
@@ -426,8 +506,8 @@ impl Drop for Yes {
 /// All facts, and nothing runs.
 pub async fn at_rest(chat: &Conversation, is_it: impl Fn(&[Envelope]) -> bool) -> Vec<Envelope> {
     until("the conversation is at rest", async || {
-        let Facts { facts, runs, .. } = chat.facts(0).await.ok()?;
-        (!runs && is_it(&facts)).then_some(facts)
+        let Facts { facts, run, .. } = chat.facts(0).await.ok()?;
+        (run.is_none() && is_it(&facts)).then_some(facts)
     })
     .await
 }
@@ -466,8 +546,8 @@ pub fn harm(facts: &[Envelope], effects: &[String]) -> Vec<(Harm, String)> {
             harm.push((Harm::Stuck, format!("{} has no end", call.id())));
             continue;
         };
-        // What it did is not noted.
-        if call.name() == "read_result" {
+        // What they did is not noted.
+        if matches!(call.name(), "read_result" | "tool_search") {
             continue;
         }
         let arguments: serde_json::Value = serde_json::from_str(call.arguments()).expect("JSON");
@@ -502,12 +582,12 @@ pub async fn harm_at_rest(
 ) -> (Vec<Envelope>, Vec<(Harm, String)>) {
     let (begun, mut seen, mut lost) = (Instant::now(), Vec::<Envelope>::new(), Vec::new());
     loop {
-        if let Ok(Facts { facts, runs, .. }) = chat.facts(0).await {
+        if let Ok(Facts { facts, run, .. }) = chat.facts(0).await {
             if !facts.starts_with(&seen) {
                 lost.push((Harm::Lost, format!("{} facts are {} others", seen.len(), facts.len())));
             }
             seen = facts;
-            if !runs && is_it(&seen) {
+            if run.is_none() && is_it(&seen) {
                 lost.extend(harm(&seen, &worker.read("effects")));
                 return (seen, lost);
             }

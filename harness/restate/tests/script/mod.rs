@@ -1,11 +1,14 @@
 //! An agent whose model follows a script and whose tools write down what happened.
 //!
-//! What it does depends on what it is told: "Go." calls tools of each kind, and one of them waits for a
-//! person; "Think." answers too slowly to be waited for; "Work." calls a tool that is as slow; "Big." calls
-//! one whose result the engine cannot take (with `BIG` set); "Ask an agent." calls an agent that is a tool;
-//! "Look." reads so much that results are cleared, and "Tell 1." and so on until the conversation is summed up;
-//! "Huge." calls a tool whose result is kept apart, and reads a part of it; "Which book?" wants a value; "Whose?"
-//! calls a tool that needs a value of the run.
+//! What it does depends on what it is told: "Go." calls tools of each kind, and one of them waits for a person;
+//! "Think." answers too slowly to be waited for; "Work." calls a tool that is as slow; "Big." calls one whose result
+//! the engine cannot take (with `BIG` set); "Ask an agent." calls an agent that is a tool; "Look." reads so much that
+//! results are cleared, and "Tell 1." and so on until the conversation is summed up; "Fail." gets an error of the
+//! provider; "Pay." calls a tool that can find out what became of it, in which it takes too long to be waited for;
+//! "Mail and work." asks for a permission and then works; "Two mails." asks for two; "Search." searches for a tool of
+//! which the model is not told, and calls it, as "Store." does without a search; "Huge." calls a tool whose result is
+//! kept apart, and reads a part of it; "Which book?" wants a value; "Whose?" calls a tool that needs a value of the
+//! run.
 
 // Each program that has it uses a part.
 #![allow(dead_code, unreachable_pub)]
@@ -19,12 +22,12 @@ use std::{
 };
 
 use harness::{
-    Agent, Error, Message, Role, SideEffect, SideEffects, Tool,
+    Agent, Error, ErrorKind, Message, Role, SideEffect, SideEffects, Tool,
     agent::Steps,
     context::Window,
     policy::{Guardrails, Limits, Question},
     testing::{RecordedRequest, ScriptedProvider, ScriptedReply, reply},
-    tool::{Reconciled, ToolLimits},
+    tool::{Reconciled, ToolLimits, ToolSearch},
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -60,9 +63,14 @@ pub fn kind_of(text: &str) -> &'static str {
 
 /// What a run gets beside its message.
 pub fn given(conversation: &str, kind: &str, steps: Steps) -> Steps {
-    let who = if kind == "guest" { "guest" } else { "user" };
+    let who = match kind {
+        "guest" => "guest",
+        "slow" => "slow user",
+        _ => "user",
+    };
     let steps = steps.state(User(format!("the {who} of {conversation}")));
     match kind {
+        "panics" => panic!("no such kind"),
         "book" => steps.answer::<Book>(),
         "short" => steps.limits(two_calls()),
         "checked" => steps.verify(1, |_| async { Err::<(), _>("say more") }),
@@ -78,7 +86,7 @@ pub fn two_calls() -> Limits {
 pub struct World {
     folder: PathBuf,
     kill_at: Vec<String>,
-    hold_at: Option<usize>,
+    hold_at: Option<String>,
 }
 
 impl World {
@@ -86,7 +94,7 @@ impl World {
         let folder = std::env::var_os("WORLD").map_or_else(std::env::temp_dir, PathBuf::from);
         let kill_at = std::env::var("KILL_AT").unwrap_or_default();
         let kill_at = kill_at.split(',').filter(|at| !at.is_empty()).map(str::to_owned).collect();
-        let hold_at = std::env::var("HOLD_AT").ok().and_then(|at| at.parse().ok());
+        let hold_at = std::env::var("HOLD_AT").ok();
         Self { folder, kill_at, hold_at }
     }
 
@@ -106,7 +114,7 @@ impl World {
     }
 
     /// Counts the points that all lives have passed, and ends this life at those it is told: by their
-    /// numbers, or as `name#2` the second time that this one is passed. At the point of the number `HOLD_AT` it
+    /// numbers, or as `name#2` the second time that this one is passed. At the point `HOLD_AT` it
     /// says so in the file `held` and waits until there is a file `released`.
     pub fn point(&self, name: &str) {
         if self.kill_at.is_empty() {
@@ -119,11 +127,14 @@ impl World {
         if self.kill_at.iter().any(|at| here.contains(at)) {
             std::process::abort();
         }
-        if self.hold_at == Some(passed.lines().count()) {
+        if self.hold_at.as_ref().is_some_and(|at| here.contains(at)) {
             self.note("held", name);
-            while !self.folder.join("released").exists() {
-                std::thread::sleep(Duration::from_millis(2));
-            }
+            // The other tasks of the worker go on.
+            tokio::task::block_in_place(|| {
+                while !self.folder.join("released").exists() {
+                    std::thread::sleep(Duration::from_millis(2));
+                }
+            });
         }
     }
 
@@ -132,18 +143,34 @@ impl World {
     }
 }
 
-fn tool(name: &'static str, effects: SideEffects, world: &Arc<World>) -> Tool {
-    let world = Arc::clone(world);
+/// How many tools the model has to search for.
+const STORES: u32 = 40;
+
+fn tool(name: &str, effects: SideEffects, world: &Arc<World>) -> Tool {
+    let (world, own) = (Arc::clone(world), name.to_owned());
     let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}});
-    Tool::new(name, "Does it.", schema, effects, move |context, arguments| {
-        let world = Arc::clone(&world);
+    let does = match name.strip_prefix("store_") {
+        Some(shelf) => format!(
+            "Stores a thing in the shelf {shelf}, where it stays until somebody asks for it."
+        ),
+        None => "Does it.".to_owned(),
+    };
+    Tool::new(name.to_owned(), does, schema, effects, move |context, arguments| {
+        let (world, name) = (Arc::clone(&world), own.clone());
         Box::pin(async move {
             world.point(&format!("in {name} before it"));
             let key = context.idempotency_key();
             world.note("effects", &format!("{name} {} {key}", arguments["n"]));
             world.point(&format!("in {name} after it"));
-            match name {
+            match &*name {
                 "slow" => tokio::time::sleep(SLOW).await,
+                "pay"
+                    if context
+                        .state::<User>()
+                        .is_some_and(|user| user.0.starts_with("the slow")) =>
+                {
+                    tokio::time::sleep(SLOW).await;
+                }
                 "big" => return Ok("x".repeat(9 << 20).into()),
                 "page" => return Ok(format!("{:-<1200}", arguments["n"].to_string()).into()),
                 "huge" => {
@@ -168,6 +195,9 @@ fn asks(text: &str) -> &'static [&'static [&'static str]] {
         "Go." | "Go within two calls." => {
             &[&["look", "look", "note", "put"], &["pay", "mail", "note"]]
         }
+        "Mail and work." => &[&["mail"], &["slow"], &["note"]],
+        "Two mails." => &[&["mail", "mail"]],
+        "Pay." => &[&["pay"]],
         "Write." => &[&["note"]],
         "Mail soon." => &[&["mail"]],
         "Work." => &[&["slow"]],
@@ -175,6 +205,8 @@ fn asks(text: &str) -> &'static [&'static [&'static str]] {
         "Ask an agent." => &[&["helper"]],
         "Whose?" => &[&["whose"]],
         "Huge." => &[&["huge"], &["read_result"]],
+        "Search." => &[&["tool_search"], &["store_17"]],
+        "Store." => &[&["store_17"]],
         "Look." => &[&["page", "page"] as &[&str]; 8],
         _ => &[],
     }
@@ -206,6 +238,9 @@ fn script(request: &RecordedRequest) -> ScriptedReply {
     if last.contains("/year") {
         return reply().text(r#"{"title": "Moby-Dick", "year": 1851}"#);
     }
+    if last.contains("say more") && messages.iter().any(|said| said.text() == "Fail later.") {
+        return reply().error(Error::new(ErrorKind::Api, "the model is ill"));
+    }
     if last.starts_with("Tell ") {
         return reply().text(format!("{last} {}", "So it went. ".repeat(200)));
     }
@@ -218,11 +253,13 @@ fn script(request: &RecordedRequest) -> ScriptedReply {
         Some(names) => names.iter().enumerate().fold(reply(), |reply, (n, name)| {
             let arguments = match *name {
                 "helper" => json!({"task": "Write."}),
+                "tool_search" => json!({"query": "store_17", "limit": 1}),
                 "read_result" => json!({"name": kept_as(&messages), "line": 600, "lines": 2}),
                 _ => json!({"n": 10 * salt + n}),
             };
             reply.call_with_id(format!("{name}_{salt}_{n}"), *name, arguments)
         }),
+        None if text == "Fail." => reply().error(Error::new(ErrorKind::Api, "the model is ill")),
         None if text == "Think." => reply().text("Well").pause(SLOW).text("."),
         None => reply().text("Done."),
     }
@@ -243,7 +280,15 @@ pub fn agent(world: &Arc<World>) -> Result<Agent, Error> {
         let paid = ledger.effects().lines().any(|line| line.ends_with(context.idempotency_key()));
         let found =
             if paid { Reconciled::Happened("paid".into()) } else { Reconciled::NotHappened };
-        Box::pin(async move { Ok(found) })
+        let slow = context.state::<User>().is_some_and(|user| user.0.starts_with("the slow"));
+        let ledger = Arc::clone(&ledger);
+        Box::pin(async move {
+            if slow {
+                ledger.note("finding out", "");
+                tokio::time::sleep(SLOW).await;
+            }
+            Ok(found)
+        })
     });
     let helper = Agent::builder(model(world)).tools([tool("note", WRITE, world)]).build()?;
     let tools = [
@@ -259,6 +304,8 @@ pub fn agent(world: &Arc<World>) -> Result<Agent, Error> {
         tool("whose", READ, world),
         helper.as_tool("helper", "Helps."),
     ];
+    let stores: Vec<_> = (1..=STORES).map(|n| tool(&format!("store_{n}"), WRITE, world)).collect();
+    let always: Vec<_> = tools.iter().map(|tool| tool.name().to_owned()).collect();
     let days =
         std::env::var("MAIL_WAITS").ok().and_then(|ms| ms.parse().ok()).map(Duration::from_millis);
     let later = move |question: Question| async move {
@@ -270,6 +317,8 @@ pub fn agent(world: &Arc<World>) -> Result<Agent, Error> {
     };
     Agent::builder(model(world))
         .tools(tools)
+        .tools(stores)
+        .tool_search(ToolSearch::new().always(always))
         .tool_limits(limits)
         // All workers have it.
         .spill_folder(world.folder.join("results"))

@@ -1,0 +1,34 @@
+//! How much the engine is given: it sends a step, and all facts of a conversation, as one message of 32 MB at most, and
+//! asks again and again for what is larger.
+
+use harness::journal::Envelope;
+
+/// What one step may come to, in bytes of JSON: a quarter of what the engine takes as one message.
+const LARGEST: usize = 8 << 20;
+/// What all facts of a conversation may have, in bytes of JSON: the engine sends them as one message, in which there
+/// is room left to stop what goes on.
+pub(crate) const MOST: usize = 28 << 20;
+/// The same for what is said about calls, of which there are few.
+pub(crate) const MOST_WITH_ANSWERS: usize = 30 << 20;
+
+pub(crate) fn size(facts: &[Envelope]) -> usize {
+    serde_json::to_vec(facts).map_or(usize::MAX, |json| json.len())
+}
+
+/// Fails if a step came to more than the engine takes, or the conversation is full.
+pub(crate) fn fits(facts: &[Envelope], kept: usize, most: usize) -> Result<(), String> {
+    let bytes = size(facts);
+    if bytes > LARGEST {
+        return Err(format!(
+            "a step came to {bytes} bytes, and the engine is given {LARGEST} at most: send less at once, and let \
+             tools put what is large into a store of their own and return where it is"
+        ));
+    }
+    if !facts.is_empty() && kept.saturating_add(bytes) > most {
+        return Err(format!(
+            "the conversation has {kept} bytes of facts and would get {bytes} more, and the engine is given {most} at \
+             most: go on in another conversation"
+        ));
+    }
+    Ok(())
+}

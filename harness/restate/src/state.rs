@@ -1,0 +1,77 @@
+//! What the engine keeps of a conversation: its facts in chunks, and whose turn it is.
+
+use futures_util::{FutureExt as _, future::BoxFuture};
+use harness::journal::Envelope;
+use restate_sdk::prelude::*;
+use serde::de::DeserializeOwned;
+
+use crate::stop::Turn;
+
+/// The number of chunks of facts.
+pub(crate) const CHUNKS: &str = "chunks";
+/// The [`Turn`].
+pub(crate) const RUN: &str = "run";
+/// The kind of the run that the last message has begun.
+pub(crate) const KIND: &str = "kind";
+
+/// The name of a chunk, which has the facts of one step.
+pub(crate) fn named(chunk: u32) -> String {
+    format!("facts {chunk:08}")
+}
+
+/// A value of the state. If it cannot be read the engine does not try again, since it would stay so.
+fn parsed<T: DeserializeOwned>(
+    name: &str,
+    kept: Option<&[u8]>,
+) -> Result<Option<T>, TerminalError> {
+    let wrong = |err| TerminalError::new(format!("the state `{name}` cannot be read: {err}"));
+    kept.map(|bytes| serde_json::from_slice(bytes).map_err(wrong)).transpose()
+}
+
+/// A macro, since the two contexts share no trait whose futures can be sent to another thread.
+macro_rules! reads {
+    ($facts:ident, $turn:ident, $context:ident) => {
+        pub(crate) async fn $turn(ctx: &$context<'_>) -> HandlerResult<Turn> {
+            let kept = ctx.get::<Vec<u8>>(RUN).await?;
+            Ok(parsed(RUN, kept.as_deref())?.unwrap_or_default())
+        }
+
+        /// The facts from a chunk on, the number of the chunk after them, and their bytes.
+        pub(crate) fn $facts<'a>(
+            ctx: &'a $context<'_>,
+            from: u32,
+        ) -> BoxFuture<'a, HandlerResult<(Vec<Envelope>, u32, usize)>> {
+            async move {
+                let kept = ctx.get::<Vec<u8>>(CHUNKS).await?;
+                let next: u32 = parsed(CHUNKS, kept.as_deref())?.unwrap_or(0);
+                let names: Vec<String> = (from..next).map(named).collect();
+                let (mut facts, mut bytes) = (Vec::new(), 0);
+                // The names do not live as long as the context.
+                let ctx: &$context<'_> = ctx;
+                // They are all asked for before the first one is awaited.
+                let asked: Vec<_> = names.iter().map(|name| ctx.get::<Vec<u8>>(name)).collect();
+                for (name, asked) in names.iter().zip(asked) {
+                    let kept = asked.await?;
+                    let lost = || {
+                        let what =
+                            format!("the state `{name}` is missing, one of {next} of its kind");
+                        TerminalError::new(what)
+                    };
+                    bytes += kept.as_ref().map_or(0, Vec::len);
+                    let chunk: Option<Vec<Envelope>> = parsed(name, kept.as_deref())?;
+                    facts.extend(chunk.ok_or_else(lost)?);
+                }
+                Ok((facts, next, bytes))
+            }
+            .boxed()
+        }
+    };
+}
+reads!(facts_of, turn_of, ObjectContext);
+reads!(shared_facts_of, shared_turn_of, SharedObjectContext);
+
+/// The kind of the run that goes on.
+pub(crate) async fn kind_of(ctx: &ObjectContext<'_>) -> HandlerResult<String> {
+    let kept = ctx.get::<Vec<u8>>(KIND).await?;
+    Ok(parsed(KIND, kept.as_deref())?.unwrap_or_default())
+}
