@@ -2,7 +2,8 @@
 
 use futures_util::stream;
 use harness::{
-    Agent, CallOutcome, Outcome, Permissions, Provider, StopReason, StreamEvent, Tool,
+    Agent, CallOutcome, Event, Outcome, Permissions, Provider, StopReason, StreamEvent, Tool,
+    policy::{RetryPolicy, RetryProvider},
     provider::{EventStream, Request},
     testing::{Gate, ScriptedProvider, ScriptedReply, outline, reply},
 };
@@ -204,4 +205,46 @@ async fn pieces_that_say_nothing_do_not_ask_again_whether_a_call_may_start() {
     chat.send("Go.").await.unwrap();
     let told = outline(chat.transcript().messages());
     assert!(told.contains("tool: succeeded: 3145730 bytes"), "{:.200}", told);
+}
+
+/// A call that started early is not part of the answer in the end, whose call of the same id does not run.
+#[tokio::test(start_paused = true)]
+async fn of_a_call_that_was_dropped_no_result_is_reported() {
+    let looks = || reply().begin_call("a", "look").arguments("{ }");
+    let goes_on = |hold: &Gate| {
+        let said = looks().wait_for(hold).arguments("garbage").end_call();
+        vec![said.stop(StopReason::Truncated)]
+    };
+    let begins_again = |hold: &Gate| {
+        let again = reply().begin_call("a", "look").arguments("garbage").end_call();
+        vec![looks().wait_for(hold).overloaded(), again.stop(StopReason::Truncated)]
+    };
+    for script in [&goes_on as &dyn Fn(&Gate) -> Vec<ScriptedReply>, &begins_again] {
+        let (log, hold) = (Log::default(), Gate::new());
+        let policy = RetryPolicy { after_output: true, ..RetryPolicy::default() };
+        let model = RetryProvider::new(ScriptedProvider::new(script(&hold)), policy);
+        let tools = [tool("look", READ, &log, Work::Steps(1))];
+        let agent = Agent::builder(model).tools(tools).build().expect("an agent");
+        let (mut chat, mut seen) = (agent.chat(), Vec::new());
+        let run = chat.send("Go.").on_event(|event| match event {
+            Event::ToolCall(_) => seen.push("begun"),
+            Event::ToolDropped { .. } => seen.push("dropped"),
+            Event::ToolResult { .. } => seen.push("ended"),
+            _ => {}
+        });
+        let test = async {
+            hold.reached().await;
+            for _ in 0..50 {
+                tokio::task::yield_now().await;
+            }
+            hold.open();
+        };
+        let (stopped, ()) = tokio::join!(run.into_future(), test);
+        assert_eq!(stopped.expect_err("it is cut off").outcome(), Outcome::Truncated);
+        assert_eq!(log.lines(), ["begin look", "end look"]);
+        assert_eq!(seen, ["begun", "dropped"]);
+        let last = chat.transcript().messages().last().expect("results");
+        let result = last.results().next().expect("a result");
+        assert_eq!(result.outcome(), CallOutcome::NotStarted);
+    }
 }
