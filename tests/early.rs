@@ -212,18 +212,20 @@ async fn pieces_that_say_nothing_do_not_ask_again_whether_a_call_may_start() {
 async fn of_a_call_that_was_dropped_no_result_is_reported() {
     let looks = || reply().begin_call("a", "look").arguments("{ }");
     let goes_on = |hold: &Gate| {
-        let said = looks().wait_for(hold).arguments("garbage").end_call();
-        vec![said.stop(StopReason::Truncated)]
+        let json = r#"{"another": 1}"#.to_owned();
+        let other = StreamEvent::ToolCallArguments { block: 0, json };
+        vec![looks().wait_for(hold).event(other).end_call().stop(StopReason::Truncated)]
     };
     let begins_again = |hold: &Gate| {
-        let again = reply().begin_call("a", "look").arguments("garbage").end_call();
+        let again = reply().call_with_id("a", "write", json!({}));
         vec![looks().wait_for(hold).overloaded(), again.stop(StopReason::Truncated)]
     };
     for script in [&goes_on as &dyn Fn(&Gate) -> Vec<ScriptedReply>, &begins_again] {
         let (log, hold) = (Log::default(), Gate::new());
         let policy = RetryPolicy { after_output: true, ..RetryPolicy::default() };
         let model = RetryProvider::new(ScriptedProvider::new(script(&hold)), policy);
-        let tools = [tool("look", READ, &log, Work::Steps(1))];
+        let tools =
+            [tool("look", READ, &log, Work::Steps(1)), tool("write", WRITE, &log, Work::Steps(1))];
         let agent = Agent::builder(model).tools(tools).build().expect("an agent");
         let (mut chat, mut seen) = (agent.chat(), Vec::new());
         let run = chat.send("Go.").on_event(|event| match event {

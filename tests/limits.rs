@@ -3,7 +3,7 @@
 
 use std::{
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicU32, Ordering},
     },
     time::Duration,
@@ -107,6 +107,19 @@ async fn only_what_may_be_repeated_is_tried_again() {
     });
     call(fails, ToolLimits::default()).await;
     assert_eq!(lasting.load(Ordering::SeqCst), 1, "a failure that lasts is not tried again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_further_try_is_reported_with_its_cause() {
+    let (tool, _) = flaky(READ, 2);
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let watch = Arc::clone(&seen);
+    let context = ToolContext::new("call_1")
+        .with_watch(move |report| watch.lock().expect("unpoisoned").push(report.to_owned()));
+    let registry = ToolRegistry::new([tool]).expect("a registry");
+    registry.dispatch(&ToolCall::new("call_1", "work", "{}"), &context).await;
+    let told = ["busy; trying again (2 of 3)", "busy; trying again (3 of 3)"];
+    assert_eq!(*seen.lock().expect("unpoisoned"), told);
 }
 
 #[tokio::test]

@@ -306,3 +306,14 @@ fn while_calls_wait_nothing_goes_on_and_the_error_says_so() {
     let error = machine.resumption().expect_err("a call waits").to_string();
     assert!(error.contains("while calls wait for results"), "{error}");
 }
+
+#[test]
+fn a_given_transcript_whose_calls_have_no_results_is_refused() {
+    let machine = after(&[user(), reply(StopReason::ToolCalls, "", &["a"])]);
+    let given = Entry::Given { transcript: machine.transcript().clone() };
+    let mut machine = Machine::new();
+    let error = machine.apply(&given).expect_err("a call has no result").to_string();
+    assert!(error.contains("`a` of `tool` has no result"), "{error}");
+    assert_eq!(machine.next(), Action::AwaitUser);
+    assert!(machine.transcript().messages().is_empty());
+}

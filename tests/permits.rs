@@ -126,7 +126,9 @@ async fn always_stands_for_the_same_decoded_arguments_and_can_be_taken_back() {
 
     let grants: Vec<Grant> = chat.grants().to_vec();
     assert_eq!(grants.len(), 2);
+    let before = chat.budget().spent();
     assert!(chat.revoke(&grants[0]) && !chat.revoke(&grants[0]));
+    assert_eq!(chat.budget().spent(), before, "nobody was asked");
     chat.send("Again.").await.expect("an answer");
     assert_eq!((log.lines().len(), count()), (4, 3), "it is asked about again");
 }
