@@ -3,7 +3,7 @@
 use futures_util::stream;
 use harness::{
     Agent, CallOutcome, Event, Outcome, Permissions, Provider, StopReason, StreamEvent, Tool,
-    policy::{RetryPolicy, RetryProvider},
+    policy::{Question, RetryPolicy, RetryProvider},
     provider::{EventStream, Request},
     testing::{Gate, ScriptedProvider, ScriptedReply, outline, reply},
 };
@@ -249,4 +249,41 @@ async fn of_a_call_that_was_dropped_no_result_is_reported() {
         let result = last.results().next().expect("a result");
         assert_eq!(result.outcome(), CallOutcome::NotStarted);
     }
+}
+
+#[tokio::test]
+async fn a_call_that_started_early_goes_on_while_a_person_decides_about_another() {
+    let (log, hold, work) = (Log::default(), Gate::new(), Gate::new());
+    let said = reply().call("look", json!({})).wait_for(&hold).call("write", json!({}));
+    let tools = [
+        tool("look", READ, &log, Work::Gate(work.clone())),
+        tool("write", WRITE, &log, Work::Steps(1)),
+    ];
+    let (watched, opened) = (log.clone(), work.clone());
+    let person = move |question: Question| {
+        let (watched, opened) = (watched.clone(), opened.clone());
+        async move {
+            opened.open();
+            for _ in 0..50 {
+                tokio::task::yield_now().await;
+            }
+            match watched.has("end look") {
+                true => question.yes(),
+                false => question.no("the other call stands still"),
+            }
+        }
+    };
+    let agent = Agent::builder(ScriptedProvider::new([said, reply().text("Done.")]))
+        .tools(tools)
+        .permissions(Permissions::default().ask("write"))
+        .approver(person)
+        .build()
+        .expect("an agent");
+    let test = async {
+        work.reached().await;
+        hold.open();
+    };
+    let (reply, ()) = tokio::join!(agent.run("Go.").into_future(), test);
+    reply.expect("an answer");
+    assert_eq!(log.lines(), ["begin look", "end look", "begin write", "end write"]);
 }

@@ -155,7 +155,7 @@ async fn output_within_the_limit_is_not_touched() {
 
 #[tokio::test]
 async fn the_idempotency_key_is_the_same_for_every_try_and_no_other_call() {
-    let keys = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let keys = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&keys);
     let tool = made(READ, move |context| {
         let mut seen = seen.lock().expect("unpoisoned");
