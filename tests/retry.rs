@@ -626,6 +626,12 @@ fn what_a_provider_can_do_is_the_same_with_retries_around_it() {
 }
 
 #[test]
+fn a_run_may_lose_a_hundred_tries_and_half_an_hour_unless_something_else_is_set() {
+    let said = RetryBudget { tries: 100, time: seconds(1_800.0) };
+    assert_eq!((RetryBudget::default(), RetryPolicy::default().run), (said, said));
+}
+
+#[test]
 fn why_nobody_tries_again_is_said_in_words() {
     let one = GiveUp::NoAttemptLeft { of: 1, scope: RetryScope::Call };
     let three = GiveUp::NoAttemptLeft { of: 3, scope: RetryScope::Call };
