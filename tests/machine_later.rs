@@ -2,7 +2,7 @@
 //! model is told of calls that have ended late.
 
 use harness::{
-    CallOutcome, StopReason, ToolResult, Usage,
+    CallOutcome, Message, StopReason, ToolResult, Usage,
     agent::{Action, Machine, Outcome},
     journal::{
         AnswerCheck, Awaited, Decider, Decision, Entry, InterruptCause, Limit, LimitScope, Repeat,
@@ -316,4 +316,30 @@ fn a_given_transcript_whose_calls_have_no_results_is_refused() {
     assert!(error.contains("`a` of `tool` has no result"), "{error}");
     assert_eq!(machine.next(), Action::AwaitUser);
     assert!(machine.transcript().messages().is_empty());
+}
+
+#[test]
+fn what_is_sent_does_not_change_while_an_answer_is_paused_or_calls_wait() {
+    use StopReason::{Complete, Paused, ToolCalls};
+    let compacted = || Entry::ContextCompacted {
+        messages: 1,
+        kept: Vec::new(),
+        summary: Message::user("It began."),
+        vendor: None,
+        request: Box::default(),
+        before: 10,
+        after: 5,
+    };
+    let table = [
+        (vec![user(), reply(Complete, "hi", &[])], true),
+        (vec![user(), reply(Paused, "so", &[])], false),
+        (vec![user(), reply(ToolCalls, "", &["a"])], false),
+        (vec![], false),
+    ];
+    for (facts, may) in table {
+        let mut machine = after(&facts);
+        let before = machine.sent().clone();
+        assert_eq!(machine.apply(&compacted()).is_ok(), may, "{facts:?}");
+        assert_eq!(machine.sent() != &before, may, "{facts:?}");
+    }
 }
