@@ -490,5 +490,7 @@ async fn a_call_whose_start_could_not_be_written_does_not_run() {
     let stopped = chat.send("Go.").await.expect_err("it fell");
     assert_eq!(stopped.error().expect("why").kind(), ErrorKind::Journal);
     assert_eq!(log.lines(), [""; 0]);
-    chat.transcript().sendable().expect("it can be sent");
+    let last = chat.transcript().sendable().expect("it can be sent").last().expect("results");
+    let result = last.results().next().expect("a result");
+    assert_eq!(result.outcome(), CallOutcome::NotStarted, "nothing of it may have run");
 }

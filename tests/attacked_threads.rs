@@ -236,6 +236,24 @@ async fn an_end_that_was_taken_by_a_run_that_failed_is_told_later() {
 }
 
 #[tokio::test]
+async fn an_end_that_was_told_is_not_told_again_by_a_chat_that_is_made_of_the_transcript() {
+    let (world, _opens) = world();
+    let model = ScriptedProvider::new([
+        reply().call("append", json!({"line": "one"})),
+        reply().text("y"),
+        reply().text("z"),
+    ]);
+    let agent = appender(&model, &world);
+    let mut chat = agent.chat();
+    stopped_at_the_door(&mut chat, "Go.".into(), &world).await;
+    world.door.open();
+    ended(&chat).await;
+    assert_eq!(ends_told(&mut chat, "Now?").await, 1);
+    let after = chat.transcript().clone();
+    assert_eq!(ends_told(&mut agent.chat_from(after), "And now?").await, 0);
+}
+
+#[tokio::test]
 async fn an_end_that_could_not_be_written_is_told_later() {
     let (world, _opens) = world();
     let model =

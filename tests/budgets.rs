@@ -231,6 +231,19 @@ async fn an_agent_for_which_nothing_was_set_is_protected_all_the_same() {
 }
 
 #[test]
+fn the_guardrails_that_nobody_has_set_are_those_of_the_docs() {
+    let said = Guardrails::none()
+        .turns(20)
+        .calls_per_turn(32)
+        .time(Duration::from_secs(3600))
+        .failed_calls(10)
+        .repetitions(3)
+        .agents(64)
+        .agent_depth(8);
+    assert_eq!(Guardrails::default(), said);
+}
+
+#[test]
 fn limits_are_plain_data() {
     let all = limits().tool_calls(7).input_tokens(None).output_tokens(9).cost(0.5);
     for limits in [all.clone(), limits(), Limits::unlimited(), all.refuse_unknown_cost()] {

@@ -4,7 +4,7 @@
 
 use std::sync::{
     Arc, Mutex,
-    atomic::{AtomicU32, Ordering},
+    atomic::{AtomicBool, AtomicU32, Ordering},
 };
 
 use harness::{
@@ -12,8 +12,8 @@ use harness::{
     ToolContext,
     agent::AgentBuilder,
     journal::{
-        Awaited, Conversations, Envelope, Hold, Journal, JournalFuture, Listing, MemoryJournal,
-        Metadata,
+        Awaited, Conversations, Entry, Envelope, Hold, Journal, JournalFuture, Listing,
+        MemoryJournal, Metadata,
     },
     policy::{Approval, Question},
     testing::{ScriptedProvider, reply},
@@ -387,5 +387,68 @@ fn an_agent_without_a_name_or_a_description_is_no_tool() {
         let error = built(tools).expect_err(says);
         assert_eq!(error.kind(), ErrorKind::Configuration);
         assert!(error.to_string().contains(says), "{error}");
+    }
+}
+
+/// A journal in which somebody else writes into the conversation of an agent, right before its next facts.
+#[derive(Clone, Default)]
+struct OthersBelow {
+    journal: MemoryJournal,
+    /// Whether they are about to write.
+    come: Arc<AtomicBool>,
+}
+
+impl Journal for OthersBelow {
+    fn read<'a>(&'a self, id: &'a str, from: u64) -> JournalFuture<'a, Vec<Envelope>> {
+        self.journal.read(id, from)
+    }
+
+    fn append<'a>(
+        &'a self,
+        id: &'a str,
+        after: u64,
+        facts: &'a [Envelope],
+    ) -> JournalFuture<'a, ()> {
+        Box::pin(async move {
+            if id.contains('/') && self.come.swap(false, Ordering::Relaxed) {
+                let pinned = Entry::ContextPinned { text: "Somebody was here.".to_owned() };
+                self.journal.append(id, after, &[Envelope::of(&pinned, 0)?]).await?;
+            }
+            self.journal.append(id, after, facts).await
+        })
+    }
+
+    fn hold<'a>(&'a self, id: &'a str) -> JournalFuture<'a, Hold> {
+        self.journal.hold(id)
+    }
+
+    fn describe<'a>(&'a self, id: &'a str, data: &'a Metadata) -> JournalFuture<'a, ()> {
+        self.journal.describe(id, data)
+    }
+
+    fn list<'a>(&'a self, listing: &'a Listing) -> JournalFuture<'a, Conversations> {
+        self.journal.list(listing)
+    }
+
+    fn delete<'a>(&'a self, id: &'a str) -> JournalFuture<'a, bool> {
+        self.journal.delete(id)
+    }
+}
+
+#[tokio::test]
+async fn an_agent_whose_conversation_somebody_else_goes_on_with_leaves_its_call_open() {
+    for by_function in [false, true] {
+        let (world, journal) = (World::default(), OthersBelow::default());
+        let lead = lead(&world, by_function).build().expect("an agent");
+        let mut chat = asked(&lead, &journal).await;
+        says_yes(&lead, &journal).await;
+        journal.come.store(true, Ordering::Relaxed);
+        let stopped = chat.resume().await.expect_err("somebody else has it");
+        let error = stopped.error().expect("why");
+        assert_eq!(error.kind(), ErrorKind::Busy, "{error}");
+        assert!(error.to_string().contains("its call stays open"), "{error}");
+        let reply = chat.resume().await.expect("it goes on from what is there now");
+        assert_eq!(reply.text(), "It is paid.");
+        assert_eq!(world.load(Ordering::Relaxed), 1);
     }
 }

@@ -241,6 +241,24 @@ async fn the_strictest_of_both_wins() {
 }
 
 #[tokio::test]
+async fn what_a_tools_review_asks_is_answered_by_allow_all_of_either_side() {
+    let reviewed = |log: &Log| {
+        let tool = tool("work", READ, log, Work::Steps(0));
+        tool.with_review(|_| tool::Review::ask("it costs"))
+    };
+    let (none, all) = (Permissions::default, Permissions::allow_all);
+    let table = [(none(), none(), false), (none(), all(), true), (all(), none(), true)];
+    for (of_agent, of_run, runs) in table {
+        let (log, (asked, approver)) = (Log::default(), person(|question| question.no("no")));
+        let agent = Agent::builder(obedient()).tools([reviewed(&log)]).permissions(of_agent);
+        let agent = agent.approver(approver).build().expect("an agent");
+        agent.run("work").permissions(of_run).await.expect("a reply");
+        let asked = !asked.lock().expect("unpoisoned").is_empty();
+        assert_eq!((!log.lines().is_empty(), asked), (runs, !runs));
+    }
+}
+
+#[tokio::test]
 async fn a_run_stops_on_a_denial_if_it_says_so() {
     let log = Log::default();
     let tools = [tool("work", MUTATE, &log, Work::Steps(0))];

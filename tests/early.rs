@@ -2,7 +2,8 @@
 
 use futures_util::stream;
 use harness::{
-    Agent, CallOutcome, Outcome, Permissions, Provider, StopReason, StreamEvent, Tool,
+    Agent, CallOutcome, Event, Outcome, Permissions, Provider, StopReason, StreamEvent, Tool,
+    policy::{Question, RetryPolicy, RetryProvider},
     provider::{EventStream, Request},
     testing::{Gate, ScriptedProvider, ScriptedReply, outline, reply},
 };
@@ -204,4 +205,85 @@ async fn pieces_that_say_nothing_do_not_ask_again_whether_a_call_may_start() {
     chat.send("Go.").await.unwrap();
     let told = outline(chat.transcript().messages());
     assert!(told.contains("tool: succeeded: 3145730 bytes"), "{:.200}", told);
+}
+
+/// A call that started early is not part of the answer in the end, whose call of the same id does not run.
+#[tokio::test(start_paused = true)]
+async fn of_a_call_that_was_dropped_no_result_is_reported() {
+    let looks = || reply().begin_call("a", "look").arguments("{ }");
+    let goes_on = |hold: &Gate| {
+        let json = r#"{"another": 1}"#.to_owned();
+        let other = StreamEvent::ToolCallArguments { block: 0, json };
+        vec![looks().wait_for(hold).event(other).end_call().stop(StopReason::Truncated)]
+    };
+    let begins_again = |hold: &Gate| {
+        let again = reply().call_with_id("a", "write", json!({}));
+        vec![looks().wait_for(hold).overloaded(), again.stop(StopReason::Truncated)]
+    };
+    for script in [&goes_on as &dyn Fn(&Gate) -> Vec<ScriptedReply>, &begins_again] {
+        let (log, hold) = (Log::default(), Gate::new());
+        let policy = RetryPolicy { after_output: true, ..RetryPolicy::default() };
+        let model = RetryProvider::new(ScriptedProvider::new(script(&hold)), policy);
+        let tools =
+            [tool("look", READ, &log, Work::Steps(1)), tool("write", WRITE, &log, Work::Steps(1))];
+        let agent = Agent::builder(model).tools(tools).build().expect("an agent");
+        let (mut chat, mut seen) = (agent.chat(), Vec::new());
+        let run = chat.send("Go.").on_event(|event| match event {
+            Event::ToolCall(_) => seen.push("begun"),
+            Event::ToolDropped { .. } => seen.push("dropped"),
+            Event::ToolResult { .. } => seen.push("ended"),
+            _ => {}
+        });
+        let test = async {
+            hold.reached().await;
+            for _ in 0..50 {
+                tokio::task::yield_now().await;
+            }
+            hold.open();
+        };
+        let (stopped, ()) = tokio::join!(run.into_future(), test);
+        assert_eq!(stopped.expect_err("it is cut off").outcome(), Outcome::Truncated);
+        assert_eq!(log.lines(), ["begin look", "end look"]);
+        assert_eq!(seen, ["begun", "dropped"]);
+        let last = chat.transcript().messages().last().expect("results");
+        let result = last.results().next().expect("a result");
+        assert_eq!(result.outcome(), CallOutcome::NotStarted);
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_started_early_goes_on_while_a_person_decides_about_another() {
+    let (log, hold, work) = (Log::default(), Gate::new(), Gate::new());
+    let said = reply().call("look", json!({})).wait_for(&hold).call("write", json!({}));
+    let tools = [
+        tool("look", READ, &log, Work::Gate(work.clone())),
+        tool("write", WRITE, &log, Work::Steps(1)),
+    ];
+    let (watched, opened) = (log.clone(), work.clone());
+    let person = move |question: Question| {
+        let (watched, opened) = (watched.clone(), opened.clone());
+        async move {
+            opened.open();
+            for _ in 0..50 {
+                tokio::task::yield_now().await;
+            }
+            match watched.has("end look") {
+                true => question.yes(),
+                false => question.no("the other call stands still"),
+            }
+        }
+    };
+    let agent = Agent::builder(ScriptedProvider::new([said, reply().text("Done.")]))
+        .tools(tools)
+        .permissions(Permissions::default().ask("write"))
+        .approver(person)
+        .build()
+        .expect("an agent");
+    let test = async {
+        work.reached().await;
+        hold.open();
+    };
+    let (reply, ()) = tokio::join!(agent.run("Go.").into_future(), test);
+    reply.expect("an answer");
+    assert_eq!(log.lines(), ["begin look", "end look", "begin write", "end write"]);
 }

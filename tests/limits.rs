@@ -3,7 +3,7 @@
 
 use std::{
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicU32, Ordering},
     },
     time::Duration,
@@ -109,6 +109,19 @@ async fn only_what_may_be_repeated_is_tried_again() {
     assert_eq!(lasting.load(Ordering::SeqCst), 1, "a failure that lasts is not tried again");
 }
 
+#[tokio::test(start_paused = true)]
+async fn each_further_try_is_reported_with_its_cause() {
+    let (tool, _) = flaky(READ, 2);
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let watch = Arc::clone(&seen);
+    let context = ToolContext::new("call_1")
+        .with_watch(move |report| watch.lock().expect("unpoisoned").push(report.to_owned()));
+    let registry = ToolRegistry::new([tool]).expect("a registry");
+    registry.dispatch(&ToolCall::new("call_1", "work", "{}"), &context).await;
+    let told = ["busy; trying again (2 of 3)", "busy; trying again (3 of 3)"];
+    assert_eq!(*seen.lock().expect("unpoisoned"), told);
+}
+
 #[tokio::test]
 async fn output_over_the_limit_is_cut_in_the_middle() {
     let big = made(READ, |_| {
@@ -142,7 +155,7 @@ async fn output_within_the_limit_is_not_touched() {
 
 #[tokio::test]
 async fn the_idempotency_key_is_the_same_for_every_try_and_no_other_call() {
-    let keys = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let keys = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&keys);
     let tool = made(READ, move |context| {
         let mut seen = seen.lock().expect("unpoisoned");

@@ -8,20 +8,20 @@ use harness::{
     },
 };
 
-const READ: SideEffects = SideEffects::of(&[SideEffect::Read]);
-const WRITE: SideEffects = SideEffects::of(&[SideEffect::Write]);
+pub(crate) const READ: SideEffects = SideEffects::of(&[SideEffect::Read]);
+pub(crate) const WRITE: SideEffects = SideEffects::of(&[SideEffect::Write]);
 
-fn user() -> Entry {
+pub(crate) fn user() -> Entry {
     Entry::UserSaid { message: Message::user("go"), limits: None }
 }
 
 /// The user says something while the run goes on.
-fn steered() -> Entry {
+pub(crate) fn steered() -> Entry {
     Entry::Steered { message: Message::user("Only the first.") }
 }
 
 /// The model says these words, if any, and makes these calls.
-fn reply(stop: StopReason, text: &str, calls: &[&str]) -> Entry {
+pub(crate) fn reply(stop: StopReason, text: &str, calls: &[&str]) -> Entry {
     let message = message(text, calls);
     let (provider, model) = ("scripted".to_owned(), "none".to_owned());
     Entry::ModelReplied {
@@ -34,14 +34,14 @@ fn reply(stop: StopReason, text: &str, calls: &[&str]) -> Entry {
     }
 }
 
-fn message(text: &str, calls: &[&str]) -> Option<Message> {
+pub(crate) fn message(text: &str, calls: &[&str]) -> Option<Message> {
     let text = (!text.is_empty()).then(|| Block::text(text));
     let calls = calls.iter().map(|id| Block::ToolCall(ToolCall::new(*id, "tool", "{}")));
     let blocks: Vec<Block> = text.into_iter().chain(calls).collect();
     (!blocks.is_empty()).then(|| Message::assistant(blocks))
 }
 
-fn interrupted(text: &str, calls: &[&str]) -> Entry {
+pub(crate) fn interrupted(text: &str, calls: &[&str]) -> Entry {
     let cause = InterruptCause::Program;
     Entry::Interrupted {
         message: message(text, calls),
@@ -56,7 +56,7 @@ fn limited(limit: Limit) -> Entry {
     Entry::Interrupted { message: None, usage: Usage::default(), cause, asked: false }
 }
 
-fn allowed(call: &str, side_effects: SideEffects) -> Entry {
+pub(crate) fn allowed(call: &str, side_effects: SideEffects) -> Entry {
     Entry::CallDecided {
         call: call.into(),
         decision: Decision::Allow {
@@ -75,36 +75,36 @@ fn denied(call: &str) -> Entry {
     }
 }
 
-fn started(call: &str) -> Entry {
+pub(crate) fn started(call: &str) -> Entry {
     Entry::CallStarted { call: call.into() }
 }
 
-fn finished(call: &str) -> Entry {
+pub(crate) fn finished(call: &str) -> Entry {
     let result = ToolResult::new(call, CallOutcome::Succeeded, ["done".into()]);
     Entry::CallFinished { result, spent: None }
 }
 
-fn wanted(tries: u32) -> Entry {
+pub(crate) fn wanted(tries: u32) -> Entry {
     let mut answer = Box::<WantedAnswer>::default();
     answer.tries = tries;
     answer.verifications = Some(1);
     Entry::AnswerWanted { answer }
 }
 
-fn rejected(message: Option<Message>) -> Entry {
+pub(crate) fn rejected(message: Option<Message>) -> Entry {
     Entry::AnswerRejected { by: AnswerCheck::Schema, faults: vec!["no".into()], message }
 }
 
-fn unfit_for_program() -> Entry {
+pub(crate) fn unfit_for_program() -> Entry {
     let message = Some(Message::user("Again."));
     Entry::AnswerRejected { by: AnswerCheck::Verifier, faults: vec!["no".into()], message }
 }
 
-fn again() -> Entry {
+pub(crate) fn again() -> Entry {
     rejected(Some(Message::user("Again.")))
 }
 
-fn after(facts: &[Entry]) -> Machine {
+pub(crate) fn after(facts: &[Entry]) -> Machine {
     let mut machine = Machine::new();
     for fact in facts {
         machine.apply(fact).unwrap_or_else(|err| panic!("{fact:?}: {err}"));
@@ -113,7 +113,7 @@ fn after(facts: &[Entry]) -> Machine {
 }
 
 /// What comes next, in a few words.
-fn next(facts: &[Entry]) -> String {
+pub(crate) fn next(facts: &[Entry]) -> String {
     let ids = |calls: &[ToolCall]| {
         calls.iter().map(|call| call.id().to_owned()).collect::<Vec<_>>().join(" ")
     };

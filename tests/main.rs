@@ -69,6 +69,7 @@ mod kept;
 mod left_over;
 mod limits;
 mod machine;
+mod machine_later;
 mod models;
 mod observed;
 mod offline;

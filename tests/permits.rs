@@ -11,7 +11,7 @@ use harness::{
     agent::Grant,
     journal::{Decider, Decision, Entry, MemoryJournal},
     message::Arguments,
-    policy::{Approval, Egress, Question, Verdict},
+    policy::{Approval, Egress, Judgement, ProposedCall, Question, Verdict},
     testing::{Gate, ScriptedProvider, ScriptedReply, reply},
     tool::{Preview, Review, Scope},
 };
@@ -126,7 +126,9 @@ async fn always_stands_for_the_same_decoded_arguments_and_can_be_taken_back() {
 
     let grants: Vec<Grant> = chat.grants().to_vec();
     assert_eq!(grants.len(), 2);
+    let before = chat.budget().spent();
     assert!(chat.revoke(&grants[0]) && !chat.revoke(&grants[0]));
+    assert_eq!(chat.budget().spent(), before, "nobody was asked");
     chat.send("Again.").await.expect("an answer");
     assert_eq!((log.lines().len(), count()), (4, 3), "it is asked about again");
 }
@@ -365,4 +367,59 @@ async fn with_nobody_to_ask_the_model_reads_every_reason_and_the_way_out() {
     assert!(told(1).contains("it declares `mutate`") && told(1).contains(r#"allow("pay")"#));
     assert!(told(2).contains("the rule `two eyes` asks") && told(2).contains("give an approver"));
     assert_eq!(log.lines(), [""; 0]);
+}
+
+/// What a call that runs an agent does is decided about inside of it, call by call.
+#[test]
+fn a_call_that_runs_an_agent_is_not_asked_about_for_its_side_effects_or_what_was_read() {
+    let arguments = Arguments::decode("{}").expect("an object");
+    let permissions = Permissions::default().egress(Egress::default());
+    let mut call = ProposedCall::new("helper", &arguments, SideEffects::ALL);
+    (call.exposure.private, call.exposure.untrusted) = (true, true);
+    let Judgement::Ask { reasons } = permissions.decide(&call) else { panic!("it is asked about") };
+    assert_eq!(reasons[0].by, Decider::Egress);
+    call.is_agent = true;
+    assert_eq!(permissions.decide(&call), Judgement::Allow { by: Decider::SideEffects });
+}
+
+#[test]
+fn of_what_is_said_of_a_name_the_strictest_is_judged_in_every_order() {
+    let arguments = Arguments::decode("{}").expect("an object");
+    let call = ProposedCall::new("note", &arguments, READ);
+    let says = |permissions: Permissions, what: usize| match what {
+        0 => permissions.allow("note"),
+        1 => permissions.ask("note"),
+        _ => permissions.deny("note", "no"),
+    };
+    for first in 0..3 {
+        for second in 0..3 {
+            let permissions = says(says(Permissions::default(), first), second);
+            let judged = match permissions.decide(&call) {
+                Judgement::Allow { by: Decider::ToolName } => 0,
+                Judgement::Ask { .. } => 1,
+                Judgement::Deny { by: Decider::ToolName, .. } => 2,
+                other => panic!("{other:?}"),
+            };
+            assert_eq!(judged, first.max(second), "{first}, then {second}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_reads_nothing_has_read_nothing_private() {
+    let looks = SideEffects::of(&[SideEffect::Read, SideEffect::Network]);
+    for (effects, asks) in [(MUTATE, false), (SideEffects::ALL, true)] {
+        let log = Log::default();
+        let call = |name: &str| reply().call(name, json!({}));
+        let model = script([call("work"), call("fetch"), call("fetch")]);
+        let (asked, approver) = person(Question::yes);
+        let permissions =
+            Permissions::default().allow("work").allow("fetch").egress(Egress::default());
+        let agent = Agent::builder(model)
+            .tools([takes_all("work", effects, &log), takes_all("fetch", looks, &log)])
+            .permissions(permissions)
+            .approver(approver);
+        agent.build().expect("an agent").run("Go.").await.expect("an answer");
+        assert_eq!(!asked.lock().expect("unpoisoned").is_empty(), asks, "{effects}");
+    }
 }

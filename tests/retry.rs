@@ -163,6 +163,15 @@ fn a_wait_longer_than_what_is_left_fails_at_once_and_says_so() {
 }
 
 #[test]
+fn a_wait_of_exactly_what_is_left_is_waited() {
+    let policy = RetryPolicy { jitter: false, time: seconds(1.0), ..RetryPolicy::default() };
+    let verdict = policy.decide(&api(503), failed(1), failed(1), 1.0);
+    assert_eq!(verdict, RetryVerdict::Wait(seconds(1.0)));
+    let verdict = policy.decide(&api(503), failed(2), failed(2), 1.0);
+    assert!(matches!(verdict, RetryVerdict::GiveUp(GiveUp::NoTimeLeft { .. })), "{verdict:?}");
+}
+
+#[test]
 fn a_call_and_a_run_have_a_bound_each() {
     let run = RetryBudget { tries: 4, ..RetryBudget::default() };
     let policy = RetryPolicy { run, ..RetryPolicy::default() };
@@ -542,4 +551,95 @@ async fn an_overload_that_is_told_inside_the_stream_is_tried_again_on_every_wire
     let provider = ChatCompletionsProvider::builder().base_url(server.url()).model("m");
     let provider = provider.build().unwrap().with_retry(policy);
     assert_eq!(asked_again(&provider, &server).await.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_discarded_of_an_answer_that_has_said_nothing() {
+    let script = [reply().error(api(529)), reply().started().cut(), reply().text("Cold.")];
+    let policy = RetryPolicy { after_output: true, ..RetryPolicy::default() };
+    let provider = RetryProvider::new(ScriptedProvider::new(script), policy);
+    let transcript = asked();
+    let events: Vec<_> = provider.stream(Request::new(&transcript).unwrap()).collect().await;
+    let is_discarded = |it: &Result<_, _>| matches!(it, Ok(StreamEvent::Discarded { .. }));
+    assert!(!events.iter().any(is_discarded), "{events:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_for_too_many_requests_is_seen_by_its_status_or_its_code() {
+    let busy = |code: &str| Error::new(ErrorKind::Api, "no").with_status(503).with_code(code);
+    let table = [
+        (api(429), true),
+        (api(529), true),
+        (busy("rate_limit_exceeded"), true),
+        (busy("overloaded_error"), true),
+        (busy("slow_down"), true),
+        (busy("server_error"), false),
+        (api(503), false),
+        (Error::new(ErrorKind::Timeout, "slow"), false),
+    ];
+    for (error, expected) in table {
+        let text = error.to_string();
+        let script = [reply().error(error), reply().text("Cold.")];
+        let provider = RetryProvider::new(ScriptedProvider::new(script), RetryPolicy::default());
+        let transcript = asked();
+        let events: Vec<_> = provider.stream(Request::new(&transcript).unwrap()).collect().await;
+        let refused = events.iter().find_map(|it| match it {
+            Ok(StreamEvent::Retrying { refused, .. }) => Some(refused.is_some()),
+            _ => None,
+        });
+        assert_eq!(refused, Some(expected), "{text}");
+    }
+}
+
+#[test]
+fn what_a_provider_can_do_is_the_same_with_retries_around_it() {
+    /// Does what another one does, and says what it can.
+    struct Can(ScriptedProvider, bool, bool);
+
+    impl harness::Provider for Can {
+        fn name(&self) -> &str {
+            self.0.name()
+        }
+
+        fn model(&self) -> &str {
+            self.0.model()
+        }
+
+        fn tells_answer_schema(&self) -> bool {
+            self.1
+        }
+
+        fn has_vendor_summaries(&self) -> bool {
+            self.2
+        }
+
+        fn stream<'a>(&'a self, request: Request<'a>) -> EventStream<'a> {
+            self.0.stream(request)
+        }
+    }
+
+    for can in [(false, false), (true, false), (false, true)] {
+        let inner = Can(ScriptedProvider::new([]), can.0, can.1);
+        let provider = RetryProvider::new(inner, RetryPolicy::default());
+        assert_eq!((provider.tells_answer_schema(), provider.has_vendor_summaries()), can);
+    }
+}
+
+#[test]
+fn a_run_may_lose_a_hundred_tries_and_half_an_hour_unless_something_else_is_set() {
+    let said = RetryBudget { tries: 100, time: seconds(1_800.0) };
+    assert_eq!((RetryBudget::default(), RetryPolicy::default().run), (said, said));
+}
+
+#[test]
+fn why_nobody_tries_again_is_said_in_words() {
+    let one = GiveUp::NoAttemptLeft { of: 1, scope: RetryScope::Call };
+    let three = GiveUp::NoAttemptLeft { of: 3, scope: RetryScope::Call };
+    let told = [GiveUp::Lasting, one, three].map(|why| why.to_string());
+    let expected = [
+        "the same request would fail in the same way",
+        "not tried again: one try was allowed",
+        "gave up after 3 tries",
+    ];
+    assert_eq!(told, expected);
 }

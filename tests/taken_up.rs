@@ -405,3 +405,24 @@ async fn what_is_refused_and_what_is_copied_changes_nothing() {
     assert_eq!(entries(&journal).len(), before.len() + 2);
     chat.resume().await.expect("an answer");
 }
+
+/// The next process measures the limit of time by it.
+#[tokio::test(start_paused = true)]
+async fn the_time_in_which_a_person_has_decided_is_in_no_fact() {
+    let pay = Tool::new("pay", "Pays.", schema(), NETWORK, |_, _| {
+        Box::pin(async {
+            tokio::time::sleep(Duration::from_secs(5)).await;
+            Ok("paid".into())
+        })
+    });
+    let person = |question: Question| async move {
+        tokio::time::sleep(Duration::from_secs(600)).await;
+        question.yes()
+    };
+    let journal = MemoryJournal::new();
+    let agent = agent(2, pay).approver(person).build().expect("an agent");
+    let mut chat = agent.open(&journal, CHAT).await.expect("new");
+    chat.send("Go.").await.expect("an answer");
+    let facts = journal.read(CHAT, 0).await.expect("facts");
+    assert_eq!(facts.last().expect("a fact").elapsed, 10_000);
+}

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use harness::{
     Agent, AnthropicProvider, Block, CancellationToken, Chat, Error, Event, Media, Message,
-    Outcome, Provider, Role, SideEffects, Tool, Usage,
+    Outcome, Provider, Role, SideEffects, StopReason, Tool, Usage,
     context::Window,
     journal::{Entry, Journal, MemoryJournal, VendorSummary},
     policy::FallbackProvider,
@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 use crate::{
     bodies::provider,
     context_moves::{asks, summary},
+    machine::{after, finished, reply as called, user},
     probe::READ,
     vendors::{Lie, SECRETS, Vendor, WINDOW, asks_vendor, list},
 };
@@ -563,5 +564,31 @@ fn facts_of_a_vendors_summary_are_checked() -> Result<(), Error> {
     assert_eq!(machine.sent().messages().len(), 2);
     machine.apply(&Entry::VendorSummaryRefused { cause: "No.".to_owned() })?;
     assert!(machine.apply(&Entry::VendorSummaryRefused { cause: "No.".to_owned() }).is_err());
+    Ok(())
+}
+
+/// What the model thought after its summary belongs to that one, and not to the words in its place.
+#[test]
+fn with_a_summary_that_is_refused_the_reasoning_after_it_is_left_out() -> Result<(), Error> {
+    let vendor = VendorSummary::new("anthropic", "m", Message::assistant([Block::text("b")]), None);
+    let facts = [
+        user(),
+        Entry::ContextCompacted {
+            messages: 1,
+            kept: Vec::new(),
+            summary: Message::user("Hello was said."),
+            vendor: Some(Box::new(vendor)),
+            request: Box::default(),
+            before: 10,
+            after: 5,
+        },
+        called(StopReason::ToolCalls, "", &["a"]),
+        finished("a"),
+    ];
+    let mut machine = after(&facts);
+    assert!(machine.thinking_from() < machine.sent().messages().len());
+    machine.apply(&Entry::VendorSummaryRefused { cause: "No.".to_owned() })?;
+    assert_eq!(machine.sent().messages().len(), 3);
+    assert_eq!(machine.thinking_from(), 3);
     Ok(())
 }
