@@ -231,7 +231,13 @@ async fn a_summary_that_is_none_is_told_and_the_model_gives_one_in_words() {
                 })
                 .collect();
             let [
-                Entry::CompactionFailed { cause, vendor: true, stopped: false, request },
+                Entry::CompactionFailed {
+                    cause,
+                    vendor: true,
+                    stopped: false,
+                    request,
+                    too_large: None,
+                },
                 Entry::ContextCompacted { vendor: None, .. },
             ] = &*moves
             else {

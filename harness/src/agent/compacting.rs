@@ -12,8 +12,8 @@ use super::{
 };
 use crate::{
     context::{
-        ContextUse, Cut, OpenCalls, TAILS, asks, bare, cut, fault, in_short, of_json, percent,
-        schema, sizes, why,
+        ContextUse, Cut, OpenCalls, TAILS, asks, cut, fault, in_short, of_answer, percent, schema,
+        why,
     },
     error::{Error, ErrorKind},
     journal::{Entry, InterruptCause, SummaryRequest},
@@ -42,14 +42,13 @@ pub(super) enum Heard {
 /// Why a request for a summary failed.
 pub(super) struct Failure {
     pub(super) cause: String,
-    /// If it was refused as too large: the sizes of the window and of the request, as far as they are stated, and
-    /// whether a provider has refused it to which the agent fell back.
-    full: Option<(Option<u64>, Option<u64>, bool)>,
+    /// Whether it was refused as too large.
+    is_full: bool,
 }
 
 impl From<String> for Failure {
     fn from(cause: String) -> Self {
-        Self { cause, full: None }
+        Self { cause, is_full: false }
     }
 }
 
@@ -82,13 +81,11 @@ impl Chat {
         let may_cut = |at: usize| all.get(at).is_none_or(|message| message.role() != Role::Tool);
         let late_end = |call: &str| machine.late_end_of(call);
         let calls = OpenCalls { reads: self.reads_large(), late_end: &late_end };
-        // By hand, the window may be far from full. If its shares free too little, they are those of what is sent.
-        let (whole, sent) = (used.estimate_of(window), used.estimate_of(window.min(used.tokens)));
-        let shares = TAILS.into_iter().map(|shares| (sent, shares));
-        let of_window = (whole > sent).then_some((whole, TAILS[0]));
+        // By hand, the window may be far from full: the shares are those of what is sent.
+        let window = used.estimate_of(window.min(used.tokens));
+        let user_tokens = self.agent.window().user_tokens(window);
         let mut found = None;
-        for (window, (tail, words)) in of_window.into_iter().chain(shares) {
-            let user_tokens = self.agent.window().user_tokens(window);
+        for (tail, words) in TAILS {
             let (tail, words) = (percent(window, tail), percent(user_tokens, words));
             let is_users = |at: usize| !machine.has_told(at);
             let room = (tail, words);
@@ -146,9 +143,9 @@ impl Chat {
     }
 
     /// Lets the model summarize the oldest part of the conversation now. The conversation pays for
-    /// it. The newest turns and the user's words are kept as by a summary that is due; if that would
-    /// free less than a quarter of what is sent, fewer of them are kept. Returns how full the window
-    /// is afterwards. Dropping the future before the summary has come leaves what is sent unchanged.
+    /// it. The shares of the newest turns and of the user's words are shares of what is sent, so in a
+    /// short conversation the newest answer may be summarized too. Returns how full the window is
+    /// afterwards. Dropping the future before the summary has come leaves what is sent unchanged.
     /// Once it has come, it is in use, and the next run or [`save`](Self::save) writes it.
     ///
     /// # Errors
@@ -188,10 +185,11 @@ impl Run<'_> {
                 ));
             };
             self.is_worth_it(&cut, used)?;
+            let refused = self.chat.machine.too_large().is_some();
             self.chat.may_ask()?;
             let asked = match self.asks_vendor(used, window).await? {
                 Some(asked) => asked,
-                None => self.asks_for_summary(&cut, used, window, tries > 0).await?,
+                None => self.asks_for_summary(&cut, used, window, tries > 0 || refused).await?,
             };
             match asked {
                 None if self.chat.machine.summed_up() > summed_up => return Ok(()),
@@ -244,6 +242,7 @@ impl Run<'_> {
         let (provider, model) = self.chat.agent.answers();
         let is_refused = self.chat.machine.is_refused(provider, model);
         let leaves_room = used.tokens.saturating_add(percent(window, SUMMARY)) < window;
+        let is_refused = is_refused || self.chat.machine.too_large().is_some();
         let in_short = failures > 0 || is_refused || !leaves_room;
         match self.asks_for_summary(&cut, used, window, in_short).await? {
             Some(cause) => self.interrupted(cause),
@@ -269,7 +268,7 @@ impl Run<'_> {
                      its {} tokens must be kept, for the system prompt, the tools, the first and the newest messages of \
                      the user, pins, and calls that were denied or are in doubt. Use a model with a larger window, \
                      fewer tools or shorter messages",
-                    if self.chat.is_told_window() { ", as its vendor has stated," } else { "" },
+                    if self.chat.is_told_window() { " (known by a refusal)" } else { "" },
                     used.tokens
                 ),
             ));
@@ -292,28 +291,22 @@ impl Run<'_> {
             }
             true => {
                 let room = (window / 2).saturating_sub(self.chat.agent.meter().tools());
-                let told = in_short(machine.sent().messages(), room, words);
-                let size = used.scaled(told.messages().iter().map(tokens_of).sum());
+                // An earlier one that was refused as too large had twice as much.
+                let room = machine.too_large().map_or(room, |refused| room.min(refused / 2));
+                let (told, size) = (in_short(machine.sent().messages(), room, words), room);
                 (self.hears_summary(&told, None, How::Short).await, size)
             }
         };
         let request = Box::new(self.summary_request(matches!(heard, Heard::Said(..))));
         let text = match heard {
-            Heard::Said(message, StopReason::Complete) => {
-                let text = message.text();
-                let text = bare(&text);
-                of_json(text).unwrap_or_else(|| text.to_owned())
-            }
+            Heard::Said(message, StopReason::Complete) => of_answer(&message.text()),
             Heard::Said(_, stop) => {
                 let cause = format!("the model gave no whole summary: it stopped as {stop:?}");
-                self.compaction_failed(request, cause)?;
+                self.compaction_failed(request, cause, None)?;
                 return Ok(None);
             }
-            Heard::Failed(Failure { cause, full }) => {
-                self.compaction_failed(request, cause)?;
-                if let Some((window, tokens, fallback)) = full {
-                    self.overflowed(fallback, (window, None, tokens.unwrap_or(size)))?;
-                }
+            Heard::Failed(Failure { cause, is_full }) => {
+                self.compaction_failed(request, cause, is_full.then_some(size))?;
                 return Ok(None);
             }
             Heard::Stop(cause) => {
@@ -329,7 +322,7 @@ impl Run<'_> {
             })
         });
         if let Some(fault) = fault {
-            self.compaction_failed(request, fault)?;
+            self.compaction_failed(request, fault, None)?;
             return Ok(None);
         }
         let fact = self.chat.compacted(cut, &text, request, (used.tokens, after));
@@ -343,16 +336,18 @@ impl Run<'_> {
         &mut self,
         request: Box<SummaryRequest>,
         cause: String,
+        too_large: Option<u64>,
     ) -> Result<(), Error> {
         self.emit(Event::CompactionFailed { cause: &cause });
         self.last_fault = Some(cause.clone());
         let (stopped, vendor) = (false, false);
-        self.chat.record(&Entry::CompactionFailed { request, cause, stopped, vendor })
+        self.chat.record(&Entry::CompactionFailed { request, cause, stopped, vendor, too_large })
     }
 
     pub(super) fn compaction_stopped(&mut self, request: Box<SummaryRequest>) -> Result<(), Error> {
         let (cause, stopped, vendor) = ("the run was stopped".to_owned(), true, false);
-        self.chat.record(&Entry::CompactionFailed { request, cause, stopped, vendor })
+        let too_large = None;
+        self.chat.record(&Entry::CompactionFailed { request, cause, stopped, vendor, too_large })
     }
 
     /// What the request for the current summary has cost so far.
@@ -434,7 +429,6 @@ impl Run<'_> {
         }
         let answer = summary.insert(Accumulator::default());
         let mut answering = Answering::of(agent.provider(), request);
-        let mut fell_back = false;
         loop {
             let event = tokio::select! {
                 biased;
@@ -448,24 +442,19 @@ impl Run<'_> {
                 },
                 event = poll_fn(|context| answering.poll_next(context)) => event,
             };
-            let failed = |error: Error, fell_back: bool| {
+            let failed = |error: Error| {
                 let why = why(error.last()).map(|why| format!("{why}: ")).unwrap_or_default();
-                let last = error.last().is_context_full().then(|| error.last());
-                let full = last.or(error.is_context_full().then_some(&error)).map(|refusal| {
-                    let (window, tokens) = sizes(refusal);
-                    (window, tokens, last.is_some() && fell_back)
-                });
+                let is_full = error.last().is_context_full() || error.is_context_full();
                 Heard::Failed(Failure {
                     cause: format!("{why}{}", error.cleaned(agent.secrets())),
-                    full,
+                    is_full,
                 })
             };
             match event {
                 None => break,
-                Some(Err(error)) => return failed(error, fell_back),
+                Some(Err(error)) => return failed(error),
                 Some(Ok(event)) => {
                     let Some(event) = as_words.read(event) else { continue };
-                    fell_back |= matches!(event, StreamEvent::FallingBack { .. });
                     if let StreamEvent::Retrying { attempt, of, wait, refused: _, cause } = &event {
                         let cause = &*agent.secrets().hide(cause);
                         let (attempt, of, wait) = (*attempt, *of, *wait);
@@ -473,7 +462,7 @@ impl Run<'_> {
                         watch.tell(Event::Retrying { attempt, of, wait, cause });
                     }
                     if let Err(error) = answer.push(&event) {
-                        return failed(error, fell_back);
+                        return failed(error);
                     }
                 }
             }

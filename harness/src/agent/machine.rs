@@ -11,14 +11,14 @@ pub(super) use self::window::{Measured, Seen};
 use super::{
     Outcome,
     calling::{Call, Calling, Granted, Status, Then},
-    told::{ended_call, late_end},
+    told::late_end,
     wanted::Wanted,
 };
 use crate::{
     context::LONG,
     error::{Error, ErrorKind},
     journal::{AnswerCheck, Awaited, Decider, Decision, Entry, InterruptCause, Wait, WantedAnswer},
-    message::{Block, CallOutcome, Message, Role, ToolCall, ToolContent, ToolResult, Transcript},
+    message::{CallOutcome, Message, Role, ToolCall, ToolContent, ToolResult, Transcript},
     provider::{AnswerSchema, StopReason, Usage},
     tool::{Answered, CallIdentity, ToolRegistry},
 };
@@ -190,7 +190,7 @@ impl Machine {
                     self.took(message);
                 }
                 self.begun_at = transcript.messages().len();
-                self.window.shows_lines(transcript.messages());
+                self.window.given(transcript.messages());
             }
             Entry::UserSaid { message, limits: _ } => {
                 if let Phase::Calling(_) = self.phase {
@@ -326,7 +326,7 @@ impl Machine {
                 self.said(marked.as_ref().or(message.as_ref()), called, ended)?;
                 self.turns = self.turns.saturating_add(1);
                 self.usage.add(usage);
-                self.window.was_sent(sent, usage);
+                self.window.was_sent(sent, usage, (provider, model));
                 self.answered_by = Some((provider.clone(), model.clone()));
             }
             Entry::Interrupted { message, usage, cause, asked: _ } => {
@@ -562,19 +562,8 @@ impl Machine {
         let messages = self.transcript.messages();
         let is_it =
             |call: &ToolCall| *call.id() == *ended.call && call.fingerprint() == ended.fingerprint;
-        // Another chat may have recorded it before this one was made from its transcript.
-        let news = ended_call(&ended.tool, &ended.call);
-        let tells = |block: &Block| match block {
-            Block::Text(text) => text.text().contains(&news),
-            Block::ToolResult(result) => result.as_text().contains(&news),
-            _ => false,
-        };
         messages.iter().flat_map(Message::calls).any(is_it)
-            && !self.news.iter().any(|told| told.contains(&news))
-            && !messages
-                .iter()
-                .filter(|message| message.role() != Role::Assistant)
-                .any(|message| message.blocks().iter().any(tells))
+            && !self.window.ended.contains_key(&*ended.call)
     }
 
     /// How many calls of the last answer have a decision, and how many calls it has.

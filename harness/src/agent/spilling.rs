@@ -10,9 +10,8 @@ use crate::{
     unwind::caught,
 };
 
-/// Where large results of a run are kept, if anywhere, and how many bytes of one the model then
-/// gets.
-pub(super) struct Spilling(Option<(Where, usize)>);
+/// Where large results of a run are kept, if anywhere, and how many bytes of one the model gets.
+pub(super) struct Spilling(Option<Where>, usize);
 
 enum Where {
     Journal(Arc<dyn Journal>, Arc<str>),
@@ -32,23 +31,26 @@ impl Spilling {
             }
             (true, None, Some(folder)) => Some(Where::Folder(folder.clone())),
         };
-        Self(place.map(|place| (place, agent.tools().limits().output_in(chat.window_tokens()))))
+        let limits = agent.tools().limits();
+        let limit = limits.output_in(chat.window_tokens(), place.is_some());
+        Self(place, limit)
     }
 
     /// The store for a call in this conversation. In a folder, the conversation is identified by
     /// its first message, which stays the same if the conversation is continued from its
     /// transcript. Only a call that `reads` gets the transcript: with a copy in every call, adding
     /// the next message would copy the shared one.
-    pub(super) fn for_call(&self, transcript: &Transcript, reads: bool) -> Option<Spills> {
+    pub(super) fn for_call(&self, transcript: &Transcript, reads: bool) -> (Option<Spills>, usize) {
         let first = || transcript.messages().first().map_or("", Message::id);
-        let (place, limit) = self.0.as_ref()?;
-        Some(match place {
+        let limit = &self.1;
+        let kept = self.0.as_ref().map(|place| match place {
             Where::Journal(journal, id) => {
                 let store = InJournal(Arc::clone(journal), Arc::clone(id));
                 spills(store, *limit, transcript, reads)
             }
             Where::Folder(folder) => spills(Folder::of(folder, first()), *limit, transcript, reads),
-        })
+        });
+        (kept, *limit)
     }
 }
 

@@ -141,7 +141,14 @@ impl Run<'_> {
     ) -> Result<Option<Option<InterruptCause>>, Error> {
         self.emit(Event::CompactionFailed { cause: &cause });
         let (stopped, vendor) = (false, true);
-        self.chat.record(&Entry::CompactionFailed { request, cause, stopped, vendor })?;
+        let too_large = None;
+        self.chat.record(&Entry::CompactionFailed {
+            request,
+            cause,
+            stopped,
+            vendor,
+            too_large,
+        })?;
         Ok(Some(None))
     }
 

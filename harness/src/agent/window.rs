@@ -9,7 +9,7 @@ use super::{
     run::Run,
 };
 use crate::{
-    context::{ContextUse, clear, clear_arguments, copied_line, sizes, tail},
+    context::{ContextUse, CopiedLine, clear, clear_arguments, copied_line, sizes, tail},
     error::Error,
     journal::{ClearedArguments, ClearedResult, Entry},
     message::{CallOutcome, ToolCall},
@@ -212,8 +212,8 @@ impl Chat {
         found
     }
 
-    /// The argument of this call that repeats the line for a cleared argument, and the name in the line.
-    fn copies_line(&self, call: &ToolCall) -> Option<(String, String)> {
+    /// The argument of this call that repeats the line for a cleared argument.
+    fn copies_line(&self, call: &ToolCall) -> Option<CopiedLine> {
         if !self.machine.has_shortened() {
             return None;
         }
@@ -338,11 +338,17 @@ impl Run<'_> {
     /// Answers a call whose argument repeats the line for a cleared argument of an earlier call.
     /// Such a call does not run. Returns whether it was one.
     pub(super) fn refuses_copy(&mut self, call: &ToolCall) -> Result<bool, Error> {
-        let Some((argument, name)) = self.chat.copies_line(call) else { return Ok(false) };
+        let Some(CopiedLine { argument, name }) = self.chat.copies_line(call) else {
+            return Ok(false);
+        };
+        let reads = match name.filter(|_| self.chat.reads_large()) {
+            Some(name) => format!("; `{READ_RESULT}` reads those of the earlier call as `{name}`"),
+            None => String::new(),
+        };
         let text = format!(
             "This call was not started: its argument `{argument}` gives the line that stands in the record of an earlier \
-             call in the place of what was left out there. Nothing of this call has happened. Give the argument itself; \
-             `{READ_RESULT}` reads those of the earlier call as `{name}`."
+             call in the place of what was left out there. Nothing of this call has happened. Give the argument \
+             itself{reads}. To find such a line in a file, give only the beginning of it."
         );
         let tools = self.chat.agent.tools();
         let result = tools.readable_now(call.id(), CallOutcome::NotStarted, vec![text.into()]);

@@ -104,65 +104,84 @@ pub(crate) fn clear_arguments(
 /// The part of the line between the argument's size and the name under which it can be read.
 const LEFT_OUT: &str = " bytes stood here, and were left out to save room: `read_result` reads these arguments whole as `";
 
-/// Finds an argument that repeats the line for a cleared argument, anywhere in a text or a name. Returns the name of the
-/// argument and the name in the line. A model that sees such lines in its earlier calls may take them for what it wrote
-/// there, and write them again as a part of a text, in JSON in a string, or with other spaces and marks.
-pub(crate) fn copied_line(arguments: &Arguments) -> Option<(String, String)> {
-    let line = folded(LEFT_OUT);
-    let line = line.trim();
-    let copies =
-        |name: &str, value: &Value| line_in_text(name, line).or_else(|| line_in(value, line));
-    arguments.iter().find_map(|(name, value)| Some((name.clone(), copies(name, value)?)))
+/// The words by which the line is known, however it is written.
+const KNOWN: &str = "bytes stood here and were left out to save room";
+
+/// An argument that repeats the line for a cleared argument.
+pub(crate) struct CopiedLine {
+    pub(crate) argument: String,
+    /// The name in the line, if it is whole.
+    pub(crate) name: Option<String>,
+}
+
+/// Finds an argument that repeats the line for a cleared argument, anywhere in a text or a name. A model that sees such
+/// lines in its earlier calls may take them for what it wrote there, and write them again as a part of a text, in JSON
+/// in a string, shorter, or with other spaces and marks.
+pub(crate) fn copied_line(arguments: &Arguments) -> Option<CopiedLine> {
+    arguments.iter().find_map(|(argument, value)| {
+        let name = line_in_text(argument).or_else(|| line_in(value))?;
+        Some(CopiedLine { argument: argument.clone(), name })
+    })
 }
 
 /// Whether a call or a text of these messages has the line for a cleared argument, such as in a conversation that begins
 /// with what was sent in another one.
 pub(crate) fn has_line(messages: &Messages) -> bool {
-    let line = folded(LEFT_OUT);
-    let copies = |text: &str| line_in_text(text, line.trim()).is_some();
     messages.iter().flat_map(Message::blocks).any(|block| match block {
-        Block::ToolCall(call) => copies(call.arguments()),
-        Block::Text(text) => copies(text.text()),
+        Block::ToolCall(call) => line_in_text(call.arguments()).is_some(),
+        Block::Text(text) => line_in_text(text.text()).is_some(),
         _ => false,
     })
 }
 
-fn line_in(value: &Value, line: &str) -> Option<String> {
+fn line_in(value: &Value) -> Option<Option<String>> {
     match value {
-        Value::String(text) => line_in_text(text, line),
-        Value::Array(items) => items.iter().find_map(|item| line_in(item, line)),
+        Value::String(text) => line_in_text(text),
+        Value::Array(items) => items.iter().find_map(line_in),
         Value::Object(members) => {
-            let of = |(name, value): (&String, &Value)| {
-                line_in_text(name, line).or_else(|| line_in(value, line))
-            };
-            members.iter().find_map(of)
+            members.iter().find_map(|(name, value)| line_in_text(name).or_else(|| line_in(value)))
         }
         Value::Null | Value::Bool(_) | Value::Number(_) => None,
     }
 }
 
-/// The name in the first such line of a text.
-fn line_in_text(text: &str, line: &str) -> Option<String> {
-    if text.len() < line.len() {
+/// The name in the first such line of a text, if there is a line and its name is whole.
+fn line_in_text(text: &str) -> Option<Option<String>> {
+    if text.len() < KNOWN.len() {
         return None;
     }
     let text = folded(text);
-    text.split(line).skip(1).find_map(|rest| {
-        let name = rest.trim_start().split(' ').next()?;
-        let (message, call) = name.strip_prefix("a-")?.split_once('-')?;
-        let is_number = |part: &str| !part.is_empty() && part.bytes().all(|it| it.is_ascii_digit());
-        (is_number(message) && is_number(call)).then(|| name.to_owned())
+    let (_, rest) = text.split_once(KNOWN)?;
+    let before = folded(LEFT_OUT);
+    let before = before.trim().strip_prefix(KNOWN).unwrap_or_default();
+    let mut parts = rest.strip_prefix(before).unwrap_or_default().split_ascii_whitespace();
+    let is_number = |part: &&str| part.bytes().all(|it| it.is_ascii_digit());
+    let letter = parts.next().filter(|letter| *letter == "a");
+    let numbers = (parts.next().filter(is_number), parts.next().filter(is_number));
+    Some(match (letter, numbers) {
+        (Some(_), (Some(message), Some(call))) => Some(format!("a-{message}-{call}")),
+        _ => None,
     })
 }
 
-/// The words of a text in lower case, one space between them: neither spaces nor marks hide the line.
+/// The words of a text in lower case, one space between them: neither spaces, marks nor escapes hide the line.
 fn folded(text: &str) -> String {
     let mut folded = String::with_capacity(text.len());
-    for it in text.chars() {
+    let mut letters = text.chars().peekable();
+    while let Some(it) = letters.next() {
         match it {
-            _ if it.is_ascii_alphanumeric() || it == '-' => folded.push(it.to_ascii_lowercase()),
-            _ if folded.ends_with(' ') => {}
-            _ => folded.push(' '),
+            // They are not seen.
+            '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{2060}' | '\u{feff}' => {}
+            _ if it.is_ascii_alphanumeric() => folded.push(it.to_ascii_lowercase()),
+            _ => {
+                // A line break in JSON that is in a string.
+                if it == '\\' && matches!(letters.peek(), Some('n' | 'r' | 't')) {
+                    letters.next();
+                }
+                if !folded.ends_with(' ') {
+                    folded.push(' ');
+                }
+            }
         }
     }
     folded

@@ -174,15 +174,28 @@ pub(crate) fn schema() -> Value {
     })
 }
 
-/// A summary without what is around it: a byte order mark, or a fence of Markdown.
-pub(crate) fn bare(text: &str) -> &str {
-    let text = text.trim_start_matches('\u{feff}').trim();
-    let inside = || text.strip_prefix("```")?.strip_suffix("```")?.split_once('\n');
-    inside().map_or(text, |(_, inside)| inside.trim())
+/// The summary in an answer: text with headings, or JSON. Small models put a byte order mark, a fence of Markdown or a
+/// sentence around it.
+pub(crate) fn of_answer(answer: &str) -> String {
+    let blank = |it: char| it == '\u{feff}' || it.is_whitespace();
+    let text = answer.trim_matches(blank);
+    let in_fence = || {
+        let (fence, rest) = text.split_once('\n')?;
+        let ticks = fence.chars().take_while(|it| *it == '`').count();
+        let rest = rest.strip_suffix(fence.get(..ticks).filter(|it| it.len() >= 3)?)?;
+        Some(rest.trim_matches(blank))
+    };
+    let in_braces = || text.get(text.find('{')?..=text.rfind('}')?);
+    let inside = in_fence();
+    let json = [Some(text), inside, in_braces()].into_iter().flatten().find_map(of_json);
+    json.unwrap_or_else(|| {
+        let whole = [text, inside.unwrap_or(text)].into_iter().find(|it| fault(it).is_none());
+        whole.unwrap_or(text).to_owned()
+    })
 }
 
 /// Turns a summary that came as JSON into text with headings.
-pub(crate) fn of_json(text: &str) -> Option<String> {
+fn of_json(text: &str) -> Option<String> {
     let value: Value = serde_json::from_str(text).ok()?;
     let mut summary = String::new();
     for heading in HEADINGS {
@@ -322,7 +335,7 @@ impl Cut {
             in_form(text.trim())
         );
         words.push_str(&self.lists(pins));
-        Message::user(words)
+        Message::user(words).by_program()
     }
 
     /// Everything that must not be lost, whatever the vendor's own summary contains: the user's
@@ -361,7 +374,7 @@ impl Cut {
         }
         words.push_str(&lists);
         blocks.push(Block::text(words));
-        Some(Message::new(Role::User, blocks))
+        Some(Message::new(Role::User, blocks).by_program())
     }
 
     /// Calls and pins, under their headings.

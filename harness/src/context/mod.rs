@@ -13,8 +13,8 @@ mod window;
 pub(crate) use self::compact::{form, is_asked};
 pub use self::window::{ContextUse, Window};
 pub(crate) use self::{
-    clear::{LONG, clear, clear_arguments, copied_line, has_line, tail},
-    compact::{Cut, OpenCalls, TAILS, asks, bare, cut, fault, in_short, of_json, schema, stand_in},
+    clear::{CopiedLine, LONG, clear, clear_arguments, copied_line, has_line, tail},
+    compact::{Cut, OpenCalls, TAILS, asks, cut, fault, in_short, of_answer, schema, stand_in},
     overflow::sizes,
     vendor::why,
     window::percent,

@@ -232,6 +232,10 @@ pub enum Entry {
     },
     /// A request for a summary failed. What is sent stays the same.
     CompactionFailed {
+        /// If the request was refused because it is too large: how many tokens of the conversation it had, by the
+        /// estimate. The next request has fewer.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        too_large: Option<u64>,
         /// The request for the summary.
         request: Box<SummaryRequest>,
         /// Why it failed, in words for a person.

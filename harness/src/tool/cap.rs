@@ -60,7 +60,7 @@ impl ToolRegistry {
             // `read_result` returns a part of a result that is kept already.
             Some(spills) if context.name() == READ_RESULT => (spills.limit(), None),
             Some(spills) => (spills.limit(), Some(spills)),
-            None => (self.limits().said(), None),
+            None => (context.readable().unwrap_or_else(|| self.limits().said()), None),
         }
     }
 

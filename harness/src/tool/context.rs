@@ -85,6 +85,8 @@ pub struct ToolContext {
     asking: Asking,
     /// Where large results of the conversation are kept.
     spills: Option<Spills>,
+    /// How many bytes of a result the model reads, if a conversation says so.
+    readable: Option<usize>,
 }
 
 impl ToolContext {
@@ -109,6 +111,7 @@ impl ToolContext {
             attempt: 1,
             asking: Asking::default(),
             spills: None,
+            readable: None,
         }
     }
 
@@ -157,10 +160,15 @@ impl ToolContext {
         self
     }
 
-    /// Sets where large results of the conversation are kept.
-    pub(crate) fn with_spills(mut self, spills: Option<Spills>) -> Self {
-        self.spills = spills;
+    /// Sets where large results of the conversation are kept, if they are, and how many bytes of one the model reads.
+    pub(crate) fn with_spills(mut self, (spills, readable): (Option<Spills>, usize)) -> Self {
+        (self.spills, self.readable) = (spills, Some(readable));
         self
+    }
+
+    /// How many bytes of a result the model reads, if a conversation says so.
+    pub(super) fn readable(&self) -> Option<usize> {
+        self.readable
     }
 
     /// Where large results of the conversation are kept, if they are kept.

@@ -64,9 +64,9 @@ impl ToolLimits {
     /// cut in the middle, with a note of how much is missing; JSON is cut so that it stays JSON. Files do not
     /// count, except for the text of documents.
     ///
-    /// Unless set, it is 64 KiB. If large results are [kept whole](crate::agent::AgentBuilder::spills), so that
-    /// nothing is lost, it is less for a model with a small window: a sixteenth of the window, at four bytes a
-    /// token, and at least 1 KiB.
+    /// Unless set, it is 64 KiB, and less for a model with a small window: at most a quarter of the window, at four
+    /// bytes a token. If large results are [kept whole](crate::agent::AgentBuilder::spills), so that nothing is lost,
+    /// it is a sixteenth. It is at least 1 KiB.
     #[must_use]
     pub fn output(mut self, bytes: usize) -> Self {
         self.output = Some(bytes);
@@ -78,10 +78,11 @@ impl ToolLimits {
         self.output.unwrap_or(OUTPUT)
     }
 
-    /// The same where large results are kept whole, for a model with a window of this many tokens.
-    pub(crate) fn output_in(&self, window: Option<u64>) -> usize {
+    /// The same for a model with a window of this many tokens. If large results are kept whole, fewer are enough.
+    pub(crate) fn output_in(&self, window: Option<u64>, is_kept: bool) -> usize {
+        let part = if is_kept { 4 } else { 1 };
         let fitting =
-            |window: u64| usize::try_from(window / 4).unwrap_or(OUTPUT).clamp(1024, OUTPUT);
+            |window: u64| usize::try_from(window / part).unwrap_or(OUTPUT).clamp(1024, OUTPUT);
         self.output.unwrap_or_else(|| window.map_or(OUTPUT, fitting))
     }
 

@@ -1,17 +1,19 @@
 //! What is sent of the transcript. Facts can change it; the transcript itself keeps everything.
 
 use std::{
+    borrow::Cow,
     collections::{HashMap, HashSet, VecDeque},
     sync::Arc,
 };
 
-use super::{Machine, Phase, cannot};
+use super::{super::told::ended_call, Machine, Phase, cannot};
 use crate::{
     context::has_line,
     error::Error,
     journal::{ClearedArguments, ClearedResult, Entry, VendorSummary},
     message::{
-        Arguments, Block, Message, Messages, Role, ToolCall, ToolContent, ToolResult, Transcript,
+        Arguments, Block, CallOutcome, Message, Messages, Role, ToolCall, ToolContent, ToolResult,
+        Transcript,
     },
     provider::{Found, FoundTools, Usage, VendorsView},
 };
@@ -45,6 +47,9 @@ pub(super) struct Window {
     refused: bool,
     /// How many requests for a summary as text have failed in this run since the last summary.
     failures: u32,
+    /// How many tokens of the conversation were in the last request for a summary that was refused as too large since
+    /// the last summary.
+    too_large: Option<u64>,
     /// Whether a request for the vendor's own summary has failed since then.
     vendor_failed: bool,
     /// Whether the vendor has refused a summary of its own. No other one is requested then.
@@ -63,6 +68,8 @@ struct Stated {
     /// Whether it is the window of another provider, to which the agent of this model fell back.
     fallback: bool,
     tokens: u64,
+    /// Whether it is the size of the window, and not that of a request that was refused.
+    is_named: bool,
 }
 
 impl Stated {
@@ -291,6 +298,18 @@ impl View {
     }
 }
 
+/// What a block tells of a call that has ended late. `news` is how it begins.
+fn news_in(block: &Block, news: &str) -> Option<String> {
+    let text = match block {
+        Block::Text(text) => Cow::Borrowed(text.text()),
+        Block::ToolResult(result) => result.as_text(),
+        _ => return None,
+    };
+    let told = text.get(text.find(&format!("[{news}"))?..)?;
+    let end = told.find("\n[From the program: ").unwrap_or(told.len());
+    told.get(..end).map(str::to_owned)
+}
+
 impl Window {
     /// Resets the counts of failures, because a summary was made or a run has begun.
     fn forgets_failures(&mut self) {
@@ -303,9 +322,29 @@ impl Window {
         self.overflows = 0;
     }
 
-    /// Looks for lines that stand for cleared arguments in a conversation that was kept elsewhere.
-    pub(super) fn shows_lines(&mut self, messages: &Messages) {
+    /// Looks in a conversation that was kept elsewhere for lines that stand for cleared arguments, and for news of calls
+    /// that have ended late: the chat that it was kept from may have recorded them.
+    pub(super) fn given(&mut self, messages: &Messages) {
         self.has_shortened |= has_line(messages);
+        let mut running: Vec<(String, String)> = Vec::new();
+        let mut asked: Option<&Message> = None;
+        for message in messages {
+            if message.role() != Role::Assistant {
+                for (call, news) in &running {
+                    if let Some(told) =
+                        message.blocks().iter().find_map(|block| news_in(block, news))
+                    {
+                        self.ended.entry(call.clone()).or_insert(told);
+                    }
+                }
+            }
+            for result in message.results().filter(|it| it.outcome() == CallOutcome::StillRunning) {
+                let id = result.call_id();
+                let call = asked.and_then(|asked| asked.calls().find(|call| call.id() == id));
+                running.extend(call.map(|call| (id.to_owned(), ended_call(call.name(), id))));
+            }
+            asked = Some(message);
+        }
     }
 
     /// Whether this call is a search that has found tools.
@@ -314,9 +353,18 @@ impl Window {
     }
 
     /// Records the size of a request with this number of messages, because the model has answered
-    /// it.
-    pub(super) fn was_sent(&mut self, messages: usize, usage: &Usage) {
+    /// it. A model that has answered a larger request than one that was refused has a larger window than that.
+    pub(super) fn was_sent(
+        &mut self,
+        messages: usize,
+        usage: &Usage,
+        (provider, model): (&str, &str),
+    ) {
         (self.overflows, self.refused) = (0, false);
+        let answered = usage.input.unwrap_or(0);
+        self.told.retain(|it| {
+            it.is_named || it.fallback || !it.is_of(provider, model) || it.tokens > answered
+        });
         // Some servers count nothing and report zero tokens.
         if let Some(input) = usage.input.filter(|input| *input > 0) {
             let tokens = input.saturating_sub(usage.compaction.unwrap_or(0));
@@ -448,6 +496,12 @@ impl Machine {
         self.window.failures
     }
 
+    /// How many tokens of the conversation were in the last request for a summary that was refused as
+    /// too large, if there was no summary since.
+    pub(in crate::agent) fn too_large(&self) -> Option<u64> {
+        self.window.too_large
+    }
+
     /// Whether what is sent can be changed now: no call is open, and the vendor does not continue
     /// an answer.
     pub(in crate::agent) fn can_move(&self) -> bool {
@@ -539,8 +593,9 @@ impl Machine {
                 self.usage.add(&request.usage);
                 Ok(())
             }
-            Entry::CompactionFailed { request, stopped, vendor, cause: _ } => {
+            Entry::CompactionFailed { request, stopped, vendor, too_large, cause: _ } => {
                 let failures = u32::from(!stopped && !vendor);
+                self.window.too_large = too_large.or(self.window.too_large);
                 self.window.failures = self.window.failures.saturating_add(failures);
                 self.window.vendor_failed |= *vendor && !stopped;
                 self.usage.add(&request.usage);
@@ -548,17 +603,17 @@ impl Machine {
             }
             Entry::VendorSummaryRefused { cause: _ } => self.refuse(),
             Entry::ContextOverflowed { provider, model, fallback, window, tokens, estimated } => {
-                if !matches!(self.phase, Phase::Asking | Phase::Ended(_)) {
-                    return Err(cannot("no request can be refused while calls wait for results"));
-                }
+                self.asking("a request cannot be refused")?;
                 let is_same = self.window.told.last().is_none_or(|it| it.is_of(provider, model));
                 let before = if is_same { self.window.overflows } else { 0 };
                 self.window.overflows = before.saturating_add(1);
                 self.window.refused = true;
                 let refused = window.or(*tokens).unwrap_or(*estimated);
+                let is_named = window.is_some();
                 let (provider, model) = (provider.clone(), model.clone());
                 let fallback = *fallback;
-                self.window.told.push(Stated { provider, model, fallback, tokens: refused });
+                let tokens_of = Stated { provider, model, fallback, tokens: refused, is_named };
+                self.window.told.push(tokens_of);
                 if let Some(tokens) = tokens.filter(|_| !fallback) {
                     let messages = self.widest().messages().len();
                     self.window.measured = Some(Measured { messages, tokens });
@@ -703,6 +758,7 @@ impl Machine {
         window.reads.retain(|(at, _)| *at >= summed_up);
         window.long.retain(|(at, _)| *at >= summed_up);
         window.forgets_failures();
+        window.too_large = None;
         self.moved(after);
         Ok(())
     }

@@ -8,7 +8,10 @@ use std::{
 
 use serde_json::Value;
 
-use crate::message::{CallOutcome, ToolCall, ToolContent, ToolResult};
+use crate::{
+    message::{CallOutcome, ToolCall, ToolContent, ToolResult},
+    tool::READ_RESULT,
+};
 
 /// The note that the model reads in a repeated result, one turn before the run is stopped.
 const NOTE: &str = "Note: you have had this very result before. Repeating the call will not change \
@@ -37,7 +40,8 @@ pub(super) struct Came {
     call: u64,
     thing: u64,
     said: u64,
-    is_error: bool,
+    /// Whether a result shows that the model does not repeat itself. A part of a kept result has a new name each time.
+    shows_news: bool,
 }
 
 impl Came {
@@ -48,7 +52,7 @@ impl Came {
             tool: call.name().to_owned(),
             call: of_call(call),
             said: said(result),
-            is_error: result.is_error(),
+            shows_news: !result.is_error() && call.name() != READ_RESULT,
         })
     }
 }
@@ -68,8 +72,8 @@ impl Repeats {
 
     /// Counts the result of a call.
     pub(super) fn apply(&mut self, came: Came) {
-        let Came { tool, call, thing, said, is_error } = came;
-        if !is_error && self.results.insert(call, said) != Some(said) {
+        let Came { tool, call, thing, said, shows_news } = came;
+        if shows_news && self.results.insert(call, said) != Some(said) {
             // A new result shows that the model does not repeat itself.
             self.heard.clear();
         }
@@ -159,7 +163,8 @@ fn hash_value(value: &Value, hasher: &mut DefaultHasher) {
     }
 }
 
-/// The text without the names under which parts of the result are kept whole: each result has new ones.
+/// The text without the names under which parts of the result are kept whole: each result has new ones. The checksum of
+/// what is kept stays.
 fn without_names<'a>(text: &'a str, names: &[String]) -> Cow<'a, str> {
     let named = names.iter().filter(|name| text.contains(name.as_str()));
     named.fold(Cow::Borrowed(text), |text, name| Cow::Owned(text.replace(name.as_str(), "")))
@@ -175,6 +180,10 @@ fn said(result: &ToolResult) -> u64 {
         match part {
             ToolContent::Text(text) => without_names(text, result.wholes()).hash(&mut hasher),
             ToolContent::Json(value) => hash_value(value, &mut hasher),
+            ToolContent::Document(media) if media.text().is_some() => {
+                let text = media.text().unwrap_or_default();
+                (media.mime(), without_names(text, result.wholes())).hash(&mut hasher);
+            }
             ToolContent::Image(media)
             | ToolContent::Audio(media)
             | ToolContent::Document(media) => {

@@ -6,7 +6,12 @@ mod folder;
 mod read;
 mod reader;
 
-use std::{fmt, pin::Pin, sync::Arc};
+use std::{
+    fmt,
+    hash::{DefaultHasher, Hasher as _},
+    pin::Pin,
+    sync::Arc,
+};
 
 pub(super) use self::file::read_file;
 pub(super) use self::reader::read_result;
@@ -80,15 +85,19 @@ pub(super) struct Writer<'a> {
     buffer: Vec<u8>,
     chunk: u64,
     failed: Option<Error>,
+    /// Of all bytes.
+    checksum: DefaultHasher,
 }
 
 impl<'a> Writer<'a> {
     pub(super) fn new(spills: &'a Spills) -> Self {
         let name = format!("{PREFIX}{:016x}", fastrand::u64(..));
-        Self { store: &*spills.store, name, buffer: Vec::new(), chunk: 0, failed: None }
+        let (buffer, checksum) = (Vec::new(), DefaultHasher::new());
+        Self { store: &*spills.store, name, buffer, chunk: 0, failed: None, checksum }
     }
 
     pub(super) async fn push(&mut self, mut bytes: &[u8]) {
+        self.checksum.write(bytes);
         while self.failed.is_none() && !bytes.is_empty() {
             let room = CHUNK.saturating_sub(self.buffer.len()).min(bytes.len());
             let (now, later) = bytes.split_at(room);
@@ -115,8 +124,9 @@ impl<'a> Writer<'a> {
         match self.failed {
             None => Note {
                 text: format!(
-                    "; the whole is kept as `{}`, which `{READ_RESULT}` reads",
-                    self.name
+                    "; the whole is kept as `{}`, which `{READ_RESULT}` reads (checksum {:08x})",
+                    self.name,
+                    self.checksum.finish() >> 32
                 ),
                 name: Some(self.name),
             },

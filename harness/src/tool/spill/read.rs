@@ -57,7 +57,7 @@ pub(super) async fn bytes(
         false => whole_characters(&read),
     };
     let text = read.get(before..last).unwrap_or_default();
-    let text = if wanted < CHARACTER { few(text, wanted) } else { text };
+    let text = if wanted < 2 * CHARACTER { few(text, wanted) } else { text };
     let is_all = is_all && before.saturating_add(text.len()) == read.len();
     let begins = from.saturating_add(before as u64);
     let ends = begins.saturating_add(text.len() as u64);
