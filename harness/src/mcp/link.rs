@@ -30,6 +30,7 @@ use super::{
     lines::{Lines, Strange, UNREAD},
     list::{self, Listing},
     oauth::Authorization,
+    open::{Asked, Open},
     process::{Child, Command},
     session::Session,
     version::is_newer,
@@ -375,7 +376,9 @@ impl Link {
             Place::Command(command) => {
                 let (child, output, input) =
                     command.start().map_err(|why| wrong(format!("cannot be started: {why}")))?;
-                let output = Lines::new(output);
+                let open = Open::default();
+                let output = Lines::new(output, open.clone());
+                let input = Asked::new(input, open);
                 strange = output.strange();
                 let transport = AsyncRwTransport::new(output, input);
                 let served = handler.serve_with_lifecycle(transport, mode);

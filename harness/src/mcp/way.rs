@@ -28,7 +28,7 @@ use rmcp::{
     },
 };
 
-use super::oauth::Authorization;
+use super::{lines, oauth::Authorization, open::Open};
 
 /// The shortest wait, in milliseconds, before a stream that has ended is requested again, even if the server asks for a
 /// shorter one.
@@ -93,11 +93,19 @@ impl Way {
             Ok(Json(Response(other), _)) if !request.is(Some(&other.id)) => {
                 Err(Failed::UnexpectedServerResponse("the answer to another request".into()))
             }
+            // The HTTP answer is over, so the answer to the request does not come.
+            Ok(Json(other, _)) if request.id.is_some() && !is_answer(&other) => {
+                Err(Failed::UnexpectedServerResponse("no answer, but another message".into()))
+            }
             Ok(Json(Error(err), session)) => {
                 if speaks_of_the_session(&err.error) {
                     forget();
                 }
                 Ok(Json(Error(err), session))
+            }
+            Ok(StreamableHttpPostResponse::Sse(stream, session)) => {
+                let stream = self.heard(request, stream);
+                Ok(StreamableHttpPostResponse::Sse(stream, session))
             }
             Err(Failed::UnexpectedServerResponse(text)) => {
                 if text.starts_with("HTTP 400") {
@@ -107,6 +115,32 @@ impl Way {
             }
             answer => answer,
         }
+    }
+
+    /// The events that answer a request, as the protocol can read them. An event that cannot be read ends the request, since
+    /// nothing else may come in a stream that stays open.
+    fn heard(&self, request: &Request, stream: BoxedSseResponse) -> BoxedSseResponse {
+        let open = Open::of(request.id.clone().map(|id| (id, request.begins)));
+        let (id, forgets) = (request.id.clone(), request.has_session && !request.begins);
+        let is_forgotten = self.is_forgotten();
+        let heard = move |data: String| {
+            if let Some(id) = id.as_ref().filter(|_| forgets)
+                && let Ok(ServerJsonRpcMessage::Error(err)) = serde_json::from_str(&data)
+            {
+                let is_own = err.id.as_ref().is_some_and(|it| it.to_string() == id.to_string());
+                if err.id.is_none() || is_own && speaks_of_the_session(&err.error) {
+                    is_forgotten.store(true, Ordering::Relaxed);
+                }
+            }
+            lines::event(data, &open)
+        };
+        let events = stream.map(move |event| {
+            event.map(|mut event| {
+                event.data = event.data.map(&heard);
+                event
+            })
+        });
+        events.boxed()
     }
 
     /// The token of this server, renewed if it is old.
@@ -141,6 +175,10 @@ impl Request {
         let Some(own) = &self.id else { return true };
         id.is_some_and(|id| id.to_string() == own.to_string())
     }
+}
+
+fn is_answer(message: &ServerJsonRpcMessage) -> bool {
+    matches!(message, ServerJsonRpcMessage::Response(_) | ServerJsonRpcMessage::Error(_))
 }
 
 /// Whether an error with the id of the request says that the session is unknown. No code means only this.
@@ -270,7 +308,8 @@ impl StreamableHttpClient for Way {
             custom_headers,
             most,
         );
-        Ok(rested(stream.await?, false))
+        let none = Request { id: None, begins: false, has_session: true };
+        Ok(rested(self.heard(&none, stream.await?), false))
     }
 }
 

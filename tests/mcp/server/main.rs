@@ -104,6 +104,10 @@ impl Server {
         if let Some((_, result)) = self.way.split_once("answers:") {
             return answer(serde_json::from_str(result).expect("a result"));
         }
+        if let Some(line) = self.way.strip_prefix("writes:") {
+            println!("{}", line.replace("ID", &id.to_string()));
+            return;
+        }
         if self.hostile_call(request, lines) {
             return;
         }
