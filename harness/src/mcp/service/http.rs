@@ -147,7 +147,8 @@ where
                 Err(refused) => return Ok(refused),
             };
             let is_json = is_json(&head.headers);
-            if let Some(refused) = ambiguous(&body).filter(|_| is_json) {
+            // Whatever the type says that the body is, since others may read it differently.
+            if let Some(refused) = ambiguous(&body) {
                 return Ok(unreadable(Some(refused)));
             }
             let request = Request::from_parts(head, Full::new(body.clone()));
@@ -176,7 +177,8 @@ fn has_one_host<B>(request: &Request<B>) -> bool {
 /// Whether the request says that its body is JSON.
 fn is_json(headers: &HeaderMap) -> bool {
     let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
-    kind.is_some_and(|kind| kind.starts_with("application/json"))
+    let kind = kind.and_then(|kind| kind.split(';').next());
+    kind.is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"))
 }
 
 /// The answer to a body that is not a message. Its status is 400
