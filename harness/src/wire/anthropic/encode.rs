@@ -23,7 +23,7 @@ use crate::{
     wire::{
         Encoded,
         answer::{self, Plan, Server},
-        cache,
+        cache, choice,
         encoded::{Form, Stays, conversation, thinking_from},
         json::{Body, comma, key, member, members, object, put, raw, room_for, sendable, text},
         media::{Part, Places, Recipient, Takes, line},
@@ -132,6 +132,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
         }
         None => request,
     };
+    choice::check(request, settings)?;
     let summarizes = request.asks_for_summary();
     if summarizes && extra.contains_key("context_management") {
         return Err(Error::new(
