@@ -165,6 +165,30 @@ async fn a_found_tool_that_extra_names_is_in_the_list_of_tools() {
 }
 
 #[tokio::test]
+async fn a_found_tool_that_is_named_is_not_deferred_at_anthropic() {
+    for settings in [must(), extra("tool_choice", json!({"type": "tool", "name": WANTED}))] {
+        let turn = AtomicUsize::new(0);
+        let answer = move |_: &_| match turn.fetch_add(1, Ordering::Relaxed) {
+            0 => calls_on("anthropic", "c1", "tool_search", json!({"query": WANTED, "limit": 1})),
+            _ => says_on("anthropic", "Done."),
+        };
+        let server = LoopbackServer::answering(answer).await.unwrap();
+        let provider = provider_with("anthropic", &server.url(), Settings::default());
+        let agent = Agent::builder(provider).tools(many(&Arc::default())).tool_search(search());
+        let agent = agent.build().unwrap();
+        let mut chat = agent.chat();
+        chat.send("Look for albums.").await.unwrap();
+        chat.send("List them.").settings(settings).await.unwrap();
+        let bodies: Vec<Value> = server.requests().iter().map(|request| request.json()).collect();
+        let [_, found, forced] = bodies.as_slice() else { panic!("{} requests", bodies.len()) };
+        assert!(found.to_string().contains("tool_reference"), "{found}");
+        assert_eq!(tool_names(forced), ["tool_search", WANTED]);
+        assert!(!forced.to_string().contains("defer_loading"), "{forced}");
+        assert!(!forced.to_string().contains("tool_reference"), "{forced}");
+    }
+}
+
+#[tokio::test]
 async fn a_run_that_names_the_search_keeps_it_or_is_told_that_it_finds_nothing() {
     let model = ScriptedProvider::answering(|_| reply().text("Done."));
     let always = search().always(["slack__list_ticket"]);
