@@ -262,6 +262,11 @@ async fn progress_is_heard_in_order_and_bounded() {
 }
 
 #[tokio::test]
+async fn an_empty_cursor_is_the_end_of_a_list() {
+    assert_eq!(text(once("last-page").await), "ran in life 1");
+}
+
+#[tokio::test]
 async fn a_list_without_an_end_is_refused() {
     for way in ["same-page", "endless-pages", "too-many", "no-list"] {
         let scripted = Scripted::new();

@@ -221,7 +221,8 @@ async fn each_page(
             return wrong(format!("lists more than {TOOLS} {what}"));
         }
         match page.get("nextCursor").and_then(Value::as_str) {
-            None => return Ok(()),
+            // Some servers write an empty text in place of none.
+            None | Some("") => return Ok(()),
             Some(next) if !cursors.insert(next.to_owned()) => {
                 return wrong(format!("lists the same page of {what} again and again"));
             }

@@ -57,6 +57,7 @@ impl Server {
             return list;
         }
         match self.way.as_str() {
+            "last-page" => json!({"tools": [tool("run")], "nextCursor": ""}),
             "same-page" => json!({"tools": [tool("run")], "nextCursor": "again"}),
             "endless-pages" => {
                 let page: usize = cursor.and_then(|cursor| cursor.parse().ok()).unwrap_or(0);
