@@ -169,6 +169,19 @@ fn answer(mut stream: TcpStream, way: &str, [calls, sessions, cancelled]: &[Arc<
                     let events = format!("event: message\ndata: {done}\n\n");
                     send("200 OK", "content-type: text/event-stream\r\n", &events);
                 }
+                "halves" => {
+                    let text = r#"{"content":[{"type":"text","text":"a\ud83d"}]}"#;
+                    send(
+                        "200 OK",
+                        JSON,
+                        &format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{text}}}"#),
+                    );
+                }
+                "refuses-without-end" if number == 0 => {
+                    let head = "HTTP/1.1 400 Bad Request\r\ntransfer-encoding: chunked\r\n\r\n";
+                    let _ = stream.write_all(format!("{head}5\r\nno id\r\n").as_bytes());
+                    thread::sleep(Duration::from_secs(3600));
+                }
                 _ if way.starts_with("event ") => {
                     let data = way.trim_start_matches("event ").replace("ID", &id.to_string());
                     // The stream stays open, and no length is told.
@@ -234,6 +247,25 @@ async fn no_call_is_sent_twice_whatever_becomes_of_it() {
         assert!(!err.to_string().contains("sk-of-the-test"), "{way}: {err}");
         assert_eq!(server.calls(), 1, "{way}: {err}");
     }
+}
+
+#[tokio::test]
+async fn half_a_character_does_not_make_a_body_unreadable() {
+    let server = Server::start("halves");
+    let it = server.connect().await;
+    assert_eq!(text(call(&it.tools()[0]).await), "a\u{fffd}");
+}
+
+#[tokio::test]
+async fn a_refusal_whose_body_does_not_end_is_read_as_far_as_it_has_come() {
+    let server = Server::start("refuses-without-end");
+    let it = server.connect().await;
+    let tool = it.tools().remove(0);
+    let refused = tokio::time::timeout(Duration::from_secs(20), call(&tool)).await;
+    let err = refused.expect("an end").expect_err("a refusal");
+    assert!(err.is_in_doubt() && err.to_string().contains("400 Bad Request: no id"), "{err}");
+    assert_eq!(text(call(&tool).await), "done");
+    assert_eq!((server.calls(), server.sessions.load(Ordering::SeqCst)), (2, 2));
 }
 
 /// The stream stays open, but nothing else will come.

@@ -2,13 +2,17 @@
 //! error with the same id, so that its request ends at once.
 
 use std::{
-    io,
+    fmt, io,
     pin::Pin,
     sync::{Arc, Mutex, PoisonError},
     task::{Context, Poll, ready},
 };
 
 use rmcp::model::{ErrorCode, ErrorData, RequestId, ServerJsonRpcMessage};
+use serde::{
+    Deserialize, Deserializer,
+    de::{MapAccess, SeqAccess, Visitor},
+};
 use serde_json::{Value, json, value::RawValue};
 use tokio::io::{AsyncRead, ReadBuf};
 
@@ -146,6 +150,11 @@ pub(super) fn event(data: String, open: &Open) -> String {
     instead.unwrap_or_else(|| String::from_utf8_lossy(&line).into_owned())
 }
 
+/// The error that is read in place of an event that is too large.
+pub(super) fn too_large(id: &RequestId) -> String {
+    unread(id, &format!("it has more than {} MiB", MOST >> 20))
+}
+
 /// The error that is read in place of a message, if it is an answer that the protocol cannot read.
 fn instead(scan: &Scan, line: &mut [u8], is_long: bool, open: &Open) -> Option<String> {
     let id = scan.answers()?;
@@ -200,18 +209,86 @@ fn batch(line: &[u8]) -> Option<Vec<Box<RawValue>>> {
     (are_all && !messages.is_empty()).then_some(messages)
 }
 
-/// The id and the error of an answer, if the protocol can read it. Halves of characters in its texts, which are all that
-/// makes many answers unreadable, are replaced.
+/// Reads a message. Halves of characters in its texts, which are all that makes many messages unreadable, are replaced.
+pub(super) fn message(line: &mut [u8]) -> Result<ServerJsonRpcMessage, serde_json::Error> {
+    let read =
+        |line: &[u8]| serde_json::from_slice(line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line));
+    read(line).or_else(|err| if replace_halves(line) { read(line) } else { Err(err) })
+}
+
+/// An answer whose result is read without being kept: the protocol's own type takes many times as long, and takes any result.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Plain<'l> {
+    jsonrpc: &'l str,
+    id: RequestId,
+    #[serde(rename = "result")]
+    _result: Walked,
+}
+
+/// Any value whose texts and numbers can be read.
+struct Walked;
+
+impl<'de> Deserialize<'de> for Walked {
+    fn deserialize<D: Deserializer<'de>>(reader: D) -> Result<Self, D::Error> {
+        reader.deserialize_any(Self)
+    }
+}
+
+impl<'de> Visitor<'de> for Walked {
+    type Value = Self;
+
+    fn expecting(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.write_str("a value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Self, A::Error> {
+        while items.next_element::<Self>()?.is_some() {}
+        Ok(self)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Self, A::Error> {
+        while members.next_entry::<Self, Self>()?.is_some() {}
+        Ok(self)
+    }
+}
+
+/// The id and the error of an answer, if the protocol can read it.
 fn read(line: &mut [u8]) -> Result<(Option<RequestId>, Option<ErrorData>), ()> {
-    let read = |line: &[u8]| {
-        let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
-        match serde_json::from_slice(line) {
-            Ok(ServerJsonRpcMessage::Response(it)) => Ok((Some(it.id), None)),
-            Ok(ServerJsonRpcMessage::Error(it)) => Ok((it.id, Some(it.error))),
-            _ => Err(()),
-        }
-    };
-    read(line).or_else(|()| if replace_halves(line) { read(line) } else { Err(()) })
+    if let Ok(plain) = serde_json::from_slice::<Plain<'_>>(line)
+        && plain.jsonrpc == "2.0"
+    {
+        return Ok((Some(plain.id), None));
+    }
+    match message(line) {
+        Ok(ServerJsonRpcMessage::Response(it)) => Ok((Some(it.id), None)),
+        Ok(ServerJsonRpcMessage::Error(it)) => Ok((it.id, Some(it.error))),
+        _ => Err(()),
+    }
 }
 
 /// Replaces each escaped surrogate that has no partner by the escaped replacement character, which is as long.

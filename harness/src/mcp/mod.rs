@@ -44,6 +44,8 @@ mod offers;
 #[cfg(feature = "mcp")]
 mod open;
 #[cfg(feature = "mcp")]
+mod post;
+#[cfg(feature = "mcp")]
 mod process;
 #[cfg(feature = "mcp")]
 mod scan;
