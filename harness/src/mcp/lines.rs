@@ -141,8 +141,9 @@ impl<R> Lines<R> {
 pub(super) fn event(data: String, open: &Open) -> String {
     let mut line = data.into_bytes();
     let mut scan = Scan::of(&line);
-    let answers = |message: &Box<RawValue>| Scan::of(message.get().as_bytes()).answers().is_some();
-    if let Some(answer) = batch(&line).and_then(|messages| messages.into_iter().find(answers)) {
+    let mut messages = batch(&line).unwrap_or_default().into_iter();
+    let answers = |text: &str| Scan::of(text.as_bytes()).answers().is_some();
+    if let Some(answer) = messages.find(|message| answers(message.get())) {
         line = answer.get().as_bytes().to_vec();
         scan = Scan::of(&line);
     }
