@@ -185,7 +185,8 @@ async fn clients_that_listen_do_not_keep_others_from_calling() {
     for _ in 0..257 {
         let begun = client.post(&served.url).header("content-type", "application/json");
         let begun = begun.header("accept", "application/json, text/event-stream");
-        let begun = begun.body(begin().to_string()).send().await.expect("an answer");
+        let begun = begun.body(begin().to_string()).timeout(Duration::from_secs(20));
+        let begun = begun.send().await.expect("an answer");
         let session = begun.headers()["mcp-session-id"].to_str().expect("a text");
         let mut stream = TcpStream::connect(address).await.expect("a connection");
         let head = format!(
