@@ -123,6 +123,7 @@ mod tool_results;
 mod tool_review;
 mod tool_schema;
 mod tool_search;
+mod tool_search_choice;
 mod tool_values;
 mod toolbox;
 mod trace;

@@ -46,7 +46,7 @@ const THINGS: [&str; 10] = [
 ];
 const PLACES: [&str; 5] = ["github", "slack", "salesforce", "drive", "jira"];
 
-fn many(ran: &Arc<Mutex<Vec<String>>>) -> Vec<Tool> {
+pub(crate) fn many(ran: &Arc<Mutex<Vec<String>>>) -> Vec<Tool> {
     let mut tools = Vec::new();
     for place in PLACES {
         for thing in THINGS {
@@ -427,7 +427,7 @@ fn provider_of(kind: &str, url: &str) -> Box<dyn Provider> {
     }
 }
 
-fn calls_on(wire: &str, id: &str, name: &str, arguments: Value) -> Answer {
+pub(crate) fn calls_on(wire: &str, id: &str, name: &str, arguments: Value) -> Answer {
     match wire {
         // The vendor's models call the search by an item of its own.
         "openai" if name == "tool_search" => responses::body()
@@ -443,7 +443,7 @@ fn calls_on(wire: &str, id: &str, name: &str, arguments: Value) -> Answer {
     }
 }
 
-fn says_on(wire: &str, text: &str) -> Answer {
+pub(crate) fn says_on(wire: &str, text: &str) -> Answer {
     match wire {
         "anthropic" => anthropic::body().text(text).usage(900, 9).answer(),
         "responses" => responses::body().text(text).usage(900, 9).answer(),
@@ -451,7 +451,7 @@ fn says_on(wire: &str, text: &str) -> Answer {
     }
 }
 
-fn tool_names(body: &Value) -> Vec<String> {
+pub(crate) fn tool_names(body: &Value) -> Vec<String> {
     let tools = body["tools"].as_array().unwrap();
     let name = |tool: &Value| {
         let named = tool.get("name").or_else(|| tool.get("function")?.get("name"));

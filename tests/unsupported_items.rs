@@ -69,6 +69,12 @@ fn wanting() -> Vec<(&'static str, Value)> {
         ("responses", item("apply_patch_call")),
         ("responses", item("computer_call")),
         ("responses", item("something_new_call")),
+        // Without the id that an output refers to.
+        (
+            "responses",
+            json!({"type": "tool_search_call", "id": "tsc_1", "execution": "client",
+                "arguments": {"query": "mail"}, "status": "completed"}),
+        ),
         (
             "responses",
             json!({"type": "mcp_approval_request", "id": "mcpr_1", "name": "pay",

@@ -52,6 +52,7 @@ async fn an_answer_that_is_no_whole_result_leaves_the_call_in_doubt() {
     for (result, said) in [
         (task, "may still run"),
         (json!({"resultType": "task", "task": {"taskId": "t"}}), "may still run"),
+        (json!({"task": {"taskId": "t", "status": "working"}}), "may still run"),
         (json!({"resultType": "partial"}), "`partial`"),
         (json!({"resultType": "partial", "content": words}), "`partial`"),
         (json!({"resultType": 7, "content": words}), "`7`"),

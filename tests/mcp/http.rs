@@ -144,7 +144,11 @@ fn answer(mut stream: TcpStream, way: &str, [calls, sessions, cancelled]: &[Arc<
                 way.strip_prefix("refuses ").and_then(|it| it.split_once('|'))
                 && number == 0
             {
-                let headers = if body.starts_with('{') { JSON } else { "" };
+                let headers = match body.chars().next() {
+                    Some('{') => JSON,
+                    Some('d') => "content-type: text/event-stream\r\n",
+                    _ => "",
+                };
                 return send(status, headers, &body.replace("ID", &id.to_string()));
             }
             match way {
@@ -164,6 +168,33 @@ fn answer(mut stream: TcpStream, way: &str, [calls, sessions, cancelled]: &[Arc<
                 "streams" => {
                     let events = format!("event: message\ndata: {done}\n\n");
                     send("200 OK", "content-type: text/event-stream\r\n", &events);
+                }
+                "halves" => {
+                    let text = r#"{"content":[{"type":"text","text":"a\ud83d"}]}"#;
+                    send(
+                        "200 OK",
+                        JSON,
+                        &format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{text}}}"#),
+                    );
+                }
+                "refuses-without-end" if number == 0 => {
+                    let head = "HTTP/1.1 400 Bad Request\r\ntransfer-encoding: chunked\r\n\r\n";
+                    let _ = stream.write_all(format!("{head}5\r\nno id\r\n").as_bytes());
+                    thread::sleep(Duration::from_secs(3600));
+                }
+                _ if way.starts_with("event ") => {
+                    let data = way.trim_start_matches("event ").replace("ID", &id.to_string());
+                    // The stream stays open, and no length is told.
+                    let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n";
+                    let _ = stream.write_all(format!("{head}data: {data}\n\n").as_bytes());
+                    thread::sleep(Duration::from_secs(3600));
+                }
+                "asks-instead" => {
+                    send("200 OK", JSON, r#"{"jsonrpc":"2.0","id":7,"method":"ping"}"#)
+                }
+                "tells-instead" => {
+                    let told = r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#;
+                    send("200 OK", JSON, told);
                 }
                 "large-json" => send("200 OK", JSON, &"[".repeat(100 << 20)),
                 "large-event" => {
@@ -198,13 +229,72 @@ async fn a_server_at_an_address_is_called() {
 
 #[tokio::test]
 async fn no_call_is_sent_twice_whatever_becomes_of_it() {
-    for way in ["redirects", "moves", "closes", "cuts-json", "breaks", "busy", "page"] {
+    for way in [
+        "redirects",
+        "moves",
+        "closes",
+        "cuts-json",
+        "breaks",
+        "busy",
+        "page",
+        "asks-instead",
+        "tells-instead",
+    ] {
         let server = Server::start(way);
         let it = server.connect().await;
         let err = call(&it.tools()[0]).await.expect_err(way);
         assert!(err.is_in_doubt(), "{way}: {err}");
         assert!(!err.to_string().contains("sk-of-the-test"), "{way}: {err}");
         assert_eq!(server.calls(), 1, "{way}: {err}");
+    }
+}
+
+#[tokio::test]
+async fn half_a_character_does_not_make_a_body_unreadable() {
+    let server = Server::start("halves");
+    let it = server.connect().await;
+    assert_eq!(text(call(&it.tools()[0]).await), "a\u{fffd}");
+}
+
+#[tokio::test]
+async fn a_refusal_whose_body_does_not_end_is_read_as_far_as_it_has_come() {
+    let server = Server::start("refuses-without-end");
+    let it = server.connect().await;
+    let tool = it.tools().remove(0);
+    let refused = tokio::time::timeout(Duration::from_secs(20), call(&tool)).await;
+    let err = refused.expect("an end").expect_err("a refusal");
+    assert!(err.is_in_doubt() && err.to_string().contains("400 Bad Request: no id"), "{err}");
+    assert_eq!(text(call(&tool).await), "done");
+    assert_eq!((server.calls(), server.sessions.load(Ordering::SeqCst)), (2, 2));
+}
+
+/// The stream stays open, but nothing else will come.
+#[tokio::test]
+async fn an_event_that_cannot_be_read_leaves_the_call_in_doubt_at_once() {
+    for (data, said) in [
+        (r#"{"jsonrpc":"2.0","id":ID,"result":{"a":1e999}}"#, "no message of JSON-RPC"),
+        (r#"{"jsonrpc":"2.0","id":ID,"result":{},"result":{}}"#, "no message of JSON-RPC"),
+        (r#"{"jsonrpc":"2.0","id":null,"error":{"code":-1,"message":"no"}}"#, "without an id: no"),
+        (
+            r#"{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":"a\ud83d"}]}}"#,
+            "",
+        ),
+        (
+            r#"[{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":"a\ufffd"}]}}]"#,
+            "",
+        ),
+    ] {
+        let server = Server::start(format!("event {data}").leak());
+        let it = server.connect().await;
+        let tool = it.tools().remove(0);
+        let answer = tokio::time::timeout(Duration::from_secs(20), call(&tool)).await.expect(data);
+        match said {
+            "" => assert_eq!(text(answer), "a\u{fffd}"),
+            said => {
+                let err = answer.expect_err(data);
+                assert!(err.is_in_doubt() && err.to_string().contains(said), "{data}: {err}");
+            }
+        }
     }
 }
 
@@ -233,8 +323,11 @@ async fn a_session_that_is_refused_by_any_words_is_begun_anew_for_the_next_call(
         (unknown(r#" "id": "server-error","#), true),
         (unknown(r#" "id": ID,"#), false),
         ("no such session".to_owned(), true),
+        (format!("data: {}\n\n", unknown(r#" "id": null,"#)), true),
+        (format!("data: {}\n\n", unknown(r#" "id": ID,"#)), false),
     ] {
-        let server = Server::start(format!("refuses 400 Bad Request|{body}").leak());
+        let status = if body.starts_with("data") { "200 OK" } else { "400 Bad Request" };
+        let server = Server::start(format!("refuses {status}|{body}").leak());
         let it = server.connect().await;
         let tool = it.tools().remove(0);
         let err = call(&tool).await.expect_err("a refusal");

@@ -79,6 +79,13 @@ fn answer(mut stream: TcpStream, (refusal, way): (&str, &str), seen: &Seen) {
     match method.as_str() {
         "initialize" => {
             let (status, body) = refusal.split_once('|').unwrap_or((refusal, ""));
+            if way == "refuses-without-end" {
+                let length = "content-length: 100";
+                let _ =
+                    stream.write_all(format!("HTTP/1.1 {status}\r\n{length}\r\n\r\nno").as_bytes());
+                let _ = stream.read(&mut [0]);
+                return;
+            }
             send(status, body);
         }
         // It is held open, as by a server that speaks both versions.
@@ -100,7 +107,13 @@ fn answer(mut stream: TcpStream, (refusal, way): (&str, &str), seen: &Seen) {
             })),
         ),
         "tools/list" => {
-            let tools = json!({"tools": [{"name": "run", "inputSchema": {"type": "object"}}]});
+            let mut tools = json!({"tools": [{"name": "run", "inputSchema": {"type": "object"}}]});
+            if way == "odd-headers" {
+                let header = |kind: &str, name: &str| json!({"type": "object", "properties": {"a": {"type": kind, "x-mcp-header": name}}});
+                let all = tools["tools"].as_array_mut().expect("a list");
+                all.push(json!({"name": "path", "inputSchema": header("string", "../host")}));
+                all.push(json!({"name": "deep", "inputSchema": header("object", "A")}));
+            }
             send("200 OK", &result(tools));
         }
         "tools/call" => {
@@ -192,4 +205,27 @@ async fn no_stream_is_taken_up_again() {
     }
     assert_eq!(server.count("tools/call"), calls);
     assert_eq!(server.count("GET"), 0);
+}
+
+#[tokio::test]
+async fn a_tool_whose_header_cannot_be_sent_is_left_out_with_the_reason() {
+    let newer = Newer::start_as("400 Bad Request", "odd-headers");
+    let server = McpServer::url(&newer.url).named("it").connect().await.expect("a server");
+    let server = server.reload().await.expect("the same list");
+    assert_eq!(server.tools().len(), 1);
+    let left_out = server.left_out();
+    assert_eq!(left_out.len(), 2, "{left_out:?}");
+    for (why, name) in left_out.iter().zip(["`path`", "`deep`"]) {
+        assert!(why.starts_with(name) && why.contains("x-mcp-header"), "{why}");
+    }
+}
+
+#[tokio::test]
+async fn a_refusal_whose_body_does_not_end_is_a_refusal_too() {
+    for refusal in ["400 Bad Request", "404 Not Found"] {
+        let newer = Newer::start_as(refusal, "refuses-without-end");
+        let server = McpServer::url(&newer.url).named("it").connect().await.expect(refusal);
+        assert_eq!(text(call(&server.tools()[0]).await), "done");
+        assert_eq!(newer.count("initialize"), 1);
+    }
 }

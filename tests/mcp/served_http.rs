@@ -1,6 +1,6 @@
 //! The program's own tools, served over HTTP.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use harness::{
     State, Tool, ToolContext, ToolError, ToolOutput,
@@ -10,7 +10,8 @@ use harness::{
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 use tokio::{
-    net::TcpListener,
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::{TcpListener, TcpStream},
     sync::{Barrier, Notify},
     task::JoinHandle,
 };
@@ -172,6 +173,35 @@ async fn only_hosts_and_origins_that_are_allowed_are_served() {
     assert_eq!(status(&served, "origin", "https://app.example").await, StatusCode::OK);
     assert_eq!(status(&served, "origin", "http://app.example").await, StatusCode::FORBIDDEN);
     assert_eq!(status(&served, "origin", evil).await, StatusCode::FORBIDDEN);
+}
+
+/// The event stream of a session stays open as long as its client does.
+#[tokio::test]
+async fn clients_that_listen_do_not_keep_others_from_calling() {
+    let served = Served::start(McpService::new(tools![hello])).await;
+    let client = client();
+    let address = served.url.trim_start_matches("http://").trim_end_matches("/mcp");
+    let mut listening = Vec::new();
+    for _ in 0..257 {
+        let begun = client.post(&served.url).header("content-type", "application/json");
+        let begun = begun.header("accept", "application/json, text/event-stream");
+        let begun = begun.body(begin().to_string()).timeout(Duration::from_secs(20));
+        let begun = begun.send().await.expect("an answer");
+        let session = begun.headers()["mcp-session-id"].to_str().expect("a text");
+        let mut stream = TcpStream::connect(address).await.expect("a connection");
+        let head = format!(
+            "GET /mcp HTTP/1.1\r\nhost: {address}\r\naccept: text/event-stream\r\nmcp-session-id: {session}\r\n\r\n"
+        );
+        stream.write_all(head.as_bytes()).await.expect("a request");
+        let mut answer = [0; 12];
+        let read = stream.read_exact(&mut answer);
+        tokio::time::timeout(Duration::from_secs(20), read).await.expect("an answer").expect("one");
+        assert_eq!(&answer, b"HTTP/1.1 200");
+        listening.push(stream);
+    }
+    let call = sessionless(&served, "hello").timeout(Duration::from_secs(20)).send().await;
+    let call = call.expect("an answer").text().await.expect("a text");
+    assert!(call.contains("hello"), "{call}");
 }
 
 #[tokio::test]

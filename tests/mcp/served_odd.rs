@@ -15,7 +15,7 @@ use tokio::sync::{Notify, Semaphore};
 
 use super::{
     served::{Client, is_error, text},
-    served_http::Served,
+    served_http::{self, Served},
 };
 
 /// What is seen of calls, and what lets them end.
@@ -134,10 +134,21 @@ async fn a_request_that_not_all_read_alike_runs_nothing() {
         let said = client.next().await.expect("an answer");
         assert_eq!((&said["id"], &said["error"]["code"]), (&json!(9), &json!(-32600)), "{said}");
         assert!(said.to_string().contains("nothing was run"), "{said}");
-        let answer = session.post(&json!({})).body(line.clone()).send().await.expect("an answer");
-        assert_eq!(answer.status(), 400, "{line}");
-        let said: Value = answer.json().await.expect("JSON");
-        assert_eq!((&said["id"], &said["error"]["code"]), (&json!(9), &json!(-32600)), "{said}");
+        // The name of a type has no case.
+        for kind in ["application/json", "Application/JSON ; charset=utf-8"] {
+            let request = session.post(&json!({})).body(line.clone()).build();
+            let mut request = request.expect("a request");
+            request.headers_mut().insert("content-type", kind.parse().expect("a value"));
+            let client = served_http::client();
+            let answer = client.execute(request).await.expect("an answer");
+            assert_eq!(answer.status(), 400, "{kind}: {line}");
+            let said: Value = answer.json().await.expect("JSON");
+            assert_eq!(
+                (&said["id"], &said["error"]["code"]),
+                (&json!(9), &json!(-32600)),
+                "{said}"
+            );
+        }
     }
     assert_eq!(seen.runs(), 0);
     assert_eq!(text(&client.call("add", json!({"a": 1, "b": 2})).await), "3");

@@ -186,12 +186,44 @@ async fn an_answer_that_cannot_be_read_leaves_the_call_in_doubt_at_once() {
             "{err}"
         );
     }
+    for (line, said) in [
+        (r#"{"jsonrpc":"2.0","id":ID,"id":ID,"result":{}}"#, "no message of JSON-RPC"),
+        (r#"{"jsonrpc":"2.0","id":ID,"result":{},"result":{}}"#, "no message of JSON-RPC"),
+        (r#"{"jsonrpc":"2.0","jsonrpc":"2.0","id":ID,"result":{}}"#, "no message of JSON-RPC"),
+        (
+            r#"{"jsonrpc":"2.0","id":ID,"result":{"content":[],"a":1e999}}"#,
+            "no message of JSON-RPC",
+        ),
+        (r#"{"jsonrpc":"2.0","id":ID,"method":null,"result":{}}"#, "no message of JSON-RPC"),
+        (r#"{"jsonrpc":"2.0","result":{}}"#, "does not say which request it answers"),
+        (r#"{"jsonrpc":"2.0","id":1,"id":2,"result":{}}"#, "does not say which request it answers"),
+    ] {
+        let way = format!("writes:{line}");
+        let answer = tokio::time::timeout(Duration::from_secs(20), once(&way)).await;
+        let err = answer.expect(line).expect_err(line);
+        assert!(err.is_in_doubt() && err.to_string().contains(said), "{line}: {err}");
+    }
     for way in ["list-too-long", "list-too-deep"] {
         let scripted = Scripted::new();
         let err = scripted.server(way).connect().await.expect_err(way);
         assert_eq!(err.kind(), ErrorKind::Protocol, "{err}");
         assert!(err.to_string().contains("cannot be read"), "{err}");
     }
+}
+
+/// A text that was cut within an emoji.
+#[tokio::test]
+async fn half_a_character_does_not_make_an_answer_unreadable() {
+    let said =
+        r#"{"content":[{"type":"text","text":"ran \ud83d"}],"structuredContent":{"\ude00":1}}"#;
+    let line = format!(r#"writes:{{"jsonrpc":"2.0","id":ID,"result":{said}}}"#);
+    let answer = tokio::time::timeout(Duration::from_secs(20), once(&line)).await;
+    let output = answer.expect("an answer").expect("an output");
+    assert_eq!(output.value(), Some(&json!({"\u{fffd}": 1})));
+    assert_eq!(text(Ok(output)), "ran \u{fffd}");
+    let line = r#"writes:{"jsonrpc":"2.0","id":ID,"error":{"code":-1,"message":"bad \ud83d"}}"#;
+    let err = once(line).await.expect_err("an error");
+    assert!(!err.is_in_doubt() && err.to_string().contains("bad \u{fffd}"), "{err}");
 }
 
 #[tokio::test]
@@ -227,6 +259,11 @@ async fn progress_is_heard_in_order_and_bounded() {
         .map(|line| line.split(' ').next().expect("a word").parse().expect("a number"))
         .collect();
     assert!(numbers.is_sorted(), "{numbers:?}");
+}
+
+#[tokio::test]
+async fn an_empty_cursor_is_the_end_of_a_list() {
+    assert_eq!(text(once("last-page").await), "ran in life 1");
 }
 
 #[tokio::test]

@@ -54,6 +54,15 @@ impl Drop for Waiting {
     }
 }
 
+/// The type of a result without a type that says that a task was begun, as the version 2025-11-25 has it.
+///
+/// Source: <https://modelcontextprotocol.io/specification/2025-11-25/schema#createtaskresult>.
+fn begun(result: &Value) -> Option<String> {
+    let has_words = ["content", "structuredContent"].iter().any(|name| result.get(name).is_some());
+    let is_task = result.get("task").is_some_and(|task| task.get("taskId").is_some());
+    (is_task && !has_words).then(|| "task".to_owned())
+}
+
 impl Remote {
     /// Calls the tool.
     pub(super) async fn call(
@@ -220,7 +229,7 @@ impl Remote {
                 | ServerResult::CustomResult(_)
         );
         let value = serde_json::to_value(answer).unwrap_or_default();
-        if let Some(kind) = list::unfinished(&value) {
+        if let Some(kind) = list::unfinished(&value).or_else(|| begun(&value)) {
             let shown = self.link.shown(&kind);
             return Err(match kind.as_str() {
                 "input_required" => ToolError::new(format!(

@@ -110,6 +110,9 @@ impl Entry<'_> {
         let (command, url) = (self.text("command")?, self.text("url")?);
         let kind = self.text("type")?;
         let mut builder = match (command, url, kind.as_deref()) {
+            (Some(command), None, None | Some("stdio")) if command.is_empty() => {
+                return Err("`command` is empty: name the program of the server".to_owned());
+            }
             (Some(command), None, None | Some("stdio")) => {
                 McpServer::command(command, self.list("args")?)
             }
@@ -128,10 +131,23 @@ impl Entry<'_> {
         };
         builder = builder.named(name);
         for (key, value) in self.texts("env")? {
+            if key.is_empty() || key.contains(['=', '\0']) {
+                let key = key.escape_debug();
+                return Err(format!("`env` names `{key}`, and no variable can have this name"));
+            }
             builder = builder.env(key, value);
         }
-        for (key, value) in self.texts("headers")? {
-            builder = builder.header(key, value);
+        let headers = self.texts("headers")?;
+        for (at, (key, value)) in headers.iter().enumerate() {
+            // The case of a header's name has no meaning.
+            let others = headers.iter().take(at).map(|(other, _)| other);
+            if let Some(other) = others.into_iter().find(|other| other.eq_ignore_ascii_case(key)) {
+                let (other, key) = (other.escape_debug(), key.escape_debug());
+                return Err(format!(
+                    "`headers`: `{other}` and `{key}` are one header, listed twice"
+                ));
+            }
+            builder = builder.header(key.as_str(), value.as_str());
         }
         if let Some(folder) = self.text("cwd")? {
             builder = builder.folder(folder);
@@ -179,12 +195,20 @@ impl Entry<'_> {
                 Some((name, word)) => (name, Some(word)),
                 None => (named, None),
             };
+            if word.is_some_and(|word| word.contains("${")) {
+                return Err(format!(
+                    "`{member}` has a variable within `${{{}:-..}}`, which this program does not replace: write a word \
+                     without one",
+                    name.escape_debug()
+                ));
+            }
+            let whole = name.escape_debug();
             let name = name.strip_prefix("env:").unwrap_or(name);
             let shown = name.escape_debug();
             let is_name = |c: char| c == '_' || c.is_ascii_alphanumeric();
             if name.is_empty() || !name.chars().all(is_name) {
                 return Err(format!(
-                    "`{member}` has `${{{shown}}}`, which this program does not know: write the value itself, or \
+                    "`{member}` has `${{{whole}}}`, which this program does not know: write the value itself, or \
                      `${{VAR}}` for a variable of the program"
                 ));
             }
@@ -214,6 +238,8 @@ const EDITORS: [&str; 5] =
 /// Reads a JSON text. It is an error if an object has a name twice.
 fn once(text: &str) -> Result<Value, String> {
     let twice = RefCell::default();
+    // Some editors begin a file with a byte order mark.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut reader = serde_json::Deserializer::from_str(text);
     let value = Once { path: &[], twice: &twice }.deserialize(&mut reader);
     let value = value.and_then(|value| reader.end().map(|()| value)).map_err(|err| {
@@ -332,10 +358,10 @@ mod tests {
         );
         assert!(!shown.contains("secret-of-the-test"), "{shown}");
         assert!(shown.contains("hints: false, tools: {}"), "{shown}");
-        assert_eq!(
-            read(r#"{"servers": {"a": {"command": "b"}}}"#, &variables).expect("one").len(),
-            1
-        );
+        let one = r#"{"servers": {"a": {"command": "b"}}}"#;
+        assert_eq!(read(one, &variables).expect("one").len(), 1);
+        // An editor has begun the file with a byte order mark.
+        assert_eq!(read(&format!("\u{feff}{one}"), &variables).expect("one").len(), 1);
     }
 
     #[test]
@@ -421,6 +447,21 @@ mod tests {
                 r#"{"servers": {"a": {"command": "x", "args": ["${input:token}"]}}}"#,
                 "`${input:token}`, which this program does not know",
             ),
+            (
+                r#"{"servers": {"a": {"command": "x", "args": ["${env:}"]}}}"#,
+                "`${env:}`, which this program does not know",
+            ),
+            (
+                r#"{"servers": {"a": {"command": "x", "args": ["${NONE:-${KEY}}"]}}}"#,
+                "`args` has a variable within `${NONE:-..}`",
+            ),
+            (
+                r#"{"servers": {"a": {"url": "x", "headers": {"A-b": "1", "a-B": "2"}}}}"#,
+                "`a`: `headers`: `A-b` and `a-B` are one header, listed twice",
+            ),
+            (r#"{"servers": {"a": {"command": "x", "env": {"A=B": "1"}}}}"#, "`env` names `A=B`"),
+            (r#"{"servers": {"a": {"command": "x", "env": {"": "1"}}}}"#, "`env` names ``"),
+            (r#"{"servers": {"a": {"command": "${EMPTY}"}}}"#, "`command` is empty"),
             (
                 r#"{"servers": {"a": {"command": "x", "args": ["${workspaceFolder}"]}}}"#,
                 "though editors fill it in",

@@ -1,12 +1,6 @@
 //! A server at an address: an HTTP client that sends nothing twice and follows no redirect.
 
-use std::{
-    collections::HashMap,
-    fmt,
-    net::IpAddr,
-    sync::{Arc, atomic::AtomicBool},
-    time::Duration,
-};
+use std::{collections::HashMap, fmt, net::IpAddr, sync::Arc, time::Duration};
 
 use reqwest::{
     Client, Url,
@@ -18,7 +12,10 @@ use rmcp::transport::{
     streamable_http_client::StreamableHttpClientTransportConfig,
 };
 
-use super::{oauth::Authorization, way::Way};
+use super::{
+    oauth::Authorization,
+    way::{Signs, Way},
+};
 use crate::{
     error::{Error, ErrorKind},
     tls,
@@ -92,14 +89,14 @@ impl Address {
         Ok(headers)
     }
 
-    /// Sets up the transport to the server, with a flag that is set when the server does not know the session any more.
+    /// Sets up the transport to the server, with what is seen in the answers.
     /// Nothing is sent yet.
     ///
     /// # Errors
     /// Fails if the address or a header cannot be used.
     pub(super) fn transport(
         &self,
-    ) -> Result<(StreamableHttpClientTransport<Way>, Arc<AtomicBool>), Error> {
+    ) -> Result<(StreamableHttpClientTransport<Way>, Arc<Signs>), Error> {
         let known = Url::parse(&self.url);
         if !known.is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host()) {
             return Err(Error::new(
@@ -109,7 +106,7 @@ impl Address {
         }
         let straight = Url::parse(&self.url).is_ok_and(|url| is_here(&url));
         let client = Way::new(client(straight)?, self.authorization.clone());
-        let is_forgotten = client.is_forgotten();
+        let signs = client.signs();
         let mut config = StreamableHttpClientTransportConfig::with_uri(self.url.as_str())
             .reinit_on_expired_session(false)
             .custom_headers(self.headers()?);
@@ -117,7 +114,7 @@ impl Address {
         waits.max_times = Some(STREAMS);
         waits.max_delay = Some(Duration::from_secs(10));
         config.retry_config = Arc::new(waits);
-        Ok((StreamableHttpClientTransport::with_client(client, config), is_forgotten))
+        Ok((StreamableHttpClientTransport::with_client(client, config), signs))
     }
 }
 

@@ -2,16 +2,24 @@
 //! error with the same id, so that its request ends at once.
 
 use std::{
-    io,
+    fmt, io,
     pin::Pin,
     sync::{Arc, Mutex, PoisonError},
     task::{Context, Poll, ready},
 };
 
-use rmcp::model::{ErrorCode, ServerJsonRpcMessage};
-use serde::de::IgnoredAny;
-use serde_json::json;
+use rmcp::model::{ErrorCode, ErrorData, RequestId, ServerJsonRpcMessage};
+use serde::{
+    Deserialize, Deserializer,
+    de::{MapAccess, SeqAccess, Visitor},
+};
+use serde_json::{Value, json, value::RawValue};
 use tokio::io::{AsyncRead, ReadBuf};
+
+use super::{
+    open::Open,
+    scan::{Id, Scan},
+};
 
 /// The code of the error that replaces an answer that cannot be read. No server uses it.
 pub(super) const UNREAD: ErrorCode = ErrorCode(i32::MIN);
@@ -21,9 +29,6 @@ const MOST: usize = 16 << 20;
 
 /// The nesting depth that `serde_json` refuses.
 const TOO_DEEP: usize = 128;
-
-/// The number of bytes of a member's name and of a value that are examined.
-const LOOKED_AT: usize = 128;
 
 /// The number of bytes that are kept of a line that is not a message.
 const KEPT: usize = 200;
@@ -39,6 +44,7 @@ pub(super) struct Lines<R> {
     ready: Vec<u8>,
     given: usize,
     strange: Strange,
+    open: Open,
 }
 
 /// The lines that are not messages.
@@ -67,7 +73,8 @@ impl Strange {
 }
 
 impl<R> Lines<R> {
-    pub(super) fn new(from: R) -> Self {
+    /// `open` are the requests that have no answer yet.
+    pub(super) fn new(from: R, open: Open) -> Self {
         Self {
             from,
             line: Vec::new(),
@@ -76,6 +83,7 @@ impl<R> Lines<R> {
             ready: Vec::new(),
             given: 0,
             strange: Strange::default(),
+            open,
         }
     }
 
@@ -102,32 +110,211 @@ impl<R> Lines<R> {
         let line = std::mem::take(&mut self.line);
         let scan = std::mem::take(&mut self.scan);
         let is_long = std::mem::take(&mut self.is_long);
-        if scan.is_object != Some(true) {
-            self.strange.note(&line);
+        if scan.is_object() {
+            return self.end_message(&scan, line, is_long);
         }
-        let fault = match scan.answers() {
-            None => None,
-            Some(_) if is_long => Some(format!("it has more than {} MiB", MOST >> 20)),
-            Some(_) if scan.deepest >= TOO_DEEP => {
-                Some(format!("it is nested deeper than {} levels", TOO_DEEP - 1))
+        // Answers may come as a list, as an older version of the protocol allows.
+        if let Some(messages) = batch(&line) {
+            for message in messages {
+                let message = format!("{}\n", message.get()).into_bytes();
+                self.end_message(&Scan::of(&message), message, false);
             }
-            Some(_) if !scan.is_readable(&line) => {
-                Some("it is no message of JSON-RPC 2.0".to_owned())
-            }
-            Some(_) => None,
-        };
-        match (fault, scan.answers()) {
-            (Some(why), Some(id)) => {
-                let why = format!("the answer came and cannot be read: {why}");
-                let error = json!({"code": UNREAD.0, "message": why});
-                let line = format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"error\":{error}}}\n");
-                self.ready.extend_from_slice(line.as_bytes());
-            }
-            // A line that is too long was not kept.
-            _ if is_long => {}
-            _ => self.ready.extend_from_slice(&line),
+            return;
+        }
+        self.strange.note(&line);
+        if !is_long {
+            self.ready.extend_from_slice(&line);
         }
     }
+
+    fn end_message(&mut self, scan: &Scan, mut line: Vec<u8>, is_long: bool) {
+        match instead(scan, &mut line, is_long, &self.open) {
+            Some(instead) => self.ready.extend_from_slice(instead.as_bytes()),
+            // A line that is too long was not kept.
+            None if is_long => {}
+            None => self.ready.extend_from_slice(&line),
+        }
+    }
+}
+
+/// The data of an event that a server sends over HTTP, as the protocol can read it.
+pub(super) fn event(data: String, open: &Open) -> String {
+    let mut line = data.into_bytes();
+    let mut scan = Scan::of(&line);
+    let mut messages = batch(&line).unwrap_or_default().into_iter();
+    let answers = |text: &str| Scan::of(text.as_bytes()).answers().is_some();
+    if let Some(answer) = messages.find(|message| answers(message.get())) {
+        line = answer.get().as_bytes().to_vec();
+        scan = Scan::of(&line);
+    }
+    let instead = instead(&scan, &mut line, false, open);
+    instead.unwrap_or_else(|| String::from_utf8_lossy(&line).into_owned())
+}
+
+/// The error that is read in place of an event that is too large.
+pub(super) fn too_large(id: &RequestId) -> String {
+    unread(id, &format!("it has more than {} MiB", MOST >> 20))
+}
+
+/// The error that is read in place of a message, if it is an answer that the protocol cannot read.
+fn instead(scan: &Scan, line: &mut [u8], is_long: bool, open: &Open) -> Option<String> {
+    let id = scan.answers()?;
+    let is_deep = scan.deepest() >= TOO_DEEP;
+    let answer = if is_long || is_deep { Err(()) } else { read(line) };
+    let why = |other: &str| match (is_long, is_deep) {
+        (true, _) => format!("it has more than {} MiB", MOST >> 20),
+        (_, true) => format!("it is nested deeper than {} levels", TOO_DEEP - 1),
+        _ => other.to_owned(),
+    };
+    match (id, answer) {
+        (Id::Other, _) => None,
+        // The name of the member `id` may have been written in an unusual way.
+        (_, Ok((Some(id), _))) => {
+            open.answered(&id);
+            None
+        }
+        (Id::Is(id), _) => {
+            open.answered(id);
+            Some(unread(id, &why("it is no message of JSON-RPC 2.0")))
+        }
+        (Id::Missing, answer) => {
+            let (id, begins) = open.only()?;
+            open.answered(&id);
+            Some(match answer {
+                Ok((_, Some(err))) if begins => of(&id, &json!(err)),
+                Ok((_, Some(ErrorData { code, message, .. }))) => {
+                    unread(&id, &format!("an error without an id: {message} (code {})", code.0))
+                }
+                _ => unread(&id, &why("it does not say which request it answers")),
+            })
+        }
+    }
+}
+
+/// The error that replaces the answer to this request.
+fn unread(id: &RequestId, why: &str) -> String {
+    let why = format!("the answer came and cannot be read: {why}");
+    of(id, &json!({"code": UNREAD.0, "message": why}))
+}
+
+fn of(id: &RequestId, error: &Value) -> String {
+    let id = json!(id);
+    format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"error\":{error}}}\n")
+}
+
+/// The messages of a line that is a list of them.
+fn batch(line: &[u8]) -> Option<Vec<Box<RawValue>>> {
+    let is_list = line.trim_ascii_start().starts_with(b"[");
+    let messages: Vec<Box<RawValue>> = serde_json::from_slice(line).ok().filter(|_| is_list)?;
+    let are_all = messages.iter().all(|message| message.get().starts_with('{'));
+    (are_all && !messages.is_empty()).then_some(messages)
+}
+
+/// Reads a message. Halves of characters in its texts, which are all that makes many messages unreadable, are replaced.
+pub(super) fn message(line: &mut [u8]) -> Result<ServerJsonRpcMessage, serde_json::Error> {
+    let read =
+        |line: &[u8]| serde_json::from_slice(line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line));
+    read(line).or_else(|err| if replace_halves(line) { read(line) } else { Err(err) })
+}
+
+/// An answer whose result is read without being kept: the protocol's own type takes many times as long, and takes any result.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Plain<'l> {
+    jsonrpc: &'l str,
+    id: RequestId,
+    #[serde(rename = "result")]
+    _result: Walked,
+}
+
+/// Any value whose texts and numbers can be read.
+struct Walked;
+
+impl<'de> Deserialize<'de> for Walked {
+    fn deserialize<D: Deserializer<'de>>(reader: D) -> Result<Self, D::Error> {
+        reader.deserialize_any(Self)
+    }
+}
+
+impl<'de> Visitor<'de> for Walked {
+    type Value = Self;
+
+    fn expecting(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.write_str("a value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Self, A::Error> {
+        while items.next_element::<Self>()?.is_some() {}
+        Ok(self)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Self, A::Error> {
+        while members.next_entry::<Self, Self>()?.is_some() {}
+        Ok(self)
+    }
+}
+
+/// The id and the error of an answer, if the protocol can read it.
+fn read(line: &mut [u8]) -> Result<(Option<RequestId>, Option<ErrorData>), ()> {
+    if let Ok(plain) = serde_json::from_slice::<Plain<'_>>(line)
+        && plain.jsonrpc == "2.0"
+    {
+        return Ok((Some(plain.id), None));
+    }
+    match message(line) {
+        Ok(ServerJsonRpcMessage::Response(it)) => Ok((Some(it.id), None)),
+        Ok(ServerJsonRpcMessage::Error(it)) => Ok((it.id, Some(it.error))),
+        _ => Err(()),
+    }
+}
+
+/// Replaces each escaped surrogate that has no partner by the escaped replacement character, which is as long.
+fn replace_halves(line: &mut [u8]) -> bool {
+    let unit = |line: &[u8], at: usize| {
+        let digits = line.get(at..at.checked_add(6)?)?.strip_prefix(b"\\u")?;
+        u16::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
+    };
+    let (mut at, mut has_replaced) = (0, false);
+    while let Some(next) = line.get(at..).and_then(|rest| rest.iter().position(|it| *it == b'\\')) {
+        at += next;
+        at += match (unit(line, at), unit(line, at + 6)) {
+            (Some(0xd800..=0xdbff), Some(0xdc00..=0xdfff)) => 12,
+            (Some(0xd800..=0xdfff), _) => {
+                if let Some(half) = line.get_mut(at..at + 6) {
+                    half.copy_from_slice(b"\\ufffd");
+                    has_replaced = true;
+                }
+                6
+            }
+            // The byte after a backslash begins no escape.
+            _ => 2,
+        };
+    }
+    has_replaced
 }
 
 impl<R: AsyncRead + Unpin> AsyncRead for Lines<R> {
@@ -162,142 +349,16 @@ impl<R: AsyncRead + Unpin> AsyncRead for Lines<R> {
     }
 }
 
-/// The properties of a line that are found without keeping it: its depth and the members of the message.
-#[derive(Default)]
-struct Scan {
-    /// Whether the line is an object; `None` before its first byte.
-    is_object: Option<bool>,
-    depth: usize,
-    deepest: usize,
-    in_string: bool,
-    is_escaped: bool,
-    /// The name of the current member of the message, and the beginning of the current word.
-    name: Vec<u8>,
-    word: Vec<u8>,
-    id: Option<String>,
-    has_method: bool,
-    has_version: bool,
-    has_result: bool,
-    has_error: bool,
-}
-
-impl Scan {
-    fn read(&mut self, mut part: &[u8]) {
-        while let Some((byte, rest)) = part.split_first() {
-            if self.is_object == Some(false) {
-                return;
-            }
-            part = rest;
-            if self.in_string && !self.is_escaped {
-                // The characters of a string are skipped together.
-                let ends = |byte: &u8| matches!(byte, b'"' | b'\\');
-                let letters = std::iter::once(byte).chain(rest).position(ends);
-                let letters = letters.unwrap_or(rest.len() + 1);
-                if let Some(more) = letters.checked_sub(1) {
-                    self.keep(*byte);
-                    rest.iter().take(more.min(LOOKED_AT)).for_each(|byte| self.keep(*byte));
-                    part = rest.get(more..).unwrap_or_default();
-                    continue;
-                }
-            }
-            self.byte(*byte);
-        }
-    }
-
-    fn byte(&mut self, byte: u8) {
-        if self.in_string {
-            self.keep(byte);
-            match byte {
-                _ if self.is_escaped => self.is_escaped = false,
-                b'\\' => self.is_escaped = true,
-                b'"' => self.in_string = false,
-                _ => {}
-            }
-            return;
-        }
-        // Spaces and a byte order mark may precede the message.
-        if self.is_object.is_none()
-            && !byte.is_ascii_whitespace()
-            && !b"\xef\xbb\xbf".contains(&byte)
-        {
-            self.is_object = Some(byte == b'{');
-        }
-        match byte {
-            b'"' => {
-                self.in_string = true;
-                self.keep(byte);
-            }
-            b'{' | b'[' => {
-                self.keep(byte);
-                self.depth = self.depth.saturating_add(1);
-                self.deepest = self.deepest.max(self.depth);
-            }
-            b'}' | b']' => {
-                if self.depth == 1 {
-                    self.end_member();
-                }
-                self.depth = self.depth.saturating_sub(1);
-            }
-            b':' if self.depth == 1 => self.name = std::mem::take(&mut self.word),
-            b',' if self.depth == 1 => self.end_member(),
-            byte if !byte.is_ascii_whitespace() => self.keep(byte),
-            _ => {}
-        }
-    }
-
-    fn keep(&mut self, byte: u8) {
-        if self.depth == 1 && self.word.len() < LOOKED_AT {
-            self.word.push(byte);
-        }
-    }
-
-    fn end_member(&mut self) {
-        let (name, value) = (std::mem::take(&mut self.name), std::mem::take(&mut self.word));
-        match &*name {
-            b"\"id\"" => {
-                // A whole number or text.
-                let value = String::from_utf8(value).ok();
-                let value = value.filter(|value| {
-                    let read = serde_json::from_str::<serde_json::Value>(value);
-                    read.is_ok_and(|id| id.is_string() || id.is_number())
-                });
-                self.id = value;
-            }
-            b"\"method\"" => self.has_method = true,
-            b"\"jsonrpc\"" => self.has_version = value == b"\"2.0\"",
-            b"\"result\"" => self.has_result = true,
-            b"\"error\"" => self.has_error = true,
-            _ => {}
-        }
-    }
-
-    /// The id of the request that the line answers, if it is an answer.
-    fn answers(&self) -> Option<&str> {
-        self.id.as_deref().filter(|_| !self.has_method && self.is_object == Some(true))
-    }
-
-    /// Whether the protocol can read the line.
-    fn is_readable(&self, line: &[u8]) -> bool {
-        let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
-        let Ok(line) = std::str::from_utf8(line) else { return false };
-        // A result may be any value.
-        match self.has_version && self.has_result && !self.has_error {
-            true => serde_json::from_str::<IgnoredAny>(line).is_ok(),
-            false => serde_json::from_str::<ServerJsonRpcMessage>(line).is_ok(),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use tokio::io::AsyncReadExt as _;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-    use super::*;
+    use super::{super::open::Asked, *};
 
     /// Reads a text that arrives in two pieces.
     async fn read(text: &[u8], at: usize) -> (String, Option<(usize, String)>) {
         let (first, second) = text.split_at(at);
-        let mut lines = Lines::new(first.chain(second));
+        let mut lines = Lines::new(first.chain(second), Open::default());
         let strange = lines.strange();
         let mut all = Vec::new();
         lines.read_to_end(&mut all).await.expect("no pipe fails");
@@ -329,6 +390,14 @@ mod tests {
             ("{\"id\":7,\"result\":{}}".to_owned(), "7"),
             ("{\"jsonrpc\":\"2.0\",\"id\":7,\"result\":{]}".to_owned(), "7"),
             ("{\"jsonrpc\":\"2.0\",\"id\":7,\"error\":\"no\"}".to_owned(), "7"),
+            ("{\"jsonrpc\":\"2.0\",\"id\":7,\"result\":{},\"result\":{}}".to_owned(), "7"),
+            ("{\"jsonrpc\":\"2.0\",\"id\":7,\"id\":7,\"result\":{}}".to_owned(), "7"),
+            ("{\"jsonrpc\":\"2.0\",\"jsonrpc\":\"2.0\",\"id\":7,\"result\":{}}".to_owned(), "7"),
+            ("{\"jsonrpc\":\"2.0\",\"id\":7,\"result\":{\"a\":1e999}}".to_owned(), "7"),
+            ("{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":null,\"result\":{}}".to_owned(), "7"),
+            ("{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"m\",\"result\":{}}".to_owned(), "7"),
+            ("\0{\"jsonrpc\":\"2.0\",\"id\":7,\"result\":{}}".to_owned(), "7"),
+            ("[{\"id\":7,\"result\":{}}]".to_owned(), "7"),
         ] {
             for at in 0..=line.len() {
                 let (read, _) = read(format!("{line}\n").as_bytes(), at).await;
@@ -341,6 +410,61 @@ mod tests {
         }
         let bytes = b"{\"jsonrpc\":\"2.0\",\"id\":7,\"result\":\"\xff\"}\n";
         assert!(read(bytes, 3).await.0.contains("cannot be read"));
+    }
+
+    #[tokio::test]
+    async fn halves_of_characters_are_replaced_and_the_answer_is_read() {
+        let said = |text: &str| format!("{{\"jsonrpc\":\"2.0\",\"id\":7,\"result\":\"{text}\"}}\n");
+        for (text, expected) in [
+            (r"a \ud83d", r"a \ufffd"),
+            (r"\uDC00 x\uD83D", r"\ufffd x\ufffd"),
+            (r"\ud83d\ud83d\ude00\ude00", r"\ufffd\ud83d\ude00\ufffd"),
+            (r"\\ud83d \ud83d", r"\\ud83d \ufffd"),
+            (r"\ud83d\n\\\ud83d", r"\ufffd\n\\\ufffd"),
+            (r"\ud83d\ude00", r"\ud83d\ude00"),
+        ] {
+            let (read, _) = read(said(text).as_bytes(), 36).await;
+            assert_eq!(read, said(expected));
+            assert!(serde_json::from_str::<ServerJsonRpcMessage>(&read).is_ok(), "{read}");
+        }
+        // Nothing is replaced that cannot be read all the same.
+        let (read, _) = read(said(r"\ud83d\x").as_bytes(), 36).await;
+        assert!(read.contains("cannot be read"), "{read}");
+    }
+
+    #[tokio::test]
+    async fn an_answer_without_an_id_is_that_of_the_only_request() {
+        let request = |id: u8, method: &str| {
+            format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"{method}\"}}\n")
+        };
+        let result = "{\"jsonrpc\":\"2.0\",\"result\":{}}\n";
+        let error = "{\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{\"code\":-1,\"message\":\"m\"}}\n";
+        let foreign = "{\"jsonrpc\":\"2.0\",\"id\":7.5,\"result\":{}}\n";
+        let log = "{\"level\":\"info\",\"error\":\"none\"}\n";
+        let (call, other) = (request(7, "tools/call"), request(8, "tools/call"));
+        let listen = request(6, "subscriptions/listen");
+        for (asked, answer, said) in [
+            (format!("{listen}{call}"), result, "does not say which request it answers"),
+            (call.clone(), error, "an error without an id: m (code -1)"),
+            (request(7, "initialize"), error, "{\"code\":-1,\"message\":\"m\"}"),
+            (format!("{call}{other}"), result, ""),
+            (call.clone(), foreign, ""),
+            (call.clone(), log, ""),
+            (String::new(), result, ""),
+        ] {
+            let open = Open::default();
+            let mut input = Asked::new(Vec::new(), open.clone());
+            for part in asked.as_bytes().chunks(11) {
+                input.write_all(part).await.expect("no vector fails");
+            }
+            let mut all = String::new();
+            let mut lines = Lines::new(answer.as_bytes(), open);
+            lines.read_to_string(&mut all).await.expect("no pipe fails");
+            match said {
+                "" => assert_eq!(all, answer),
+                said => assert!(all.contains("\"id\":7") && all.contains(said), "{all}"),
+            }
+        }
     }
 
     #[tokio::test]

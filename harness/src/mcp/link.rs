@@ -30,9 +30,11 @@ use super::{
     lines::{Lines, Strange, UNREAD},
     list::{self, Listing},
     oauth::Authorization,
+    open::{Asked, Open},
     process::{Child, Command},
     session::Session,
     version::is_newer,
+    way::Signs,
 };
 use crate::{
     error::{Error, ErrorKind},
@@ -339,7 +341,7 @@ impl Link {
             person: self.person.clone(),
         };
         let until = Instant::now() + START;
-        let (service, child, is_forgotten) = match self.version.get() {
+        let (service, child, signs) = match self.version.get() {
             Some(version) => self.start(handler, *version, until).await.map_err(|it| it.0)?,
             // Nearly all servers answer this version, and those that do not refuse it at once.
             None => match self.start(handler.clone(), McpVersion::V2025_11_25, until).await {
@@ -354,7 +356,7 @@ impl Link {
                 Err((err, false)) => return Err(err),
             },
         };
-        let session = Session::new(service, child, is_forgotten);
+        let session = Session::new(service, child, signs);
         session.listen().await;
         let listing = self.list_of(&session).await?;
         Ok((Arc::new(session), listing))
@@ -370,12 +372,14 @@ impl Link {
     ) -> Result<Started, (Error, bool)> {
         let mode = version.lifecycle();
         let wrong = |why: String| (self.error(ErrorKind::Configuration, why), false);
-        let (mut is_forgotten, mut strange) = (Arc::default(), Strange::default());
+        let (mut signs, mut strange) = (Arc::default(), Strange::default());
         let (served, child) = match &self.place {
             Place::Command(command) => {
                 let (child, output, input) =
                     command.start().map_err(|why| wrong(format!("cannot be started: {why}")))?;
-                let output = Lines::new(output);
+                let open = Open::default();
+                let output = Lines::new(output, open.clone());
+                let input = Asked::new(input, open);
                 strange = output.strange();
                 let transport = AsyncRwTransport::new(output, input);
                 let served = handler.serve_with_lifecycle(transport, mode);
@@ -385,7 +389,7 @@ impl Link {
                 let transport = address.transport().map_err(|err| {
                     wrong(format!("at `{}` cannot be used: {err}", self.at(address)))
                 })?;
-                is_forgotten = transport.1;
+                signs = transport.1;
                 let served = handler.serve_with_lifecycle(transport.0, mode);
                 (timeout_at(until, served).await, None)
             }
@@ -395,7 +399,7 @@ impl Link {
             harmless(&self.secrets.hide(&said))
         };
         match served {
-            Ok(Ok(service)) => Ok((service, child, is_forgotten)),
+            Ok(Ok(service)) => Ok((service, child, signs)),
             Ok(Err(err)) => {
                 let has_answered = matches!(err, ClientInitializeError::JsonRpcError(_));
                 if let Some(child) = child.as_ref().filter(|_| !has_answered) {
@@ -449,8 +453,8 @@ impl Link {
     }
 }
 
-/// A running service, its process if it has one, and a flag for a session that the server does not know any more.
-type Started = (RunningService<RoleClient, Handler>, Option<Child>, Arc<AtomicBool>);
+/// A running service, its process if it has one, and what is seen in the answers of a server at an address.
+type Started = (RunningService<RoleClient, Handler>, Option<Child>, Arc<Signs>);
 
 /// Reports of changes that were taken before the list was read. They are restored unless the list is read to its end.
 struct Unread<'a, const N: usize> {

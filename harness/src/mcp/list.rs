@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 use tokio::time::timeout;
 
 use super::{lines::UNREAD, link::sources, name, session::Session};
-use crate::{error::ErrorKind, schema::Checker};
+use crate::{error::ErrorKind, schema::Checker, secret::beginning};
 
 /// The limits for pages and tools of one server, and for the time to list them.
 const PAGES: usize = 64;
@@ -175,12 +175,23 @@ fn sorted(value: &Value) -> Value {
 pub(super) async fn read(session: &Session) -> Result<Listing, (ErrorKind, String)> {
     let (mut listing, mut seen) = (Listing::default(), HashSet::new());
     (listing.resources, listing.prompts) = session.offers();
+    session.take_listed();
     let request = |params| ClientRequest::ListToolsRequest(ListToolsRequest::with_param(params));
     pages(session, ("tools", "tools"), request, |page| {
         listing.add(page, &mut seen);
         listing.tools.len() + listing.left_out.len()
     })
     .await?;
+    let is_known = |name: &String| {
+        let shown = format!("`{}`:", name.escape_debug());
+        seen.contains(name) || listing.left_out.iter().any(|why| why.starts_with(&shown))
+    };
+    let dropped: Vec<String> =
+        session.take_listed().into_iter().filter(|name| !is_known(name)).collect();
+    listing.left_out.extend(dropped.iter().map(|name| {
+        let name = beginning(name, NAME);
+        format!("`{}`: an `x-mcp-header` in its `inputSchema` is not valid", name.escape_debug())
+    }));
     Ok(listing)
 }
 
@@ -221,7 +232,8 @@ async fn each_page(
             return wrong(format!("lists more than {TOOLS} {what}"));
         }
         match page.get("nextCursor").and_then(Value::as_str) {
-            None => return Ok(()),
+            // Some servers write an empty text in place of none.
+            None | Some("") => return Ok(()),
             Some(next) if !cursors.insert(next.to_owned()) => {
                 return wrong(format!("lists the same page of {what} again and again"));
             }

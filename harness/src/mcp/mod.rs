@@ -42,7 +42,13 @@ mod offer_tools;
 #[cfg(feature = "mcp")]
 mod offers;
 #[cfg(feature = "mcp")]
+mod open;
+#[cfg(feature = "mcp")]
+mod post;
+#[cfg(feature = "mcp")]
 mod process;
+#[cfg(feature = "mcp")]
+mod scan;
 #[cfg(feature = "mcp")]
 mod server;
 #[cfg(feature = "mcp-server")]

@@ -31,6 +31,7 @@ use tokio::{
 use super::{
     handler::Handler,
     process::{Child, Said},
+    way::Signs,
 };
 
 /// How long the output of a process may be read after its end.
@@ -58,8 +59,8 @@ pub(super) struct Session {
     watcher: Option<AbortHandle>,
     /// Whether the session is lost.
     lost: AtomicBool,
-    /// Whether the server has said that it does not know the session any more.
-    is_forgotten: Arc<AtomicBool>,
+    /// What is seen in the answers of a server at an address.
+    signs: Arc<Signs>,
     listed: Mutex<Listed>,
     /// Receives changes of the tools, from servers that have to be asked for them.
     listener: Mutex<Option<AbortHandle>>,
@@ -91,7 +92,7 @@ impl Session {
     pub(super) fn new(
         service: RunningService<RoleClient, Handler>,
         child: Option<Child>,
-        is_forgotten: Arc<AtomicBool>,
+        signs: Arc<Signs>,
     ) -> Self {
         let (unwanted, calls) = unbounded_channel();
         let teller = tokio::spawn(tell(service.peer().clone(), calls)).abort_handle();
@@ -114,7 +115,7 @@ impl Session {
             teller,
             watcher,
             lost: AtomicBool::new(false),
-            is_forgotten,
+            signs,
             listed: Mutex::default(),
             listener: Mutex::default(),
             listening: Arc::default(),
@@ -142,13 +143,17 @@ impl Session {
 
     /// Whether a call can be sent.
     pub(super) fn is_alive(&self) -> bool {
-        let is_lost =
-            self.lost.load(Ordering::Relaxed) || self.is_forgotten.load(Ordering::Relaxed);
+        let is_lost = self.lost.load(Ordering::Relaxed) || self.signs.is_forgotten();
         !is_lost && !self.peer().is_transport_closed()
     }
 
     pub(super) fn lose(&self) {
         self.lost.store(true, Ordering::Relaxed);
+    }
+
+    /// The names of all tools that were listed since this was asked last, if the server is at an address.
+    pub(super) fn take_listed(&self) -> Vec<String> {
+        self.signs.take_listed()
     }
 
     fn listed(&self) -> std::sync::MutexGuard<'_, Listed> {

@@ -4,7 +4,7 @@
 use std::{
     collections::HashMap,
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
 };
@@ -17,7 +17,7 @@ use reqwest::{
 use rmcp::{
     model::{
         ClientJsonRpcMessage, ClientRequest, ErrorCode, ErrorData, ProtocolVersion, RequestId,
-        ServerJsonRpcMessage,
+        ServerJsonRpcMessage, ServerResult,
     },
     transport::{
         common::client_side_sse::BoxedSseResponse,
@@ -28,11 +28,14 @@ use rmcp::{
     },
 };
 
-use super::oauth::Authorization;
+use super::{lines, oauth::Authorization, open::Open, post::Post};
 
 /// The shortest wait, in milliseconds, before a stream that has ended is requested again, even if the server asks for a
 /// shorter one.
 const REST: u64 = 500;
+
+/// The number of names that are kept of a list of tools.
+const LISTED: usize = 4096;
 
 type Headers = HashMap<HeaderName, HeaderValue>;
 type Failed = StreamableHttpError<reqwest::Error>;
@@ -42,17 +45,51 @@ type Failed = StreamableHttpError<reqwest::Error>;
 pub(super) struct Way {
     client: Client,
     authorization: Option<Arc<Authorization>>,
-    is_forgotten: Arc<AtomicBool>,
+    signs: Arc<Signs>,
+}
+
+/// What is seen in the answers of a server.
+#[derive(Default)]
+pub(super) struct Signs {
+    /// Whether the server does not know the session any more.
+    is_forgotten: AtomicBool,
+    /// The names of the tools that it has listed. The protocol's own code drops some of them.
+    listed: Mutex<Vec<String>>,
+}
+
+impl Signs {
+    pub(super) fn is_forgotten(&self) -> bool {
+        self.is_forgotten.load(Ordering::Relaxed)
+    }
+
+    /// The names of the tools that were listed since this was asked last.
+    pub(super) fn take_listed(&self) -> Vec<String> {
+        std::mem::take(&mut *self.listed.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn forget(&self) {
+        self.is_forgotten.store(true, Ordering::Relaxed);
+    }
+
+    fn note(&self, message: &ServerJsonRpcMessage) {
+        if let ServerJsonRpcMessage::Response(response) = message
+            && let ServerResult::ListToolsResult(page) = &response.result
+        {
+            let names = page.tools.iter().map(|tool| tool.name.to_string());
+            let mut listed = self.listed.lock().unwrap_or_else(PoisonError::into_inner);
+            let room = LISTED.saturating_sub(listed.len());
+            listed.extend(names.take(room));
+        }
+    }
 }
 
 impl Way {
     pub(super) fn new(client: Client, authorization: Option<Arc<Authorization>>) -> Self {
-        Self { client, authorization, is_forgotten: Arc::default() }
+        Self { client, authorization, signs: Arc::default() }
     }
 
-    /// A flag that is set when the server does not know the session any more.
-    pub(super) fn is_forgotten(&self) -> Arc<AtomicBool> {
-        Arc::clone(&self.is_forgotten)
+    pub(super) fn signs(&self) -> Arc<Signs> {
+        Arc::clone(&self.signs)
     }
 
     /// The answer to a request. It is an error if the HTTP exchange has ended without an answer to this request.
@@ -66,7 +103,7 @@ impl Way {
 
         let forget = || {
             if request.has_session {
-                self.is_forgotten.store(true, Ordering::Relaxed);
+                self.signs.forget();
             }
         };
         match answer {
@@ -93,11 +130,23 @@ impl Way {
             Ok(Json(Response(other), _)) if !request.is(Some(&other.id)) => {
                 Err(Failed::UnexpectedServerResponse("the answer to another request".into()))
             }
+            // The HTTP answer is over, so the answer to the request does not come.
+            Ok(Json(other, _)) if request.id.is_some() && !is_answer(&other) => {
+                Err(Failed::UnexpectedServerResponse("no answer, but another message".into()))
+            }
             Ok(Json(Error(err), session)) => {
                 if speaks_of_the_session(&err.error) {
                     forget();
                 }
                 Ok(Json(Error(err), session))
+            }
+            Ok(Json(answer, session)) => {
+                self.signs.note(&answer);
+                Ok(Json(answer, session))
+            }
+            Ok(StreamableHttpPostResponse::Sse(stream, session)) => {
+                let stream = self.heard(request, stream);
+                Ok(StreamableHttpPostResponse::Sse(stream, session))
             }
             Err(Failed::UnexpectedServerResponse(text)) => {
                 if text.starts_with("HTTP 400") {
@@ -107,6 +156,35 @@ impl Way {
             }
             answer => answer,
         }
+    }
+
+    /// The events that answer a request, as the protocol can read them. An event that cannot be read ends the request, since
+    /// nothing else may come in a stream that stays open.
+    fn heard(&self, request: &Request, stream: BoxedSseResponse) -> BoxedSseResponse {
+        let open = Open::of(request.id.clone().map(|id| (id, request.begins)));
+        let (id, forgets) = (request.id.clone(), request.has_session && !request.begins);
+        let (signs, lists) = (self.signs(), request.lists);
+        let heard = move |data: String| {
+            if lists && let Ok(message) = serde_json::from_str(&data) {
+                signs.note(&message);
+            }
+            if let Some(id) = id.as_ref().filter(|_| forgets)
+                && let Ok(ServerJsonRpcMessage::Error(err)) = serde_json::from_str(&data)
+            {
+                let is_own = err.id.as_ref().is_some_and(|it| it.to_string() == id.to_string());
+                if err.id.is_none() || is_own && speaks_of_the_session(&err.error) {
+                    signs.forget();
+                }
+            }
+            lines::event(data, &open)
+        };
+        let events = stream.map(move |event| {
+            event.map(|mut event| {
+                event.data = event.data.map(&heard);
+                event
+            })
+        });
+        events.boxed()
     }
 
     /// The token of this server, renewed if it is old.
@@ -122,18 +200,21 @@ struct Request {
     /// Whether it is the first request of a session, or of a connection without sessions.
     begins: bool,
     has_session: bool,
+    /// Whether it asks for the tools.
+    lists: bool,
 }
 
 impl Request {
     fn of(message: &ClientJsonRpcMessage, has_session: bool) -> Self {
         let ClientJsonRpcMessage::Request(request) = message else {
-            return Self { id: None, begins: false, has_session };
+            return Self { id: None, begins: false, has_session, lists: false };
         };
         let begins = matches!(
             request.request,
             ClientRequest::InitializeRequest(_) | ClientRequest::DiscoverRequest(_)
         );
-        Self { id: Some(request.id.clone()), begins, has_session }
+        let lists = matches!(request.request, ClientRequest::ListToolsRequest(_));
+        Self { id: Some(request.id.clone()), begins, has_session, lists }
     }
 
     /// Whether an answer with this id belongs to the request. Some servers return a number as a text.
@@ -141,6 +222,10 @@ impl Request {
         let Some(own) = &self.id else { return true };
         id.is_some_and(|id| id.to_string() == own.to_string())
     }
+}
+
+fn is_answer(message: &ServerJsonRpcMessage) -> bool {
+    matches!(message, ServerJsonRpcMessage::Response(_) | ServerJsonRpcMessage::Error(_))
 }
 
 /// Whether an error with the id of the request says that the session is unknown. No code means only this.
@@ -184,15 +269,9 @@ impl StreamableHttpClient for Way {
         let token = self.token(&uri).await;
         let request = Request::of(&message, session_id.is_some());
         let newer = is_newer(&custom_headers);
-        let sent = self.client.post_message_with_response_limits(
-            uri,
-            message,
-            session_id,
-            token.clone(),
-            custom_headers,
-            limits,
-        );
-        let answer = self.answer(&request, sent.await);
+        let (session, headers) = (session_id, custom_headers);
+        let post = Post { uri, message, session, token: token.clone(), headers, limits };
+        let answer = self.answer(&request, post.send(&self.client).await);
         let answer = answer.map(|answer| match answer {
             StreamableHttpPostResponse::Sse(stream, session) => {
                 StreamableHttpPostResponse::Sse(rested(stream, newer), session)
@@ -270,7 +349,8 @@ impl StreamableHttpClient for Way {
             custom_headers,
             most,
         );
-        Ok(rested(stream.await?, false))
+        let none = Request { id: None, begins: false, has_session: true, lists: false };
+        Ok(rested(self.heard(&none, stream.await?), false))
     }
 }
 

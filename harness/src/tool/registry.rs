@@ -137,7 +137,7 @@ impl ToolRegistry {
     /// Creates a registry of only these of its tools, in the same order. The others are not offered.
     ///
     /// # Errors
-    /// Fails with all names that none of its tools has.
+    /// Fails with all names that none of its tools has, and if the search is named without a tool that it can find.
     pub(crate) fn only(&self, names: &[String]) -> Result<Self, Error> {
         let unknown = names.iter().filter(|name| self.get(name).is_none());
         let unknown: Vec<String> = unknown.map(|name| self.unknown(name)).collect();
@@ -160,6 +160,14 @@ impl ToolRegistry {
         let (offered, others): (Vec<&Tool>, Vec<&Tool>) = all.partition(offered);
         let deferred = offered.iter().filter(|tool| self.is_searched(tool.name()));
         let deferred: HashSet<String> = deferred.map(|tool| tool.name().to_owned()).collect();
+        let wants_search = self.searched.is_some() && names.iter().any(|name| name == TOOL_SEARCH);
+        if wants_search && deferred.is_empty() {
+            let why = format!(
+                "`only_tools` names `{TOOL_SEARCH}`, but none of the other tools that it names has to be searched for: \
+                 leave it out, or name tools that it can find"
+            );
+            return Err(Error::new(ErrorKind::Configuration, why));
+        }
         let only = Self {
             tools: offered.into_iter().cloned().collect(),
             schemas: OnceLock::new(),
@@ -170,7 +178,9 @@ impl ToolRegistry {
             reads_results: self.reads_results,
             searched: None,
         };
-        if deferred.len() <= FEW_TOOLS { Ok(only) } else { only.searching(&deferred) }
+        // A few are told at once, unless the search is wanted.
+        let are_few = deferred.len() <= FEW_TOOLS && !wants_search;
+        if are_few { Ok(only) } else { only.searching(&deferred) }
     }
 
     /// The tool that was probably meant by an unknown name. Tools of agents that a tool runs are considered too.

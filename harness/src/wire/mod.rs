@@ -3,6 +3,7 @@
 
 pub(crate) mod answer;
 mod cache;
+mod choice;
 mod cited;
 mod decoder;
 mod encoded;

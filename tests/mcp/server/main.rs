@@ -57,6 +57,7 @@ impl Server {
             return list;
         }
         match self.way.as_str() {
+            "last-page" => json!({"tools": [tool("run")], "nextCursor": ""}),
             "same-page" => json!({"tools": [tool("run")], "nextCursor": "again"}),
             "endless-pages" => {
                 let page: usize = cursor.and_then(|cursor| cursor.parse().ok()).unwrap_or(0);
@@ -103,6 +104,10 @@ impl Server {
         };
         if let Some((_, result)) = self.way.split_once("answers:") {
             return answer(serde_json::from_str(result).expect("a result"));
+        }
+        if let Some(line) = self.way.strip_prefix("writes:") {
+            println!("{}", line.replace("ID", &id.to_string()));
+            return;
         }
         if self.hostile_call(request, lines) {
             return;

@@ -3,18 +3,22 @@
 use std::{convert::Infallible, fmt, pin::Pin, sync::Arc, task, time::Duration};
 
 use ::http::{
-    HeaderMap, HeaderValue, Request, Response, StatusCode,
-    header::{CONTENT_TYPE, HOST},
+    HeaderMap, HeaderValue, Method, Request, Response, StatusCode,
+    header::{CONTENT_TYPE, HOST, RETRY_AFTER},
 };
 use bytes::Bytes;
-use http_body::Body;
+use http_body::{Body, Frame, SizeHint};
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited, combinators::UnsyncBoxBody};
 use rmcp::{
     ServerHandler,
     model::JsonRpcError,
     transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService},
 };
-use tokio::{net::TcpListener, sync::Semaphore, task::JoinSet};
+use tokio::{
+    net::TcpListener,
+    sync::{OwnedSemaphorePermit, Semaphore},
+    task::JoinSet,
+};
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -25,8 +29,14 @@ use super::{
 };
 use crate::error::Error;
 
-/// The number of connections of [`McpService::serve_http`] at the same time.
-const CONNECTIONS: usize = 256;
+/// The number of requests that [`McpService::serve_http`] serves at the same time, without those that only listen.
+const REQUESTS: usize = 256;
+
+/// The number of requests that only listen to what the server has to say.
+const LISTENING: usize = 512;
+
+/// The number of connections. Those without a place for their request are answered that there is none.
+const CONNECTIONS: usize = REQUESTS + LISTENING + 64;
 
 /// The time that a client may take to send the head of a request.
 const HEAD: Duration = Duration::from_secs(10);
@@ -93,15 +103,19 @@ impl<H: ServerHandler> McpService<H> {
     /// Serves clients over HTTP at the path `/mcp` of this listener, until the future is dropped. Use it only for
     /// clients on this machine, on an address such as `127.0.0.1:8080`: there is no TLS and no authentication.
     ///
+    /// It serves 256 requests at the same time, and 512 more that only listen: the event stream of a session, and
+    /// `subscriptions/listen`. The answer to others is status 503.
+    ///
     /// # Errors
     /// Fails as [`http`](Self::http) does. A connection that cannot be accepted does not end the service.
     pub async fn serve_http(self, listener: TcpListener) -> Result<(), Error> {
-        let service = Routed(self.http()?);
-        let places = Arc::new(Semaphore::new(CONNECTIONS));
+        let places = Places::new(REQUESTS, LISTENING);
+        let service = Routed { http: self.http()?, places };
+        let all = Arc::new(Semaphore::new(CONNECTIONS));
         let mut connections = JoinSet::new();
         loop {
             while connections.try_join_next().is_some() {}
-            let Ok(place) = Arc::clone(&places).acquire_owned().await else { return Ok(()) };
+            let Ok(connection) = Arc::clone(&all).acquire_owned().await else { return Ok(()) };
             let Ok((socket, _)) = listener.accept().await else {
                 // One cause is that no file descriptor is free, until a connection is closed.
                 tokio::time::sleep(Duration::from_millis(50)).await;
@@ -114,7 +128,7 @@ impl<H: ServerHandler> McpService<H> {
                 server.timer(hyper_util::rt::TokioTimer::new()).header_read_timeout(HEAD);
                 // It fails only for its own client.
                 let _ = server.serve_connection(io, service).await;
-                drop(place);
+                drop(connection);
             });
         }
     }
@@ -147,7 +161,8 @@ where
                 Err(refused) => return Ok(refused),
             };
             let is_json = is_json(&head.headers);
-            if let Some(refused) = ambiguous(&body).filter(|_| is_json) {
+            // Whatever the type says that the body is, since others may read it differently.
+            if let Some(refused) = ambiguous(&body) {
                 return Ok(unreadable(Some(refused)));
             }
             let request = Request::from_parts(head, Full::new(body.clone()));
@@ -176,7 +191,8 @@ fn has_one_host<B>(request: &Request<B>) -> bool {
 /// Whether the request says that its body is JSON.
 fn is_json(headers: &HeaderMap) -> bool {
     let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
-    kind.is_some_and(|kind| kind.starts_with("application/json"))
+    let kind = kind.and_then(|kind| kind.split(';').next());
+    kind.is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"))
 }
 
 /// The answer to a body that is not a message. Its status is 400
@@ -212,12 +228,65 @@ where
     }
 }
 
+/// The places of requests that are served at the same time.
+#[derive(Clone)]
+struct Places {
+    requests: Arc<Semaphore>,
+    listening: Arc<Semaphore>,
+}
+
+impl Places {
+    fn new(requests: usize, listening: usize) -> Self {
+        let places = |number| Arc::new(Semaphore::new(number));
+        Self { requests: places(requests), listening: places(listening) }
+    }
+
+    /// The place of a request, if one is free. A stream that only listens can stay open for days, and must not take the
+    /// place of a call.
+    fn of<B>(&self, request: &Request<B>) -> Option<OwnedSemaphorePermit> {
+        let method = request.headers().get("mcp-method");
+        let listens = request.method() == Method::GET
+            || method.is_some_and(|method| method == "subscriptions/listen");
+        let places = if listens { &self.listening } else { &self.requests };
+        Arc::clone(places).try_acquire_owned().ok()
+    }
+}
+
+/// A body that holds its place until it is sent.
+struct Placed {
+    body: UnsyncBoxBody<Bytes, Infallible>,
+    _place: OwnedSemaphorePermit,
+}
+
+impl Body for Placed {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut task::Context<'_>,
+    ) -> task::Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
 /// A service at the path `/mcp`.
-struct Routed<H>(McpHttp<H>);
+struct Routed<H> {
+    http: McpHttp<H>,
+    places: Places,
+}
 
 impl<H> Clone for Routed<H> {
     fn clone(&self) -> Self {
-        Self(self.0.clone())
+        Self { http: self.http.clone(), places: self.places.clone() }
     }
 }
 
@@ -240,7 +309,21 @@ where
         if request.uri().path() != "/mcp" {
             return Box::pin(async { Ok(said(StatusCode::NOT_FOUND, "the path is /mcp")) });
         }
-        self.0.call(request)
+        let Some(place) = self.places.of(&request) else {
+            let most = self.http.request;
+            return Box::pin(async move {
+                // A connection that is closed with an unread body can lose the answer.
+                let _ = read(request.into_body(), most).await;
+                let why = "too many requests are served; try again later";
+                let mut answer = said(StatusCode::SERVICE_UNAVAILABLE, why);
+                answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+                Ok(answer)
+            });
+        };
+        let answer = self.http.call(request);
+        Box::pin(async move {
+            answer.await.map(|it| it.map(|body| Placed { body, _place: place }.boxed_unsync()))
+        })
     }
 }
 
@@ -252,7 +335,6 @@ fn said(status: StatusCode, words: &'static str) -> Answer {
 
 #[cfg(test)]
 mod tests {
-    use http_body::Frame;
     use tower_service::Service as _;
 
     use super::*;
@@ -293,6 +375,36 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_body_whose_rest_never_comes_is_given_up() {
         assert_eq!(status(post("127.0.0.1").body(Stalled).unwrap()).await, 408);
+    }
+
+    #[tokio::test]
+    async fn a_request_without_a_place_is_refused_and_listening_takes_no_place_of_a_call() {
+        let places = Places::new(1, 1);
+        let http = McpService::new(tools![]).http().unwrap();
+        let mut service = Routed { http, places: places.clone() };
+        let post = || post("127.0.0.1").body(Full::new(Bytes::from_static(b"{}"))).unwrap();
+        let get =
+            || Request::get("/mcp").header("host", "127.0.0.1").body(Full::default()).unwrap();
+        let listen = || {
+            let mut listen = post();
+            listen.headers_mut().insert("mcp-method", "subscriptions/listen".parse().unwrap());
+            listen
+        };
+        let mut status = async |request| service.call(request).await.unwrap().status().as_u16();
+        let call = places.of(&post()).unwrap();
+        assert_eq!(status(post()).await, 503);
+        assert_ne!(status(get()).await, 503);
+        let stream = places.of(&get()).unwrap();
+        assert_eq!(status(get()).await, 503);
+        assert_eq!(status(listen()).await, 503);
+        drop(call);
+        assert_eq!(status(post()).await, 400);
+        drop(stream);
+        // The answer keeps the place until it is sent.
+        let answer = service.call(post()).await.unwrap();
+        assert!(places.of(&post()).is_none());
+        drop(answer);
+        assert!(places.of(&post()).is_some());
     }
 
     #[tokio::test]

@@ -23,7 +23,7 @@ use crate::{
     wire::{
         Encoded,
         answer::{self, Plan, Server},
-        cache,
+        cache, choice,
         encoded::{Form, Stays, conversation, thinking_from},
         json::{Body, comma, key, member, members, object, put, raw, room_for, sendable, text},
         media::{Part, Places, Recipient, Takes, line},
@@ -132,6 +132,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
         }
         None => request,
     };
+    choice::check(request, settings)?;
     let summarizes = request.asks_for_summary();
     if summarizes && extra.contains_key("context_management") {
         return Err(Error::new(
@@ -191,7 +192,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
         });
     }
     let strict = strict_tools.unwrap_or(false);
-    let found = Deferred::of(request, *defers_tools);
+    let found = Deferred::of(request, *defers_tools, &choice::named(settings));
     body.tools(|out| tools(out, request, strict, &found, mark));
     let tool_choice = tool_choice.as_ref().filter(|choice| {
         !summarizes || !matches!(choice, ToolChoice::Required | ToolChoice::Tool(_))
@@ -284,10 +285,11 @@ struct Deferred<'a> {
 
 impl<'a> Deferred<'a> {
     /// Only tools of this request count, because the vendor refuses results that name others. It
-    /// also requires at least one tool that was not found by a search.
-    fn of(request: &Request<'a>, defers: bool) -> Self {
+    /// also requires at least one tool that was not found by a search. If the choice of a tool names a found tool, none.
+    fn of(request: &Request<'a>, defers: bool, wanted: &[&str]) -> Self {
         let found = request.found();
-        let all = request.tools().iter().filter(|_| defers).map(|tool| &*tool.name);
+        let is_named = wanted.iter().any(|name| found.has(name));
+        let all = request.tools().iter().filter(|_| defers && !is_named).map(|tool| &*tool.name);
         let mut tools: Vec<&str> = all.filter(|tool| found.has(tool)).collect();
         if tools.len() == request.tools().len() {
             tools.clear();

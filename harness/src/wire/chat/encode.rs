@@ -15,7 +15,7 @@ use crate::{
     wire::{
         Encoded,
         answer::{self, NAME, Plan, Server},
-        cache,
+        cache, choice,
         encoded::{Form, Stays, conversation, thinking_from},
         json::{
             Body, comma, data_url, key, member, object, put, raw, room_for, sendable, text, texts,
@@ -165,6 +165,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
         }
         None => request,
     };
+    choice::check(request, settings)?;
     let mut body = Body::new(extra, &["messages", "stream"])?;
     body.value("model", model);
     body.value("stream", &true);

@@ -22,7 +22,7 @@ use crate::{
     wire::{
         Encoded,
         answer::{self, NAME, Plan, Server},
-        cache,
+        cache, choice,
         encoded::{Form, Stays, conversation, thinking_from},
         halves,
         json::{
@@ -130,6 +130,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
         }
         None => request,
     };
+    choice::check(request, settings)?;
     let mut body = Body::new(extra, &["input", "stream"])?;
     body.value("model", model);
     body.value("stream", &true);
@@ -171,7 +172,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
         system => body.maybe("instructions", system),
     }
     let strict = strict_tools.unwrap_or(false);
-    let loaded = Loaded::of(request, strict, *defers_tools, tool_choice.as_ref());
+    let loaded = Loaded::of(request, strict, *defers_tools, &choice::named(settings));
     body.tools(|out| tools(out, request, strict, &loaded));
     if !request.tools().is_empty() {
         body.maybe("tool_choice", tool_choice.as_ref().map(choice).as_ref());
@@ -238,11 +239,11 @@ pub(super) struct Loaded<'a> {
 }
 
 impl<'a> Loaded<'a> {
-    /// If `tool_choice` names the search or a found tool, none: the vendor wants that tool in the request's list.
-    fn of(request: &Request<'a>, strict: bool, defers: bool, choice: Option<&ToolChoice>) -> Self {
+    /// If the choice of a tool names the search or a found tool, none: the vendor wants that tool in the request's list.
+    fn of(request: &Request<'a>, strict: bool, defers: bool, wanted: &[&str]) -> Self {
         let found = request.found();
         let named = |name: &str| found.search() == Some(name) || found.has(name);
-        let is_named = matches!(choice, Some(ToolChoice::Tool(name)) if named(name));
+        let is_named = wanted.iter().any(|name| named(name));
         let search = found.search().filter(|_| defers && !is_named);
         if search.is_none() {
             return Self::default();

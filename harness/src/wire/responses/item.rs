@@ -424,16 +424,18 @@ fn rest_of(number: u32, all: &str, sent: &mut String, out: &mut Outlet) -> Resul
 
 /// The type and the id of an item that waits for an answer of the program, by the vendor's
 /// reference: calls that have a `call_id` (`shell_call`, `apply_patch_call`, `computer_call` and
-/// newer types) unless the vendor says that it executes them, and requests for an approval.
+/// newer types) or of which the vendor says that the program executes them, unless it says that it executes them
+/// itself, and requests for an approval.
 pub(super) fn wanted(members: &Members<'_>) -> Option<(String, String)> {
     let kind = text_of(members.get("type"));
     if kind == "mcp_approval_request" {
         return Some((kind, text_of(members.get("id"))));
     }
     let id = text_of(members.get("call_id"));
-    let is_theirs = text_of(members.get("execution")) == "server";
-    let wants = kind == "local_shell_call" || (kind.ends_with("_call") && !id.is_empty());
-    (wants && !is_theirs).then_some((kind, id))
+    let executed_by = text_of(members.get("execution"));
+    let has_sign = !id.is_empty() || executed_by == "client";
+    let wants = kind == "local_shell_call" || (kind.ends_with("_call") && has_sign);
+    (wants && executed_by != "server").then_some((kind, id))
 }
 
 /// The name of the tool that searches for tools. The protocol has no name for it, only its type.

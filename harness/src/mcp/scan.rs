@@ -1,0 +1,165 @@
+//! Reads the outer members of a message without keeping it.
+
+use rmcp::model::RequestId;
+use serde_json::Value;
+
+/// The number of bytes of a member's name and of a value that are examined.
+const LOOKED_AT: usize = 128;
+
+/// The id of a message.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) enum Id {
+    /// None, `null`, or two different ones.
+    #[default]
+    Missing,
+    Is(RequestId),
+    /// A value that is never the id of a request.
+    Other,
+}
+
+/// The properties of a line that are found without keeping it: its depth and the members of the message.
+#[derive(Default)]
+pub(super) struct Scan {
+    /// Whether the line is an object; `None` before its first byte.
+    is_object: Option<bool>,
+    depth: usize,
+    deepest: usize,
+    in_string: bool,
+    is_escaped: bool,
+    /// The name of the current member of the message, and the beginning of the current word.
+    name: Vec<u8>,
+    word: Vec<u8>,
+    id: Option<Id>,
+    /// The method with its quotes.
+    method: Option<Vec<u8>>,
+    has_version: bool,
+    has_outcome: bool,
+}
+
+impl Scan {
+    pub(super) fn of(line: &[u8]) -> Self {
+        let mut scan = Self::default();
+        scan.read(line);
+        scan
+    }
+
+    pub(super) fn read(&mut self, mut part: &[u8]) {
+        while let Some((byte, rest)) = part.split_first() {
+            if self.is_object == Some(false) {
+                return;
+            }
+            part = rest;
+            if self.in_string && !self.is_escaped {
+                // The characters of a string are skipped together.
+                let ends = |byte: &u8| matches!(byte, b'"' | b'\\');
+                let letters = std::iter::once(byte).chain(rest).position(ends);
+                let letters = letters.unwrap_or(rest.len() + 1);
+                if let Some(more) = letters.checked_sub(1) {
+                    self.keep(*byte);
+                    rest.iter().take(more.min(LOOKED_AT)).for_each(|byte| self.keep(*byte));
+                    part = rest.get(more..).unwrap_or_default();
+                    continue;
+                }
+            }
+            self.byte(*byte);
+        }
+    }
+
+    fn byte(&mut self, byte: u8) {
+        if self.in_string {
+            self.keep(byte);
+            match byte {
+                _ if self.is_escaped => self.is_escaped = false,
+                b'\\' => self.is_escaped = true,
+                b'"' => self.in_string = false,
+                _ => {}
+            }
+            return;
+        }
+        // Spaces and a byte order mark may precede the message. A control character makes it unreadable, but does not hide
+        // whose answer it is.
+        if self.is_object.is_none()
+            && !byte.is_ascii_whitespace()
+            && !byte.is_ascii_control()
+            && !b"\xef\xbb\xbf".contains(&byte)
+        {
+            self.is_object = Some(byte == b'{');
+        }
+        match byte {
+            b'"' => {
+                self.in_string = true;
+                self.keep(byte);
+            }
+            b'{' | b'[' => {
+                self.keep(byte);
+                self.depth = self.depth.saturating_add(1);
+                self.deepest = self.deepest.max(self.depth);
+            }
+            b'}' | b']' => {
+                if self.depth == 1 {
+                    self.end_member();
+                }
+                self.depth = self.depth.saturating_sub(1);
+            }
+            b':' if self.depth == 1 => self.name = std::mem::take(&mut self.word),
+            b',' if self.depth == 1 => self.end_member(),
+            byte if !byte.is_ascii_whitespace() => self.keep(byte),
+            _ => {}
+        }
+    }
+
+    fn keep(&mut self, byte: u8) {
+        if self.depth == 1 && self.word.len() < LOOKED_AT {
+            self.word.push(byte);
+        }
+    }
+
+    fn end_member(&mut self) {
+        let (name, value) = (std::mem::take(&mut self.name), std::mem::take(&mut self.word));
+        match &*name {
+            b"\"id\"" => {
+                let id = match serde_json::from_slice::<Value>(&value) {
+                    Ok(Value::Null) => Id::Missing,
+                    Ok(value) => serde_json::from_value(value).map_or(Id::Other, Id::Is),
+                    Err(_) => Id::Other,
+                };
+                self.id = match self.id.take() {
+                    Some(other) if other != id => Some(Id::Missing),
+                    _ => Some(id),
+                };
+            }
+            b"\"method\"" if value.starts_with(b"\"") => self.method = Some(value),
+            b"\"jsonrpc\"" => self.has_version = value == b"\"2.0\"",
+            b"\"result\"" | b"\"error\"" => self.has_outcome = true,
+            _ => {}
+        }
+    }
+
+    pub(super) fn is_object(&self) -> bool {
+        self.is_object == Some(true)
+    }
+
+    pub(super) fn deepest(&self) -> usize {
+        self.deepest
+    }
+
+    /// The id and the method of a request, the method with its quotes.
+    pub(super) fn asks(&self) -> Option<(&RequestId, &[u8])> {
+        match (&self.id, &self.method) {
+            (Some(Id::Is(id)), Some(method)) if !self.has_outcome => Some((id, method)),
+            _ => None,
+        }
+    }
+
+    /// The id of the request that the line answers, if it is an answer.
+    pub(super) fn answers(&self) -> Option<&Id> {
+        if !self.is_object() || self.method.is_some() && !self.has_outcome {
+            return None;
+        }
+        match self.id.as_ref().unwrap_or(&Id::Missing) {
+            // A program that writes JSON to its output need not mean an answer.
+            Id::Missing if !self.has_version || !self.has_outcome => None,
+            id => Some(id),
+        }
+    }
+}
