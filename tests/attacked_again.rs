@@ -557,7 +557,8 @@ async fn refused_summaries_get_shorter_where_the_vendor_names_its_sizes() {
     }
 }
 
-/// For a while a proxy refuses whatever it gets. The window stays what the program has set.
+/// For a while a proxy refuses whatever it gets. The window is not smaller than what was refused, and no longer bound by
+/// that once a larger request was answered.
 #[tokio::test]
 async fn refusals_by_mistake_do_not_shrink_the_window_for_good() {
     let errs = Arc::new(AtomicUsize::new(0));
@@ -584,9 +585,8 @@ async fn refusals_by_mistake_do_not_shrink_the_window_for_good() {
     }
     assert!(chat.context().window.unwrap() >= before, "{:?}", chat.context());
     errs.store(0, Ordering::Relaxed);
-    for number in 0..40 {
-        chat.send(format!("Go on {number}.")).await.unwrap();
-    }
+    // The vendor answers a request that is larger than those that were refused.
+    chat.send("Go on. ".repeat(20_000)).await.unwrap();
     assert_eq!(chat.context().window, Some(200_000), "{:?}", chat.context());
 }
 
@@ -643,4 +643,60 @@ async fn a_result_that_is_kept_nowhere_is_cut_to_a_part_of_the_window() {
     let result = chat.transcript().messages()[2].results().next().unwrap().to_text();
     assert!(result.len() < 9_000 && result.contains("bytes were cut"), "{}", result.len());
     assert_eq!(chat.context().summed_up, 0, "{:?}", chat.context());
+}
+
+/// While the first provider cools down, the agent asks the other one at once. What that one refuses says nothing of the first.
+#[tokio::test(start_paused = true)]
+async fn a_refusal_while_the_first_provider_cools_down_is_not_its_window() {
+    let is_down = Arc::new(AtomicUsize::new(0));
+    let down = Arc::clone(&is_down);
+    let large = ScriptedProvider::answering(move |request| match down.load(Ordering::Relaxed) {
+        1 => reply().overloaded(),
+        _ if asks(request) => reply().text(summary("none")),
+        _ => reply().text("b".repeat(2_000)),
+    });
+    let small = ScriptedProvider::answering(move |request| match asks(request) {
+        _ if tokens(request) > 1_500 => too_long(),
+        true => reply().text(summary("none")),
+        false => reply().text("s".repeat(2_000)),
+    });
+    let both = FallbackProvider::new(large.with_name("large").with_model("large"))
+        .or(small.with_name("small").with_model("small"))
+        .with_retry(RetryPolicy::none());
+    let window = Window::new().tokens(100_000);
+    let agent = Agent::builder(both).window(window).guardrails(loose()).build().unwrap();
+    let mut chat = agent.chat();
+    is_down.store(1, Ordering::Relaxed);
+    for number in 0..6 {
+        chat.send(format!("Talk {number}.")).await.unwrap();
+    }
+    is_down.store(0, Ordering::Relaxed);
+    tokio::time::sleep(std::time::Duration::from_secs(600)).await;
+    chat.send("Are you there?").await.unwrap();
+    assert_eq!(chat.context().window, Some(100_000), "{:?}", chat.context());
+}
+
+/// In a conversation that begins with what was sent, nothing is kept by the names in the lines.
+#[tokio::test]
+async fn the_line_is_not_read_as_the_arguments_that_it_stands_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = script(|number, request| match request.last_text().as_str() {
+        "Read." => reply().call("read_result", json!({"name": "a-1-0"})),
+        _ if number < 9 => {
+            reply().call("write", json!({"content": "c".repeat(1_200), "n": number}))
+        }
+        _ => reply().text("Done."),
+    });
+    let write = does("write", WRITE, |_| "Written.".into());
+    let agent = Agent::builder(model).tools([write]).permissions(Permissions::allow_all());
+    let window = Window::new().tokens(4_000).keep_messages();
+    let agent = agent.window(window).spill_folder(folder.path()).guardrails(loose());
+    let agent = agent.build().unwrap();
+    let mut chat = agent.chat();
+    chat.send("Write.").await.unwrap();
+    let mut chat = agent.chat_from(chat.sent().clone());
+    chat.send("Read.").await.unwrap();
+    let results = chat.transcript().messages().iter().flat_map(Message::results);
+    let read = results.last().unwrap();
+    assert!(read.is_error() && read.to_text().contains("no result of this"), "{read:?}");
 }

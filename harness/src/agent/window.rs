@@ -314,7 +314,10 @@ impl Run<'_> {
         if !(is_last || error.is_context_full()) || agent.window().is_off() {
             return Ok(false);
         }
-        let fallback = is_last && self.fell_back;
+        // While the first provider cools down, the agent falls back without saying so.
+        let by = if is_last { error.last() } else { error }.provider();
+        let (first, _) = self.chat.agent.answers();
+        let fallback = is_last && (self.fell_back || by.is_some_and(|by| by != first));
         let (window, tokens) = sizes(if is_last { error.last() } else { error });
         let estimated = self.chat.used().tokens;
         self.overflowed(fallback, (window, tokens, estimated))?;

@@ -7,7 +7,7 @@ use crate::{
     journal::{ClearedArguments, ClearedResult},
     message::{Arguments, Block, Message, Messages, ToolCall, ToolContent, ToolResult},
     provider::tokens_of,
-    tool::{READ_RESULT, name_of_arguments},
+    tool::{LEFT_OUT, READ_RESULT, name_of_arguments},
 };
 
 /// The percentage of the window, at the end of the conversation, in which nothing is cleared: the
@@ -100,9 +100,6 @@ pub(crate) fn clear_arguments(
     let place = |place: usize| u64::try_from(place).unwrap_or(u64::MAX);
     Some((ClearedArguments::new(place(message), place(number), text), saved))
 }
-
-/// The part of the line between the argument's size and the name under which it can be read.
-const LEFT_OUT: &str = " bytes stood here, and were left out to save room: `read_result` reads these arguments whole as `";
 
 /// The words by which the line is known, however it is written.
 const KNOWN: &str = "bytes stood here and were left out to save room";

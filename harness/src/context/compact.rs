@@ -189,7 +189,8 @@ pub(crate) fn of_answer(answer: &str) -> String {
     let inside = in_fence();
     let json = [Some(text), inside, in_braces()].into_iter().flatten().find_map(of_json);
     json.unwrap_or_else(|| {
-        let whole = [text, inside.unwrap_or(text)].into_iter().find(|it| fault(it).is_none());
+        let has_fences = |it: &str| it.lines().any(|line| line.trim_start().starts_with("```"));
+        let whole = inside.filter(|it| fault(it).is_none() && !has_fences(it));
         whole.unwrap_or(text).to_owned()
     })
 }

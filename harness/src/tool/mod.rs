@@ -31,7 +31,8 @@ pub(crate) use self::{
     places::{Place, Places},
     search::{FEW_TOOLS, TOOL_SEARCH},
     spill::{
-        Folder, READ_RESULT, SpillFuture, SpillStore, Spills, WithArguments, name_of_arguments,
+        Folder, LEFT_OUT, READ_RESULT, SpillFuture, SpillStore, Spills, WithArguments,
+        name_of_arguments,
     },
     state::{StateType, Values},
     threads::{CallIdentity, LateEnd, ended_in, equal_still_running, runs_on, still_running_in},
