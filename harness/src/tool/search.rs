@@ -65,7 +65,8 @@ impl Default for ToolSearch {
 
 impl ToolSearch {
     /// Tools are searched for if all tools together need more than ten percent of the model's window and more than
-    /// ten of them would have to be searched for.
+    /// ten of them would have to be searched for. The program's own tools are then still told from the first request on,
+    /// unless they alone need more than 2.5 percent of the window.
     pub fn new() -> Self {
         Self { share: Some(10), always: Vec::new() }
     }
