@@ -182,6 +182,27 @@ async fn the_nearest_limit_is_named_and_what_is_left_is_the_least() {
     assert_eq!(model.requests().len(), 1);
 }
 
+/// What the budgets around it have left says nothing of a budget of which nobody knows what is left.
+#[tokio::test]
+async fn what_is_left_is_unknown_if_it_is_for_the_run_whatever_is_left_around_it() {
+    let model = ScriptedProvider::new([
+        reply().text("Yes.").tokens(100, 10),
+        // This answer does not say how many tokens it has cost.
+        reply().text("Yes."),
+    ]);
+    let agent = agent(&model).limits(limits().input_tokens(900)).build().expect("an agent");
+    let mut chat = agent.chat();
+    chat.limits(limits().input_tokens(500));
+    let run = chat.send("Go.").limits(limits().input_tokens(300));
+    let budget = run.budget();
+    run.await.expect("an answer");
+    assert_eq!(budget.left().input_tokens, Some(200));
+    let run = chat.send("Go.").limits(limits().input_tokens(300));
+    let budget = run.budget();
+    run.await.expect("an answer");
+    assert_eq!(budget.left().input_tokens, None);
+}
+
 #[tokio::test]
 async fn limits_of_a_run_replace_what_the_agent_says_and_only_what_they_name() {
     let model = ScriptedProvider::answering(|request| match request.messages().len() / 2 {

@@ -264,6 +264,38 @@ async fn an_overflow_is_overcome_once_and_the_second_one_is_an_error() {
     }
 }
 
+/// The vendor counts more than the estimate does, and names only its window. What was refused is made smaller although
+/// it would fit by the estimate.
+#[tokio::test]
+async fn a_refused_request_is_made_smaller_although_the_estimate_says_that_it_fits() {
+    let refused = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&refused);
+    let model = ScriptedProvider::answering(move |request| {
+        let results = request.messages().iter().flat_map(Message::results).count();
+        match results {
+            6.. if count.fetch_add(1, Ordering::Relaxed) == 0 => {
+                reply().error(full("This model's maximum context length is 4000 tokens."))
+            }
+            6.. => reply().text("Done."),
+            number => reply().call_with_id(format!("look_{number}"), "look", json!({})),
+        }
+    });
+    let journal = MemoryJournal::new();
+    let mut chat = agent(&model, Window::new()).open(&journal, "a").await.expect("a chat");
+    let answer = chat.send("Look.").await.expect("an answer");
+    assert_eq!((answer.text(), refused.load(Ordering::Relaxed)), ("Done.", 2));
+    let facts = facts(&journal, "a").await;
+    let overflow = facts.iter().find_map(|fact| match fact {
+        Entry::ContextOverflowed { window, tokens, estimated, .. } => {
+            Some((*window, *tokens, *estimated))
+        }
+        _ => None,
+    });
+    let (window, tokens, estimated) = overflow.expect("a fact");
+    assert!((window, tokens) == (Some(4000), None) && estimated < 2500, "{estimated}");
+    assert_eq!(facts.iter().filter(is_move).count(), 1);
+}
+
 /// With everything off, an overflow fails at once and nothing is moved.
 #[tokio::test]
 async fn turned_off_nothing_moves() {
