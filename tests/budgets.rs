@@ -304,6 +304,23 @@ async fn warnings_say_whose_limit_is_near_and_come_once_in_a_run() {
     assert_eq!(said, [(1, of, near.clone()), (2, of, near), (2, of, all)][..2].to_vec());
 }
 
+#[tokio::test]
+async fn of_limits_that_are_near_at_once_each_is_told() {
+    let model = ScriptedProvider::answering(|_| reply().text("Yes.").tokens(45, 1));
+    let agent = agent(&model).limits(limits().input_tokens(50)).build().expect("an agent");
+    let mut chat = agent.chat();
+    chat.limits(limits().input_tokens(50));
+    chat.send("Go.").await.expect("an answer");
+    let mut said = Vec::new();
+    let run = chat.send("Go.").limits(limits().input_tokens(50)).on_event(|event| {
+        if let Event::LimitNear { scope, .. } = event {
+            said.push(scope);
+        }
+    });
+    run.await.expect("an answer");
+    assert_eq!(said, [LimitScope::Conversation, LimitScope::Agent, LimitScope::Run]);
+}
+
 // -- agents that tools call
 
 #[tokio::test]
