@@ -8,8 +8,7 @@ use std::sync::{
 use harness::{
     Agent, CancellationToken, Error, ErrorKind, Event, Guardrails, Message, Outcome, Permissions,
     Role, SideEffects, StopReason, Tool,
-    journal::Decider,
-    journal::Limit,
+    journal::{Decider, Limit, MemoryJournal},
     message::Arguments,
     policy::{Judgement, ProposedCall, Question, Verdict},
     testing::{Gate, ScriptedProvider, outline, reply},
@@ -551,4 +550,21 @@ async fn an_answer_that_begins_again_gives_no_id_twice_either() {
     let messages = reply.transcript().messages();
     let ids: Vec<&str> = messages.iter().flat_map(|m| m.calls()).map(|call| call.id()).collect();
     assert_eq!(ids, ["call_0", "call_0_2"]);
+}
+
+/// A runtime without a timer can run what needs no time: no journal has to answer, and no limit of time is set.
+#[test]
+fn a_runtime_without_a_timer_runs_what_needs_none_and_refuses_the_rest() {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+    let model = ScriptedProvider::answering(|_| reply().text("Yes."));
+    let agent = Agent::builder(model).guardrails(Guardrails::none()).build().expect("an agent");
+    runtime.block_on(async {
+        assert_eq!(agent.chat().send("Go.").await.expect("an answer").text(), "Yes.");
+        let journal = MemoryJournal::new();
+        let mut chat = agent.open(&journal, "a").await.expect("opened");
+        let stopped = chat.send("Go.").await.expect_err("a journal has to answer in time");
+        let error = stopped.error().expect("an error");
+        assert_eq!(error.kind(), ErrorKind::Configuration);
+        assert!(error.to_string().contains("enable_time()"), "{error}");
+    });
 }

@@ -492,24 +492,27 @@ fn the_type_of_a_sound_is_told_from_its_bytes() {
 }
 
 #[tokio::test]
-async fn a_watcher_hears_of_sources_and_pictures_as_they_come() {
+async fn a_watcher_hears_of_sources_pictures_and_sounds_as_they_come() {
     let source = citation(json!({"url": "https://a.test"}));
     let image = Media::from_url("https://a.test/b.png");
+    let sound = Media::from_bytes("audio/wav", b"RIFF");
     let said = reply()
         .text("Cold.")
         .event(StreamEvent::Citation { block: 0, citation: Box::new(source.clone()) })
-        .event(StreamEvent::Image { block: 7, image: image.clone() });
+        .event(StreamEvent::Image { block: 7, image: image.clone() })
+        .event(StreamEvent::Audio { block: 8, audio: sound.clone() });
     let agent = Agent::builder(ScriptedProvider::new([said])).build().unwrap();
     let mut heard = Vec::new();
     let watch = |event: Event<'_>| match event {
         Event::Citation(citation) => heard.push(format!("{citation:?}")),
         Event::Image(image) => heard.push(format!("{image:?}")),
+        Event::Audio(sound) => heard.push(format!("{sound:?}")),
         _ => {}
     };
     let reply = agent.run("Oslo?").on_event(watch).await.unwrap();
-    assert_eq!(heard, [format!("{source:?}"), format!("{image:?}")]);
+    assert_eq!(heard, [format!("{source:?}"), format!("{image:?}"), format!("{sound:?}")]);
     let last = reply.transcript().messages().last().unwrap();
-    assert_eq!(last.blocks().len(), 2);
+    assert_eq!(last.blocks().len(), 3);
 }
 
 #[test]

@@ -143,6 +143,35 @@ async fn a_fallback_without_sizes_is_overcome_again_and_again() {
     }
 }
 
+/// The small model names its window. While it is asked, that one holds: its summary has to be as short as it needs.
+#[tokio::test]
+async fn a_fallback_that_names_its_window_is_asked_for_a_summary_that_fits_into_it() {
+    let large = ScriptedProvider::answering(|request| match request.messages().len() {
+        ..8 => reply().text("b".repeat(2_000)),
+        _ => reply().overloaded(),
+    });
+    let small = ScriptedProvider::answering(|request| match asks(request) {
+        _ if tokens(request) > 1_500 => {
+            let words = "This model's maximum context length is 1500 tokens.";
+            reply().error(Error::new(ErrorKind::ContextFull, words))
+        }
+        true => reply().text(summary("none")),
+        false => reply().text("small"),
+    });
+    let both = FallbackProvider::new(large.with_name("large").with_model("large"))
+        .or(small.clone().with_name("small").with_model("small"))
+        .with_retry(RetryPolicy::none());
+    let window = Window::new().tokens(100_000);
+    let agent = Agent::builder(both).window(window).guardrails(loose()).build().unwrap();
+    let mut chat = agent.chat();
+    for number in 0..5 {
+        chat.send(format!("Go on. {number}")).await.unwrap();
+    }
+    let requests = small.requests();
+    let asked = requests.iter().find(|it| asks(it)).expect("a summary");
+    assert!(asked.last_text().contains("Use at most 75 words."), "{}", asked.last_text());
+}
+
 /// Each large result is kept under a new name. It is still the same result.
 #[tokio::test]
 async fn a_large_result_that_comes_again_is_the_same_one() {

@@ -182,6 +182,27 @@ async fn the_nearest_limit_is_named_and_what_is_left_is_the_least() {
     assert_eq!(model.requests().len(), 1);
 }
 
+/// What the budgets around it have left says nothing of a budget of which nobody knows what is left.
+#[tokio::test]
+async fn what_is_left_is_unknown_if_it_is_for_the_run_whatever_is_left_around_it() {
+    let model = ScriptedProvider::new([
+        reply().text("Yes.").tokens(100, 10),
+        // This answer does not say how many tokens it has cost.
+        reply().text("Yes."),
+    ]);
+    let agent = agent(&model).limits(limits().input_tokens(900)).build().expect("an agent");
+    let mut chat = agent.chat();
+    chat.limits(limits().input_tokens(500));
+    let run = chat.send("Go.").limits(limits().input_tokens(300));
+    let budget = run.budget();
+    run.await.expect("an answer");
+    assert_eq!(budget.left().input_tokens, Some(200));
+    let run = chat.send("Go.").limits(limits().input_tokens(300));
+    let budget = run.budget();
+    run.await.expect("an answer");
+    assert_eq!(budget.left().input_tokens, None);
+}
+
 #[tokio::test]
 async fn limits_of_a_run_replace_what_the_agent_says_and_only_what_they_name() {
     let model = ScriptedProvider::answering(|request| match request.messages().len() / 2 {
@@ -281,6 +302,23 @@ async fn warnings_say_whose_limit_is_near_and_come_once_in_a_run() {
     let all = "135 % of the limit of input tokens of the conversation are used".to_owned();
     let of = LimitScope::Conversation;
     assert_eq!(said, [(1, of, near.clone()), (2, of, near), (2, of, all)][..2].to_vec());
+}
+
+#[tokio::test]
+async fn of_limits_that_are_near_at_once_each_is_told() {
+    let model = ScriptedProvider::answering(|_| reply().text("Yes.").tokens(45, 1));
+    let agent = agent(&model).limits(limits().input_tokens(50)).build().expect("an agent");
+    let mut chat = agent.chat();
+    chat.limits(limits().input_tokens(50));
+    chat.send("Go.").await.expect("an answer");
+    let mut said = Vec::new();
+    let run = chat.send("Go.").limits(limits().input_tokens(50)).on_event(|event| {
+        if let Event::LimitNear { scope, .. } = event {
+            said.push(scope);
+        }
+    });
+    run.await.expect("an answer");
+    assert_eq!(said, [LimitScope::Conversation, LimitScope::Agent, LimitScope::Run]);
 }
 
 // -- agents that tools call

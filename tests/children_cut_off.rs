@@ -452,3 +452,60 @@ async fn an_agent_whose_conversation_somebody_else_goes_on_with_leaves_its_call_
         assert_eq!(world.load(Ordering::Relaxed), 1);
     }
 }
+
+/// A tool that runs an agent, and answers by itself if that one cannot go on.
+#[tokio::test]
+async fn a_tool_that_answers_although_its_agent_is_open_elsewhere_has_its_result() {
+    let journal = MemoryJournal::new();
+    let deep = Agent::builder(calls("none")).build().expect("an agent");
+    let run = move |context: ToolContext, _| -> harness::tool::ToolFuture {
+        let deep = deep.clone();
+        Box::pin(async move {
+            let ended = deep.run("Go.").in_call(&context).await;
+            let stopped = ended.expect_err("it is open elsewhere");
+            assert_eq!(stopped.error().map(Error::kind), Some(ErrorKind::Busy), "{stopped}");
+            Ok("It is not needed.".into())
+        })
+    };
+    let tool = Tool::new("deep", "Looks.", json!({"type": "object"}), READ, run);
+    let lead = Agent::builder(calls("deep")).tools([tool]).build().expect("an agent");
+    let elsewhere = lead.open(&journal, "chat/c").await.expect("opened");
+    let mut chat = lead.open(&journal, "chat").await.expect("opened");
+    let reply = chat.send("Go.").await.expect("an answer");
+    assert_eq!(reply.text(), "It is not needed.");
+    drop(elsewhere);
+}
+
+/// Only a call that runs an agent starts that agent again. Nobody does that for a run with permissions of its own.
+#[tokio::test]
+async fn a_run_with_its_own_permissions_that_a_journal_has_ended_leaves_no_call_open() {
+    for of_its_own in [false, true] {
+        let mut not_started = 0;
+        for number in 0.. {
+            let (world, journal) = (World::default(), FailsBelow::default());
+            let agent = Agent::builder(calls("pay")).tools([pay(&world, MUTATE)]);
+            let agent = agent.permissions(Permissions::allow_all()).build().expect("an agent");
+            let mut chat = agent.open(&journal, "of/nobody").await.expect("opened");
+            *journal.left.lock().expect("unpoisoned") = Some(number);
+            let run = chat.send("Go.");
+            let ended = match of_its_own {
+                true => run.permissions(Permissions::allow_all()).await,
+                false => run.await,
+            };
+            let case = format!("{of_its_own} {number}");
+            assert_eq!(
+                ended.is_err(),
+                journal.left.lock().expect("unpoisoned").is_none(),
+                "{case}"
+            );
+            assert_eq!(chat.waiting(), [], "{case}");
+            chat.transcript().sendable().unwrap_or_else(|error| panic!("{case}: {error}"));
+            let results = chat.transcript().messages().iter().flat_map(Message::results);
+            not_started += results.filter(|it| it.outcome() == CallOutcome::NotStarted).count();
+            if ended.is_ok() {
+                break;
+            }
+        }
+        assert!(not_started > 0, "{of_its_own}: it fails before the call begins");
+    }
+}

@@ -8,7 +8,7 @@ use std::{
 
 use futures_util::FutureExt as _;
 use harness::{
-    Agent, CallOutcome, Outcome, Permissions, SideEffects, Tool,
+    Agent, CallOutcome, Error, ErrorKind, Message, Outcome, Permissions, SideEffects, Tool,
     agent::Machine,
     journal::{
         Awaited, Conversations, Decision, Entry, Envelope, Hold, Journal, JournalFuture, Listing,
@@ -16,7 +16,7 @@ use harness::{
     },
     models::{Models, Price},
     policy::{Question, Spent},
-    testing::ScriptedProvider,
+    testing::{ScriptedProvider, reply},
 };
 use serde_json::json;
 
@@ -355,7 +355,7 @@ fn with_both(order: [&'static str; 2], asked: &Arc<Mutex<Vec<String>>>) -> Agent
     let asked = Arc::clone(asked);
     let worker = ScriptedProvider::answering(move |request| {
         asked.lock().expect("unpoisoned").push(request.last_text());
-        harness::testing::reply().text(format!("<{}>", request.last_text())).tokens(100, 10)
+        reply().text(format!("<{}>", request.last_text())).tokens(100, 10)
     });
     let worker = Agent::builder(worker).build().expect("an agent");
     let lead = Agent::builder(calls(&["both"])).tools([both(worker, order)]);
@@ -407,13 +407,13 @@ async fn names_of_agents_are_names_whatever_the_server_says() {
         let journal = MemoryJournal::new();
         let id = id.to_owned();
         let model = ScriptedProvider::answering(move |request| match request.results().next() {
-            Some(result) => harness::testing::reply().text(result.to_text()),
+            Some(result) => reply().text(result.to_text()),
             None => {
                 let task = json!({"task": "Go."});
-                harness::testing::reply().call_with_id(id.clone(), "inner", task)
+                reply().call_with_id(id.clone(), "inner", task)
             }
         });
-        let inner = Agent::builder(ScriptedProvider::new([harness::testing::reply().text("Yes.")]));
+        let inner = Agent::builder(ScriptedProvider::new([reply().text("Yes.")]));
         let inner = inner.build().expect("an agent").as_tool("inner", "Works.");
         let lead = Agent::builder(model).tools([inner]).build().expect("an agent");
         let reply = lead.open(&journal, CHAT).await.expect("opened").send("Go.").await;
@@ -491,4 +491,73 @@ async fn what_was_told_of_an_agent_that_waits_is_not_told_again_when_the_run_is_
     drop(chat);
     let chat = lead.open(&journal, CHAT).await.expect("opened");
     assert_eq!(chat.budget().spent(), sum);
+}
+
+/// The first answer of the agent does not say how many tokens it has cost. That is told once, by the fact that the call
+/// waits.
+#[tokio::test]
+async fn that_nobody_knows_what_an_agent_has_used_is_told_by_one_fact() {
+    let (world, journal) = (World::default(), MemoryJournal::new());
+    let later = |question: Question| async move { question.later(None) };
+    let model = ScriptedProvider::answering(|request| match request.results().next() {
+        None => reply().call_with_id("p", "pay", json!({})),
+        Some(_) => reply().text("It is paid.").tokens(100, 10),
+    });
+    let pays = writes("pay", crate::probe::MUTATE, &world);
+    let middle = Agent::builder(model).tools([pays]).build().expect("an agent");
+    let lead = Agent::builder(calls(&["middle"])).tools([middle.as_tool("middle", "Works.")]);
+    let lead = lead.approver(later).build().expect("an agent");
+    let mut chat = lead.open(&journal, CHAT).await.expect("opened");
+    assert_eq!(chat.send("Go.").await.unwrap_err().outcome(), Outcome::Waiting);
+    drop(chat);
+    let inbox = lead.inbox(&journal);
+    let question = inbox.waiting("chat/c0").await.expect("read")[0].question().expect("one");
+    inbox.decide("chat/c0", question.yes()).await.expect("written");
+    let mut chat = lead.open(&journal, CHAT).await.expect("opened");
+    assert_eq!(chat.resume().await.expect("an answer").text(), "It is paid.");
+    let facts = journal.read(CHAT, 0).await.expect("facts");
+    let told = facts.iter().filter_map(|fact| match fact.entry().expect("a fact") {
+        Entry::CallWaits { wait, .. } => wait.spent,
+        Entry::CallFinished { spent, .. } => spent,
+        _ => None,
+    });
+    let told: Vec<_> =
+        told.map(|it| (it.usage.input, it.unknown_input, it.unknown_output)).collect();
+    assert_eq!(told, [(None, true, true), (Some(100), false, false)]);
+}
+
+/// An agent goes on where it was. So what has become of its call is known, although the call has begun twice.
+#[tokio::test]
+async fn a_call_has_failed_if_its_agent_fails_after_it_has_gone_on() {
+    let (world, journal) = (World::default(), MemoryJournal::new());
+    let lead = |model: ScriptedProvider| {
+        let middle = Agent::builder(model).tools([writes("put", WRITE, &world)]);
+        let middle = middle.permissions(Permissions::allow_all()).build().expect("an agent");
+        let lead = Agent::builder(calls(&["middle"])).tools([middle.as_tool("middle", "Works.")]);
+        lead.build().expect("an agent")
+    };
+    let mut chat = lead(calls(&["put"])).open(&journal, CHAT).await.expect("opened");
+    chat.send("Go.").await.expect("an answer");
+    let mut then = moment(&journal).await;
+    // The process has ended when the agent's call had its result, and before the agent had answered.
+    for (name, (_, facts)) in &mut then {
+        let is_last = |fact: &Envelope| match fact.entry().expect("a fact") {
+            Entry::CallStarted { .. } => name == CHAT,
+            Entry::CallFinished { .. } => name != CHAT,
+            _ => false,
+        };
+        let last = facts.iter().position(is_last).expect("a call");
+        facts.truncate(last + 1);
+    }
+    assert_eq!(then.len(), 2);
+    let journal = journal_of(&then).await;
+    let fails = ScriptedProvider::answering(|_| {
+        reply().error(Error::new(ErrorKind::Api, "no").with_status(400))
+    });
+    let mut chat = lead(fails).open(&journal, CHAT).await.expect("opened");
+    chat.resume().await.expect("an answer");
+    let messages = chat.transcript().messages();
+    let result = messages.iter().flat_map(Message::results).next().expect("a result");
+    assert_eq!(result.outcome(), CallOutcome::Failed, "{}", result.to_text());
+    assert!(!result.to_text().contains("It was to run again"), "{}", result.to_text());
 }

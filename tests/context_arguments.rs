@@ -291,3 +291,38 @@ async fn a_server_reads_shorter_arguments_and_its_signed_calls_as_they_were() {
         assert!(last.contains(&content(11)), "{wire}: the newest stay");
     }
 }
+
+/// A summary of the oldest part leaves the calls after it as they are: their arguments can give way later, and those of
+/// the calls in the part cannot.
+#[tokio::test]
+async fn arguments_behind_a_summary_can_be_cleared_and_those_in_it_cannot() {
+    let journal = MemoryJournal::new();
+    let model = writing(2, |_| reply().text("Done."));
+    let mut chat = agent(model, &Arc::default()).open(&journal, "a").await.unwrap();
+    chat.send("Write.").await.unwrap();
+    let mut machine = Machine::new();
+    for fact in journal.read("a", 0).await.unwrap() {
+        machine.apply(&fact.entry().unwrap()).unwrap();
+    }
+    // The messages: the user, and twice a call and its result, and the answer.
+    let compacted = Entry::ContextCompacted {
+        messages: 3,
+        kept: vec![0],
+        summary: Message::user("One file is written."),
+        vendor: None,
+        request: Box::default(),
+        before: 9,
+        after: 5,
+    };
+    machine.apply(&compacted).unwrap();
+    let cleared = |message: u64| Entry::ContextCleared {
+        results: Vec::new(),
+        arguments: vec![ClearedArguments::new(message, 0, r#"{"path": "x"}"#)],
+        before: 5,
+        after: 1,
+    };
+    assert!(machine.apply(&cleared(1)).is_err(), "it is in the summary");
+    machine.apply(&cleared(3)).unwrap();
+    let sent = calls(machine.sent().messages().iter());
+    assert_eq!((sent.len(), sent[0].arguments()), (1, r#"{"path": "x"}"#));
+}

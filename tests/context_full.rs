@@ -78,3 +78,15 @@ async fn a_run_says_so_and_what_filled_the_window() {
     let context = stopped.context();
     assert_eq!((context.system, context.history, context.measured), (1000, 1, false));
 }
+
+/// Some servers say of each request that it had no tokens at all. That is no measure of what is sent.
+#[tokio::test]
+async fn a_server_that_reports_no_tokens_leaves_the_estimate_as_it_is() {
+    for (counted, expected) in [(0, 501), (2_000, 2_011)] {
+        let model = ScriptedProvider::new([reply().text("Yes.").tokens(counted, 0)]);
+        let mut chat = Agent::builder(model).build().expect("an agent").chat();
+        chat.send("y".repeat(2_000)).await.expect("an answer");
+        let context = chat.context();
+        assert_eq!((context.used, context.parts.total()), (expected, 501), "{counted}");
+    }
+}

@@ -249,8 +249,8 @@ async fn an_overflow_is_overcome_once_and_the_second_one_is_an_error() {
                 _ => None,
             })
             .collect();
-        // The second one is recorded, too, for the next turn.
-        assert_eq!(overflows, vec![(Some(4000), Some(4100)); if again { 2 } else { 1 }]);
+        let refusals = if again { 2 } else { 1 };
+        assert_eq!(overflows, vec![(Some(4000), Some(4100)); refusals]);
         assert_eq!(facts.iter().filter(is_move).count(), 1);
         assert_eq!(chat.context().window, Some(4000), "the vendor has named it");
         match again {
@@ -263,6 +263,38 @@ async fn an_overflow_is_overcome_once_and_the_second_one_is_an_error() {
             }
         }
     }
+}
+
+/// The vendor counts more than the estimate does, and names only its window. What was refused is made smaller although
+/// it would fit by the estimate.
+#[tokio::test]
+async fn a_refused_request_is_made_smaller_although_the_estimate_says_that_it_fits() {
+    let refused = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&refused);
+    let model = ScriptedProvider::answering(move |request| {
+        let results = request.messages().iter().flat_map(Message::results).count();
+        match results {
+            6.. if count.fetch_add(1, Ordering::Relaxed) == 0 => {
+                reply().error(full("This model's maximum context length is 4000 tokens."))
+            }
+            6.. => reply().text("Done."),
+            number => reply().call_with_id(format!("look_{number}"), "look", json!({})),
+        }
+    });
+    let journal = MemoryJournal::new();
+    let mut chat = agent(&model, Window::new()).open(&journal, "a").await.expect("a chat");
+    let answer = chat.send("Look.").await.expect("an answer");
+    assert_eq!((answer.text(), refused.load(Ordering::Relaxed)), ("Done.", 2));
+    let facts = facts(&journal, "a").await;
+    let overflow = facts.iter().find_map(|fact| match fact {
+        Entry::ContextOverflowed { window, tokens, estimated, .. } => {
+            Some((*window, *tokens, *estimated))
+        }
+        _ => None,
+    });
+    let (window, tokens, estimated) = overflow.expect("a fact");
+    assert!((window, tokens) == (Some(4000), None) && estimated < 2500, "{estimated}");
+    assert_eq!(facts.iter().filter(is_move).count(), 1);
 }
 
 /// With everything off, an overflow fails at once and nothing is moved.
@@ -476,20 +508,25 @@ async fn a_fact_that_cannot_follow_changes_nothing() {
         compacted(3, vec![0, 0], user()),
         compacted(3, vec![7], user()),
         compacted(3, vec![0], Message::assistant([Block::text("A summary.")])),
-        Entry::ContextOverflowed {
-            provider: String::new(),
-            model: String::new(),
-            fallback: false,
-            window: None,
-            tokens: None,
-            estimated: 9,
-        },
     ];
     for fact in wrong {
         let error = machine.apply(&fact).expect_err("it cannot be true");
         assert_eq!(error.kind(), ErrorKind::Transcript, "{fact:?}");
         assert_eq!(machine.sent(), &before, "{fact:?}");
     }
+    // While a call waits for its result, no request can be refused.
+    let overflowed = Entry::ContextOverflowed {
+        provider: String::new(),
+        model: String::new(),
+        fallback: false,
+        window: None,
+        tokens: None,
+        estimated: 9,
+    };
+    let mut calling = Machine::new();
+    let before = facts.iter().take_while(|fact| !matches!(fact, Entry::CallFinished { .. }));
+    before.for_each(|fact| calling.apply(fact).expect("a fact"));
+    assert!(calling.apply(&overflowed).is_err());
     machine.apply(&cleared("look_0")).expect("a result");
     assert!(machine.apply(&cleared("look_0")).is_err(), "it was cleared before");
     machine.apply(&compacted(5, vec![0], user())).expect("a cut between turns");

@@ -9,7 +9,7 @@ use std::sync::{
 use harness::{
     Agent, AnthropicProvider, Message, OpenAIProvider, Provider, Tool,
     context::Window,
-    journal::{Entry, Journal, MemoryJournal},
+    journal::{ClearedResult, Entry, Envelope, Journal, MemoryJournal},
     provider::Effort,
     testing::{Answer, LoopbackServer, ScriptedProvider, anthropic, reply, responses},
 };
@@ -154,6 +154,49 @@ async fn a_turn_goes_on_after_a_move_with_the_thinking_that_its_model_needs() {
         };
         assert_eq!(bodies.windows(2).filter(differs).count(), moves, "{model}");
     }
+}
+
+/// The turn that is open when something moves begins behind the words of the user. The answer before them is of an
+/// earlier turn, and its thinking is left out.
+#[tokio::test]
+async fn of_the_thinking_before_a_move_only_that_of_the_open_turn_is_sent() {
+    let bodies = Arc::new(Mutex::new(Vec::<String>::new()));
+    let seen = Arc::clone(&bodies);
+    let server = LoopbackServer::answering(move |request| {
+        let mut bodies = seen.lock().unwrap();
+        bodies.push(String::from_utf8_lossy(request.body()).into_owned());
+        match bodies.len() {
+            1 => anthropic::body().thinking("Hm.", "thought-1").text("Here I am.").answer(),
+            2 => {
+                anthropic::body().thinking("Hm.", "thought-2").call("a", "look", json!({})).answer()
+            }
+            3 => refuses("No."),
+            _ => anthropic::body().text("All seen.").answer(),
+        }
+    });
+    let server = server.await.unwrap();
+    let agent = Agent::builder(provider("claude-sonnet-4-5", &server.url())).tools([look()]);
+    let agent = agent.build().unwrap();
+    let journal = MemoryJournal::new();
+    let mut chat = agent.open(&journal, "a").await.unwrap();
+    chat.send("Are you there?").await.unwrap();
+    chat.send("Look around.").await.expect_err("the server refuses");
+    drop(chat);
+    let cleared = Entry::ContextCleared {
+        results: vec![ClearedResult::new("a", "[a line]")],
+        arguments: Vec::new(),
+        before: 9,
+        after: 1,
+    };
+    let count = journal.read("a", 0).await.unwrap().len() as u64;
+    journal.append("a", count, &[Envelope::of(&cleared, 0).unwrap()]).await.unwrap();
+    let mut chat = agent.open(&journal, "a").await.unwrap();
+    assert_eq!(chat.resume().await.unwrap().text(), "All seen.");
+    let bodies = bodies.lock().unwrap();
+    let thought = |body: &str| ["thought-1", "thought-2"].map(|thought| body.contains(thought));
+    assert_eq!((bodies.len(), thought(&bodies[2])), (4, [true, true]));
+    assert!(bodies[3].contains("[a line]"));
+    assert_eq!(thought(&bodies[3]), [false, true]);
 }
 
 /// A summary has the beginning of the arguments of a call that may have partly run. The model reads the rest, from what

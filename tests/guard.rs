@@ -771,3 +771,23 @@ async fn calls_start_early_only_while_enough_of_them_are_left() {
     assert!(early(32).await, "it starts while the model still speaks");
     assert!(!early(31).await, "the answer may still ask for more than are left");
 }
+
+/// A turn is an answer of the model. What the program notes between two runs is none.
+#[tokio::test]
+async fn what_the_program_notes_and_settles_is_no_turn() {
+    let model = ScriptedProvider::new([
+        reply().call_with_id("a", "wait", json!({})).tokens(5, 5),
+        reply().text("Done.").tokens(5, 5),
+    ]);
+    let wait = Tool::external("wait", "Waits.", json!({"type": "object"}), READ);
+    let mut chat = Agent::builder(model).tools([wait]).build().expect("an agent").chat();
+    let stopped = chat.send("Go.").await.expect_err("the call waits");
+    assert_eq!((stopped.outcome(), chat.budget().spent().turns), (Outcome::Waiting, 1));
+    let settled = chat.waiting()[0].succeeded("It has come.");
+    chat.settle(settled).await.expect("settled");
+    assert_eq!(chat.budget().spent().turns, 1);
+    chat.resume().await.expect("an answer");
+    assert_eq!(chat.budget().spent().turns, 2);
+    chat.pin("It has come.").expect("pinned");
+    assert_eq!(chat.budget().spent().turns, 2);
+}

@@ -1,10 +1,10 @@
 //! Calls that had started in a process that has ended, and whose tools find out what became of
 //! them.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use harness::{
-    Agent, CallOutcome, State, Tool, ToolContent, ToolContext,
+    Agent, CallOutcome, State, Tool, ToolContent, ToolContext, Transcript,
     journal::{Entry, Envelope, Journal, MemoryJournal},
     policy::Permissions,
     testing::{ScriptedProvider, reply},
@@ -167,4 +167,31 @@ fn only_a_tool_that_says_so_can_find_it_out() {
             Box::pin(async { Ok("".into()) })
         });
     assert!(!plain.can_reconcile());
+}
+
+/// Orders.
+#[tool(side_effects = "network", reconcile = was_ordered)]
+fn order(words: State<Transcript>, context: &ToolContext) -> String {
+    let _ = context;
+    words.messages().iter().map(harness::Message::text).collect()
+}
+
+/// Reads what was said, and asks an agent about it.
+async fn was_ordered(
+    words: State<Transcript>,
+    context: &ToolContext,
+) -> Result<Reconciled<String>, anyhow::Error> {
+    let said: String = words.messages().iter().map(harness::Message::text).collect();
+    let clerk = ScriptedProvider::answering(|request| reply().text(request.last_text()));
+    let clerk = Agent::builder(clerk).build()?;
+    let answered = clerk.run(format!("Was it ordered? {said}")).in_call(context).await?;
+    Ok(Reconciled::Happened(answered.text().to_owned()))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tool_that_finds_it_out_reads_the_conversation_and_asks_an_agent() {
+    let order = order::tool();
+    let found = tokio::time::timeout(Duration::from_secs(60), told(&order, json!({})));
+    let (outcome, text) = found.await.expect("the agent may begin at once");
+    assert_eq!((outcome, text.as_str()), (CallOutcome::Succeeded, "Was it ordered? Go."));
 }

@@ -10,7 +10,7 @@ use harness::{
     Agent, Error, ErrorKind, Media, Outcome, Permissions, Provider as _, StopReason, StreamEvent,
     Tool, ToolContent,
     journal::Limit,
-    policy::{Guardrails, Limits},
+    policy::{Guardrails, Limits, RetryPolicy, RetryProvider},
     provider::ContextTokens,
     testing::{ScriptedProvider, outline, reply},
     trace::{self, Happened, Redaction, SCHEMA, Trace, TraceEvent},
@@ -278,6 +278,17 @@ fn reports(name: &'static str, words: String) -> Tool {
             Ok("done".into())
         })
     })
+}
+
+/// What is said about another try is no part of the answer, which begins after it.
+#[tokio::test(start_paused = true)]
+async fn an_answer_begins_with_its_first_word() {
+    let model = ScriptedProvider::new([reply().overloaded(), reply().text("Cold.")]);
+    let model = RetryProvider::new(model, RetryPolicy::default());
+    let agent = Agent::builder(model).build().expect("an agent");
+    let reply = agent.run("Oslo?").await.expect("an answer");
+    let names = names(reply.trace().events());
+    assert_eq!(names[1..4], ["turn_started", "retried", "answer_began"]);
 }
 
 #[tokio::test]

@@ -450,6 +450,24 @@ async fn a_tool_that_may_not_look_at_answers_fails_the_run_before_it_begins() {
 type Calling = Pin<Box<dyn Future<Output = Result<ToolOutput, ToolError>> + Send>>;
 
 #[tokio::test(start_paused = true)]
+async fn a_tool_that_looks_at_an_answer_has_the_time_of_the_runs_calls() {
+    for (seconds, outcome) in [(4, None), (6, Some(Outcome::Unfit))] {
+        let schema = serde_json::json!({"type": "object", "properties": {}});
+        let looks = Tool::new("look", "Looks.", schema, SideEffects::NONE, move |_, _| {
+            Box::pin(async move {
+                tokio::time::sleep(Duration::from_secs(seconds)).await;
+                Ok("It is right.".into())
+            })
+        });
+        let model = ScriptedProvider::answering(|_| reply().text(FITS));
+        let agent = Agent::builder(model).build().unwrap();
+        let run = agent.run("Which?").tool_time(Duration::from_secs(5)).answer::<Book>();
+        let ended = run.verify_by(0, [looks]).await;
+        assert_eq!(ended.err().map(|stopped| stopped.outcome()), outcome, "{seconds}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_tool_that_panics_or_never_ends_does_not_accept_the_answer() {
     let schema = serde_json::json!({"type": "object", "properties": {}});
     let tool = |run: fn() -> Calling| {

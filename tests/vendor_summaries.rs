@@ -1,16 +1,19 @@
 //! Long conversations whose oldest part the vendor summarizes in a form of its own, over real
 //! connections.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use harness::{
     Agent, AnthropicProvider, Block, CancellationToken, Chat, Error, Event, Media, Message,
     Outcome, Provider, Role, SideEffects, StopReason, Tool, Usage,
     context::Window,
-    journal::{Entry, Journal, MemoryJournal, VendorSummary},
+    journal::{Entry, Envelope, Journal, MemoryJournal, VendorSummary},
     policy::FallbackProvider,
     provider::{Settings, ToolChoice},
-    testing::{ScriptedProvider, reply},
+    testing::{LoopbackServer, ScriptedProvider, anthropic, reply},
 };
 use serde_json::{Value, json};
 
@@ -481,6 +484,25 @@ async fn no_cut_stands_between_two_messages_of_the_user() {
     assert!(asked > 5, "{asked}");
 }
 
+/// Nothing of an answer that the vendor has refused to give is sent. So no cut stands before or behind one: the messages
+/// of the user around it would meet there.
+#[tokio::test(start_paused = true)]
+async fn no_cut_stands_next_to_a_refused_answer() {
+    let vendor = Vendor::of("anthropic", Lie::None).await;
+    let mut chat = agent("anthropic", &vendor).chat();
+    for turn in 0..40 {
+        for part in 0..turn % 3 {
+            let refused = chat.send(format!("Refuse now. {part} {:->200}", "")).await;
+            assert_eq!(refused.expect_err("no answer").outcome(), Outcome::Refused);
+        }
+        chat.send("Please look.").await.unwrap();
+    }
+    let state = vendor.state();
+    assert!(state.wrong.is_empty(), "{:?}", state.wrong);
+    let asked = state.requests.iter().filter(|it| asks_vendor(&it.0, &it.2)).count();
+    assert!(asked > 5, "{asked}");
+}
+
 /// Summaries that stand where none was asked for do not go back beside the one that was.
 #[tokio::test(start_paused = true)]
 async fn a_summary_that_slips_into_an_answer_does_not_go_back() {
@@ -571,6 +593,52 @@ fn facts_of_a_vendors_summary_are_checked() -> Result<(), Error> {
     machine.apply(&Entry::VendorSummaryRefused { cause: "No.".to_owned() })?;
     assert!(machine.apply(&Entry::VendorSummaryRefused { cause: "No.".to_owned() }).is_err());
     Ok(())
+}
+
+/// A second summary of the vendor's own leaves out the thinking before it, as the first one did, and no other.
+#[tokio::test]
+async fn thinking_behind_the_vendors_second_summary_is_sent_if_it_is_older_than_the_first() {
+    let bodies = Arc::new(Mutex::new(Vec::<String>::new()));
+    let seen = Arc::clone(&bodies);
+    let server = LoopbackServer::answering(move |request| {
+        let mut bodies = seen.lock().unwrap();
+        bodies.push(String::from_utf8_lossy(request.body()).into_owned());
+        let proof = format!("thought-{}", bodies.len());
+        anthropic::body().thinking("Hm.", &proof).text("Here I am.").answer()
+    });
+    let server = server.await.unwrap();
+    let model = provider("anthropic", &server.url());
+    let (name, model_name) = (model.name().to_owned(), model.model().to_owned());
+    let agent = Agent::builder(model).build().unwrap();
+    let journal = MemoryJournal::new();
+    let mut chat = agent.open(&journal, "a").await.unwrap();
+    for turn in 0..4 {
+        chat.send(format!("This is turn {turn}.")).await.unwrap();
+    }
+    drop(chat);
+    let compacted = |messages: u64| {
+        let block = Message::assistant([Block::text(format!("block-{messages}"))]);
+        let fact = Entry::ContextCompacted {
+            messages,
+            kept: Vec::new(),
+            summary: Message::user("Something was said."),
+            vendor: Some(Box::new(VendorSummary::new(&name, &model_name, block, None))),
+            request: Box::default(),
+            before: 10,
+            after: 5,
+        };
+        Envelope::of(&fact, 0).unwrap()
+    };
+    let count = journal.read("a", 0).await.unwrap().len() as u64;
+    journal.append("a", count, &[compacted(2), compacted(4)]).await.unwrap();
+    let mut chat = agent.open(&journal, "a").await.unwrap();
+    chat.send("Go on.").await.unwrap();
+    let bodies = bodies.lock().unwrap();
+    let last = bodies.last().unwrap();
+    let says = |words: &str| last.contains(words);
+    assert_eq!(["block-2", "block-4", "turn 1", "turn 2"].map(says), [false, true, false, true]);
+    let thoughts = ["thought-1", "thought-2", "thought-3", "thought-4"].map(says);
+    assert_eq!(thoughts, [false, false, true, true]);
 }
 
 /// What the model thought after its summary belongs to that one, and not to the words in its place.

@@ -235,6 +235,11 @@ impl State {
             return self.summarize(&body, has_beta, all, tokens, lie);
         }
         let said = list.last().map_or("", |last| last["content"][0]["text"].as_str().unwrap_or(""));
+        if said.starts_with("Refuse now.") {
+            self.count(tokens, 5);
+            let answer = anthropic::body().text("I do not.").stop("refusal");
+            return Ok(answer.usage(tokens, 5).answer());
+        }
         if said.starts_with("Fail now.") {
             return Ok(refusal(401, "", "invalid x-api-key"));
         }
@@ -272,6 +277,9 @@ impl State {
         }
         if !has_beta || body["compaction"] != json!({"type": "summarize"}) {
             return Err(("", "requires anthropic-beta: compact-2026-09-04".to_owned()));
+        }
+        if all.last().is_some_and(is_call) {
+            return Err(("compaction_incomplete_turn", "a call has no result yet".to_owned()));
         }
         let number = self.summaries.len();
         let text = Value::from(all.clone()).to_string();

@@ -92,7 +92,7 @@ impl Chat {
             let next = cut(all, machine.summed_up(), as_sent, may_cut, is_users, room, calls);
             let Some(next) = next else { continue };
             let frees = |after| after < most_after(used.tokens);
-            let is_enough = self.after(&next, "", used).is_ok_and(frees);
+            let is_enough = self.least_after(&next, used).is_ok_and(frees);
             found = Some(next);
             if is_enough {
                 break;
@@ -211,9 +211,8 @@ impl Run<'_> {
     /// Checks that there is more to summarize than an earlier summary: the new one will be about as
     /// long.
     fn is_worth_it(&self, cut: &Cut, used: Used) -> Result<(), Error> {
-        let earlier = self.chat.machine.readable().summary().map_or(0, tokens_of);
-        let least = self.chat.after(cut, "", used)?.saturating_add(used.scaled(earlier));
-        if earlier == 0 || least < most_after(used.tokens) {
+        let has_earlier = self.chat.machine.readable().summary().is_some();
+        if !has_earlier || self.chat.least_after(cut, used)? < most_after(used.tokens) {
             return Ok(());
         }
         Err(Error::new(
@@ -543,6 +542,12 @@ impl Chat {
     /// How many tokens there would be with this summary.
     fn after(&self, cut: &Cut, text: &str, used: Used) -> Result<u64, Error> {
         self.after_fact(&self.compacted(cut, text, Box::default(), (0, 0)), used)
+    }
+
+    /// How many tokens there would be with a summary as long as the earlier one.
+    fn least_after(&self, cut: &Cut, used: Used) -> Result<u64, Error> {
+        let earlier = self.machine.readable().summary().map_or(0, tokens_of);
+        Ok(self.after(cut, "", used)?.saturating_add(used.scaled(earlier)))
     }
 
     /// How many tokens there would be after this fact.
