@@ -617,6 +617,9 @@ async fn refusals_by_mistake_do_not_shrink_the_window_for_good() {
     // The vendor answers a request that is larger than those that were refused.
     chat.send("Go on. ".repeat(20_000)).await.unwrap();
     assert_eq!(chat.context().window, Some(200_000), "{:?}", chat.context());
+    // A summary is not made of next to nothing because of earlier mistakes.
+    let summed_up = summed_up.lock().unwrap();
+    assert!(summed_up.iter().all(|tokens| *tokens > 5_000), "{summed_up:?}");
 }
 
 /// Two large results with the same beginning and end are two results.

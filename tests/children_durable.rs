@@ -561,3 +561,34 @@ async fn a_call_has_failed_if_its_agent_fails_after_it_has_gone_on() {
     assert_eq!(result.outcome(), CallOutcome::Failed, "{}", result.to_text());
     assert!(!result.to_text().contains("It was to run again"), "{}", result.to_text());
 }
+
+/// The process that goes on does not let the agent run, whose call may have partly run in the process before.
+#[tokio::test]
+async fn a_call_is_in_doubt_if_its_agent_is_not_entered_again() {
+    let (world, journal) = (World::default(), MemoryJournal::new());
+    let lead = |model: ScriptedProvider, depth: u32| {
+        let middle = Agent::builder(model).tools([writes("put", WRITE, &world)]);
+        let middle = middle.permissions(Permissions::allow_all()).build().expect("an agent");
+        let lead = Agent::builder(calls(&["middle"])).tools([middle.as_tool("middle", "Works.")]);
+        lead.guardrails(Guardrails::default().agent_depth(depth)).build().expect("an agent")
+    };
+    let mut chat = lead(calls(&["put"]), 5).open(&journal, CHAT).await.expect("opened");
+    chat.send("Go.").await.expect("an answer");
+    let mut then = moment(&journal).await;
+    for (name, (_, facts)) in &mut then {
+        let is_last = |fact: &Envelope| match fact.entry().expect("a fact") {
+            Entry::CallStarted { .. } => name == CHAT,
+            Entry::CallFinished { .. } => name != CHAT,
+            _ => false,
+        };
+        let last = facts.iter().position(is_last).expect("a call");
+        facts.truncate(last + 1);
+    }
+    let journal = journal_of(&then).await;
+    let mut chat = lead(calls(&["put"]), 0).open(&journal, CHAT).await.expect("opened");
+    chat.resume().await.expect("an answer");
+    let messages = chat.transcript().messages();
+    let result = messages.iter().flat_map(Message::results).next().expect("a result");
+    assert_eq!(result.outcome(), CallOutcome::InDoubt, "{}", result.to_text());
+    assert!(result.to_text().contains("It was to run again"), "{}", result.to_text());
+}

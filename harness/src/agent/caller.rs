@@ -294,6 +294,11 @@ impl CallSite {
         number
     }
 
+    /// Whether one of its agents was entered in this process.
+    pub(super) fn has_entered(&self) -> bool {
+        !self.state().opened.is_empty()
+    }
+
     /// Counts what an opened agent has spent in earlier processes. What it has spent in this
     /// process, in an earlier attempt of the tool, was counted at that time.
     fn counts(&self, name: &str, chat: &Chat) {

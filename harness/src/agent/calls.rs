@@ -99,6 +99,11 @@ impl Contexts {
         self.site(call)?.waits()
     }
 
+    /// Whether an agent of this call was entered in this process.
+    pub(super) fn has_entered(&self, call: &str) -> bool {
+        self.site(call).is_some_and(|site| site.has_entered())
+    }
+
     /// Takes the agent of a call that could not continue.
     pub(super) fn cut_off_in(&self, call: &str) -> Option<CutOff> {
         self.site(call)?.cut_off()
@@ -650,28 +655,6 @@ impl Run<'_> {
         let result = self.of_all_tries(result);
         self.emit(Event::ToolResult { call, result: &result, elapsed: Duration::ZERO });
         self.record_result(result)
-    }
-
-    /// The result of a call that may have run before, in a process that is gone. That it failed
-    /// now, or did not start, says nothing about the earlier attempt.
-    fn of_all_tries(&self, result: ToolResult) -> ToolResult {
-        let granted = self.chat.machine.granted(result.call_id());
-        // An agent continues where it was, so its result covers all attempts.
-        let is_repeated = |granted: &&Granted| {
-            let goes_on = granted.repeat == Repeat::Continues;
-            granted.again && !goes_on && !granted.effects.is_read_only()
-        };
-        let before = granted.filter(is_repeated);
-        let unknown = matches!(
-            result.outcome(),
-            CallOutcome::Failed | CallOutcome::NotStarted | CallOutcome::Denied
-        );
-        let Some(granted) = before.filter(|_| unknown) else { return result };
-        let (outcome, text) = lost(granted.effects);
-        let text = format!("{text} It was to run again, and this came of it:");
-        let content = std::iter::once(ToolContent::Text(text));
-        let content = content.chain(result.content().iter().cloned());
-        result.said_as(outcome, content)
     }
 
     pub(super) fn ended(&mut self, (call, ended, elapsed): Ended) -> Result<(), Error> {

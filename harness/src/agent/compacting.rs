@@ -291,7 +291,9 @@ impl Run<'_> {
             true => {
                 let room = (window / 2).saturating_sub(self.chat.agent.meter().tools());
                 // An earlier one that was refused as too large had twice as much.
-                let room = machine.too_large().map_or(room, |refused| room.min(refused / 2));
+                let least = window / 8;
+                let room =
+                    machine.too_large().map_or(room, |refused| room.min((refused / 2).max(least)));
                 let (told, size) = (in_short(machine.sent().messages(), room, words), room);
                 (self.hears_summary(&told, None, How::Short).await, size)
             }

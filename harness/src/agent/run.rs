@@ -10,6 +10,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::{
     Action, Chat, Event, Outcome, Reply, Stopped,
     caller::Caller,
+    calling::Granted,
     calls::Contexts,
     clock::RunClock,
     durable::Written,
@@ -19,12 +20,13 @@ use super::{
     reports::Reports,
     sending::{Opening, Stops},
     steps::{KeptPlaces, Step},
+    told::lost,
     watcher::Watcher,
 };
 use crate::{
     error::{Error, ErrorKind},
-    journal::{CallSpent, Entry, InterruptCause},
-    message::{Message, ToolCall, ToolResult},
+    journal::{CallSpent, Entry, InterruptCause, Repeat},
+    message::{CallOutcome, Message, ToolCall, ToolContent, ToolResult},
     policy::{Guard, LimitReached, Warning},
     provider::{Accumulator, AnswerWay, ContextTokens, Ledger, Usage},
     tool::{CallIdentity, LateEnd, ended_in},
@@ -543,6 +545,29 @@ impl<'a> Run<'a> {
             all = all.and(self.chat.record(&Entry::CallEnded { tool, result }));
         }
         all
+    }
+
+    /// The result of a call that may have run before, in a process that is gone. That it failed
+    /// now, or did not start, says nothing about the earlier attempt.
+    pub(super) fn of_all_tries(&self, result: ToolResult) -> ToolResult {
+        let granted = self.chat.machine.granted(result.call_id());
+        let has_entered = self.contexts.has_entered(result.call_id());
+        // An agent continues where it was, so its result covers all attempts, if it was entered.
+        let is_repeated = |granted: &&Granted| {
+            let goes_on = granted.repeat == Repeat::Continues && has_entered;
+            granted.again && !goes_on && !granted.effects.is_read_only()
+        };
+        let before = granted.filter(is_repeated);
+        let unknown = matches!(
+            result.outcome(),
+            CallOutcome::Failed | CallOutcome::NotStarted | CallOutcome::Denied
+        );
+        let Some(granted) = before.filter(|_| unknown) else { return result };
+        let (outcome, text) = lost(granted.effects);
+        let text = format!("{text} It was to run again, and this came of it:");
+        let content = std::iter::once(ToolContent::Text(text));
+        let content = content.chain(result.content().iter().cloned());
+        result.said_as(outcome, content)
     }
 
     /// Records what became of every call that has no result. It goes on if recording one fails, so

@@ -316,10 +316,10 @@ impl Window {
         (self.failures, self.vendor_failed) = (0, false);
     }
 
-    /// A run has begun: a request that is refused as too large may be repeated once.
+    /// A run has begun: a request that is refused as too large may be repeated once, and a summary is asked for anew.
     pub(super) fn begins(&mut self) {
         self.forgets_failures();
-        self.overflows = 0;
+        (self.overflows, self.too_large) = (0, None);
     }
 
     /// Looks in a conversation that was kept elsewhere for lines that stand for cleared arguments, and for news of calls
