@@ -360,7 +360,7 @@ impl Window {
         usage: &Usage,
         (provider, model): (&str, &str),
     ) {
-        (self.overflows, self.refused) = (0, false);
+        (self.overflows, self.refused, self.too_large) = (0, false, None);
         let answered = usage.input.unwrap_or(0);
         self.told.retain(|it| {
             it.is_named || it.fallback || !it.is_of(provider, model) || it.tokens > answered
@@ -475,7 +475,8 @@ impl Machine {
         let all = self.window.told.iter().enumerate();
         let of_model = all.filter(|(_, it)| it.is_of(provider, model));
         // What was refused elsewhere has to fit there now. Later, the window is the model's own again.
-        let last = self.window.told.len().checked_sub(1).filter(|_| self.window.refused);
+        let last = self.window.told.len().checked_sub(1);
+        let last = last.filter(|_| self.window.refused || self.window.overflows > 0);
         let counts = of_model.filter(|(at, it)| !it.fallback || Some(*at) == last);
         counts.map(|(_, it)| it.tokens).min()
     }

@@ -73,7 +73,7 @@ impl Repeats {
     /// Counts the result of a call.
     pub(super) fn apply(&mut self, came: Came) {
         let Came { tool, call, thing, said, shows_news } = came;
-        if shows_news && self.results.insert(call, said) != Some(said) {
+        if self.results.insert(call, said) != Some(said) && shows_news {
             // A new result shows that the model does not repeat itself.
             self.heard.clear();
         }
