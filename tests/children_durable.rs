@@ -8,7 +8,8 @@ use std::{
 
 use futures_util::FutureExt as _;
 use harness::{
-    Agent, CallOutcome, Error, ErrorKind, Message, Outcome, Permissions, SideEffects, Tool,
+    Agent, CallOutcome, Error, ErrorKind, Guardrails, Message, Outcome, Permissions, SideEffects,
+    Tool,
     agent::Machine,
     journal::{
         Awaited, Conversations, Decision, Entry, Envelope, Hold, Journal, JournalFuture, Listing,
