@@ -595,7 +595,10 @@ async fn refusals_by_mistake_do_not_shrink_the_window_for_good() {
     let model =
         ScriptedProvider::answering(move |request| match is_wrong.load(Ordering::Relaxed) {
             1 => too_long(),
-            _ if asks(request) => reply().text(summary("none")),
+            _ if asks(request) => {
+                told.lock().unwrap().push(tokens(request));
+                reply().text(summary("none"))
+            }
             _ => {
                 let tokens = u64::try_from(tokens(request)).unwrap();
                 reply().text("x".repeat(2_000)).tokens(tokens, 500)
