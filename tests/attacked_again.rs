@@ -24,12 +24,12 @@ use crate::{
     threads::Door,
 };
 
-fn loose() -> Guardrails {
+pub(crate) fn loose() -> Guardrails {
     Guardrails::default().turns(100_000).repetitions(None).failed_calls(None)
 }
 
 /// A tool that does this with its arguments.
-fn does(
+pub(crate) fn does(
     name: &'static str,
     effects: SideEffects,
     does: impl Fn(&Map<String, Value>) -> ToolOutput + Send + Sync + 'static,
@@ -41,7 +41,7 @@ fn does(
 }
 
 /// A model that answers its requests by their number, and sums up when it is asked to.
-fn script(
+pub(crate) fn script(
     answers: impl Fn(usize, &RecordedRequest) -> ScriptedReply + Send + Sync + 'static,
 ) -> ScriptedProvider {
     let asked = AtomicUsize::new(0);
@@ -52,7 +52,7 @@ fn script(
 }
 
 /// About how many tokens the messages of a request have.
-fn tokens(request: &RecordedRequest) -> usize {
+pub(crate) fn tokens(request: &RecordedRequest) -> usize {
     let of = |message: &Message| {
         let calls = message.calls().map(|call| call.arguments().len());
         let results = message.results().map(|result| result.to_text().len());
@@ -61,11 +61,11 @@ fn tokens(request: &RecordedRequest) -> usize {
     request.messages().iter().map(of).sum::<usize>() / 4
 }
 
-fn too_long() -> ScriptedReply {
+pub(crate) fn too_long() -> ScriptedReply {
     reply().error(Error::new(ErrorKind::ContextFull, "the prompt is too long"))
 }
 
-fn sent(chat: &Chat) -> String {
+pub(crate) fn sent(chat: &Chat) -> String {
     chat.sent().messages().iter().map(|it| format!("{it:?}\n")).collect()
 }
 
@@ -216,13 +216,13 @@ async fn what_the_library_said_is_known_in_a_transcript_from_elsewhere() {
 
 /// Writes, and does not listen to anybody.
 #[tool(side_effects = "write")]
-fn stubborn(door: State<Arc<Door>>) -> Result<String, ToolError> {
+pub(crate) fn stubborn(door: State<Arc<Door>>) -> Result<String, ToolError> {
     door.pass();
     Ok("the file is written".to_owned())
 }
 
 /// A chat in which a call of `stubborn` was stopped, and has ended since. Nobody was told yet.
-async fn ended_late(model: ScriptedProvider, more: Vec<Tool>, window: Window) -> Chat {
+pub(crate) async fn ended_late(model: ScriptedProvider, more: Vec<Tool>, window: Window) -> Chat {
     let door = Arc::new(Door::default());
     let agent = Agent::builder(model).tools(tools![stubborn]).tools(more).state(Arc::clone(&door));
     let agent = agent.tool_limits(ToolLimits::default().output(3_000)).window(window);
@@ -340,7 +340,7 @@ async fn news_of_a_call_do_not_stand_in_a_search() {
 #[tokio::test]
 async fn a_line_is_not_written_as_a_part_of_a_text() {
     type Form = fn(&str) -> Value;
-    let forms: [(&str, Form); 18] = [
+    let forms: [(&str, Form); 27] = [
         ("hyphens", |line| json!({"content": line.replace('-', "\u{2011}")})),
         ("Markdown", |line| json!({"content": line.replace('-', "\\-").replace('_', "\\_")})),
         ("a comment", |line| json!({"content": line.replace(", and were", ", and were\n-- ")})),
@@ -362,6 +362,18 @@ async fn a_line_is_not_written_as_a_part_of_a_text() {
         ("a number", |line| json!({"content": line.replacen("1200", "1,200", 1)})),
         ("without brackets", |line| json!({"content": line.trim_matches(['[', ']'])})),
         ("a mark", |line| json!({"content": format!("\u{200b}{line}")})),
+        ("numbers", |line| json!({"content": format!("1\t{}", line.replace(", and", "\n2\tand"))})),
+        ("bars", |line| json!({"content": line.replace("stood ", "stood\n12 | ")})),
+        ("HTML", |line| json!({"content": line.replace("stood here", "stood<br>here")})),
+        (
+            "entities",
+            |line| json!({"content": line.replace(' ', "&nbsp;").replace("&nbsp;h", "&#32;h")}),
+        ),
+        ("a URL", |line| json!({"content": line.replace(' ', "%20")})),
+        ("Python", |line| json!({"content": line.replace("stood ", "stood \"\n    f\"")})),
+        ("a batch", |line| json!({"content": line.replace("stood ", "stood\nREM ")})),
+        ("an array", |line| json!({"content": line.split_inclusive("here").collect::<Vec<_>>()})),
+        ("shorter", |_| json!({"content": "[1206 bytes stood here]"})),
     ];
     for (name, form) in forms {
         for from_what_is_sent in [false, true] {
@@ -401,7 +413,8 @@ async fn a_line_is_not_written_as_a_part_of_a_text() {
             let copy = results.filter(|result| result.call_id() == "copy").last().unwrap();
             assert_eq!(copy.outcome(), CallOutcome::NotStarted, "{name}: {copy:?}");
             let names_it = copy.to_text().contains("as `a-1-0`");
-            assert_eq!(names_it, name != "cut short" && !from_what_is_sent, "{name}: {copy:?}");
+            let is_whole = !["cut short", "an array", "shorter"].contains(&name);
+            assert_eq!(names_it, is_whole && !from_what_is_sent, "{name}: {copy:?}");
         }
     }
 }
@@ -409,10 +422,12 @@ async fn a_line_is_not_written_as_a_part_of_a_text() {
 /// What only speaks of what was left out is written.
 #[tokio::test]
 async fn a_text_that_has_a_part_of_the_line_is_written() {
-    let model = script(|number, _| match number {
+    let model = script(|number, _| {
+        match number {
         0 => reply().call("write", json!({"content": "Here 1200 bytes stood, and were left out."})),
-        1 => reply().call("write", json!({"old": "[1200 bytes stood here, and", "new": "-"})),
+        1 => reply().call("write", json!({"old": "room: `read_result` reads these arguments whole as `a-1-0`.]", "new": "-"})),
         _ => reply().text("Done."),
+    }
     });
     let ran = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&ran);
@@ -592,7 +607,7 @@ async fn refused_summaries_get_shorter_where_the_vendor_names_its_sizes() {
 async fn refusals_by_mistake_do_not_shrink_the_window_for_good() {
     let errs = Arc::new(AtomicUsize::new(0));
     let is_wrong = Arc::clone(&errs);
-    let summed_up = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let summed_up = Arc::new(Mutex::new(Vec::new()));
     let told = Arc::clone(&summed_up);
     let model =
         ScriptedProvider::answering(move |request| match is_wrong.load(Ordering::Relaxed) {
@@ -624,7 +639,10 @@ async fn refusals_by_mistake_do_not_shrink_the_window_for_good() {
     assert_eq!(chat.context().window, Some(200_000), "{:?}", chat.context());
     // A summary is not made of next to nothing because of earlier mistakes.
     let summed_up = summed_up.lock().unwrap();
-    assert!(!summed_up.is_empty() && summed_up.iter().all(|tokens| *tokens > 5_000), "{summed_up:?}");
+    assert!(
+        !summed_up.is_empty() && summed_up.iter().all(|tokens| *tokens > 5_000),
+        "{summed_up:?}"
+    );
 }
 
 /// Two large results with the same beginning and end are two results.

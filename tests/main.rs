@@ -20,6 +20,7 @@ mod attacked_panics;
 mod attacked_steering;
 mod attacked_threads;
 mod attacked_window;
+mod attacked_words;
 mod batches;
 mod bodies;
 mod bodies_kept;

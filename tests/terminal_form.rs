@@ -143,7 +143,10 @@ async fn a_form_is_declined_and_put_aside_on_each_of_its_pages() {
                 pages(&terminal, shown).await;
             }
             let screen = terminal.visible();
-            assert!(screen.lines().last().is_some_and(|row| row.contains(last)), "{last}: {screen}");
+            assert!(
+                screen.lines().last().is_some_and(|row| row.contains(last)),
+                "{last}: {screen}"
+            );
             terminal.say(word);
             assert_eq!(given(asked).await, filled, "{word} after {enters} pages");
         }

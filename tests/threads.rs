@@ -3,7 +3,10 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Condvar, Mutex},
+    sync::{
+        Arc, Condvar, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
@@ -23,6 +26,7 @@ use crate::probe::{Log, READ, WRITE, Work};
 pub(crate) struct Door {
     state: Mutex<(usize, bool)>,
     changed: Condvar,
+    lines: AtomicUsize,
 }
 
 impl Door {
@@ -39,6 +43,15 @@ impl Door {
     pub(crate) fn open(&self) {
         self.state.lock().expect("unpoisoned").1 = true;
         self.changed.notify_all();
+    }
+
+    /// Sets how many lines are written behind it.
+    pub(crate) fn writes(&self, lines: usize) {
+        self.lines.store(lines, Ordering::Relaxed);
+    }
+
+    pub(crate) fn lines(&self) -> usize {
+        self.lines.load(Ordering::Relaxed)
     }
 
     /// How many have come to it.

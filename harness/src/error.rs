@@ -79,6 +79,8 @@ struct Repr {
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
     api: ApiDetail,
     provider: Option<String>,
+    /// Whether a provider made it that was asked in the place of the first one.
+    by_fallback: bool,
     url: Option<Arc<str>>,
     note: Option<String>,
     later: Vec<Error>,
@@ -102,6 +104,7 @@ impl Error {
             source: None,
             api: ApiDetail::default(),
             provider: None,
+            by_fallback: false,
             url: None,
             note: None,
             later: Vec::new(),
@@ -162,6 +165,17 @@ impl Error {
         self
     }
 
+    /// Marks an error of a provider that was asked in the place of the first one.
+    #[must_use]
+    pub(crate) fn by_fallback(mut self) -> Self {
+        self.0.by_fallback = true;
+        self
+    }
+
+    pub(crate) fn is_by_fallback(&self) -> bool {
+        self.0.by_fallback
+    }
+
     /// Adds the displayable URL of the request, if none is known yet.
     #[must_use]
     pub(crate) fn with_url(mut self, url: &Arc<str>) -> Self {
@@ -200,7 +214,8 @@ impl Error {
     }
 
     fn clean(&mut self, secrets: &Secrets) {
-        let Repr { kind: _, message, source, api, provider, url, note, later } = &mut *self.0;
+        let Repr { kind: _, message, source, api, provider, by_fallback: _, url, note, later } =
+            &mut *self.0;
         let ApiDetail { code, request_id, status: _, retry_after: _, should_retry: _ } = api;
         let texts = [Some(message), code.as_mut(), request_id.as_mut(), provider.as_mut()];
         for text in texts.into_iter().chain([note.as_mut()]).flatten() {

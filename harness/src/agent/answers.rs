@@ -8,7 +8,8 @@ use super::{
     calling::idempotency_key,
     durable::{Durable, Written, guarded, is_answer},
     observed::{append_failed, appending, held, holding, tell_answer},
-    open_call::{decided, expired, is_over, settled, waits},
+    open_call::{Settled, decided, expired, is_over, settled, waits},
+    spilling::Spilling,
 };
 use crate::{
     error::{Error, ErrorKind},
@@ -190,7 +191,9 @@ impl Chat {
     /// answer to a tool's question is nested too deep.
     pub async fn settle(&mut self, settlement: Settlement) -> Result<(), Error> {
         self.hear().await?;
-        let fact = settled(&self.machine, self.agent.tools(), settlement)?;
+        let settled = settled(&self.machine, settlement)?;
+        let spilling = Spilling::of(self);
+        let fact = settled.fact(&self.machine, self.agent.tools(), &spilling).await;
         self.record(&fact)?;
         self.save().await
     }
@@ -564,7 +567,7 @@ impl Inbox {
     /// [`ErrorKind::Journal`] if the journal fails, after which it is not known whether the
     /// decision was written.
     pub async fn decide(&self, conversation: &str, approval: Approval) -> Result<(), Error> {
-        self.answer(conversation, |machine| decided(machine, approval.clone())).await
+        self.answer(conversation, Said::Decided(approval)).await
     }
 
     /// Records the outcome of a call that waits for a result or an answer. It is written when this
@@ -574,27 +577,16 @@ impl Inbox {
     /// Fails as [`decide`](Self::decide) does. Also fails with [`ErrorKind::Transcript`] if the
     /// answer is nested too deep.
     pub async fn settle(&self, conversation: &str, settlement: Settlement) -> Result<(), Error> {
-        let tools = self.agent.tools();
-        self.answer(conversation, |machine| {
-            // The process that has opened the conversation may be finding out what became of a call
-            // in doubt.
-            waits(machine, &settlement)?;
-            settled(machine, tools, settlement.clone())
-        })
-        .await
+        self.answer(conversation, Said::Settled(settlement)).await
     }
 
-    async fn answer(
-        &self,
-        conversation: &str,
-        fact: impl Fn(&Machine) -> Result<Entry, Error>,
-    ) -> Result<(), Error> {
+    async fn answer(&self, conversation: &str, said: Said) -> Result<(), Error> {
         check_id(conversation)?;
         // Another answer of this process may have the same content at the same time.
         let life = Life::random();
         let mut sent: Vec<Envelope> = Vec::new();
         let mut tracer = Tracer::new(self.agent.trace());
-        let mut refused = None;
+        let (mut refused, mut made) = (None, None);
         for _ in 0..ANSWERS {
             let facts = guarded(|| self.journal.read(conversation, 0)).await;
             let facts = facts.inspect_err(|error| append_failed(&mut tracer, error))?;
@@ -612,8 +604,16 @@ impl Inbox {
                 append_failed(&mut tracer, &error);
             }
             let machine = folded(facts.iter())?;
-            let fact = fact(&machine)?;
+            let settled = said.checked(&machine)?;
             is_heard(&*self.journal, conversation).await?;
+            // A large result is kept once.
+            let fact = match made.take() {
+                Some(made) => made,
+                None => {
+                    let spilling = Spilling::in_journal(&self.agent, &self.journal, conversation);
+                    settled.fact(&machine, self.agent.tools(), &spilling).await
+                }
+            };
             let elapsed = facts.last().map_or(0, |last| last.elapsed);
             let envelope = [Envelope { life, ..Envelope::of(&fact, elapsed)? }];
             let after = facts.len() as u64;
@@ -626,7 +626,7 @@ impl Inbox {
                     return Ok(());
                 }
                 // If a network repeats an append, the second one is refused.
-                Err(error) if error.is_conflict() => refused = Some(error),
+                Err(error) if error.is_conflict() => (refused, made) = (Some(error), Some(fact)),
                 Err(error) => {
                     append_failed(&mut tracer, &error);
                     return Err(error);
@@ -643,6 +643,26 @@ impl Inbox {
                  each of {ANSWERS} attempts. Try again"
             ),
         ))
+    }
+}
+
+/// What somebody says about a waiting call.
+enum Said {
+    Decided(Approval),
+    Settled(Settlement),
+}
+
+impl Said {
+    fn checked(&self, machine: &Machine) -> Result<Settled, Error> {
+        match self {
+            Self::Decided(approval) => decided(machine, approval.clone()).map(Settled::Fact),
+            Self::Settled(settlement) => {
+                // The process that has opened the conversation may be finding out what became of a call
+                // in doubt.
+                waits(machine, settlement)?;
+                settled(machine, settlement.clone())
+            }
+        }
     }
 }
 

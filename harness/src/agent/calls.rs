@@ -99,6 +99,11 @@ impl Contexts {
         self.site(call)?.waits()
     }
 
+    /// Where its large results are kept.
+    pub(super) fn spilling(&self) -> &Spilling {
+        &self.spilling
+    }
+
     /// Whether an agent of this call was entered in this process.
     pub(super) fn has_entered(&self, call: &str) -> bool {
         self.site(call).is_some_and(|site| site.has_entered())
@@ -200,7 +205,8 @@ impl Contexts {
         let Some(kept) = kept.filter(|_| stopped) else { return result };
         let kept = ToolContent::Text(format!("Its output until then:\n{kept}"));
         let content = result.content().iter().cloned().chain([kept]);
-        agent.tools().readable_now(result.call_id(), result.outcome(), content.collect())
+        let (id, outcome) = (result.call_id(), result.outcome());
+        agent.tools().readable_to(self.spilling.limit(), id, outcome, content.collect())
     }
 }
 
@@ -678,7 +684,7 @@ impl Run<'_> {
             self.reported(call.id(), &message);
         }
         // The last result of a turn carries the news, so the news must be known before it.
-        let heard = self.hear_late_ends();
+        let heard = self.hear_short_late_ends();
         let result = self.chat.guard.noted(&call, result);
         self.chat.tracer.ran(&call, elapsed);
         self.shown.retain(|(shown, _)| shown.id() != call.id());

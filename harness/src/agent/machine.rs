@@ -2,6 +2,7 @@
 //! random numbers, no socket and no log, so every behaviour of the loop can be tested with a table.
 
 mod ends;
+mod given;
 mod window;
 
 use std::{collections::HashSet, mem, sync::Arc};
@@ -190,7 +191,7 @@ impl Machine {
                     self.took(message);
                 }
                 self.begun_at = transcript.messages().len();
-                self.window.given(transcript.messages());
+                self.window.begins_with(transcript.messages());
             }
             Entry::UserSaid { message, limits: _ } => {
                 if let Phase::Calling(_) = self.phase {

@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Action, Machine, permit::decision};
+use super::{Action, Machine, permit::decision, spilling::Spilling};
 use crate::{
     error::{Error, ErrorKind},
     journal::{Awaited, Entry, Wait, now},
@@ -140,15 +140,40 @@ pub(super) fn decided(machine: &Machine, approval: Approval) -> Result<Entry, Er
     }
 }
 
-/// The fact that a settlement in this conversation comes to.
+/// What a settlement in this conversation comes to.
+pub(super) enum Settled {
+    Fact(Entry),
+    /// A result that was not cut yet.
+    Result {
+        result: ToolResult,
+        who: Option<String>,
+    },
+}
+
+impl Settled {
+    /// The fact. What is cut of a result is kept in the room that there is for it.
+    pub(super) async fn fact(
+        self,
+        machine: &Machine,
+        tools: &ToolRegistry,
+        spilling: &Spilling,
+    ) -> Entry {
+        match self {
+            Self::Fact(fact) => fact,
+            Self::Result { result, who } => {
+                let (spills, limit) = spilling.for_call(machine.transcript(), false);
+                let result = tools.readable_said(&result, (limit, spills.as_ref())).await;
+                Entry::CallSettled { result, who, at: now() }
+            }
+        }
+    }
+}
+
+/// Checks a settlement of a call in this conversation.
 ///
 /// # Errors
 /// Fails if the call does not wait for it.
-pub(super) fn settled(
-    machine: &Machine,
-    tools: &ToolRegistry,
-    settlement: Settlement,
-) -> Result<Entry, Error> {
+pub(super) fn settled(machine: &Machine, settlement: Settlement) -> Result<Settled, Error> {
     let Settlement { call: id, fingerprint, said, who } = settlement;
     let waiting = machine.waiting().map(|(call, wait)| (call, Some(wait)));
     let doubtful = machine.in_doubt().map(|call| (call, None));
@@ -162,11 +187,10 @@ pub(super) fn settled(
     if let Some(wait) = wait {
         in_time(wait, &id)?;
     }
-    let at = now();
     let awaited = wait.map(|wait| &wait.awaited);
-    let result = |outcome, content| {
-        let result = tools.readable_now(&id, outcome, content);
-        Entry::CallSettled { result, who: who.clone(), at }
+    let result = |outcome, text: String| {
+        let result = ToolResult::new(&*id, outcome, [text.into()]);
+        Settled::Result { result, who: who.clone() }
     };
     match (said, awaited) {
         (_, Some(Awaited::Approval { .. })) => Err(refused(format!(
@@ -178,7 +202,7 @@ pub(super) fn settled(
         )),
         (Said::Answered { answer }, Some(Awaited::Answer { .. })) => {
             goes_on(machine, &id)?;
-            Ok(Entry::CallAnswered { call: id, answer, who, at })
+            Ok(Settled::Fact(Entry::CallAnswered { call: id, answer, who, at: now() }))
         }
         (Said::Answered { .. }, Some(Awaited::Agent { conversation, cut_off: false })) => {
             Err(refused(format!(
@@ -197,14 +221,16 @@ pub(super) fn settled(
                  or `failed`"
         ))),
         (Said::Succeeded { result: said }, _) => {
-            let result = tools.readable_success(&id, &said);
-            Ok(Entry::CallSettled { result, who: who.clone(), at })
+            let (content, value) = (said.content().iter().cloned(), said.value().cloned());
+            let result = ToolResult::new(&*id, CallOutcome::Succeeded, content);
+            let result = result.with_kept(value.map(Kept::Json));
+            Ok(Settled::Result { result, who })
         }
-        (Said::Failed { text }, _) => Ok(result(CallOutcome::Failed, vec![text.into()])),
-        (Said::NotHappened, None) => Ok(Entry::CallCleared { call: id }),
+        (Said::Failed { text }, _) => Ok(result(CallOutcome::Failed, text)),
+        (Said::NotHappened, None) => Ok(Settled::Fact(Entry::CallCleared { call: id })),
         (Said::NotHappened, Some(_)) => {
             let text = "Nothing of this call has happened, and it will not run.".to_owned();
-            Ok(result(CallOutcome::NotStarted, vec![text.into()]))
+            Ok(result(CallOutcome::NotStarted, text))
         }
     }
 }

@@ -201,7 +201,7 @@ impl<'a> Run<'a> {
         self.chat.check_circumstances()?;
         self.chat.check_answer()?;
         self.catch_up().await?;
-        self.hear_late_ends()?;
+        self.hear_late_ends().await?;
         if let Opening::Resume = opening {
             self.chat.check_wants()?;
         }
@@ -366,7 +366,7 @@ impl<'a> Run<'a> {
             if let Some(error) = self.watch.fault() {
                 return self.fail(error);
             }
-            if let Err(error) = self.hear_late_ends() {
+            if let Err(error) = self.hear_late_ends().await {
                 return self.fail(error);
             }
             let asked = self.reports.reporter().asked();
@@ -528,23 +528,59 @@ impl<'a> Run<'a> {
         self.watch.tell(Event::ToolDropped { call });
     }
 
-    /// Records how calls have ended that were told to stop and went on.
-    pub(super) fn hear_late_ends(&mut self) -> Result<(), Error> {
+    /// Records how calls have ended that were told to stop and went on. Their large results are kept like those of other
+    /// calls.
+    pub(super) async fn hear_late_ends(&mut self) -> Result<(), Error> {
         let mut all = Ok(());
+        for end in self.late_ends() {
+            let LateEnd { number, identity, outcome, content } = end;
+            let transcript = self.chat.machine.transcript();
+            let (spills, limit) = self.contexts.spilling().for_call(transcript, false);
+            let room = (limit, spills.as_ref());
+            let tools = self.chat.agent.tools();
+            let result = tools.readable_in(room, &identity.call, outcome, content).await;
+            all = all.and(self.heard(number, &identity, result));
+        }
+        all
+    }
+
+    /// The same where a result must be recorded at once. The next request waits for the ends that are left out here,
+    /// because their results are large.
+    pub(super) fn hear_short_late_ends(&mut self) -> Result<(), Error> {
+        let mut all = Ok(());
+        for end in self.late_ends() {
+            let LateEnd { number, identity, outcome, content } = end;
+            let limit = self.contexts.spilling().limit();
+            let tools = self.chat.agent.tools();
+            if tools.fits(&content, (limit, None)) {
+                let result = tools.readable_to(limit, &identity.call, outcome, content);
+                all = all.and(self.heard(number, &identity, result));
+            }
+        }
+        all
+    }
+
+    fn late_ends(&self) -> Vec<LateEnd> {
         let Chat { machine, heard_ends, .. } = &*self.chat;
         let wants = |number: u64, call: &CallIdentity| {
             !heard_ends.contains(&number) && machine.wants_end_of(call)
         };
-        for end in ended_in(self.chat.id(), wants) {
-            let LateEnd { number, identity, outcome, content } = end;
-            self.chat.heard_ends.insert(number);
-            let tools = self.chat.agent.tools();
-            let result = tools.readable_now(&identity.call, outcome, content);
-            self.watch.tell(Event::ToolEnded { tool: &identity.tool, result: &result });
-            let tool = identity.tool.to_string();
-            all = all.and(self.chat.record(&Entry::CallEnded { tool, result }));
+        ended_in(self.chat.id(), wants)
+    }
+
+    fn heard(
+        &mut self,
+        number: u64,
+        identity: &CallIdentity,
+        result: ToolResult,
+    ) -> Result<(), Error> {
+        self.chat.heard_ends.insert(number);
+        if self.chat.machine.was_given(&identity.tool, &result) {
+            return Ok(());
         }
-        all
+        self.watch.tell(Event::ToolEnded { tool: &identity.tool, result: &result });
+        let tool = identity.tool.to_string();
+        self.chat.record(&Entry::CallEnded { tool, result })
     }
 
     /// The result of a call that may have run before, in a process that is gone. That it failed

@@ -36,6 +36,19 @@ impl Spilling {
         Self(place, limit)
     }
 
+    /// The same for an answer to a call of a conversation that is not opened here.
+    pub(super) fn in_journal(agent: &Agent, journal: &Arc<dyn Journal>, id: &str) -> Self {
+        let keeps = agent.spills() && keeps(&**journal);
+        let limits = agent.tools().limits();
+        let place = keeps.then(|| Where::Journal(Arc::clone(journal), id.into()));
+        Self(place, limits.output_in(agent.window_tokens(), keeps))
+    }
+
+    /// How many bytes of a result the model gets.
+    pub(super) fn limit(&self) -> usize {
+        self.1
+    }
+
     /// The store for a call in this conversation. In a folder, the conversation is identified by
     /// its first message, which stays the same if the conversation is continued from its
     /// transcript. Only a call that `reads` gets the transcript: with a copy in every call, adding

@@ -15,6 +15,7 @@ use super::{
     open_call::{decided, expired, settled},
     run::Run,
     sending::Opening,
+    spilling::Spilling,
     verifier::verifier_of_text,
     window::Move,
 };
@@ -553,8 +554,10 @@ impl Steps {
     /// Fails with [`ErrorKind::NotWaiting`] if the call does not wait for it or it comes too late.
     /// An answer to a tool's question also fails if the run was stopped, and with
     /// [`ErrorKind::Transcript`](crate::ErrorKind::Transcript) if it is nested too deep.
-    pub fn settled(&self, settlement: Settlement) -> Result<Vec<Envelope>, Error> {
-        self.says(settled(&self.machine, self.agent.tools(), settlement)?)
+    pub async fn settled(&self, settlement: Settlement) -> Result<Vec<Envelope>, Error> {
+        let settled = settled(&self.machine, settlement)?;
+        let spilling = Spilling::of(&self.apart().chat()?);
+        self.says(settled.fact(&self.machine, self.agent.tools(), &spilling).await)
     }
 
     /// Records that nobody has answered a waiting call in time, by the clock of the driver.

@@ -59,6 +59,10 @@ pub(super) fn late_end(tool: &str, result: &ToolResult) -> String {
     format!("[{}. {how}\n{}]", ended_call(tool, id), result.as_text())
 }
 
+/// How each text about a late end begins.
+pub(super) const NEWS: &str = "[From the program: the call `";
+
+/// The same for one call, without the bracket.
 pub(super) fn ended_call(tool: &str, call: &str) -> String {
     format!("From the program: the call `{call}` of `{tool}`, which was still running, has ended")
 }

@@ -132,7 +132,7 @@ pub(super) enum Move {
 
 impl Agent {
     /// How many tokens the window has by the program's setting or by the table of models.
-    fn window_tokens(&self) -> Option<u64> {
+    pub(super) fn window_tokens(&self) -> Option<u64> {
         let look_up = || {
             let (name, model) = self.answers();
             self.models().find(name, model).window
@@ -315,10 +315,10 @@ impl Run<'_> {
             return Ok(false);
         }
         // While the first provider cools down, the agent falls back without saying so.
-        let by = if is_last { error.last() } else { error }.provider();
-        let (first, _) = self.chat.agent.answers();
-        let fallback = is_last && (self.fell_back || by.is_some_and(|by| by != first));
-        let (window, tokens) = sizes(if is_last { error.last() } else { error });
+        let error = if is_last { error.last() } else { error };
+        let by_other = error.provider().is_some_and(|by| by != name) || error.is_by_fallback();
+        let fallback = is_last && (self.fell_back || by_other);
+        let (window, tokens) = sizes(error);
         let estimated = self.chat.used().tokens;
         self.overflowed(fallback, (window, tokens, estimated))?;
         Ok(!is_again && self.chat.due().is_some())
@@ -351,7 +351,7 @@ impl Run<'_> {
         let text = format!(
             "This call was not started: its argument `{argument}` gives the line that stands in the record of an earlier \
              call in the place of what was left out there. Nothing of this call has happened. Give the argument \
-             itself{reads}. To find such a line in a file, give only the beginning of it."
+             itself{reads}. To find such a line in a file, give only the end of it."
         );
         let tools = self.chat.agent.tools();
         let result = tools.readable_now(call.id(), CallOutcome::NotStarted, vec![text.into()]);

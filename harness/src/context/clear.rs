@@ -101,9 +101,6 @@ pub(crate) fn clear_arguments(
     Some((ClearedArguments::new(place(message), place(number), text), saved))
 }
 
-/// The words by which the line is known, however it is written.
-const KNOWN: &str = "bytes stood here and were left out to save room";
-
 /// An argument that repeats the line for a cleared argument.
 pub(crate) struct CopiedLine {
     pub(crate) argument: String,
@@ -142,47 +139,92 @@ fn line_in(value: &Value) -> Option<Option<String>> {
     }
 }
 
-/// The name in the first such line of a text, if there is a line and its name is whole.
+/// The name in the first such line of a text, if there is a line and its name is whole. A line is known by the words
+/// *bytes stood here* after a number, or before *were left out*.
 fn line_in_text(text: &str) -> Option<Option<String>> {
-    if text.len() < KNOWN.len() {
+    let text = folded(text);
+    if !text.contains("stood") {
         return None;
     }
-    let text = folded(text);
-    let (_, rest) = text.split_once(KNOWN)?;
-    let before = folded(LEFT_OUT);
-    let before = before.trim().strip_prefix(KNOWN).unwrap_or_default();
-    let mut parts = rest.strip_prefix(before).unwrap_or_default().split_ascii_whitespace();
-    let is_number = |part: &&str| part.bytes().all(|it| it.is_ascii_digit());
-    let letter = parts.next().filter(|letter| *letter == "a");
-    let numbers = (parts.next().filter(is_number), parts.next().filter(is_number));
-    Some(match (letter, numbers) {
-        (Some(_), (Some(message), Some(call))) => Some(format!("a-{message}-{call}")),
+    let words: Vec<&str> = text.split_ascii_whitespace().collect();
+    let places = words.iter().enumerate().filter(|(_, word)| is_bytes(word)).map(|(at, _)| at);
+    places.into_iter().find_map(|at| {
+        let end = follow(&words, at, &["stood", "here"])?;
+        let is_sized = words.get(at).is_some_and(|word| *word != BYTES)
+            || (at.saturating_sub(2)..at).any(|at| words.get(at).is_some_and(|it| is_number(it)));
+        let is_left_out = |and: &[&str]| follow(&words, end, and).is_some();
+        (is_sized || is_left_out(&["and", "were", "left"]) || is_left_out(&["were", "left"]))
+            .then(|| name_in(words.get(end..).unwrap_or_default()))
+    })
+}
+
+const BYTES: &str = "bytes";
+
+/// Whether a word is *bytes*, maybe with a number before it.
+fn is_bytes(word: &str) -> bool {
+    word.strip_suffix(BYTES).is_some_and(|before| before.bytes().all(|it| it.is_ascii_digit()))
+}
+
+fn is_number(word: &str) -> bool {
+    word.bytes().all(|it| it.is_ascii_digit())
+}
+
+/// The place of the last of these words, if they follow the one at `at` with at most one short word between two of them,
+/// such as the number of a line or what is left of markup.
+fn follow(words: &[&str], at: usize, wanted: &[&str]) -> Option<usize> {
+    wanted.iter().try_fold(at, |at, wanted| {
+        let next = at.saturating_add(1);
+        let is_next = |at: usize| words.get(at).is_some_and(|word| word == wanted);
+        let between = || words.get(next).is_some_and(|word| word.len() <= 4);
+        match is_next(next) {
+            true => Some(next),
+            false => Some(next.saturating_add(1)).filter(|at| between() && is_next(*at)),
+        }
+    })
+}
+
+/// The name that a line gives, in the words after its beginning.
+fn name_in(words: &[&str]) -> Option<String> {
+    let names = words.iter().take(NAME_AFTER).enumerate().filter(|(_, word)| **word == "as");
+    names.map(|(at, _)| words.get(at..).unwrap_or_default()).find_map(|words| match words {
+        [_, "a", message, call, ..] if is_number(message) && is_number(call) => {
+            Some(format!("a-{message}-{call}"))
+        }
         _ => None,
     })
 }
 
+/// In how many words after the beginning of a line its name is looked for.
+const NAME_AFTER: usize = 30;
+
 /// The words of a text in lower case, one space between them: neither spaces, marks nor escapes hide the line.
 fn folded(text: &str) -> String {
     let mut folded = String::with_capacity(text.len());
-    let mut letters = text.chars().peekable();
-    while let Some(it) = letters.next() {
+    let mut rest = text;
+    while let Some(it) = rest.chars().next() {
+        let mut size = it.len_utf8();
         match it {
             // They are not seen.
             '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{2060}' | '\u{feff}' => {}
             _ if it.is_ascii_alphanumeric() => folded.push(it.to_ascii_lowercase()),
             _ => {
-                // A line break in JSON that is in a string.
-                if it == '\\' && matches!(letters.peek(), Some('n' | 'r' | 't')) {
-                    letters.next();
-                }
+                size = SPACES
+                    .iter()
+                    .find(|space| rest.starts_with(**space))
+                    .map_or(size, |it| it.len());
                 if !folded.ends_with(' ') {
                     folded.push(' ');
                 }
             }
         }
+        rest = rest.get(size..).unwrap_or_default();
     }
     folded
 }
+
+/// How spaces and line breaks are written in JSON that is in a string, in HTML and in URLs.
+const SPACES: [&str; 9] =
+    ["\\n", "\\r", "\\t", "\\u0020", "&nbsp;", "&#32;", "&#x20;", "<br>", "%20"];
 
 /// A line has to save at least this many tokens.
 const LEAST: u64 = 20;

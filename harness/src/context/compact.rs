@@ -185,17 +185,31 @@ pub(crate) fn of_answer(answer: &str) -> String {
         let rest = rest.strip_suffix(fence.get(..ticks).filter(|it| it.len() >= 3)?)?;
         Some(rest.trim_matches(blank))
     };
-    let in_braces = || text.get(text.find('{')?..=text.rfind('}')?);
+    let has_fences = |it: &str| it.lines().any(|line| line.trim_start().starts_with("```"));
     let inside = in_fence();
-    let json = [Some(text), inside, in_braces()].into_iter().flatten().find_map(of_json);
-    json.unwrap_or_else(|| {
-        let has_fences = |it: &str| it.lines().any(|line| line.trim_start().starts_with("```"));
-        let whole = inside.filter(|it| fault(it).is_none() && !has_fences(it));
-        whole.unwrap_or(text).to_owned()
-    })
+    if let Some(inside) = inside.filter(|it| fault(it).is_none() && !has_fences(it)) {
+        return inside.to_owned();
+    }
+    // A summary with headings may quote JSON, such as an earlier summary.
+    if fault(text).is_none() {
+        return text.to_owned();
+    }
+    let json = [Some(text), inside].into_iter().flatten().find_map(of_json);
+    json.or_else(|| of_json_within(text)).unwrap_or_else(|| text.to_owned())
 }
 
-/// Turns a summary that came as JSON into text with headings.
+/// A summary that came as JSON in a text. The words around it stay, before the headings.
+fn of_json_within(text: &str) -> Option<String> {
+    let (begin, end) = (text.find('{')?, text.rfind('}')?);
+    let json = of_json(text.get(begin..=end)?)?;
+    let around = [text.get(..begin)?, text.get(end.saturating_add(1)..)?];
+    let lines = around.iter().flat_map(|it| it.lines()).map(str::trim);
+    let is_said = |line: &&str| !line.is_empty() && !line.starts_with("```");
+    let said: String = lines.filter(is_said).map(|line| format!("{line}\n")).collect();
+    Some(format!("{said}{json}"))
+}
+
+/// Turns a summary that came as JSON into text with headings, unless it says nothing.
 fn of_json(text: &str) -> Option<String> {
     let value: Value = serde_json::from_str(text).ok()?;
     let mut summary = String::new();
@@ -206,7 +220,7 @@ fn of_json(text: &str) -> Option<String> {
             summary.push_str(&format!("- {}\n", line.as_str()?));
         }
     }
-    Some(summary)
+    summary.lines().any(|line| !line.starts_with("##")).then_some(summary)
 }
 
 /// A summary in the form that is requested, with these lines under the first heading and nothing under the others.
@@ -327,12 +341,27 @@ fn has_text(json: &Value, text: &str) -> bool {
     }
 }
 
+/// How a summary begins.
+const SUMMARY: &str = "[From the program: the summary, by the assistant";
+
+/// How the words begin that stand beside a summary of the vendor.
+const WORDS: &str = "[From the program: what has to stay as it was said";
+
+/// Whether a message is one of these. Earlier versions have not marked it as the program's.
+pub(crate) fn is_summary(message: &Message) -> bool {
+    let first = message.blocks().first();
+    let Some(Block::Text(text)) = first.filter(|_| message.role() == Role::User) else {
+        return false;
+    };
+    text.text().starts_with(SUMMARY) || text.text().starts_with(WORDS)
+}
+
 impl Cut {
     /// The summary as it is sent, with everything that must not be lost.
     pub(crate) fn summary(&self, text: &str, pins: &[String]) -> Message {
         let mut words = format!(
-            "[From the program: the summary, by the assistant, of the conversation up to here. It stands in the place \
-             of all that was said but the words of the user above.]\n\n{}",
+            "{SUMMARY}, of the conversation up to here. It stands in the place of all that was said but the words of \
+             the user above.]\n\n{}",
             in_form(text.trim())
         );
         words.push_str(&self.lists(pins));
@@ -357,9 +386,9 @@ impl Cut {
             return None;
         }
         let mut blocks = Vec::new();
-        let mut words = "[From the program: what has to stay as it was said of the part that was summed up. It was \
-                         said before the words above, and asks for nothing anew.]"
-            .to_owned();
+        let mut words = format!(
+            "{WORDS} of the part that was summed up. It was said before the words above, and asks for nothing anew.]"
+        );
         if !kept.is_empty() {
             words.push_str("\n\n## Words of the user");
         }
@@ -458,8 +487,34 @@ fn told(message: &Message) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Cut, in_form};
+    use serde_json::json;
+
+    use super::{Cut, HEADINGS, in_form, key, of_answer};
     use crate::message::{Message, Messages};
+
+    #[test]
+    fn nothing_of_a_summary_gives_way_to_json_in_it() {
+        let lists = |line: &[&str]| {
+            let lists = HEADINGS.map(|heading| (key(heading), json!(line)));
+            serde_json::Value::Object(lists.into_iter().collect()).to_string()
+        };
+        let headings = HEADINGS.map(|heading| format!("## {heading}\n- H1\n")).concat();
+        let quoted =
+            format!("{headings}\nAn earlier summary was:\n```json\n{}\n```", lists(&["OLD"]));
+        assert_eq!(of_answer(&quoted), quoted);
+        let inside = headings.replacen("- H1", &format!("- H1 and the form {}", lists(&[])), 1);
+        assert_eq!(of_answer(&inside), inside.trim());
+        let more = of_answer(&format!(
+            "Here it is:\n```json\n{}\n```\nAlso: H2 is to be done.",
+            lists(&["G1"])
+        ));
+        assert!(
+            more.starts_with("Here it is:\nAlso: H2 is to be done.\n## Goals\n- G1\n"),
+            "{more}"
+        );
+        // Lists without a line are no summary.
+        assert_eq!(of_answer(&lists(&[])), lists(&[]));
+    }
 
     #[test]
     fn only_a_whole_text_of_the_block_counts_as_what_the_user_said() {

@@ -14,7 +14,9 @@ pub(crate) use self::compact::{form, is_asked};
 pub use self::window::{ContextUse, Window};
 pub(crate) use self::{
     clear::{CopiedLine, LONG, clear, clear_arguments, copied_line, has_line, tail},
-    compact::{Cut, OpenCalls, TAILS, asks, cut, fault, in_short, of_answer, schema, stand_in},
+    compact::{
+        Cut, OpenCalls, TAILS, asks, cut, fault, in_short, is_summary, of_answer, schema, stand_in,
+    },
     overflow::sizes,
     vendor::why,
     window::percent,

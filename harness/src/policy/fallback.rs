@@ -182,6 +182,7 @@ impl Provider for FallbackProvider {
                 let asked = self.ask(member, request.clone().of_member(number));
                 let tried = relay(asked, Some(&ahead), Then::Something, &speaker).await;
                 let Err(Failure { error, said }) = tried else { return member.set_down(None) };
+                let error = if number > 0 { error.by_fallback() } else { error };
                 if said {
                     return speaker.say(Err(error.with_provider(name))).await;
                 }

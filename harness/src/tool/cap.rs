@@ -54,8 +54,8 @@ impl ToolRegistry {
         result.with_kept(value.map(|value| self.keepable(value)))
     }
 
-    /// The number of bytes that a model reads of a result of this call, and where the rest is kept.
-    fn room<'c>(&self, context: &'c ToolContext) -> (usize, Option<&'c Spills>) {
+    /// The room for a result of this call.
+    fn room<'c>(&self, context: &'c ToolContext) -> Room<'c> {
         match context.spills() {
             // `read_result` returns a part of a result that is kept already.
             Some(spills) if context.name() == READ_RESULT => (spills.limit(), None),
@@ -64,14 +64,19 @@ impl ToolRegistry {
         }
     }
 
-    /// The result of a call whose outcome somebody else reports, as it may be kept: a success.
-    pub(crate) fn readable_success(&self, call_id: &str, said: &ToolResult) -> ToolResult {
-        let outcome = CallOutcome::Succeeded;
-        let result = self.readable_now(call_id, outcome, said.content().to_vec());
+    /// The result of a call whose outcome somebody else reports, as it may be kept.
+    pub(crate) async fn readable_said(&self, said: &ToolResult, room: Room<'_>) -> ToolResult {
+        let (id, content) = (said.call_id(), said.content().to_vec());
+        let result = self.readable_in(room, id, said.outcome(), content).await;
         match said.value() {
             Some(value) => result.with_kept(Some(self.keepable(value.clone()))),
             None => result,
         }
+    }
+
+    /// Whether a result with this content is neither cut nor kept elsewhere.
+    pub(crate) fn fits(&self, content: &[ToolContent], (limit, _): Room<'_>) -> bool {
+        fits(content, limit)
     }
 
     /// The value for the program as it may be kept: without known secrets, and within the limit.
@@ -101,8 +106,18 @@ impl ToolRegistry {
         content: Vec<ToolContent>,
         context: &ToolContext,
     ) -> ToolResult {
+        self.readable_in(self.room(context), call_id, outcome, content).await
+    }
+
+    /// The same for a call of which only the room is known.
+    pub(crate) async fn readable_in(
+        &self,
+        (limit, spills): Room<'_>,
+        call_id: &str,
+        outcome: CallOutcome,
+        content: Vec<ToolContent>,
+    ) -> ToolResult {
         let content = self.cleaned(content);
-        let (limit, spills) = self.room(context);
         if fits(&content, limit) {
             return ToolResult::new(call_id, outcome, content);
         }
@@ -111,7 +126,8 @@ impl ToolRegistry {
         for part in capped(content, limit) {
             let whole = match (&part, spills) {
                 (Part::Cut { whole, .. }, Some(spills)) => spills.keep(&whole.text()).await,
-                _ => Note::default(),
+                (Part::Cut { whole, .. }, None) => Note::of_lost(whole.text().as_bytes()),
+                (Part::Whole(_), _) => Note { text: String::new(), name: None },
             };
             part.shortened(&whole.text, &mut kept);
             names.extend(whole.name);
@@ -119,15 +135,26 @@ impl ToolRegistry {
         ToolResult::new(call_id, outcome, kept).kept_as(names)
     }
 
-    /// Like [`readable`](Self::readable), for callers that cannot wait: what is cut is not kept.
+    /// Like [`readable`](Self::readable), for short texts of the program itself: what is cut is not kept.
     pub(crate) fn readable_now(
         &self,
         call_id: &str,
         outcome: CallOutcome,
         content: Vec<ToolContent>,
     ) -> ToolResult {
+        self.readable_to(self.limits().said(), call_id, outcome, content)
+    }
+
+    /// The same with another limit in bytes.
+    pub(crate) fn readable_to(
+        &self,
+        limit: usize,
+        call_id: &str,
+        outcome: CallOutcome,
+        content: Vec<ToolContent>,
+    ) -> ToolResult {
         let mut kept = Vec::new();
-        for part in capped(self.cleaned(content), self.limits().said()) {
+        for part in capped(self.cleaned(content), limit) {
             part.shortened("", &mut kept);
         }
         ToolResult::new(call_id, outcome, kept)
@@ -151,6 +178,9 @@ impl ToolRegistry {
         content.into_iter().map(|part| cleaned(part, self.secrets())).collect()
     }
 }
+
+/// The number of bytes that a model reads of a result, and where the rest is kept.
+pub(crate) type Room<'a> = (usize, Option<&'a Spills>);
 
 /// A part of a result.
 enum Part {

@@ -1,19 +1,17 @@
 //! What is sent of the transcript. Facts can change it; the transcript itself keeps everything.
 
 use std::{
-    borrow::Cow,
     collections::{HashMap, HashSet, VecDeque},
     sync::Arc,
 };
 
-use super::{super::told::ended_call, Machine, Phase, cannot};
+use super::{super::told::late_end, Machine, Phase, cannot, given::Given};
 use crate::{
     context::has_line,
     error::Error,
     journal::{ClearedArguments, ClearedResult, Entry, VendorSummary},
     message::{
-        Arguments, Block, CallOutcome, Message, Messages, Role, ToolCall, ToolContent, ToolResult,
-        Transcript,
+        Arguments, Block, Message, Messages, Role, ToolCall, ToolContent, ToolResult, Transcript,
     },
     provider::{Found, FoundTools, Usage, VendorsView},
 };
@@ -41,6 +39,8 @@ pub(super) struct Window {
     pub(super) news: Vec<(usize, usize)>,
     /// What the model is told of each call that has ended late, by the id of the call.
     pub(super) ended: HashMap<String, String>,
+    /// What is known of the messages with which the conversation was begun.
+    given: Given,
     /// How many requests in a row did not fit.
     overflows: u32,
     /// Whether nothing was moved since then.
@@ -298,18 +298,6 @@ impl View {
     }
 }
 
-/// What a block tells of a call that has ended late. `news` is how it begins.
-fn news_in(block: &Block, news: &str) -> Option<String> {
-    let text = match block {
-        Block::Text(text) => Cow::Borrowed(text.text()),
-        Block::ToolResult(result) => result.as_text(),
-        _ => return None,
-    };
-    let told = text.get(text.find(&format!("[{news}"))?..)?;
-    let end = told.find("\n[From the program: ").unwrap_or(told.len());
-    told.get(..end).map(str::to_owned)
-}
-
 impl Window {
     /// Resets the counts of failures, because a summary was made or a run has begun.
     fn forgets_failures(&mut self) {
@@ -322,29 +310,10 @@ impl Window {
         (self.overflows, self.too_large) = (0, None);
     }
 
-    /// Looks in a conversation that was kept elsewhere for lines that stand for cleared arguments, and for news of calls
-    /// that have ended late: the chat that it was kept from may have recorded them.
-    pub(super) fn given(&mut self, messages: &Messages) {
+    /// Looks at the messages with which the conversation begins.
+    pub(super) fn begins_with(&mut self, messages: &Messages) {
         self.has_shortened |= has_line(messages);
-        let mut running: Vec<(String, String)> = Vec::new();
-        let mut asked: Option<&Message> = None;
-        for message in messages {
-            if message.role() != Role::Assistant {
-                for (call, news) in &running {
-                    if let Some(told) =
-                        message.blocks().iter().find_map(|block| news_in(block, news))
-                    {
-                        self.ended.entry(call.clone()).or_insert(told);
-                    }
-                }
-            }
-            for result in message.results().filter(|it| it.outcome() == CallOutcome::StillRunning) {
-                let id = result.call_id();
-                let call = asked.and_then(|asked| asked.calls().find(|call| call.id() == id));
-                running.extend(call.map(|call| (id.to_owned(), ended_call(call.name(), id))));
-            }
-            asked = Some(message);
-        }
+        self.given = Given::of(messages);
     }
 
     /// Whether this call is a search that has found tools.
@@ -551,7 +520,8 @@ impl Machine {
 
     /// Whether this message of the role user is the library's own.
     pub(in crate::agent) fn has_told(&self, at: usize) -> bool {
-        self.transcript.messages().get(at).is_some_and(Message::is_by_program)
+        let message = self.transcript.messages().get(at);
+        message.is_some_and(|it| it.is_by_program() || self.window.given.is_summary(at, it))
     }
 
     /// Adds a message of the role user that the library says and not the user.
@@ -561,7 +531,13 @@ impl Machine {
 
     /// What the model is told of a call that has ended late.
     pub(in crate::agent) fn late_end_of(&self, call: &str) -> Option<&str> {
-        self.window.ended.get(call).map(String::as_str)
+        let Window { ended, given, .. } = &self.window;
+        ended.get(call).map(String::as_str).or_else(|| given.end_of(call))
+    }
+
+    /// Whether the given messages tell this end of a call already, word by word.
+    pub(in crate::agent) fn was_given(&self, tool: &str, result: &ToolResult) -> bool {
+        self.window.given.end_of(result.call_id()) == Some(&*late_end(tool, result))
     }
 
     /// Whether this result also tells of an earlier call that has ended late.

@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{CHUNK, Note, Spills, Writer};
+use super::{CHUNK, Checksum, Spills, Writer};
 use crate::{
     secret::{Cleaner, Secrets},
     tool::cap::gap,
@@ -84,16 +84,20 @@ struct Taken<'a> {
     head: String,
     tail: String,
     size: usize,
+    /// Of the whole text.
+    checksum: Checksum,
 }
 
 impl<'a> Taken<'a> {
     fn new(limit: usize, spills: Option<&'a Spills>) -> Self {
-        Self { limit, spills, writer: None, head: String::new(), tail: String::new(), size: 0 }
+        let (head, tail, checksum) = (String::new(), String::new(), Checksum::default());
+        Self { limit, spills, writer: None, head, tail, size: 0, checksum }
     }
 
     async fn push(&mut self, text: &str) {
         let was_large = self.size > self.limit;
         self.size = self.size.saturating_add(text.len());
+        self.checksum.write(text.as_bytes());
         if was_large {
             if let Some(writer) = &mut self.writer {
                 writer.push(text.as_bytes()).await;
@@ -129,10 +133,13 @@ impl<'a> Taken<'a> {
             return (self.head, None);
         }
         self.shorten_tail();
-        let whole = match self.writer {
-            Some(writer) => writer.finish().await,
-            None => Note::default(),
+        let (whole, name) = match self.writer {
+            Some(writer) => {
+                let note = writer.finish().await;
+                (note.text, note.name)
+            }
+            None => (format!("; checksum {}", self.checksum), None),
         };
-        (gap(&self.head, &self.tail, self.size, &whole.text), whole.name)
+        (gap(&self.head, &self.tail, self.size, &whole), name)
     }
 }

@@ -13,10 +13,15 @@ use std::{
     sync::Arc,
 };
 
+use serde_json::Value;
+
 pub(super) use self::file::read_file;
 pub(super) use self::reader::read_result;
 pub(crate) use self::{folder::Folder, reader::READ_RESULT};
-use crate::{error::Error, message::Messages};
+use crate::{
+    error::Error,
+    message::{Messages, ToolCall},
+};
 
 /// The future of a call of a [`SpillStore`].
 pub(crate) type SpillFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
@@ -69,12 +74,36 @@ impl fmt::Debug for Spills {
 }
 
 /// What became of a text that was to be kept whole.
-#[derive(Default)]
 pub(super) struct Note {
     /// Tells the model how to read the text, or why it could not be kept.
     pub(super) text: String,
     /// The name under which the text is kept, if it is.
     pub(super) name: Option<String>,
+}
+
+impl Note {
+    /// For a text that is kept nowhere. The checksum tells two large results apart whose beginning and end are alike.
+    pub(super) fn of_lost(text: &[u8]) -> Self {
+        let mut checksum = Checksum::default();
+        checksum.write(text);
+        Self { text: format!("; checksum {checksum}"), name: None }
+    }
+}
+
+/// The checksum of the whole of a large result.
+#[derive(Default)]
+pub(super) struct Checksum(DefaultHasher);
+
+impl Checksum {
+    pub(super) fn write(&mut self, bytes: &[u8]) {
+        self.0.write(bytes);
+    }
+}
+
+impl fmt::Display for Checksum {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:08x}", self.0.finish() >> 32)
+    }
 }
 
 /// Writes the bytes that are pushed to the store. After a failure it writes nothing more, and `finish` reports the
@@ -86,13 +115,13 @@ pub(super) struct Writer<'a> {
     chunk: u64,
     failed: Option<Error>,
     /// Of all bytes.
-    checksum: DefaultHasher,
+    checksum: Checksum,
 }
 
 impl<'a> Writer<'a> {
     pub(super) fn new(spills: &'a Spills) -> Self {
         let name = format!("{PREFIX}{:016x}", fastrand::u64(..));
-        let (buffer, checksum) = (Vec::new(), DefaultHasher::new());
+        let (buffer, checksum) = (Vec::new(), Checksum::default());
         Self { store: &*spills.store, name, buffer, chunk: 0, failed: None, checksum }
     }
 
@@ -124,16 +153,17 @@ impl<'a> Writer<'a> {
         match self.failed {
             None => Note {
                 text: format!(
-                    "; the whole is kept as `{}`, which `{READ_RESULT}` reads (checksum {:08x})",
-                    self.name,
-                    self.checksum.finish() >> 32
+                    "; the whole is kept as `{}`, which `{READ_RESULT}` reads (checksum {})",
+                    self.name, self.checksum
                 ),
                 name: Some(self.name),
             },
             Some(error) => {
                 // If the deletion fails, the chunks are deleted with the conversation.
                 let _ = self.store.delete(&self.name).await;
-                Note { text: format!("; the whole could not be kept: {error}"), name: None }
+                let checksum = self.checksum;
+                let text = format!("; the whole could not be kept: {error}; checksum {checksum}");
+                Note { text, name: None }
             }
         }
     }
@@ -160,6 +190,18 @@ pub(crate) fn name_of_arguments(message: usize, call: usize) -> String {
 /// The line that is sent in place of an argument has its size, this text, and the name by which it is read.
 pub(crate) const LEFT_OUT: &str = " bytes stood here, and were left out to save room: `read_result` reads these arguments whole as `";
 
+/// Whether the line stands in the place of an argument. An argument may also quote it.
+fn is_shortened(call: &ToolCall) -> bool {
+    let is_line = |value: &Value| {
+        let line = value.as_str().and_then(|text| text.strip_prefix('['));
+        let name = line.and_then(|line| line.split_once(LEFT_OUT)).map(|(size, name)| {
+            (size.bytes().all(|it| it.is_ascii_digit()), name.strip_suffix("`.]").and_then(call_of))
+        });
+        matches!(name, Some((true, Some(_))))
+    };
+    call.decoded().is_ok_and(|arguments| arguments.iter().any(|(_, value)| is_line(value)))
+}
+
 /// The number of the message and the number of the call in it that a name of arguments refers to.
 fn call_of(name: &str) -> Option<(usize, usize)> {
     let (message, call) = name.strip_prefix(ARGUMENTS)?.split_once('-')?;
@@ -182,7 +224,7 @@ impl<S> WithArguments<S> {
     fn chunk(&self, (message, call): (usize, usize), chunk: u64) -> Option<Vec<u8>> {
         let call = self.said.get(message)?.calls().nth(call)?;
         // In a conversation that begins with what was sent in another one, some arguments are not there.
-        if call.arguments().contains(LEFT_OUT) {
+        if call.arguments().contains(LEFT_OUT) && is_shortened(call) {
             return None;
         }
         let number = usize::try_from(chunk).ok()?;
