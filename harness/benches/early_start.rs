@@ -89,10 +89,11 @@ fn body(wire: &str, calls: usize, words: bool) -> Vec<u8> {
             let body = calls.fold(responses::body(), |body, name| body.call(name, name, json!({})));
             if words { body.text("That is all.") } else { body }.into()
         }
-        _ => {
+        "chat" => {
             let body = calls.fold(chat::body(), |body, name| body.call(name, name, json!({})));
             if words { body.text("That is all.") } else { body }.into()
         }
+        other => panic!("a wire without a bench: {other}"),
     }
 }
 
@@ -123,10 +124,11 @@ async fn over_http(wire: &str, mode: Mode) -> Times {
             let provider = OpenAIProvider::builder().api_key("none").base_url(url).build();
             run(provider.expect("a provider"), mode).await
         }
-        _ => {
+        "chat" => {
             let provider = ChatCompletionsProvider::builder().base_url(url).model("none").build();
             run(provider.expect("a provider"), mode).await
         }
+        other => panic!("a wire without a bench: {other}"),
     }
 }
 

@@ -17,7 +17,8 @@ pub(crate) fn begin(out: &mut String, wire: &str) {
     match wire {
         "anthropic" => say(out, &json!({"type": "message_start", "message": {"id": "m"}})),
         "responses" => say(out, &json!({"type": "response.created", "response": {"id": "r"}})),
-        _ => {}
+        "chat" => {}
+        other => panic!("a wire without a bench: {other}"),
     }
 }
 
@@ -36,11 +37,12 @@ pub(crate) fn start(out: &mut String, wire: &str, at: usize) {
                 json!({"type": "response.output_item.added", "output_index": at, "item": item});
             say(out, &added);
         }
-        _ => {
+        "chat" => {
             let function = json!({"name": name, "arguments": ""});
             let call = json!({"index": at, "id": id, "type": "function", "function": function});
             say(out, &json!({"choices": [{"index": 0, "delta": {"tool_calls": [call]}}]}));
         }
+        other => panic!("a wire without a bench: {other}"),
     }
 }
 
@@ -54,10 +56,11 @@ pub(crate) fn delta(out: &mut String, wire: &str, at: usize, piece: &str) {
             let kind = "response.function_call_arguments.delta";
             say(out, &json!({"type": kind, "output_index": at, "delta": piece}));
         }
-        _ => {
+        "chat" => {
             let call = json!({"index": at, "function": {"arguments": piece}});
             say(out, &json!({"choices": [{"index": 0, "delta": {"tool_calls": [call]}}]}));
         }
+        other => panic!("a wire without a bench: {other}"),
     }
 }
 
@@ -71,7 +74,8 @@ pub(crate) fn end(out: &mut String, wire: &str, at: usize, arguments: &str) {
                 json!({"type": "response.output_item.done", "output_index": at, "item": item});
             say(out, &done);
         }
-        _ => {}
+        "chat" => {}
+        other => panic!("a wire without a bench: {other}"),
     }
 }
 
@@ -85,12 +89,13 @@ pub(crate) fn complete(out: &mut String, wire: &str) {
             let response = json!({"id": "r", "status": "completed", "output": []});
             say(out, &json!({"type": "response.completed", "response": response}));
         }
-        _ => {
+        "chat" => {
             say(
                 out,
                 &json!({"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]}),
             );
             out.push_str("data: [DONE]\n\n");
         }
+        other => panic!("a wire without a bench: {other}"),
     }
 }

@@ -231,9 +231,10 @@ fn turn(how: &str, wire: &str, size: usize) {
         "responses" => {
             OpenAIProvider::builder().api_key("k").base_url(url).build().map(Agent::builder)
         }
-        _ => {
+        "chat" => {
             ChatCompletionsProvider::builder().base_url(url).model("m").build().map(Agent::builder)
         }
+        other => panic!("a wire without a bench: {other}"),
     };
     let agent = agent.expect("a provider").build().expect("an agent");
     let mut chat = agent.chat_from(said.clone());
@@ -254,7 +255,8 @@ fn turn(how: &str, wire: &str, size: usize) {
                 &request,
                 &wire::responses::Options { settings, ..wire::responses::Options::new(model) },
             ),
-            _ => wire::chat::encode(&request, &wire::chat::Options::new(model)),
+            "chat" => wire::chat::encode(&request, &wire::chat::Options::new(model)),
+            other => panic!("a wire without a bench: {other}"),
         };
         let body = body.expect("a body");
         let head = format!("POST / HTTP/1.1\r\ncontent-length: {}\r\n\r\n", body.len());
@@ -380,7 +382,8 @@ impl Provider for Model {
         match asked.wire {
             "anthropic" => decoded!(wire::anthropic::decoder(limits)),
             "responses" => decoded!(wire::responses::decoder(limits)),
-            _ => decoded!(wire::chat::decoder(limits, wire::chat::Reading::default())),
+            "chat" => decoded!(wire::chat::decoder(limits, wire::chat::Reading::default())),
+            other => panic!("a wire without a bench: {other}"),
         }
     }
 }

@@ -522,7 +522,8 @@ fn decode_pieces(wire: &str, pieces: &[&[u8]], mut each: impl FnMut(StreamEvent)
     match wire {
         "anthropic" => read!(wire::anthropic::decoder(limits)),
         "responses" => read!(wire::responses::decoder(limits)),
-        _ => read!(wire::chat::decoder(limits, wire::chat::Reading::default())),
+        "chat" => read!(wire::chat::decoder(limits, wire::chat::Reading::default())),
+        other => panic!("a wire without a bench: {other}"),
     }
 }
 
@@ -545,11 +546,12 @@ fn encode_with(wire: &str, request: &Request<'_>, settings: Settings) -> wire::E
             request,
             &wire::responses::Options { settings, ..wire::responses::Options::new(model) },
         ),
-        _ => {
+        "chat" => {
             let mut options = wire::chat::Options::new(model);
             options.settings = settings;
             wire::chat::encode_pieces(request, &options)
         }
+        other => panic!("a wire without a bench: {other}"),
     };
     body.expect("a body")
 }

@@ -48,7 +48,8 @@ impl Floor {
         let wire = match wire {
             "anthropic" => Wire::Anthropic,
             "responses" => Wire::Responses,
-            _ => Wire::Chat,
+            "chat" => Wire::Chat,
+            other => panic!("a wire without a bench: {other}"),
         };
         Self { wire, rest: Vec::new(), said: String::new(), events: 0 }
     }

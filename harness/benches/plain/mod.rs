@@ -22,7 +22,8 @@ impl Plain {
         let read = match wire {
             "anthropic" => anthropic,
             "responses" => responses,
-            _ => chat,
+            "chat" => chat,
+            other => panic!("a wire without a bench: {other}"),
         };
         Self { read, rest: Vec::new(), said: String::new() }
     }

@@ -21,7 +21,8 @@ pub(crate) fn stream(wire: &str, deltas: usize) -> String {
     match wire {
         "anthropic" => anthropic(deltas),
         "responses" => responses(deltas),
-        _ => chat(deltas),
+        "chat" => chat(deltas),
+        other => panic!("a wire without a bench: {other}"),
     }
 }
 
