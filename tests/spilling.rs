@@ -371,7 +371,8 @@ async fn a_file_is_a_result_and_secrets_in_it_are_hidden() {
     let mut chat = agent.chat();
     chat.send("Go.").await.expect("an answer");
     assert!(
-        results(&chat)[0].contains(" bytes were cut here; checksum ") && !results(&chat)[0].contains(KEY)
+        results(&chat)[0].contains(" bytes were cut here; checksum ")
+            && !results(&chat)[0].contains(KEY)
     );
 }
 
