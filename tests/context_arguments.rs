@@ -175,7 +175,7 @@ async fn a_call_that_copies_the_line_does_not_run() {
         if !ran {
             assert_eq!(result.outcome(), CallOutcome::NotStarted);
             let text = result.to_text();
-            assert!(text.contains("its argument `content` gives the line"), "{text}");
+            assert!(text.contains("its argument `content` has words of the line"), "{text}");
             assert!(text.contains("reads those of the earlier call as `a-25-0`"), "{text}");
         }
     }

@@ -191,9 +191,14 @@ impl Chat {
     /// answer to a tool's question is nested too deep.
     pub async fn settle(&mut self, settlement: Settlement) -> Result<(), Error> {
         self.hear().await?;
-        let settled = settled(&self.machine, settlement)?;
-        let spilling = Spilling::of(self);
-        let fact = settled.fact(&self.machine, self.agent.tools(), &spilling).await;
+        let said = settled(&self.machine, settlement.clone())?;
+        let (is_result, spilling) = (said.is_result(), Spilling::of(self));
+        let fact = said.fact(&self.machine, self.agent.tools(), &spilling).await;
+        if is_result {
+            // While a large result was kept, somebody else may have answered.
+            self.hear().await?;
+            settled(&self.machine, settlement)?;
+        }
         self.record(&fact)?;
         self.save().await
     }
@@ -344,13 +349,18 @@ impl Chat {
             // that cannot be read now may be readable later.
             let read = guarded(|| journal.read(durable.id(), 0)).await?;
             let again = folded(read.iter().chain(durable.pending()));
-            let Ok(machine) = again else { return Err(durable.lose()) };
-            durable.knows(facts.len());
-            for (entry, envelope) in entries.iter().zip(&facts) {
-                self.fold_beside_machine(entry);
-                self.tell_news(entry, envelope.at);
-            }
+            let Ok(machine) = again else {
+                let gone = durable.gives_way();
+                if gone.is_empty() {
+                    return Err(durable.lose());
+                }
+                self.grants.retain(|grant| !gone.contains(&grant.call));
+                self.machine = folded(read.iter())?;
+                self.takes_in_read(&entries, &facts);
+                return Err(second(&gone));
+            };
             self.machine = machine;
+            self.takes_in_read(&entries, &facts);
             return Ok(());
         }
         durable.knows(facts.len());
@@ -362,6 +372,17 @@ impl Chat {
             self.tell_news(entry, envelope.at);
         }
         Ok(())
+    }
+
+    /// The same for facts that the machine knows already.
+    fn takes_in_read(&mut self, entries: &[Entry], facts: &[Envelope]) {
+        if let Some(durable) = &mut self.durable {
+            durable.knows(facts.len());
+        }
+        for (entry, envelope) in entries.iter().zip(facts) {
+            self.fold_beside_machine(entry);
+            self.tell_news(entry, envelope.at);
+        }
     }
 
     /// A question of a call that had run in several processes may be answered here, where its tool
@@ -380,6 +401,13 @@ impl Chat {
         let over: Vec<Entry> = over.map(|(call, wait)| expired(call, wait)).collect();
         over.iter().try_for_each(|fact| self.record(fact))
     }
+}
+
+/// The error of an answer that came second.
+fn second(calls: &[String]) -> Error {
+    let calls = calls.join("`, `");
+    let what = format!("nothing has changed: somebody else has answered the call `{calls}` first");
+    Error::new(ErrorKind::NotWaiting, what)
 }
 
 /// The error of a fork whose name is taken.
@@ -605,13 +633,15 @@ impl Inbox {
             }
             let machine = folded(facts.iter())?;
             let settled = said.checked(&machine)?;
+            let is_result = settled.is_result();
             is_heard(&*self.journal, conversation).await?;
             // A large result is kept once.
             let fact = match made.take() {
                 Some(made) => made,
                 None => {
-                    let spilling = Spilling::in_journal(&self.agent, &self.journal, conversation);
-                    settled.fact(&machine, self.agent.tools(), &spilling).await
+                    let Self { agent, journal, .. } = self;
+                    let spilling = Spilling::in_journal(agent, journal, conversation, &machine);
+                    settled.fact(&machine, agent.tools(), &spilling).await
                 }
             };
             let elapsed = facts.last().map_or(0, |last| last.elapsed);
@@ -626,7 +656,9 @@ impl Inbox {
                     return Ok(());
                 }
                 // If a network repeats an append, the second one is refused.
-                Err(error) if error.is_conflict() => (refused, made) = (Some(error), Some(fact)),
+                Err(error) if error.is_conflict() => {
+                    (refused, made) = (Some(error), Some(fact).filter(|_| is_result));
+                }
                 Err(error) => {
                     append_failed(&mut tracer, &error);
                     return Err(error);

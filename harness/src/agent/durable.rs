@@ -202,6 +202,22 @@ impl Durable {
         Ok(Written::Behind(others))
     }
 
+    /// Drops the pending facts if all of them are answers, because somebody else has answered first. Returns the calls
+    /// that they answered.
+    pub(super) fn gives_way(&mut self) -> Vec<String> {
+        let call = |envelope: &Envelope| match envelope.entry() {
+            Ok(Entry::CallDecided { call, .. } | Entry::CallAnswered { call, .. }) => Some(call),
+            Ok(Entry::CallSettled { result, .. }) => Some(result.call_id().to_owned()),
+            _ => None,
+        };
+        let calls: Option<Vec<String>> = self.pending.iter().map(call).collect();
+        let calls = calls.unwrap_or_default();
+        if !calls.is_empty() {
+            self.pending.clear();
+        }
+        calls
+    }
+
     /// Records that another owner has continued the conversation.
     pub(super) fn lose(&mut self) -> Error {
         let why = format!(

@@ -16,7 +16,7 @@ use super::{
     wanted::Wanted,
 };
 use crate::{
-    context::LONG,
+    context::{LONG, kept_as},
     error::{Error, ErrorKind},
     journal::{AnswerCheck, Awaited, Decider, Decision, Entry, InterruptCause, Wait, WantedAnswer},
     message::{CallOutcome, Message, Role, ToolCall, ToolContent, ToolResult, Transcript},
@@ -472,7 +472,7 @@ impl Machine {
                 }
                 let text = late_end(tool, result);
                 self.news.push(text.clone());
-                self.window.ended.insert(id.to_owned(), text);
+                self.window.ended.insert(id.to_owned(), (text, kept_as(result)));
             }
             Entry::ToolsFound { call, tools } => {
                 self.call(call)?;

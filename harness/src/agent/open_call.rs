@@ -151,6 +151,11 @@ pub(super) enum Settled {
 }
 
 impl Settled {
+    /// Whether it is a result, which may be large.
+    pub(super) fn is_result(&self) -> bool {
+        matches!(self, Self::Result { .. })
+    }
+
     /// The fact. What is cut of a result is kept in the room that there is for it.
     pub(super) async fn fact(
         self,

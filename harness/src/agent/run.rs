@@ -2,7 +2,7 @@
 //! ends, even if it is dropped or panics, the conversation can be sent afterwards and its record is
 //! true.
 
-use std::{collections::HashSet, mem, time::Duration};
+use std::{collections::HashSet, mem, path::PathBuf, pin::pin, time::Duration};
 
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -529,19 +529,53 @@ impl<'a> Run<'a> {
     }
 
     /// Records how calls have ended that were told to stop and went on. Their large results are kept like those of other
-    /// calls.
+    /// calls. If the run is stopped meanwhile, the next one hears the rest.
     pub(super) async fn hear_late_ends(&mut self) -> Result<(), Error> {
         let mut all = Ok(());
         for end in self.late_ends() {
-            let LateEnd { number, identity, outcome, content } = end;
-            let transcript = self.chat.machine.transcript();
-            let (spills, limit) = self.contexts.spilling().for_call(transcript, false);
-            let room = (limit, spills.as_ref());
-            let tools = self.chat.agent.tools();
-            let result = tools.readable_in(room, &identity.call, outcome, content).await;
+            let LateEnd { number, identity, outcome, content, file } = end;
+            let Some(result) = self.readable_late(&identity.call, outcome, content, file).await
+            else {
+                break;
+            };
             all = all.and(self.heard(number, &identity, result));
         }
         all
+    }
+
+    /// The result of a call that has ended late, as the model reads it, unless the run is stopped.
+    async fn readable_late(
+        &mut self,
+        call: &str,
+        outcome: CallOutcome,
+        content: Vec<ToolContent>,
+        file: Option<PathBuf>,
+    ) -> Option<ToolResult> {
+        let mut warnings = Vec::new();
+        let result = {
+            let Self { chat, contexts, halt, early, .. } = &mut *self;
+            let (spills, limit) = contexts.spilling().for_call(chat.machine.transcript(), false);
+            let (tools, room) = (chat.agent.tools(), (limit, spills.as_ref()));
+            let mut readable = pin!(async {
+                match file {
+                    Some(path) => tools.readable_file(room, call, &path).await,
+                    None => tools.readable_in(room, call, outcome, content).await,
+                }
+            });
+            loop {
+                tokio::select! {
+                    biased;
+                    result = &mut readable => break Some(result),
+                    told = halt.told() => match told {
+                        Told::Stop(_) => break None,
+                        Told::Warn(warning) => warnings.push(warning),
+                    },
+                    () = early.drive() => {}
+                }
+            }
+        };
+        warnings.iter().for_each(|warning| self.warned(warning));
+        result
     }
 
     /// The same where a result must be recorded at once. The next request waits for the ends that are left out here,
@@ -549,10 +583,10 @@ impl<'a> Run<'a> {
     pub(super) fn hear_short_late_ends(&mut self) -> Result<(), Error> {
         let mut all = Ok(());
         for end in self.late_ends() {
-            let LateEnd { number, identity, outcome, content } = end;
+            let LateEnd { number, identity, outcome, content, file } = end;
             let limit = self.contexts.spilling().limit();
             let tools = self.chat.agent.tools();
-            if tools.fits(&content, (limit, None)) {
+            if file.is_none() && tools.fits(&content, (limit, None)) {
                 let result = tools.readable_to(limit, &identity.call, outcome, content);
                 all = all.and(self.heard(number, &identity, result));
             }

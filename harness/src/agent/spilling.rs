@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, sync::Arc};
 
-use super::{Agent, Chat, durable::guarded};
+use super::{Agent, Chat, Machine, durable::guarded};
 use crate::{
     journal::Journal,
     message::{Message, Transcript},
@@ -11,7 +11,12 @@ use crate::{
 };
 
 /// Where large results of a run are kept, if anywhere, and how many bytes of one the model gets.
-pub(super) struct Spilling(Option<Where>, usize);
+pub(super) struct Spilling {
+    place: Option<Where>,
+    limit: usize,
+    /// How many messages the conversation began with. Some of their arguments may have been left out elsewhere.
+    given: usize,
+}
 
 enum Where {
     Journal(Arc<dyn Journal>, Arc<str>),
@@ -33,20 +38,26 @@ impl Spilling {
         };
         let limits = agent.tools().limits();
         let limit = limits.output_in(chat.window_tokens(), place.is_some());
-        Self(place, limit)
+        Self { place, limit, given: chat.machine.began_with() }
     }
 
     /// The same for an answer to a call of a conversation that is not opened here.
-    pub(super) fn in_journal(agent: &Agent, journal: &Arc<dyn Journal>, id: &str) -> Self {
+    pub(super) fn in_journal(
+        agent: &Agent,
+        journal: &Arc<dyn Journal>,
+        id: &str,
+        machine: &Machine,
+    ) -> Self {
         let keeps = agent.spills() && keeps(&**journal);
         let limits = agent.tools().limits();
         let place = keeps.then(|| Where::Journal(Arc::clone(journal), id.into()));
-        Self(place, limits.output_in(agent.window_tokens(), keeps))
+        let limit = limits.output_in(agent.window_in(machine), keeps);
+        Self { place, limit, given: machine.began_with() }
     }
 
     /// How many bytes of a result the model gets.
     pub(super) fn limit(&self) -> usize {
-        self.1
+        self.limit
     }
 
     /// The store for a call in this conversation. In a folder, the conversation is identified by
@@ -55,27 +66,26 @@ impl Spilling {
     /// the next message would copy the shared one.
     pub(super) fn for_call(&self, transcript: &Transcript, reads: bool) -> (Option<Spills>, usize) {
         let first = || transcript.messages().first().map_or("", Message::id);
-        let limit = &self.1;
-        let kept = self.0.as_ref().map(|place| match place {
+        let kept = self.place.as_ref().map(|place| match place {
             Where::Journal(journal, id) => {
-                let store = InJournal(Arc::clone(journal), Arc::clone(id));
-                spills(store, *limit, transcript, reads)
+                self.spills(InJournal(Arc::clone(journal), Arc::clone(id)), transcript, reads)
             }
-            Where::Folder(folder) => spills(Folder::of(folder, first()), *limit, transcript, reads),
+            Where::Folder(folder) => self.spills(Folder::of(folder, first()), transcript, reads),
         });
-        (kept, *limit)
+        (kept, self.limit)
     }
-}
 
-fn spills(
-    store: impl SpillStore + 'static,
-    limit: usize,
-    transcript: &Transcript,
-    reads: bool,
-) -> Spills {
-    match reads {
-        true => Spills::new(WithArguments::new(store, transcript.messages().clone()), limit),
-        false => Spills::new(store, limit),
+    fn spills(
+        &self,
+        store: impl SpillStore + 'static,
+        transcript: &Transcript,
+        reads: bool,
+    ) -> Spills {
+        if !reads {
+            return Spills::new(store, self.limit);
+        }
+        let said = transcript.messages().clone();
+        Spills::new(WithArguments::new(store, said, self.given), self.limit)
     }
 }
 

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::{
-    Agent, Chat, Event,
+    Agent, Chat, Event, Machine,
     machine::{Measured, Seen},
     run::Run,
 };
@@ -14,7 +14,7 @@ use crate::{
     journal::{ClearedArguments, ClearedResult, Entry},
     message::{CallOutcome, ToolCall},
     provider::{ContextMeter, ContextTokens},
-    tool::READ_RESULT,
+    tool::{COPIED, READ_RESULT},
 };
 
 /// Estimates the size of what is sent, and corrects the estimate by what the vendor has counted.
@@ -132,12 +132,19 @@ pub(super) enum Move {
 
 impl Agent {
     /// How many tokens the window has by the program's setting or by the table of models.
-    pub(super) fn window_tokens(&self) -> Option<u64> {
+    fn window_tokens(&self) -> Option<u64> {
         let look_up = || {
             let (name, model) = self.answers();
             self.models().find(name, model).window
         };
         self.window().set_tokens().or_else(|| *self.known_window().get_or_init(look_up))
+    }
+
+    /// The same in a conversation, in which the vendor may have stated it.
+    pub(super) fn window_in(&self, machine: &Machine) -> Option<u64> {
+        let (provider, model) = self.answers();
+        let told = machine.told_window(provider, model);
+        self.window_tokens().into_iter().chain(told).min()
     }
 }
 
@@ -175,10 +182,7 @@ impl Chat {
     /// How many tokens the window has: the smaller one of the known size and the size that the
     /// vendor has stated.
     pub(super) fn window_tokens(&self) -> Option<u64> {
-        let (provider, model) = self.agent.answers();
-        let told = self.machine.told_window(provider, model);
-        let known = self.agent.window_tokens();
-        known.into_iter().chain(told).min()
+        self.agent.window_in(&self.machine)
     }
 
     /// Whether the size of the window is the one that the vendor has stated.
@@ -349,12 +353,13 @@ impl Run<'_> {
             None => String::new(),
         };
         let text = format!(
-            "This call was not started: its argument `{argument}` gives the line that stands in the record of an earlier \
-             call in the place of what was left out there. Nothing of this call has happened. Give the argument \
-             itself{reads}. To find such a line in a file, give only the end of it."
+            "{COPIED}`{argument}` has words of the line that stands in the record of an earlier call in the place of what \
+             was left out there. Nothing of this call has happened. Give the argument itself{reads}. If these very words are \
+             meant, give them in two calls, a part of them in each. To find such a line in a file, give only the end of it."
         );
         let tools = self.chat.agent.tools();
         let result = tools.readable_now(call.id(), CallOutcome::NotStarted, vec![text.into()]);
+        let result = self.chat.guard.noted(call, result);
         self.emit(Event::ToolResult { call, result: &result, elapsed: Duration::ZERO });
         self.record_result(result)?;
         Ok(true)

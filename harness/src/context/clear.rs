@@ -56,7 +56,7 @@ pub(crate) fn clear(
 }
 
 /// The names under which the whole texts of a result are kept, each in backticks.
-pub(super) fn kept_as(result: &ToolResult) -> Option<String> {
+pub(crate) fn kept_as(result: &ToolResult) -> Option<String> {
     let names: Vec<String> = result.wholes().iter().map(|name| format!("`{name}`")).collect();
     let (last, others) = names.split_last()?;
     match others {
@@ -140,21 +140,38 @@ fn line_in(value: &Value) -> Option<Option<String>> {
 }
 
 /// The name in the first such line of a text, if there is a line and its name is whole. A line is known by the words
-/// *bytes stood here* after a number, or before *were left out*.
+/// *bytes stood here* if they stand in brackets after a number or before *were left out*, and by *left out to save room*
+/// before the name of arguments.
 fn line_in_text(text: &str) -> Option<Option<String>> {
-    let text = folded(text);
-    if !text.contains("stood") {
+    let words = folded(text);
+    if !words.contains("stood") && !words.contains("left out") {
         return None;
     }
-    let words: Vec<&str> = text.split_ascii_whitespace().collect();
-    let places = words.iter().enumerate().filter(|(_, word)| is_bytes(word)).map(|(at, _)| at);
-    places.into_iter().find_map(|at| {
+    let words: Vec<&str> = words.split_ascii_whitespace().collect();
+    let rest = |at: usize| words.get(at..).unwrap_or_default();
+    let places = || words.iter().enumerate();
+    let by_size = places().filter(|(_, word)| is_bytes(word)).find_map(|(at, _)| {
         let end = follow(&words, at, &["stood", "here"])?;
-        let is_sized = words.get(at).is_some_and(|word| *word != BYTES)
-            || (at.saturating_sub(2)..at).any(|at| words.get(at).is_some_and(|it| is_number(it)));
-        let is_left_out = |and: &[&str]| follow(&words, end, and).is_some();
-        (is_sized || is_left_out(&["and", "were", "left"]) || is_left_out(&["were", "left"]))
-            .then(|| name_in(words.get(end..).unwrap_or_default()))
+        let left_out = |and: &[&str]| follow(&words, end, and).is_some();
+        let is_it = left_out(&["and", "were", "left"]) || left_out(&["were", "left"]);
+        is_it.then(|| name_in(rest(end)))
+    });
+    let by_name = || {
+        places().filter(|(_, word)| **word == "left").find_map(|(at, _)| {
+            let end = follow(&words, at, &["out", "to", "save", "room"])?;
+            name_in(rest(end)).map(Some)
+        })
+    };
+    by_size.or_else(by_name).or_else(|| is_bracketed(text).then_some(None))
+}
+
+/// Whether a text has a size in brackets, such as *[1206 bytes stood here]*.
+fn is_bracketed(text: &str) -> bool {
+    text.split('[').skip(1).any(|part| {
+        let Some((size, rest)) = part.split_once(" bytes stood here") else { return false };
+        let is_size = !size.is_empty()
+            && size.bytes().all(|it| matches!(it, b'0'..=b'9' | b',' | b'.' | b'_'));
+        is_size && matches!(rest.chars().next(), Some(']' | ',' | '.' | ';'))
     })
 }
 

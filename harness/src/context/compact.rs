@@ -30,8 +30,9 @@ pub(crate) struct Cut {
 pub(crate) struct OpenCalls<'a> {
     /// Whether the model has the tool that reads large results.
     pub(crate) reads: bool,
-    /// What the model is told of a call that has ended after its result was given, by the id of the call.
-    pub(crate) late_end: &'a dyn Fn(&str) -> Option<&'a str>,
+    /// What the model is told of a call that has ended after its result was given, and the names under which the whole is
+    /// kept, by the id of the call.
+    pub(crate) late_end: &'a dyn Fn(&str) -> Option<(&'a str, Option<&'a str>)>,
 }
 
 /// Cuts a transcript. The first `summed_up` messages are already summarized. For the others,
@@ -122,12 +123,15 @@ fn open_ends(messages: &Messages, OpenCalls { reads, late_end }: OpenCalls<'_>) 
                 false => String::new(),
             };
             let text = result.as_text();
-            let whole = match kept_as(result).filter(|_| reads && text.len() > ARGUMENTS) {
-                Some(kept) => format!(" (the whole: {kept}, which `{READ_RESULT}` reads)"),
-                None => String::new(),
+            let whole = |names: Option<&str>, text: &str| {
+                let names = names.filter(|_| reads && text.len() > ARGUMENTS);
+                let told = |names| format!(" (the whole: {names}, which `{READ_RESULT}` reads)");
+                names.map(told).unwrap_or_default()
             };
-            let text = begin(&text, ARGUMENTS);
-            let late = late_end(call.id()).map(|late| format!("\n{}", begin(late, ARGUMENTS)));
+            let names = whole(kept_as(result).as_deref(), &text);
+            let late = late_end(call.id())
+                .map(|(late, names)| format!("\n{}{}", begin(late, ARGUMENTS), whole(names, late)));
+            let (text, whole) = (begin(&text, ARGUMENTS), names);
             let late = late.unwrap_or_default();
             let line = format!("`{name}` with {arguments}{rest} {what}: {text}{whole}{late}");
             let line = format!("- {}", lines_of(&line).map(item).collect::<Vec<_>>().join("\n  "));
@@ -200,14 +204,22 @@ pub(crate) fn of_answer(answer: &str) -> String {
 
 /// A summary that came as JSON in a text. The words around it stay, before the headings.
 fn of_json_within(text: &str) -> Option<String> {
-    let (begin, end) = (text.find('{')?, text.rfind('}')?);
-    let json = of_json(text.get(begin..=end)?)?;
-    let around = [text.get(..begin)?, text.get(end.saturating_add(1)..)?];
-    let lines = around.iter().flat_map(|it| it.lines()).map(str::trim);
-    let is_said = |line: &&str| !line.is_empty() && !line.starts_with("```");
-    let said: String = lines.filter(is_said).map(|line| format!("{line}\n")).collect();
-    Some(format!("{said}{json}"))
+    let places = text.match_indices('{').map(|(at, _)| at).take(PLACES);
+    places.into_iter().find_map(|begin| {
+        let rest = text.get(begin..)?;
+        let mut values = serde_json::Deserializer::from_str(rest).into_iter::<Value>();
+        values.next()?.ok()?;
+        let (json, behind) = rest.split_at_checked(values.byte_offset())?;
+        let json = of_json(json)?;
+        let lines = [text.get(..begin)?, behind].into_iter().flat_map(str::lines).map(str::trim);
+        let is_said = |line: &&str| !line.is_empty() && !line.starts_with("```");
+        let said: String = lines.filter(is_said).map(|line| format!("{line}\n")).collect();
+        Some(format!("{said}{json}"))
+    })
 }
+
+/// At how many braces JSON is looked for.
+const PLACES: usize = 100;
 
 /// Turns a summary that came as JSON into text with headings, unless it says nothing.
 fn of_json(text: &str) -> Option<String> {
@@ -353,7 +365,8 @@ pub(crate) fn is_summary(message: &Message) -> bool {
     let Some(Block::Text(text)) = first.filter(|_| message.role() == Role::User) else {
         return false;
     };
-    text.text().starts_with(SUMMARY) || text.text().starts_with(WORDS)
+    let text = text.text();
+    text.starts_with(SUMMARY) && fault(text).is_none() || text.starts_with(WORDS)
 }
 
 impl Cut {
@@ -512,6 +525,10 @@ mod tests {
             more.starts_with("Here it is:\nAlso: H2 is to be done.\n## Goals\n- G1\n"),
             "{more}"
         );
+        let braces =
+            of_answer(&format!("In the form {{goals, ..}}: {} as in `{{x}}`.", lists(&["G1"])));
+        let words = "In the form {goals, ..}:\nas in `{x}`.\n## Goals\n- G1\n";
+        assert!(braces.starts_with(words), "{braces}");
         // Lists without a line are no summary.
         assert_eq!(of_answer(&lists(&[])), lists(&[]));
     }

@@ -13,7 +13,7 @@ mod window;
 pub(crate) use self::compact::{form, is_asked};
 pub use self::window::{ContextUse, Window};
 pub(crate) use self::{
-    clear::{CopiedLine, LONG, clear, clear_arguments, copied_line, has_line, tail},
+    clear::{CopiedLine, LONG, clear, clear_arguments, copied_line, has_line, kept_as, tail},
     compact::{
         Cut, OpenCalls, TAILS, asks, cut, fault, in_short, is_summary, of_answer, schema, stand_in,
     },

@@ -34,7 +34,7 @@ pub use self::{
 pub(crate) use self::{
     arguments::{are_none, is_empty_object, same},
     media::{MediaKind, Source, is_base64},
-    result::Kept,
+    result::{CUT, Kept},
     shown::{in_line, is_unseen},
     strict::{is_strict, is_too_deep},
 };

@@ -275,20 +275,24 @@ impl ToolResult {
             let became = serde_json::to_value(self.outcome).unwrap_or_default();
             return Err(wrong(format!("has no value: its outcome is {became}")));
         }
-        let read = |value: &Value| {
+        let read = |value: &Value, way_out: &str| {
             T::deserialize(value).map_err(|err| {
-                let cut = "what a tool returns for the model may have been cut: \
-                           `ToolOutput::with_value` adds a value for the program";
-                wrong(format!("does not fit `{}`: {err}; {cut}", std::any::type_name::<T>()))
+                wrong(format!("does not fit `{}`: {err}{way_out}", std::any::type_name::<T>()))
                     .because(err)
             })
         };
+        let of_text = |text: &str| match text.contains(CUT) {
+            true => {
+                "; it was cut for the model: `ToolOutput::with_value` adds a value for the program"
+            }
+            false => "; the tool returned a text, which can be read as a `String`",
+        };
         match (self.value.as_deref(), &*self.content) {
-            (Some(Kept::Json(value)), _) => read(value),
+            (Some(Kept::Json(value)), _) => read(value, ""),
             (Some(Kept::LeftOut(why)), _) => Err(wrong(format!("has no value for the program: {why}"))),
-            (None, [ToolContent::Json(value)]) => read(value),
-            (None, [ToolContent::Text(text)]) => read(&Value::String(text.clone())),
-            (None, []) => read(&Value::Null),
+            (None, [ToolContent::Json(value)]) => read(value, ""),
+            (None, [ToolContent::Text(text)]) => read(&Value::String(text.clone()), of_text(text)),
+            (None, []) => read(&Value::Null, "; the tool returned nothing"),
             (None, _) => Err(wrong(
                 "has no value for the program: the tool returned files or several parts; let it add \
                  one with `ToolOutput::with_value`"
@@ -321,6 +325,9 @@ impl ToolResult {
         self.value.is_none() && self.wholes.is_empty() && self.content.iter().all(is_known)
     }
 }
+
+/// What stands in a text where a part of it was cut.
+pub(crate) const CUT: &str = " bytes were cut here";
 
 /// The saved form of the part for the program.
 mod kept {

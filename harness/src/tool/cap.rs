@@ -1,7 +1,7 @@
 //! Limits what a model reads of a call: known secrets are removed, and texts over the limit are cut, so that one
 //! `cat` cannot fill the context. Every result passes here, errors too.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, path::Path};
 
 use serde_json::Value;
 
@@ -11,7 +11,7 @@ use super::{
     spill::{Note, READ_RESULT, Spills, read_file},
 };
 use crate::{
-    message::{CallOutcome, Kept, Media, ToolContent, ToolResult, is_too_deep},
+    message::{CUT, CallOutcome, Kept, Media, ToolContent, ToolResult, is_too_deep},
     secret::Secrets,
 };
 
@@ -36,22 +36,28 @@ impl ToolRegistry {
         let (content, value, file) = output.into_parts();
         let result = match file {
             None => self.readable(call_id, CallOutcome::Succeeded, content, context).await,
-            Some(path) => {
-                let (limit, spills) = self.room(context);
-                match read_file(&path, limit, self.secrets(), spills).await {
-                    Ok((text, name)) => {
-                        let result =
-                            ToolResult::new(call_id, CallOutcome::Succeeded, [text.into()]);
-                        result.kept_as(name.into_iter().collect())
-                    }
-                    Err(why) => {
-                        let text = format!("the tool ran to its end, but {why}").into();
-                        self.readable_now(call_id, CallOutcome::Failed, vec![text])
-                    }
-                }
-            }
+            Some(path) => self.readable_file(self.room(context), call_id, &path).await,
         };
         result.with_kept(value.map(|value| self.keepable(value)))
+    }
+
+    /// The result of a call that succeeded with a file.
+    pub(crate) async fn readable_file(
+        &self,
+        (limit, spills): Room<'_>,
+        call_id: &str,
+        path: &Path,
+    ) -> ToolResult {
+        match read_file(path, limit, self.secrets(), spills).await {
+            Ok((text, name)) => {
+                let result = ToolResult::new(call_id, CallOutcome::Succeeded, [text.into()]);
+                result.kept_as(name.into_iter().collect())
+            }
+            Err(why) => {
+                let text = format!("the tool ran to its end, but {why}").into();
+                self.readable_now(call_id, CallOutcome::Failed, vec![text])
+            }
+        }
     }
 
     /// The room for a result of this call.
@@ -438,7 +444,7 @@ pub(crate) fn cut(text: &str, keep: usize, whole: &str) -> String {
 /// text is kept.
 pub(super) fn gap(head: &str, tail: &str, size: usize, whole: &str) -> String {
     let gone = size.saturating_sub(head.len()).saturating_sub(tail.len());
-    format!("{head}\n[.. {gone} of {size} bytes were cut here{whole} ..]\n{tail}")
+    format!("{head}\n[.. {gone} of {size}{CUT}{whole} ..]\n{tail}")
 }
 
 #[cfg(test)]

@@ -31,8 +31,8 @@ pub(crate) use self::{
     places::{Place, Places},
     search::{FEW_TOOLS, TOOL_SEARCH},
     spill::{
-        Folder, LEFT_OUT, READ_RESULT, SpillFuture, SpillStore, Spills, WithArguments,
-        name_of_arguments,
+        COPIED, Folder, LEFT_OUT, NOT_KEPT, READ_RESULT, SpillFuture, SpillStore, Spills,
+        WithArguments, name_of_arguments,
     },
     state::{StateType, Values},
     threads::{CallIdentity, LateEnd, ended_in, equal_still_running, runs_on, still_running_in},

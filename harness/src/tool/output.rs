@@ -1,6 +1,6 @@
 //! The output of a tool.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use serde_json::Value;
@@ -98,6 +98,10 @@ impl ToolOutput {
     }
 
     /// The parts for the model, in order, the value for the program, and the file in place of parts.
+    pub(crate) fn path(&self) -> Option<&Path> {
+        self.file.as_deref()
+    }
+
     pub(crate) fn into_parts(self) -> (Vec<ToolContent>, Option<Value>, Option<PathBuf>) {
         (self.content, self.value, self.file)
     }

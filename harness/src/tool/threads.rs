@@ -3,6 +3,7 @@
 
 use std::{
     mem,
+    path::{Path, PathBuf},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -20,11 +21,14 @@ use crate::{
 /// The highest number of ends that are listed, since some conversations may never go on.
 const KEPT_ENDS: usize = 10_000;
 
-/// The highest number of ends whose results are kept. Of older ends only the outcome is kept.
-const KEPT_RESULTS: usize = 100;
+/// How many bytes of results are kept of all ends together. Of older ends only the outcome is kept.
+const KEPT: usize = 64 << 20;
 
-/// The bytes of text that are kept of each part of a result.
-const KEPT_TEXT: usize = 64 * 1024;
+/// A part of a result that has more bytes than this is cut.
+const LARGEST: usize = 16 << 20;
+
+/// The bytes of text that are left of such a part.
+const KEPT_TEXT: usize = 64 << 10;
 
 /// Which call a tool serves, and in which conversation.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,6 +64,19 @@ pub(crate) struct LateEnd {
     pub(crate) identity: CallIdentity,
     pub(crate) outcome: CallOutcome,
     pub(crate) content: Vec<ToolContent>,
+    /// A file whose text is the content.
+    pub(crate) file: Option<PathBuf>,
+}
+
+impl LateEnd {
+    /// The bytes of its result.
+    fn size(&self) -> usize {
+        let sizes = self.content.iter().map(|part| match part {
+            ToolContent::Text(text) => text.len(),
+            _ => 0,
+        });
+        sizes.sum()
+    }
 }
 
 /// Returns all calls of this process that were stopped and whose functions still run, in all conversations. Ask for
@@ -203,7 +220,11 @@ impl Thread {
         let (outcome, content) = caught(|| self.content(end)).unwrap_or_else(|panicked| {
             (CallOutcome::InDoubt, vec![format!("displaying its error {panicked}").into()])
         });
-        LateEnd { number, identity, outcome, content }
+        let file = match end {
+            Ok(Ok(output)) => output.path().map(Path::to_owned),
+            _ => None,
+        };
+        LateEnd { number, identity, outcome, content, file }
     }
 
     fn content(
@@ -224,8 +245,12 @@ impl Thread {
             let text = part.to_text()?;
             // Secrets are removed before the cut, since half a secret would not be recognized.
             let text = self.secrets.hide(&text);
-            Some(match text.len() > KEPT_TEXT {
-                true => cut(&text, KEPT_TEXT, "").into(),
+            Some(match text.len() > LARGEST {
+                true => {
+                    let lost =
+                        "; the whole was not kept, since it ended late and is larger than 16 MiB";
+                    cut(&text, KEPT_TEXT, lost).into()
+                }
                 false => text.into_owned().into(),
             })
         });
@@ -251,21 +276,27 @@ impl Thread {
     }
 }
 
-/// Drops the results of the oldest ends beyond `KEPT_RESULTS`, and the oldest ends beyond `KEPT_ENDS`.
+/// Drops the results of the oldest ends if all together have more than `KEPT` bytes, and the oldest ends beyond
+/// `KEPT_ENDS`.
 fn forget_old_ends() {
     let mut list = left();
-    let has_ended = |thread: &Arc<Thread>| matches!(*thread.state(), State::Ended(_));
-    let ended = list.iter().filter(|thread| has_ended(thread)).count();
-    let mut bare = ended.saturating_sub(KEPT_RESULTS);
-    let mut surplus = ended.saturating_sub(KEPT_ENDS);
+    let size_of = |thread: &Arc<Thread>| match &*thread.state() {
+        State::Ended(end) => Some(end.size()),
+        State::Waiting | State::Running | State::Left | State::Done => None,
+    };
+    let sizes: Vec<Option<usize>> = list.iter().map(size_of).collect();
+    let mut surplus = sizes.iter().flatten().count().saturating_sub(KEPT_ENDS);
+    let mut bytes: usize = sizes.iter().flatten().sum();
+    let mut sizes = sizes.into_iter();
     list.retain(|thread| {
-        let forget = surplus > 0 && has_ended(thread);
+        let Some(size) = sizes.next().flatten() else { return true };
+        let forget = surplus > 0;
         surplus -= usize::from(forget);
-        if bare > 0
-            && let State::Ended(end) = &mut *thread.state()
-        {
-            bare -= 1;
-            end.content = vec!["(its result is not kept any more)".into()];
+        if bytes > KEPT && size > 0 {
+            bytes -= size;
+            if let State::Ended(end) = &mut *thread.state() {
+                end.content = vec!["(its result is not kept any more)".into()];
+            }
         }
         !forget
     });

@@ -37,10 +37,13 @@ pub(super) struct Window {
     /// The results that also tell of an earlier call that has ended late: the index of the message,
     /// and the number of the result in it.
     pub(super) news: Vec<(usize, usize)>,
-    /// What the model is told of each call that has ended late, by the id of the call.
-    pub(super) ended: HashMap<String, String>,
+    /// What the model is told of each call that has ended late, and the names under which its result is kept, by the id
+    /// of the call.
+    pub(super) ended: HashMap<String, (String, Option<String>)>,
     /// What is known of the messages with which the conversation was begun.
     given: Given,
+    /// The largest request that each model has answered, by the count of its vendor.
+    answered: HashMap<(String, String), u64>,
     /// How many requests in a row did not fit.
     overflows: u32,
     /// Whether nothing was moved since then.
@@ -68,8 +71,6 @@ struct Stated {
     /// Whether it is the window of another provider, to which the agent of this model fell back.
     fallback: bool,
     tokens: u64,
-    /// Whether it is the size of the window, and not that of a request that was refused.
-    is_named: bool,
 }
 
 impl Stated {
@@ -331,9 +332,9 @@ impl Window {
     ) {
         (self.overflows, self.refused, self.too_large) = (0, false, None);
         let answered = usage.input.unwrap_or(0);
-        self.told.retain(|it| {
-            it.is_named || it.fallback || !it.is_of(provider, model) || it.tokens > answered
-        });
+        let largest = self.answered.entry((provider.to_owned(), model.to_owned())).or_default();
+        *largest = answered.max(*largest);
+        self.told.retain(|it| it.fallback || !it.is_of(provider, model) || it.tokens > answered);
         // Some servers count nothing and report zero tokens.
         if let Some(input) = usage.input.filter(|input| *input > 0) {
             let tokens = input.saturating_sub(usage.compaction.unwrap_or(0));
@@ -530,14 +531,20 @@ impl Machine {
     }
 
     /// What the model is told of a call that has ended late.
-    pub(in crate::agent) fn late_end_of(&self, call: &str) -> Option<&str> {
+    pub(in crate::agent) fn late_end_of(&self, call: &str) -> Option<(&str, Option<&str>)> {
         let Window { ended, given, .. } = &self.window;
-        ended.get(call).map(String::as_str).or_else(|| given.end_of(call))
+        let ended = ended.get(call).map(|(text, names)| (text.as_str(), names.as_deref()));
+        ended.or_else(|| given.end_of(call).map(|text| (text, None)))
+    }
+
+    /// How many messages the conversation began with.
+    pub(in crate::agent) fn began_with(&self) -> usize {
+        self.window.given.messages()
     }
 
     /// Whether the given messages tell this end of a call already, word by word.
     pub(in crate::agent) fn was_given(&self, tool: &str, result: &ToolResult) -> bool {
-        self.window.given.end_of(result.call_id()) == Some(&*late_end(tool, result))
+        self.window.given.tells(result.call_id(), &late_end(tool, result))
     }
 
     /// Whether this result also tells of an earlier call that has ended late.
@@ -585,11 +592,17 @@ impl Machine {
                 let before = if is_same { self.window.overflows } else { 0 };
                 self.window.overflows = before.saturating_add(1);
                 self.window.refused = true;
-                let refused = window.or(*tokens).unwrap_or(*estimated);
-                let is_named = window.is_some();
                 let (provider, model) = (provider.clone(), model.clone());
+                // A window below what this model has answered is a mistake, and so is the size that comes with it.
+                let answered = self.window.answered.get(&(provider.clone(), model.clone()));
+                let is_wrong = window.zip(answered).is_some_and(|(it, most)| it <= *most);
+                let (window, tokens) = match is_wrong && !fallback {
+                    true => (None, None),
+                    false => (*window, *tokens),
+                };
+                let refused = window.or(tokens).unwrap_or(*estimated);
                 let fallback = *fallback;
-                let tokens_of = Stated { provider, model, fallback, tokens: refused, is_named };
+                let tokens_of = Stated { provider, model, fallback, tokens: refused };
                 self.window.told.push(tokens_of);
                 if let Some(tokens) = tokens.filter(|_| !fallback) {
                     let messages = self.widest().messages().len();

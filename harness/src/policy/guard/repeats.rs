@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::{
     message::{CallOutcome, ToolCall, ToolContent, ToolResult},
-    tool::READ_RESULT,
+    tool::{COPIED, NOT_KEPT, READ_RESULT},
 };
 
 /// The note that the model reads in a repeated result, one turn before the run is stopped.
@@ -126,6 +126,9 @@ fn thing(call: &ToolCall, result: &ToolResult) -> Option<u64> {
         CallOutcome::StoppedReading | CallOutcome::InDoubt | CallOutcome::StillRunning => {
             of_call(call).hash(&mut hasher)
         }
+        CallOutcome::NotStarted if result.as_text().starts_with(COPIED) => {
+            of_call(call).hash(&mut hasher);
+        }
         CallOutcome::Denied | CallOutcome::NotStarted => return None,
     }
     Some(hasher.finish())
@@ -163,11 +166,17 @@ fn hash_value(value: &Value, hasher: &mut DefaultHasher) {
     }
 }
 
-/// The text without the names under which parts of the result are kept whole: each result has new ones. The checksum of
-/// what is kept stays.
+/// The text without the names under which parts of the result are kept whole, since each result has new ones, and without
+/// the reason why a part was not kept, which may have a time in it. The checksum of the whole stays.
 fn without_names<'a>(text: &'a str, names: &[String]) -> Cow<'a, str> {
     let named = names.iter().filter(|name| text.contains(name.as_str()));
-    named.fold(Cow::Borrowed(text), |text, name| Cow::Owned(text.replace(name.as_str(), "")))
+    let text =
+        named.fold(Cow::Borrowed(text), |text, name| Cow::Owned(text.replace(name.as_str(), "")));
+    let reason = text.split_once(NOT_KEPT).and_then(|(before, rest)| {
+        let (_, checksum) = rest.split_once("; checksum ")?;
+        Some(format!("{before}{NOT_KEPT}{checksum}"))
+    });
+    reason.map_or(text, Cow::Owned)
 }
 
 /// A hash of the outcome and the content of a result, without the library's own note.

@@ -50,11 +50,11 @@ impl Folder {
         work: impl FnOnce(&Path, &Path) -> io::Result<T> + Send + 'static,
     ) -> Result<T, Error> {
         let (folder, file) = (self.0.clone(), self.0.join(name).with_extension("txt"));
-        let shown = name.to_owned();
         let done = tokio::task::spawn_blocking(move || work(&folder, &file)).await;
         let done = done.unwrap_or_else(|err| Err(io::Error::other(err)));
         done.map_err(|err| {
-            Error::new(ErrorKind::Journal, format!("the file of `{shown}`: {err}")).because(err)
+            // Without the name, which is another one for each result.
+            Error::new(ErrorKind::Journal, format!("the file for it: {err}")).because(err)
         })
     }
 }

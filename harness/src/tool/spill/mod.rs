@@ -73,6 +73,9 @@ impl fmt::Debug for Spills {
     }
 }
 
+/// The note for a text that could not be kept begins with this; the cause follows, and then the checksum.
+pub(crate) const NOT_KEPT: &str = "; the whole could not be kept: ";
+
 /// What became of a text that was to be kept whole.
 pub(super) struct Note {
     /// Tells the model how to read the text, or why it could not be kept.
@@ -162,7 +165,7 @@ impl<'a> Writer<'a> {
                 // If the deletion fails, the chunks are deleted with the conversation.
                 let _ = self.store.delete(&self.name).await;
                 let checksum = self.checksum;
-                let text = format!("; the whole could not be kept: {error}; checksum {checksum}");
+                let text = format!("{NOT_KEPT}{error}; checksum {checksum}");
                 Note { text, name: None }
             }
         }
@@ -190,6 +193,9 @@ pub(crate) fn name_of_arguments(message: usize, call: usize) -> String {
 /// The line that is sent in place of an argument has its size, this text, and the name by which it is read.
 pub(crate) const LEFT_OUT: &str = " bytes stood here, and were left out to save room: `read_result` reads these arguments whole as `";
 
+/// How the result of a call begins that does not run, because it repeats the line.
+pub(crate) const COPIED: &str = "This call was not started: its argument ";
+
 /// Whether the line stands in the place of an argument. An argument may also quote it.
 fn is_shortened(call: &ToolCall) -> bool {
     let is_line = |value: &Value| {
@@ -213,18 +219,21 @@ fn call_of(name: &str) -> Option<(usize, usize)> {
 pub(crate) struct WithArguments<S> {
     store: S,
     said: Messages,
+    /// How many messages the conversation began with.
+    given: usize,
 }
 
 impl<S> WithArguments<S> {
-    pub(crate) fn new(store: S, said: Messages) -> Self {
-        Self { store, said }
+    pub(crate) fn new(store: S, said: Messages, given: usize) -> Self {
+        Self { store, said, given }
     }
 
     /// A chunk of the arguments of a call, if there is this call and this chunk.
     fn chunk(&self, (message, call): (usize, usize), chunk: u64) -> Option<Vec<u8>> {
+        let is_given = message < self.given;
         let call = self.said.get(message)?.calls().nth(call)?;
         // In a conversation that begins with what was sent in another one, some arguments are not there.
-        if call.arguments().contains(LEFT_OUT) && is_shortened(call) {
+        if is_given && call.arguments().contains(LEFT_OUT) && is_shortened(call) {
             return None;
         }
         let number = usize::try_from(chunk).ok()?;
