@@ -7,6 +7,7 @@ mod hostile;
 mod http;
 mod inspector;
 mod later;
+mod lines;
 mod many;
 mod newer;
 mod newer_http;

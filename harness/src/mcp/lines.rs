@@ -24,6 +24,9 @@ use super::{
 /// The code of the error that replaces an answer that cannot be read. No server uses it.
 pub(super) const UNREAD: ErrorCode = ErrorCode(i32::MIN);
 
+/// The method of the request that replaces one that cannot be read. No server uses it.
+pub(super) const UNREADABLE: &str = "harness/unreadable";
+
 /// The longest line, in bytes.
 const MOST: usize = 16 << 20;
 
@@ -114,25 +117,21 @@ impl<R> Lines<R> {
             return self.end_message(&scan, line, is_long);
         }
         // Answers may come as a list, as an older version of the protocol allows.
-        if let Some(messages) = batch(&line) {
-            for message in messages {
+        match batch(&line) {
+            Some(messages) => messages.into_iter().for_each(|message| {
                 let message = format!("{}\n", message.get()).into_bytes();
                 self.end_message(&Scan::of(&message), message, false);
-            }
-            return;
-        }
-        self.strange.note(&line);
-        if !is_long {
-            self.ready.extend_from_slice(&line);
+            }),
+            None => self.strange.note(&line),
         }
     }
 
     fn end_message(&mut self, scan: &Scan, mut line: Vec<u8>, is_long: bool) {
-        match instead(scan, &mut line, is_long, &self.open) {
-            Some(instead) => self.ready.extend_from_slice(instead.as_bytes()),
-            // A line that is too long was not kept.
-            None if is_long => {}
-            None => self.ready.extend_from_slice(&line),
+        match examine(scan, &mut line, is_long, &self.open) {
+            Found::Message => self.ready.extend_from_slice(&line),
+            Found::Unread(instead) => self.ready.extend_from_slice(instead.as_bytes()),
+            // The protocol's own code would answer it. A server that does not read while it writes would then be stuck.
+            Found::Strange => self.strange.note(&line),
         }
     }
 }
@@ -141,14 +140,16 @@ impl<R> Lines<R> {
 pub(super) fn event(data: String, open: &Open) -> String {
     let mut line = data.into_bytes();
     let mut scan = Scan::of(&line);
-    let mut messages = batch(&line).unwrap_or_default().into_iter();
     let answers = |text: &str| Scan::of(text.as_bytes()).answers().is_some();
-    if let Some(answer) = messages.find(|message| answers(message.get())) {
-        line = answer.get().as_bytes().to_vec();
+    let messages = batch(&line).unwrap_or_default().into_iter().map(RawValue::get);
+    if let Some(answer) = messages.map(str::to_owned).find(|message| answers(message)) {
+        line = answer.into_bytes();
         scan = Scan::of(&line);
     }
-    let instead = instead(&scan, &mut line, false, open);
-    instead.unwrap_or_else(|| String::from_utf8_lossy(&line).into_owned())
+    match examine(&scan, &mut line, false, open) {
+        Found::Unread(instead) => instead,
+        Found::Message | Found::Strange => String::from_utf8_lossy(&line).into_owned(),
+    }
 }
 
 /// The error that is read in place of an event that is too large.
@@ -156,38 +157,56 @@ pub(super) fn too_large(id: &RequestId) -> String {
     unread(id, &format!("it has more than {} MiB", MOST >> 20))
 }
 
-/// The error that is read in place of a message, if it is an answer that the protocol cannot read.
-fn instead(scan: &Scan, line: &mut [u8], is_long: bool, open: &Open) -> Option<String> {
-    let id = scan.answers()?;
+/// What a line is for the protocol.
+enum Found {
+    /// A message that it can read.
+    Message,
+    /// An answer or a request that it cannot read: what is read in its place.
+    Unread(String),
+    /// No message.
+    Strange,
+}
+
+fn examine(scan: &Scan, line: &mut [u8], is_long: bool, open: &Open) -> Found {
     let is_deep = scan.deepest() >= TOO_DEEP;
-    let answer = if is_long || is_deep { Err(()) } else { read(line) };
+    let can_be_read = scan.has_version() && !is_long && !is_deep;
+    let message = if can_be_read { read(line) } else { None };
     let why = |other: &str| match (is_long, is_deep) {
         (true, _) => format!("it has more than {} MiB", MOST >> 20),
         (_, true) => format!("it is nested deeper than {} levels", TOO_DEEP - 1),
         _ => other.to_owned(),
     };
-    match (id, answer) {
-        (Id::Other, _) => None,
+    match (scan.answers(), message) {
+        (_, Some(Message::Other)) => Found::Message,
         // The name of the member `id` may have been written in an unusual way.
-        (_, Ok((Some(id), _))) => {
+        (_, Some(Message::Answer(Some(id), _))) => {
             open.answered(&id);
-            None
+            Found::Message
         }
-        (Id::Is(id), _) => {
+        (Some(Id::Is(id)), _) => {
             open.answered(id);
-            Some(unread(id, &why("it is no message of JSON-RPC 2.0")))
+            Found::Unread(unread(id, &why("it is no message of JSON-RPC 2.0")))
         }
-        (Id::Missing, answer) => {
-            let (id, begins) = open.only()?;
+        (Some(Id::Missing), message) => {
+            let Some((id, begins)) = open.only() else { return Found::Strange };
             open.answered(&id);
-            Some(match answer {
-                Ok((_, Some(err))) if begins => of(&id, &json!(err)),
-                Ok((_, Some(ErrorData { code, message, .. }))) => {
+            Found::Unread(match message {
+                Some(Message::Answer(_, Some(err))) if begins => of(&id, &json!(err)),
+                Some(Message::Answer(_, Some(ErrorData { code, message, .. }))) => {
                     unread(&id, &format!("an error without an id: {message} (code {})", code.0))
                 }
                 _ => unread(&id, &why("it does not say which request it answers")),
             })
         }
+        (Some(Id::Other), _) => Found::Strange,
+        // The server may wait for an answer.
+        (None, _) => match scan.asks().filter(|_| scan.has_version()) {
+            Some((id, _)) => Found::Unread(format!(
+                "{{\"jsonrpc\":\"2.0\",\"id\":{},\"method\":\"{UNREADABLE}\"}}\n",
+                json!(id)
+            )),
+            None => Found::Strange,
+        },
     }
 }
 
@@ -203,9 +222,9 @@ fn of(id: &RequestId, error: &Value) -> String {
 }
 
 /// The messages of a line that is a list of them.
-fn batch(line: &[u8]) -> Option<Vec<Box<RawValue>>> {
+fn batch(line: &[u8]) -> Option<Vec<&RawValue>> {
     let is_list = line.trim_ascii_start().starts_with(b"[");
-    let messages: Vec<Box<RawValue>> = serde_json::from_slice(line).ok().filter(|_| is_list)?;
+    let messages: Vec<&RawValue> = serde_json::from_slice(line).ok().filter(|_| is_list)?;
     let are_all = messages.iter().all(|message| message.get().starts_with('{'));
     (are_all && !messages.is_empty()).then_some(messages)
 }
@@ -278,18 +297,25 @@ impl<'de> Visitor<'de> for Walked {
     }
 }
 
-/// The id and the error of an answer, if the protocol can read it.
-fn read(line: &mut [u8]) -> Result<(Option<RequestId>, Option<ErrorData>), ()> {
+/// A message that the protocol can read.
+enum Message {
+    /// An answer: the id, and the error.
+    Answer(Option<RequestId>, Option<ErrorData>),
+    Other,
+}
+
+/// Reads a message, if the protocol can read it.
+fn read(line: &mut [u8]) -> Option<Message> {
     if let Ok(plain) = serde_json::from_slice::<Plain<'_>>(line)
         && plain.jsonrpc == "2.0"
     {
-        return Ok((Some(plain.id), None));
+        return Some(Message::Answer(Some(plain.id), None));
     }
-    match message(line) {
-        Ok(ServerJsonRpcMessage::Response(it)) => Ok((Some(it.id), None)),
-        Ok(ServerJsonRpcMessage::Error(it)) => Ok((it.id, Some(it.error))),
-        _ => Err(()),
-    }
+    Some(match message(line).ok()? {
+        ServerJsonRpcMessage::Response(it) => Message::Answer(Some(it.id), None),
+        ServerJsonRpcMessage::Error(it) => Message::Answer(it.id, Some(it.error)),
+        _ => Message::Other,
+    })
 }
 
 /// Replaces each escaped surrogate that has no partner by the escaped replacement character, which is as long.
@@ -368,16 +394,29 @@ mod tests {
     #[tokio::test]
     async fn what_can_be_read_is_passed_on_as_it_is() {
         let text = concat!(
-            "Listening on port 3000\n\n",
             "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"a\":\"} \\\" , id: \\\\\"}}\n",
             "\u{feff} {\"jsonrpc\": \"2.0\", \"id\": \"x\", \"error\": {\"code\": 1, \"message\": \"m\"}}\r\n",
             "{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"odd\",\"params\":7}\n",
-            "{\"id\":null,\"result\":1}\n[1]\n{\n",
         );
         for at in 0..=text.len() {
             let (read, strange) = read(text.as_bytes(), at).await;
             assert_eq!(read, text, "{at}");
-            assert_eq!(strange, Some((2, "Listening on port 3000".to_owned())), "{at}");
+            assert_eq!(strange, None, "{at}");
+        }
+    }
+
+    /// The protocol's own code would answer most of them.
+    #[tokio::test]
+    async fn what_is_no_message_is_noted_and_not_passed_on() {
+        let text = concat!(
+            "Listening on port 3000\n\n{\"level\":\"info\",\"id\":7}\n",
+            "{\"jsonrpc\":\"2.0\",\"level\":\"info\"}\n{\"error\":\"unknown\"}\n",
+            "{\"id\":null,\"result\":1}\n[1]\n[]\n[{}]\n{\n{}\n\"x\"\n7\n",
+        );
+        for at in 0..=text.len() {
+            let (read, strange) = read(text.as_bytes(), at).await;
+            assert_eq!(read, "", "{at}");
+            assert_eq!(strange, Some((12, "Listening on port 3000".to_owned())), "{at}");
         }
     }
 
@@ -461,7 +500,7 @@ mod tests {
             let mut lines = Lines::new(answer.as_bytes(), open);
             lines.read_to_string(&mut all).await.expect("no pipe fails");
             match said {
-                "" => assert_eq!(all, answer),
+                "" => assert_eq!(all, ""),
                 said => assert!(all.contains("\"id\":7") && all.contains(said), "{all}"),
             }
         }
@@ -478,6 +517,12 @@ mod tests {
             ),
             (format!("{{\"result\":\"{long}\",\"id\":7}}\n"), "more than 16 MiB"),
             (format!("{{\"method\":\"m\",\"id\":7,\"params\":\"{long}\"}}\n"), ""),
+            (
+                format!(
+                    "{{\"jsonrpc\":\"2.0\",\"method\":\"m\",\"id\":7,\"params\":\"{long}\"}}\n"
+                ),
+                UNREADABLE,
+            ),
             (format!("{long}x\n"), ""),
         ] {
             let (read, _) = read(format!("{line}{next}").as_bytes(), 9).await;
