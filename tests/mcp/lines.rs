@@ -37,3 +37,71 @@ async fn logs_in_json_do_not_end_a_call_by_the_number_of_their_rows() {
     let server = started(&scripted, way).await;
     assert_eq!(text(soon("the call", call(&server.tools()[0])).await), "done");
 }
+
+const REPLIES: [&str; 5] = [
+    r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32601,"message":"Method not found"}}"#,
+    r#"{"jsonrpc":"2.0","error":{"code":-32601,"message":"Method not found"}}"#,
+    r#"{"jsonrpc":"2.0","id":null,"result":{}}"#,
+    r#"{"jsonrpc":"2.0","result":null}"#,
+    r#"{"jsonrpc":"2.0","id":undefined,"result":{}}"#,
+];
+
+#[tokio::test]
+async fn a_reply_to_a_message_without_an_id_does_not_end_the_only_request() {
+    for order in ["first", "last"] {
+        for line in REPLIES {
+            let way = format!("replies-{order}:{line}");
+            let scripted = Scripted::new();
+            let server = soon(&way, started(&scripted, &way)).await;
+            let tool = server.tools().remove(0);
+            assert_eq!(text(soon(&way, call(&tool)).await), "ran in life 1", "{way}");
+            // The answer to a ping of the server is replied to as well.
+            let pinged = soon(&way, call_with(&tool, json!({"a": 2}))).await;
+            assert_eq!(text(pinged), "after a ping", "{way}");
+            tokio::select! {
+                _ = call_with(&tool, json!({"a": 4})) => panic!("it is never answered"),
+                () = scripted.until("the call", |it| it.count("call") == 2) => {}
+            }
+            let told = |it: &Scripted| it.count("notifications/cancelled") == 1;
+            scripted.until("the cancellation", told).await;
+            assert_eq!(text(soon(&way, call(&tool)).await), "ran in life 1", "{way}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn one_reply_more_than_there_are_such_messages_ends_the_only_request() {
+    for (line, said) in [
+        (REPLIES[0], "an error without an id: Method not found (code -32601)"),
+        (REPLIES[1], "an error without an id: Method not found (code -32601)"),
+        (REPLIES[2], "it does not say which request it answers"),
+        (REPLIES[4], "it does not say which request it answers"),
+    ] {
+        let way = format!("replies-first:{line}");
+        let scripted = Scripted::new();
+        let server = started(&scripted, &way).await;
+        let tool = server.tools().remove(0);
+        // A call that was stopped is no longer one of several that may be meant.
+        tokio::select! {
+            _ = call_with(&tool, json!({"a": 4})) => panic!("it is never answered"),
+            () = scripted.until("the call", |it| it.count("call") == 1) => {}
+        }
+        let told = |it: &Scripted| it.count("notifications/cancelled") == 1;
+        scripted.until("the cancellation", told).await;
+        assert_eq!(text(soon(&way, call(&tool)).await), "ran in life 1", "{way}");
+        let err = soon(&way, call_with(&tool, json!({"a": 3}))).await.expect_err(&way);
+        assert!(err.is_in_doubt() && err.to_string().contains(said), "{way}: {err}");
+    }
+}
+
+#[tokio::test]
+async fn an_answer_whose_id_is_none_ends_the_only_request_at_once() {
+    for id in ["[7]", "[ID]", "{}", "true", "7.5", "+7", "07", "undefined", "None"] {
+        let way = format!(r#"writes:{{"jsonrpc":"2.0","id":{id},"result":{{"content":[]}}}}"#);
+        let scripted = Scripted::new();
+        let server = started(&scripted, &way).await;
+        let err = soon(id, call(&server.tools()[0])).await.expect_err(id);
+        let said = "it does not say which request it answers";
+        assert!(err.is_in_doubt() && err.to_string().contains(said), "{id}: {err}");
+    }
+}

@@ -6,6 +6,7 @@ use std::{
     pin::Pin,
     sync::{Arc, Mutex, PoisonError},
     task::{Context, Poll, ready},
+    time::Duration,
 };
 
 use rmcp::model::{ErrorCode, ErrorData, RequestId, ServerJsonRpcMessage};
@@ -14,10 +15,13 @@ use serde::{
     de::{MapAccess, SeqAccess, Visitor},
 };
 use serde_json::{Value, json, value::RawValue};
-use tokio::io::{AsyncRead, ReadBuf};
+use tokio::{
+    io::{AsyncRead, ReadBuf},
+    time::{Sleep, sleep},
+};
 
 use super::{
-    open::Open,
+    open::{Meant, Open},
     scan::{Id, Scan},
 };
 
@@ -32,6 +36,9 @@ const MOST: usize = 16 << 20;
 
 /// The nesting depth that `serde_json` refuses.
 const TOO_DEEP: usize = 128;
+
+/// How long another answer is waited for, after one without an id that may be a late reply to something else.
+const MOMENT: Duration = Duration::from_secs(1);
 
 /// The number of bytes that are kept of a line that is not a message.
 const KEPT: usize = 200;
@@ -48,6 +55,15 @@ pub(super) struct Lines<R> {
     given: usize,
     strange: Strange,
     open: Open,
+    doubtful: Option<Doubtful>,
+}
+
+/// An answer that does not say which request it answers, until it is known whether another one comes.
+struct Doubtful {
+    id: RequestId,
+    /// What is read in its place.
+    error: String,
+    wait: Pin<Box<Sleep>>,
 }
 
 /// The lines that are not messages.
@@ -87,6 +103,7 @@ impl<R> Lines<R> {
             given: 0,
             strange: Strange::default(),
             open,
+            doubtful: None,
         }
     }
 
@@ -106,6 +123,18 @@ impl<R> Lines<R> {
         }
         if part.ends_with(b"\n") {
             self.end_line();
+        }
+    }
+
+    /// Ends the request that may have been answered by a message without an id, if no other answer has come in time.
+    fn poll_doubtful(&mut self, cx: &mut Context<'_>) {
+        let Some(doubtful) = &mut self.doubtful else { return };
+        if !self.open.has(&doubtful.id) {
+            self.doubtful = None;
+        } else if doubtful.wait.as_mut().poll(cx).is_ready() {
+            self.open.answered(&doubtful.id);
+            self.ready.extend_from_slice(doubtful.error.as_bytes());
+            self.doubtful = None;
         }
     }
 
@@ -130,6 +159,14 @@ impl<R> Lines<R> {
         match examine(scan, &mut line, is_long, &self.open) {
             Found::Message => self.ready.extend_from_slice(&line),
             Found::Unread(instead) => self.ready.extend_from_slice(instead.as_bytes()),
+            Found::Doubtful(id, error) => {
+                self.strange.note(&line);
+                let is_waiting = self.doubtful.as_ref().is_some_and(|it| self.open.has(&it.id));
+                if !is_waiting {
+                    let wait = Box::pin(sleep(MOMENT));
+                    self.doubtful = Some(Doubtful { id, error, wait });
+                }
+            }
             // The protocol's own code would answer it. A server that does not read while it writes would then be stuck.
             Found::Strange => self.strange.note(&line),
         }
@@ -148,7 +185,10 @@ pub(super) fn event(data: String, open: &Open) -> String {
     }
     match examine(&scan, &mut line, false, open) {
         Found::Unread(instead) => instead,
-        Found::Message | Found::Strange => String::from_utf8_lossy(&line).into_owned(),
+        // Over HTTP nothing else is written for which an event may come.
+        Found::Message | Found::Strange | Found::Doubtful(..) => {
+            String::from_utf8_lossy(&line).into_owned()
+        }
     }
 }
 
@@ -163,6 +203,9 @@ enum Found {
     Message,
     /// An answer or a request that it cannot read: what is read in its place.
     Unread(String),
+    /// An answer that does not say which request it answers, and may be a late reply to something that has no answer: the
+    /// only request, and the error that is read in its place if nothing else comes.
+    Doubtful(RequestId, String),
     /// No message.
     Strange,
 }
@@ -187,18 +230,23 @@ fn examine(scan: &Scan, line: &mut [u8], is_long: bool, open: &Open) -> Found {
             open.answered(id);
             Found::Unread(unread(id, &why("it is no message of JSON-RPC 2.0")))
         }
-        (Some(Id::Missing), message) => {
-            let Some((id, begins)) = open.only() else { return Found::Strange };
-            open.answered(&id);
-            Found::Unread(match message {
+        (Some(Id::Missing | Id::Other), message) => {
+            let Some(Meant { id, begins, is_doubtful }) = open.meant() else {
+                return Found::Strange;
+            };
+            let error = match message {
                 Some(Message::Answer(_, Some(err))) if begins => of(&id, &json!(err)),
                 Some(Message::Answer(_, Some(ErrorData { code, message, .. }))) => {
                     unread(&id, &format!("an error without an id: {message} (code {})", code.0))
                 }
                 _ => unread(&id, &why("it does not say which request it answers")),
-            })
+            };
+            if is_doubtful {
+                return Found::Doubtful(id, error);
+            }
+            open.answered(&id);
+            Found::Unread(error)
         }
-        (Some(Id::Other), _) => Found::Strange,
         // The server may wait for an answer.
         (None, _) => match scan.asks().filter(|_| scan.has_version()) {
             Some((id, _)) => Found::Unread(format!(
@@ -351,6 +399,7 @@ impl<R: AsyncRead + Unpin> AsyncRead for Lines<R> {
     ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         loop {
+            this.poll_doubtful(cx);
             let left = this.ready.get(this.given..).unwrap_or_default();
             if !left.is_empty() {
                 let taken = left.len().min(to.remaining());
@@ -377,7 +426,10 @@ impl<R: AsyncRead + Unpin> AsyncRead for Lines<R> {
 
 #[cfg(test)]
 mod tests {
-    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::{
+        io::{AsyncReadExt as _, AsyncWriteExt as _},
+        time::timeout,
+    };
 
     use super::{super::open::Asked, *};
 
@@ -487,7 +539,7 @@ mod tests {
             (call.clone(), error, "an error without an id: m (code -1)"),
             (request(7, "initialize"), error, "{\"code\":-1,\"message\":\"m\"}"),
             (format!("{call}{other}"), result, ""),
-            (call.clone(), foreign, ""),
+            (call.clone(), foreign, "does not say which request it answers"),
             (call.clone(), log, ""),
             (String::new(), result, ""),
         ] {
@@ -504,6 +556,89 @@ mod tests {
                 said => assert!(all.contains("\"id\":7") && all.contains(said), "{all}"),
             }
         }
+    }
+
+    #[tokio::test]
+    async fn an_answer_without_an_id_may_be_a_reply_to_what_has_no_answer() {
+        let request = |id: u8| format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"m\"}}\n");
+        let told = "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}\n";
+        let pong = "{\"jsonrpc\":\"2.0\",\"id\":\"p\",\"result\":{}}\n";
+        let none = "{\"jsonrpc\":\"2.0\",\"id\":null,\"result\":{}}\n";
+        let odd = "{\"jsonrpc\":\"2.0\",\"id\":undefined,\"result\":{}}\n";
+        let answer = |id: u8| format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{{}}}}\n");
+        // What is written, the requests that are cancelled, what is read, and whether the request 7 ends by it.
+        for (written, cancelled, lines, ends) in [
+            (format!("{told}{}", request(7)), None, none.to_owned(), false),
+            (format!("{told}{}", request(7)), None, format!("{none}{none}"), true),
+            (format!("{}{pong}", request(7)), None, none.to_owned(), false),
+            (format!("{}{pong}{pong}", request(7)), None, format!("{none}{odd}"), false),
+            (format!("{}{pong}{pong}", request(7)), None, none.repeat(3), true),
+            (
+                format!("{}{told}{}", request(6), request(7)),
+                None,
+                format!("{}{none}", answer(6)),
+                false,
+            ),
+            (format!("{}{}", request(6), request(7)), Some(6), none.to_owned(), false),
+            (format!("{}{}", request(6), request(7)), Some(6), none.repeat(2), true),
+            (
+                format!("{}{}", request(6), request(7)),
+                Some(6),
+                format!("{}{none}", answer(6)),
+                true,
+            ),
+            (request(7), Some(6), format!("{none}{none}"), true),
+        ] {
+            let open = Open::default();
+            let mut input = Asked::new(Vec::new(), open.clone());
+            input.write_all(written.as_bytes()).await.expect("no vector fails");
+            if let Some(id) = cancelled {
+                open.cancelled(&RequestId::Number(id));
+            }
+            let mut all = String::new();
+            let mut read = Lines::new(lines.as_bytes(), open);
+            read.read_to_string(&mut all).await.expect("no pipe fails");
+            assert_eq!(all.contains("\"id\":7"), ends, "{written}{lines}{all}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_late_reply_ends_the_only_request_if_nothing_else_comes_in_time() {
+        let request = |id: u8| format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"m\"}}\n");
+        let told = "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}\n";
+        let none = "{\"jsonrpc\":\"2.0\",\"id\":null,\"result\":{}}\n";
+        let answer = |id: u8| format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{{}}}}\n");
+        for (lines, ends) in [
+            (format!("{}{none}", answer(6)), 1),
+            (format!("{}{none}{none}", answer(6)), 1),
+            (format!("{}{none}{}", answer(6), answer(7)), 0),
+        ] {
+            let open = Open::default();
+            let mut input = Asked::new(Vec::new(), open.clone());
+            let written = format!("{told}{}{}", request(6), request(7));
+            input.write_all(written.as_bytes()).await.expect("no vector fails");
+            let (mut server, client) = tokio::io::duplex(1 << 10);
+            server.write_all(lines.as_bytes()).await.expect("a pipe");
+            let mut read = Lines::new(client, open);
+            let (mut all, mut piece) = (Vec::new(), [0; 1 << 10]);
+            // The pipe stays open.
+            while let Ok(Ok(count)) = timeout(2 * MOMENT, read.read(&mut piece)).await {
+                all.extend_from_slice(&piece[..count]);
+            }
+            let all = String::from_utf8_lossy(&all);
+            assert_eq!(all.matches("cannot be read").count(), ends, "{all}");
+        }
+    }
+
+    /// A request may be cancelled before it is written.
+    #[tokio::test]
+    async fn a_cancelled_request_is_not_among_those_that_may_be_meant() {
+        let open = Open::default();
+        open.cancelled(&RequestId::Number(7));
+        let mut input = Asked::new(Vec::new(), open.clone());
+        let request = b"{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"m\"}\n";
+        input.write_all(request).await.expect("no vector fails");
+        assert_eq!((open.meant(), open.meant()), (None, None));
     }
 
     #[tokio::test]

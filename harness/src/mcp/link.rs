@@ -341,7 +341,7 @@ impl Link {
             person: self.person.clone(),
         };
         let until = Instant::now() + START;
-        let (service, child, signs) = match self.version.get() {
+        let (service, child, signs, open) = match self.version.get() {
             Some(version) => self.start(handler, *version, until).await.map_err(|it| it.0)?,
             // Nearly all servers answer this version, and those that do not refuse it at once.
             None => match self.start(handler.clone(), McpVersion::V2025_11_25, until).await {
@@ -356,7 +356,7 @@ impl Link {
                 Err((err, false)) => return Err(err),
             },
         };
-        let session = Session::new(service, child, signs);
+        let session = Session::new(service, child, signs, open);
         session.listen().await;
         let listing = self.list_of(&session).await?;
         Ok((Arc::new(session), listing))
@@ -373,13 +373,13 @@ impl Link {
         let mode = version.lifecycle();
         let wrong = |why: String| (self.error(ErrorKind::Configuration, why), false);
         let (mut signs, mut strange) = (Arc::default(), Strange::default());
+        let open = Open::default();
         let (served, child) = match &self.place {
             Place::Command(command) => {
                 let (child, output, input) =
                     command.start().map_err(|why| wrong(format!("cannot be started: {why}")))?;
-                let open = Open::default();
                 let output = Lines::new(output, open.clone());
-                let input = Asked::new(input, open);
+                let input = Asked::new(input, open.clone());
                 strange = output.strange();
                 let transport = AsyncRwTransport::new(output, input);
                 let served = handler.serve_with_lifecycle(transport, mode);
@@ -399,7 +399,7 @@ impl Link {
             harmless(&self.secrets.hide(&said))
         };
         match served {
-            Ok(Ok(service)) => Ok((service, child, signs)),
+            Ok(Ok(service)) => Ok((service, child, signs, open)),
             Ok(Err(err)) => {
                 let has_answered = matches!(err, ClientInitializeError::JsonRpcError(_));
                 if let Some(child) = child.as_ref().filter(|_| !has_answered) {
@@ -453,8 +453,9 @@ impl Link {
     }
 }
 
-/// A running service, its process if it has one, and what is seen in the answers of a server at an address.
-type Started = (RunningService<RoleClient, Handler>, Option<Child>, Arc<Signs>);
+/// A running service, its process if it has one, what is seen in the answers of a server at an address, and the requests to
+/// a process that have no answer.
+type Started = (RunningService<RoleClient, Handler>, Option<Child>, Arc<Signs>, Open);
 
 /// Reports of changes that were taken before the list was read. They are restored unless the list is read to its end.
 struct Unread<'a, const N: usize> {

@@ -163,7 +163,7 @@ impl Scan {
         }
         match self.id.as_ref().unwrap_or(&Id::Missing) {
             // A program that writes JSON to its output need not mean an answer.
-            Id::Missing if !self.has_version || !self.has_outcome => None,
+            Id::Missing | Id::Other if !self.has_version || !self.has_outcome => None,
             _ if !self.has_version && !self.has_outcome => None,
             id => Some(id),
         }

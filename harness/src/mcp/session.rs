@@ -16,7 +16,7 @@ use rmcp::{
         CancelledNotificationParam, ClientRequest, ProtocolVersion, RequestId, ServerCapabilities,
         ServerNotification, SubscriptionFilter,
     },
-    service::{Peer, RunningService, ServiceError},
+    service::{Peer, PeerRequestOptions, RunningService, ServiceError},
 };
 use serde_json::Value;
 use tokio::{
@@ -30,6 +30,7 @@ use tokio::{
 
 use super::{
     handler::Handler,
+    open::Open,
     process::{Child, Said},
     way::Signs,
 };
@@ -52,7 +53,9 @@ pub(super) struct Session {
     service: RunningService<RoleClient, Handler>,
     child: Mutex<Option<Child>>,
     said: Said,
-    /// Calls that nobody waits for any more.
+    /// The requests to a process that have no answer.
+    open: Open,
+    /// Requests that nobody waits for any more.
     unwanted: UnboundedSender<RequestId>,
     teller: AbortHandle,
     /// Ends the session with its process, even if another process holds the pipes.
@@ -93,6 +96,7 @@ impl Session {
         service: RunningService<RoleClient, Handler>,
         child: Option<Child>,
         signs: Arc<Signs>,
+        open: Open,
     ) -> Self {
         let (unwanted, calls) = unbounded_channel();
         let teller = tokio::spawn(tell(service.peer().clone(), calls)).abort_handle();
@@ -111,6 +115,7 @@ impl Session {
             service,
             child: Mutex::new(child),
             said,
+            open,
             unwanted,
             teller,
             watcher,
@@ -237,12 +242,23 @@ impl Session {
 
     /// Sends a request that changes nothing, and returns the answer as JSON, whatever it is.
     pub(super) async fn ask(&self, request: ClientRequest) -> Result<Value, ServiceError> {
-        let answer = self.peer().send_request(request).await?;
+        let options = PeerRequestOptions::no_options();
+        let sent = self.peer().send_request_with_option(request, options).await?;
+        let waiting = self.waits(sent.id.clone());
+        let answer = sent.await_response().await;
+        waiting.ended();
+        let answer = answer?;
         serde_json::to_value(answer).map_err(|_| ServiceError::UnexpectedResponse)
     }
 
-    /// Tells the server that this call is not waited for any more.
-    pub(super) fn let_go(&self, call: RequestId) {
+    /// Waits for the answer to this request.
+    pub(super) fn waits(&self, request: RequestId) -> Waiting<'_> {
+        Waiting { session: self, request: Some(request) }
+    }
+
+    /// Tells the server that this request is not waited for any more.
+    fn let_go(&self, call: RequestId) {
+        self.open.cancelled(&call);
         // It fails only if the session has ended.
         let _ = self.unwanted.send(call);
     }
@@ -266,6 +282,27 @@ impl Drop for Session {
         }
         if let Some(listener) = &*self.listener.lock().unwrap_or_else(PoisonError::into_inner) {
             listener.abort();
+        }
+    }
+}
+
+/// Dropped before the answer has come, it tells the server that the request is not waited for any more.
+pub(super) struct Waiting<'s> {
+    session: &'s Session,
+    request: Option<RequestId>,
+}
+
+impl Waiting<'_> {
+    /// The request has ended, with or without an answer.
+    pub(super) fn ended(mut self) {
+        self.request = None;
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        if let Some(request) = self.request.take() {
+            self.session.let_go(request);
         }
     }
 }
