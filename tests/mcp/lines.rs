@@ -105,3 +105,14 @@ async fn an_answer_whose_id_is_none_ends_the_only_request_at_once() {
         assert!(err.is_in_doubt() && err.to_string().contains(said), "{id}: {err}");
     }
 }
+
+#[tokio::test]
+async fn of_a_list_the_answer_with_the_id_of_the_call_is_taken() {
+    let own = r#"{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":"done"}]}}"#;
+    let without = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-1,"message":"no"}}"#;
+    for list in [format!("[{without},{own}]"), format!("[7,{{}},{own}]")] {
+        let scripted = Scripted::new();
+        let server = started(&scripted, &format!("writes:{list}")).await;
+        assert_eq!(text(soon(&list, call(&server.tools()[0])).await), "done", "{list}");
+    }
+}

@@ -146,9 +146,9 @@ impl<R> Lines<R> {
             return self.end_message(&scan, line, is_long);
         }
         // Answers may come as a list, as an older version of the protocol allows.
-        match batch(&line) {
+        match batch(&line, &self.open) {
             Some(messages) => messages.into_iter().for_each(|message| {
-                let message = format!("{}\n", message.get()).into_bytes();
+                let message = format!("{message}\n").into_bytes();
                 self.end_message(&Scan::of(&message), message, false);
             }),
             None => self.strange.note(&line),
@@ -173,32 +173,13 @@ impl<R> Lines<R> {
     }
 }
 
-/// The data of an event that a server sends over HTTP, as the protocol can read it.
-pub(super) fn event(data: String, open: &Open) -> String {
-    let mut line = data.into_bytes();
-    let mut scan = Scan::of(&line);
-    let answers = |text: &str| Scan::of(text.as_bytes()).answers().is_some();
-    let messages = batch(&line).unwrap_or_default().into_iter().map(RawValue::get);
-    if let Some(answer) = messages.map(str::to_owned).find(|message| answers(message)) {
-        line = answer.into_bytes();
-        scan = Scan::of(&line);
-    }
-    match examine(&scan, &mut line, false, open) {
-        Found::Unread(instead) => instead,
-        // Over HTTP nothing else is written for which an event may come.
-        Found::Message | Found::Strange | Found::Doubtful(..) => {
-            String::from_utf8_lossy(&line).into_owned()
-        }
-    }
-}
-
 /// The error that is read in place of an event that is too large.
 pub(super) fn too_large(id: &RequestId) -> String {
     unread(id, &format!("it has more than {} MiB", MOST >> 20))
 }
 
 /// What a line is for the protocol.
-enum Found {
+pub(super) enum Found {
     /// A message that it can read.
     Message,
     /// An answer or a request that it cannot read: what is read in its place.
@@ -210,7 +191,7 @@ enum Found {
     Strange,
 }
 
-fn examine(scan: &Scan, line: &mut [u8], is_long: bool, open: &Open) -> Found {
+pub(super) fn examine(scan: &Scan, line: &mut [u8], is_long: bool, open: &Open) -> Found {
     let is_deep = scan.deepest() >= TOO_DEEP;
     let can_be_read = scan.has_version() && !is_long && !is_deep;
     let message = if can_be_read { read(line) } else { None };
@@ -259,7 +240,7 @@ fn examine(scan: &Scan, line: &mut [u8], is_long: bool, open: &Open) -> Found {
 }
 
 /// The error that replaces the answer to this request.
-fn unread(id: &RequestId, why: &str) -> String {
+pub(super) fn unread(id: &RequestId, why: &str) -> String {
     let why = format!("the answer came and cannot be read: {why}");
     of(id, &json!({"code": UNREAD.0, "message": why}))
 }
@@ -269,12 +250,20 @@ fn of(id: &RequestId, error: &Value) -> String {
     format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"error\":{error}}}\n")
 }
 
-/// The messages of a line that is a list of them.
-fn batch(line: &[u8]) -> Option<Vec<&RawValue>> {
-    let is_list = line.trim_ascii_start().starts_with(b"[");
-    let messages: Vec<&RawValue> = serde_json::from_slice(line).ok().filter(|_| is_list)?;
-    let are_all = messages.iter().all(|message| message.get().starts_with('{'));
-    (are_all && !messages.is_empty()).then_some(messages)
+/// The messages of a list. Answers come last, since an answer ends what is read over HTTP; of these, those that say that they
+/// answer an open request come first, and those that may only be meant for it come last.
+pub(super) fn batch<'l>(list: &'l [u8], open: &Open) -> Option<Vec<&'l str>> {
+    let is_list = list.trim_ascii_start().starts_with(b"[");
+    let items: Vec<&RawValue> = serde_json::from_slice(list).ok().filter(|_| is_list)?;
+    let objects = items.into_iter().map(RawValue::get).filter(|item| item.starts_with('{'));
+    let mut messages: Vec<&str> = objects.collect();
+    messages.sort_by_cached_key(|message| match Scan::of(message.as_bytes()).answers() {
+        None => 0,
+        Some(Id::Is(id)) if open.has(id) => 1,
+        Some(Id::Is(_)) => 2,
+        Some(Id::Missing | Id::Other) => 3,
+    });
+    (!messages.is_empty()).then_some(messages)
 }
 
 /// Reads a message. Halves of characters in its texts, which are all that makes many messages unreadable, are replaced.
@@ -448,7 +437,7 @@ mod tests {
         let text = concat!(
             "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"a\":\"} \\\" , id: \\\\\"}}\n",
             "\u{feff} {\"jsonrpc\": \"2.0\", \"id\": \"x\", \"error\": {\"code\": 1, \"message\": \"m\"}}\r\n",
-            "{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"odd\",\"params\":7}\n",
+            "{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"odd\",\"params\":{}}\n",
         );
         for at in 0..=text.len() {
             let (read, strange) = read(text.as_bytes(), at).await;
@@ -470,6 +459,16 @@ mod tests {
             assert_eq!(read, "", "{at}");
             assert_eq!(strange, Some((12, "Listening on port 3000".to_owned())), "{at}");
         }
+    }
+
+    /// The server may wait for an answer.
+    #[tokio::test]
+    async fn a_request_that_cannot_be_read_is_replaced_by_one_that_is_refused() {
+        let request = "{\"jsonrpc\":\"2.0\",\"id\":\"a\",\"method\":\"odd\",\"params\":7}\n";
+        let (read, strange) = read(request.as_bytes(), 9).await;
+        let expected =
+            format!("{{\"jsonrpc\":\"2.0\",\"id\":\"a\",\"method\":\"{UNREADABLE}\"}}\n");
+        assert_eq!((read, strange), (expected, None));
     }
 
     #[tokio::test]

@@ -9,7 +9,7 @@ use std::{
     },
 };
 
-use futures_util::StreamExt as _;
+use futures_util::{StreamExt as _, stream};
 use reqwest::{
     Client,
     header::{HeaderName, HeaderValue},
@@ -28,7 +28,9 @@ use rmcp::{
     },
 };
 
-use super::{lines, oauth::Authorization, open::Open, post::Post};
+use sse_stream::Sse;
+
+use super::{event, oauth::Authorization, open::Open, post::Post};
 
 /// The shortest wait, in milliseconds, before a stream that has ended is requested again, even if the server asks for a
 /// shorter one.
@@ -158,31 +160,40 @@ impl Way {
         }
     }
 
-    /// The events that answer a request, as the protocol can read them. An event that cannot be read ends the request, since
-    /// nothing else may come in a stream that stays open.
+    /// The events that answer a request, as the protocol can read them.
     fn heard(&self, request: &Request, stream: BoxedSseResponse) -> BoxedSseResponse {
         let open = Open::of(request.id.clone().map(|id| (id, request.begins)));
         let (id, forgets) = (request.id.clone(), request.has_session && !request.begins);
         let (signs, lists) = (self.signs(), request.lists);
-        let heard = move |data: String| {
-            if lists && let Ok(message) = serde_json::from_str(&data) {
+        let look = move |message: &str| {
+            if lists && let Ok(message) = serde_json::from_str(message) {
                 signs.note(&message);
             }
             if let Some(id) = id.as_ref().filter(|_| forgets)
-                && let Ok(ServerJsonRpcMessage::Error(err)) = serde_json::from_str(&data)
+                && let Ok(ServerJsonRpcMessage::Error(err)) = serde_json::from_str(message)
             {
                 let is_own = err.id.as_ref().is_some_and(|it| it.to_string() == id.to_string());
                 if err.id.is_none() || is_own && speaks_of_the_session(&err.error) {
                     signs.forget();
                 }
             }
-            lines::event(data, &open)
         };
-        let events = stream.map(move |event| {
-            event.map(|mut event| {
-                event.data = event.data.map(&heard);
-                event
-            })
+        let events = stream.flat_map(move |event| {
+            let events = match event {
+                Ok(mut event) => match words(&mut event) {
+                    Some(data) => {
+                        let messages = event::messages(data, &open);
+                        messages.iter().for_each(|message| look(message));
+                        let read = event::read(messages, &open).into_iter();
+                        let read = read.map(|data| event.clone().data(data));
+                        // One without words still says from where the stream is resumed.
+                        [event.clone()].into_iter().chain(read).map(Ok).collect()
+                    }
+                    None => vec![Ok(event)],
+                },
+                Err(err) => vec![Err(err)],
+            };
+            stream::iter(events)
         });
         events.boxed()
     }
@@ -222,6 +233,13 @@ impl Request {
         let Some(own) = &self.id else { return true };
         id.is_some_and(|id| id.to_string() == own.to_string())
     }
+}
+
+/// Takes the words of an event out of it, if they are meant as a message.
+fn words(event: &mut Sse) -> Option<String> {
+    let is_message = matches!(event.event.as_deref(), None | Some("" | "message"));
+    let is_blank = event.data.as_ref().is_none_or(|data| data.trim().is_empty());
+    event.data.take().filter(|_| is_message && !is_blank)
 }
 
 fn is_answer(message: &ServerJsonRpcMessage) -> bool {
