@@ -5,6 +5,7 @@ mod approved;
 mod content;
 mod hostile;
 mod http;
+mod http_beside;
 mod inspector;
 mod later;
 mod lines;

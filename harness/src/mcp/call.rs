@@ -119,6 +119,7 @@ impl Remote {
             return Err(ToolError::new("the call was stopped before it was sent"));
         }
         let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
+        let mut waiting = session.waits();
         let sent =
             session.peer().send_request_with_option(request, PeerRequestOptions::no_options());
         let handle = sent.await.map_err(|_| {
@@ -126,7 +127,7 @@ impl Remote {
             let server = &self.link.name;
             ToolError::new(format!("the call was not sent: the MCP server `{server}` is gone"))
         })?;
-        let waiting = session.waits(handle.id.clone());
+        waiting.sent(&handle.id);
         let watching = session.handler().reports.watch(&handle.progress_token, context.progress());
         let answer = tokio::select! {
             answer = handle.await_response() => answer,

@@ -6,7 +6,7 @@ use std::{
     error::Error as _,
     fmt,
     sync::{
-        Arc, OnceLock, PoisonError,
+        Arc, OnceLock, PoisonError, Weak,
         atomic::{AtomicBool, AtomicU32, Ordering},
     },
     time::Duration,
@@ -82,6 +82,8 @@ pub(super) struct Link {
 #[derive(Default)]
 struct State {
     session: Option<Arc<Session>>,
+    /// Sessions at an address that are lost, and in which calls may still run.
+    old: Vec<Weak<Session>>,
     /// The earliest time at which it may be started again.
     not_before: Option<Instant>,
     /// Whether the program has closed it.
@@ -240,9 +242,15 @@ impl Link {
         }
         self.starts.store(starts + 1, Ordering::Relaxed);
         state.not_before = Some(Instant::now() + WAIT * 2_u32.pow(starts));
-        // The old process ends before the new one starts.
         if let Some(old) = state.session.take() {
-            old.close().await;
+            if old.has_process() {
+                // The old process ends before the new one starts.
+                old.close().await;
+            } else {
+                // It ends with the last call that runs in it.
+                state.old.retain(|old| old.strong_count() > 0);
+                state.old.push(Arc::downgrade(&old));
+            }
         }
         let (session, listing) = self.open().await?;
         state.session = Some(Arc::clone(&session));
@@ -323,7 +331,9 @@ impl Link {
         }
         let mut state = self.state.lock().await;
         state.closed = true;
-        if let Some(session) = state.session.take() {
+        let old = std::mem::take(&mut state.old);
+        let old = old.iter().filter_map(Weak::upgrade);
+        for session in state.session.take().into_iter().chain(old) {
             session.close().await;
         }
     }

@@ -139,8 +139,7 @@ impl Session {
     /// The last output of the process, to be appended to an error's text. If the session has ended, the rest of the
     /// output is read first.
     pub(super) async fn said(&self) -> String {
-        let has_process = self.watcher.is_some();
-        if has_process && !self.is_alive() {
+        if self.has_process() && !self.is_alive() {
             self.said.last_words().await;
         }
         self.said.shown()
@@ -243,17 +242,24 @@ impl Session {
     /// Sends a request that changes nothing, and returns the answer as JSON, whatever it is.
     pub(super) async fn ask(&self, request: ClientRequest) -> Result<Value, ServiceError> {
         let options = PeerRequestOptions::no_options();
+        let mut waiting = self.waits();
         let sent = self.peer().send_request_with_option(request, options).await?;
-        let waiting = self.waits(sent.id.clone());
+        waiting.sent(&sent.id);
         let answer = sent.await_response().await;
         waiting.ended();
         let answer = answer?;
         serde_json::to_value(answer).map_err(|_| ServiceError::UnexpectedResponse)
     }
 
-    /// Waits for the answer to this request.
-    pub(super) fn waits(&self, request: RequestId) -> Waiting<'_> {
-        Waiting { session: self, request: Some(request) }
+    /// A request that is about to be sent. It is counted among those that run.
+    pub(super) fn waits(&self) -> Waiting<'_> {
+        self.signs.begin();
+        Waiting { session: self, request: None }
+    }
+
+    /// Whether the server is a process.
+    pub(super) fn has_process(&self) -> bool {
+        self.watcher.is_some()
     }
 
     /// Tells the server that this request is not waited for any more.
@@ -286,13 +292,17 @@ impl Drop for Session {
     }
 }
 
-/// Dropped before the answer has come, it tells the server that the request is not waited for any more.
+/// A request that runs. Dropped before the answer has come, it tells the server that the request is not waited for any more.
 pub(super) struct Waiting<'s> {
     session: &'s Session,
     request: Option<RequestId>,
 }
 
 impl Waiting<'_> {
+    pub(super) fn sent(&mut self, request: &RequestId) {
+        self.request = Some(request.clone());
+    }
+
     /// The request has ended, with or without an answer.
     pub(super) fn ended(mut self) {
         self.request = None;
@@ -301,6 +311,7 @@ impl Waiting<'_> {
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
+        self.session.signs.end();
         if let Some(request) = self.request.take() {
             self.session.let_go(request);
         }

@@ -5,7 +5,7 @@ use std::{
     collections::HashMap,
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
 };
 
@@ -55,6 +55,8 @@ pub(super) struct Way {
 pub(super) struct Signs {
     /// Whether the server does not know the session any more.
     is_forgotten: AtomicBool,
+    /// The number of requests that run.
+    running: AtomicUsize,
     /// The names of the tools that it has listed. The protocol's own code drops some of them.
     listed: Mutex<Vec<String>>,
 }
@@ -69,8 +71,22 @@ impl Signs {
         std::mem::take(&mut *self.listed.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn forget(&self) {
-        self.is_forgotten.store(true, Ordering::Relaxed);
+    /// A request is sent.
+    pub(super) fn begin(&self) {
+        self.running.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A request is not waited for any more.
+    pub(super) fn end(&self) {
+        self.running.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Notes that the server may not know the session any more, which the refusal of one request does not say for sure: not
+    /// while others run in it.
+    fn forget(&self, request: &Request) {
+        if self.running.load(Ordering::Relaxed) <= usize::from(request.id.is_some()) {
+            self.is_forgotten.store(true, Ordering::Relaxed);
+        }
     }
 
     fn note(&self, message: &ServerJsonRpcMessage) {
@@ -105,7 +121,7 @@ impl Way {
 
         let forget = || {
             if request.has_session {
-                self.signs.forget();
+                self.signs.forget(request);
             }
         };
         match answer {
@@ -163,18 +179,20 @@ impl Way {
     /// The events that answer a request, as the protocol can read them.
     fn heard(&self, request: &Request, stream: BoxedSseResponse) -> BoxedSseResponse {
         let open = Open::of(request.id.clone().map(|id| (id, request.begins)));
-        let (id, forgets) = (request.id.clone(), request.has_session && !request.begins);
-        let (signs, lists) = (self.signs(), request.lists);
+        let (signs, request) = (self.signs(), request.clone());
+        let forgets = request.has_session && !request.begins;
         let look = move |message: &str| {
-            if lists && let Ok(message) = serde_json::from_str(message) {
+            if request.lists
+                && let Ok(message) = serde_json::from_str(message)
+            {
                 signs.note(&message);
             }
-            if let Some(id) = id.as_ref().filter(|_| forgets)
+            if let Some(id) = request.id.as_ref().filter(|_| forgets)
                 && let Ok(ServerJsonRpcMessage::Error(err)) = serde_json::from_str(message)
             {
                 let is_own = err.id.as_ref().is_some_and(|it| it.to_string() == id.to_string());
                 if err.id.is_none() || is_own && speaks_of_the_session(&err.error) {
-                    signs.forget();
+                    signs.forget(&request);
                 }
             }
         };
@@ -205,6 +223,7 @@ impl Way {
 }
 
 /// The parts of a request that its answer is compared with.
+#[derive(Clone)]
 struct Request {
     /// `None` for a message that has no answer.
     id: Option<RequestId>,
