@@ -4,7 +4,7 @@ use std::{
     borrow::Cow,
     collections::BTreeMap,
     error::Error as _,
-    fmt,
+    fmt, io,
     sync::{
         Arc, OnceLock, PoisonError, Weak,
         atomic::{AtomicBool, AtomicU32, Ordering},
@@ -412,13 +412,14 @@ impl Link {
             Ok(Ok(service)) => Ok((service, child, signs, open)),
             Ok(Err(err)) => {
                 let has_answered = matches!(err, ClientInitializeError::JsonRpcError(_));
+                let mut how = String::new();
                 if let Some(child) = child.as_ref().filter(|_| !has_answered) {
-                    child.said().last_words().await;
+                    ((), how) = tokio::join!(child.said().last_words(), child.how_ended());
                 }
                 let why = one_line(&why(&err));
                 let way_out = self.way_out(&why);
-                let why =
-                    format!("did not begin a session: {}{way_out}{}", self.shown(&why), said());
+                let why = self.shown(&why);
+                let why = format!("did not begin a session: {why}{how}{way_out}{}", said());
                 Err((self.error(ErrorKind::Connect, why), is_newer(&err)))
             }
             Err(_) => {
@@ -521,6 +522,11 @@ pub(super) fn sources(err: &(dyn std::error::Error + 'static)) -> String {
             Some(below) => format!("{what}: {}", sources(below)),
             None => format!("{what}: {err}"),
         };
+    }
+    if let Some(err) = err.downcast_ref::<io::Error>()
+        && err.kind() == io::ErrorKind::BrokenPipe
+    {
+        return "it does not read its input any more".to_owned();
     }
     let mut text = err.to_string();
     let mut below = err.source();

@@ -10,6 +10,7 @@ use std::{
     time::Duration,
 };
 
+use futures_util::future::OptionFuture;
 use rmcp::{
     RoleClient,
     model::{
@@ -136,13 +137,21 @@ impl Session {
         self.service.service()
     }
 
-    /// The last output of the process, to be appended to an error's text. If the session has ended, the rest of the
-    /// output is read first.
+    /// How the process has ended and its last output, to be appended to an error's text. If the session has ended, the rest
+    /// of the output is read first.
     pub(super) async fn said(&self) -> String {
+        let mut how = String::new();
         if self.has_process() && !self.is_alive() {
-            self.said.last_words().await;
+            ((), how) = tokio::join!(self.said.last_words(), self.how_ended());
         }
-        self.said.shown()
+        format!("{how}{}", self.said.shown())
+    }
+
+    /// See [`Child::how_ended`]. It is empty for a server at an address.
+    fn how_ended(&self) -> impl Future<Output = String> + Send + use<> {
+        let child = self.child.lock().unwrap_or_else(PoisonError::into_inner);
+        let ended = child.as_ref().map(Child::how_ended);
+        async { OptionFuture::from(ended).await.unwrap_or_default() }
     }
 
     /// Whether a call can be sent.
