@@ -21,6 +21,7 @@ use tokio::{
 };
 
 use super::{
+    list,
     open::{Meant, Open},
     scan::{Id, Scan},
 };
@@ -191,7 +192,7 @@ pub(super) enum Found {
     Strange,
 }
 
-pub(super) fn examine(scan: &Scan, line: &mut [u8], is_long: bool, open: &Open) -> Found {
+pub(super) fn examine(scan: &Scan, line: &mut Vec<u8>, is_long: bool, open: &Open) -> Found {
     let is_deep = scan.deepest() >= TOO_DEEP;
     let can_be_read = scan.has_version() && !is_long && !is_deep;
     let message = if can_be_read { read(line) } else { None };
@@ -204,6 +205,11 @@ pub(super) fn examine(scan: &Scan, line: &mut [u8], is_long: bool, open: &Open) 
         (_, Some(Message::Other)) => Found::Message,
         // The name of the member `id` may have been written in an unusual way.
         (_, Some(Message::Answer(Some(id), _))) => {
+            if open.has_list(&id)
+                && let Some(plain) = list::plain(line)
+            {
+                *line = plain;
+            }
             open.answered(&id);
             Found::Message
         }

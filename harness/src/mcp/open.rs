@@ -36,9 +36,18 @@ struct Written {
 #[derive(Clone)]
 struct Request {
     id: RequestId,
-    /// Whether it is the first of a session.
-    begins: bool,
+    kind: Kind,
     number: u64,
+}
+
+/// What a request asks for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// A session, or whatever a connection begins with.
+    Session,
+    /// The list of the tools.
+    Tools,
+    Other,
 }
 
 /// A notification, an answer to a request of the server, or a request that was cancelled.
@@ -69,8 +78,12 @@ impl Written {
             // It was cancelled before it was written.
             Some((id, _)) if self.is_cancelled(&id.to_string()) => {}
             Some((id, method)) => {
-                let begins = matches!(method, b"\"initialize\"" | b"\"server/discover\"");
-                let request = Request { id: id.clone(), begins, number };
+                let kind = match method {
+                    b"\"initialize\"" | b"\"server/discover\"" => Kind::Session,
+                    b"\"tools/list\"" => Kind::Tools,
+                    _ => Kind::Other,
+                };
+                let request = Request { id: id.clone(), kind, number };
                 self.requests.insert(id.to_string(), request);
             }
             None => self.push(Other { id: None, number }),
@@ -80,14 +93,20 @@ impl Written {
 
 impl Open {
     /// With this request alone.
-    pub(super) fn of(request: Option<(RequestId, bool)>) -> Self {
-        let all = request.map(|(id, begins)| (id.to_string(), Request { id, begins, number: 0 }));
+    pub(super) fn of(request: Option<(RequestId, Kind)>) -> Self {
+        let all = request.map(|(id, kind)| (id.to_string(), Request { id, kind, number: 0 }));
         let requests = all.into_iter().collect();
         Self(Arc::new(Mutex::new(Written { requests, ..Written::default() })))
     }
 
     fn written(&self) -> MutexGuard<'_, Written> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether this request has no answer, and asks for the list of the tools.
+    pub(super) fn has_list(&self, id: &RequestId) -> bool {
+        let written = self.written();
+        written.requests.get(&id.to_string()).is_some_and(|request| request.kind == Kind::Tools)
     }
 
     /// Notes that this request is answered. Some servers return a number as a text.
@@ -126,7 +145,11 @@ impl Open {
         let is_late = written.late > 0;
         written.late = written.late.saturating_sub(1);
         let request = written.requests.values().next().filter(|_| written.requests.len() == 1)?;
-        Some(Meant { id: request.id.clone(), begins: request.begins, is_doubtful: is_late })
+        Some(Meant {
+            id: request.id.clone(),
+            begins: request.kind == Kind::Session,
+            is_doubtful: is_late,
+        })
     }
 }
 

@@ -31,7 +31,7 @@ use rmcp::{
 use sse_stream::SseStream;
 use tokio::time::{Instant, timeout_at};
 
-use super::lines;
+use super::{lines, list};
 use crate::secret::beginning;
 
 /// How long the body of a refusal is read. What has come by then is its text.
@@ -160,6 +160,9 @@ async fn read(
             return Err(Failed::ResponseBodyTooLarge { max_size: most });
         }
         body.extend_from_slice(&piece);
+    }
+    if matches!(request.map(|it| &it.request), Some(ClientRequest::ListToolsRequest(_))) {
+        body = list::plain(&body).unwrap_or(body);
     }
     match lines::message(&mut body) {
         Ok(answer) => Ok(Json(answer, id)),

@@ -30,7 +30,12 @@ use rmcp::{
 
 use sse_stream::Sse;
 
-use super::{event, oauth::Authorization, open::Open, post::Post};
+use super::{
+    event,
+    oauth::Authorization,
+    open::{Kind, Open},
+    post::Post,
+};
 
 /// The shortest wait, in milliseconds, before a stream that has ended is requested again, even if the server asks for a
 /// shorter one.
@@ -178,7 +183,12 @@ impl Way {
 
     /// The events that answer a request, as the protocol can read them.
     fn heard(&self, request: &Request, stream: BoxedSseResponse) -> BoxedSseResponse {
-        let open = Open::of(request.id.clone().map(|id| (id, request.begins)));
+        let kind = match request {
+            Request { begins: true, .. } => Kind::Session,
+            Request { lists: true, .. } => Kind::Tools,
+            _ => Kind::Other,
+        };
+        let open = Open::of(request.id.clone().map(|id| (id, kind)));
         let (signs, request) = (self.signs(), request.clone());
         let forgets = request.has_session && !request.begins;
         let look = move |message: &str| {

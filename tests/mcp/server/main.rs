@@ -82,6 +82,10 @@ impl Server {
                 {"name": "far", "inputSchema": {"type": "object", "properties": {"x": {"$ref": "http://127.0.0.1:1/x"}}}},
                 {"name": "odd.name", "inputSchema": {"type": "object"}},
             ]}),
+            // With the members of the result of a call.
+            "bad-tools-and-more" => json!({
+                "tools": [tool("run"), {"name": "no_schema"}, {"name": 7}], "content": [], "isError": true,
+            }),
             "other-tool" | "describes-anew" | "echoes-anew" if self.life > 1 => {
                 let mut other = tool("run");
                 other["description"] = "Does something else.".into();
