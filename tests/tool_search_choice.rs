@@ -117,6 +117,52 @@ async fn other_choices_are_sent_as_they_are() {
     }
 }
 
+/// Only the agent's own tools are hidden.
+#[tokio::test]
+async fn a_choice_of_a_tool_that_the_agent_does_not_have_is_sent_as_it_is() {
+    let hosted =
+        json!([{"type": "mcp", "server_label": "wiki", "server_url": "https://x.example"}]);
+    let within = json!([{"type": "function", "name": "ask", "parameters": {}}]);
+    let within = json!([{"type": "namespace", "name": "wiki", "tools": within}]);
+    for (tools, choice) in [
+        (hosted.clone(), json!({"type": "mcp", "server_label": "wiki", "name": "ask"})),
+        (
+            hosted,
+            json!({"type": "allowed_tools", "mode": "required", "tools": [
+                {"type": "mcp", "server_label": "wiki", "name": "ask"},
+            ]}),
+        ),
+        (within, json!({"type": "function", "name": "ask"})),
+        // The name of a server is not that of a tool.
+        (
+            json!([{"type": "mcp", "server_label": WANTED, "server_url": "https://x.example"}]),
+            json!({"type": "mcp", "server_label": WANTED}),
+        ),
+    ] {
+        let mut settings = extra("tools", tools);
+        settings.extra.insert("tool_choice".to_owned(), choice.clone());
+        let server = saying("responses").await;
+        let provider = provider_with("responses", &server.url(), settings);
+        let agent = Agent::builder(provider).tools(many(&Arc::default())).tool_search(search());
+        let agent = agent.build().unwrap();
+        agent.run("Ask.").await.unwrap_or_else(|err| panic!("{choice}: {err}"));
+        assert_eq!(server.requests()[0].json()["tool_choice"], choice);
+    }
+}
+
+/// It would be there twice after the search.
+#[tokio::test]
+async fn a_tool_of_extra_with_the_name_of_a_hidden_one_is_refused_before_anything_is_sent() {
+    let server = saying("responses").await;
+    let own = json!([{"type": "function", "name": WANTED, "parameters": {}}]);
+    let provider = provider_with("responses", &server.url(), extra("tools", own));
+    let agent = Agent::builder(provider).tools(many(&Arc::default())).tool_search(search());
+    let failed = agent.build().unwrap().run("List it.").await.unwrap_err();
+    let error = failed.error().expect("an error").to_string();
+    assert!(error.contains(WANTED) && error.contains("another name"), "{error}");
+    assert!(server.requests().is_empty(), "nothing was sent");
+}
+
 #[tokio::test]
 async fn tools_of_the_program_that_are_in_the_way_of_a_search_are_refused() {
     let tool_search = json!([{"type": "function", "name": "tool_search", "parameters": {}}]);

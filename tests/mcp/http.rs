@@ -33,21 +33,23 @@ struct Server {
     calls: Arc<AtomicUsize>,
     sessions: Arc<AtomicUsize>,
     cancelled: Arc<AtomicUsize>,
+    /// The answers to its own requests.
+    answers: Arc<AtomicUsize>,
 }
 
 impl Server {
     fn start(way: &'static str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let url = format!("http://{}/mcp", listener.local_addr().expect("an address"));
-        let counters: [Arc<AtomicUsize>; 3] = Default::default();
-        let [calls, sessions, cancelled] = counters.clone();
+        let counters: [Arc<AtomicUsize>; 4] = Default::default();
+        let [calls, sessions, cancelled, answers] = counters.clone();
         thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
                 let counters = counters.clone();
                 thread::spawn(move || answer(stream, way, &counters));
             }
         });
-        Self { url, calls, sessions, cancelled }
+        Self { url, calls, sessions, cancelled, answers }
     }
 
     async fn connect(&self) -> McpServer {
@@ -87,7 +89,8 @@ pub(super) fn request(stream: &TcpStream) -> Option<(String, Value, String)> {
     Some((method, serde_json::from_slice(&body).unwrap_or_default(), head))
 }
 
-fn answer(mut stream: TcpStream, way: &str, [calls, sessions, cancelled]: &[Arc<AtomicUsize>; 3]) {
+fn answer(mut stream: TcpStream, way: &str, counters: &[Arc<AtomicUsize>; 4]) {
+    let [calls, sessions, cancelled, answers] = counters;
     let Some((method, body, head)) = request(&stream) else { return };
     let mut send = |status: &str, headers: &str, body: &str| {
         let length = body.len();
@@ -213,6 +216,10 @@ fn answer(mut stream: TcpStream, way: &str, [calls, sessions, cancelled]: &[Arc<
             cancelled.fetch_add(1, Ordering::SeqCst);
             send("202 Accepted", "", "");
         }
+        "" => {
+            answers.fetch_add(1, Ordering::SeqCst);
+            send("202 Accepted", "", "");
+        }
         _ => send("202 Accepted", "", ""),
     }
 }
@@ -295,6 +302,58 @@ async fn an_event_that_cannot_be_read_leaves_the_call_in_doubt_at_once() {
                 assert!(err.is_in_doubt() && err.to_string().contains(said), "{data}: {err}");
             }
         }
+    }
+}
+
+/// It belongs to one request, so it can be meant for no other.
+#[tokio::test]
+async fn an_event_that_is_no_message_leaves_the_call_in_doubt_at_once() {
+    let answer = |id: &str| format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"content":[]}}}}"#);
+    let no_ids = ["[7]", "{}", "true", "7.5", "+7", "07", "undefined", "None"].map(answer);
+    let others = [r#"garbage"#, r#""x""#, "[]", "[1]", "{}", "log: {}"].map(str::to_owned);
+    let nested = format!("[[{}]]", answer("ID"));
+    for data in no_ids.into_iter().chain(others).chain([nested]) {
+        let server = Server::start(format!("event {data}").leak());
+        let it = server.connect().await;
+        let tool = it.tools().remove(0);
+        let answer = tokio::time::timeout(Duration::from_secs(20), call(&tool)).await;
+        let err = answer.unwrap_or_else(|_| panic!("{data}: no end")).expect_err(&data);
+        assert!(err.is_in_doubt() && err.to_string().contains("cannot be read"), "{data}: {err}");
+    }
+}
+
+#[tokio::test]
+async fn an_event_without_words_or_of_another_type_is_passed_over() {
+    let own = r#"{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":"done"}]}}"#;
+    for first in ["", "  ", "x\nevent: ping"] {
+        let server = Server::start(format!("event {first}\n\ndata: {own}").leak());
+        let it = server.connect().await;
+        let tool = it.tools().remove(0);
+        let answer = tokio::time::timeout(Duration::from_secs(20), call(&tool)).await;
+        assert_eq!(text(answer.expect(first)), "done", "{first}");
+    }
+}
+
+#[tokio::test]
+async fn of_a_list_in_an_event_the_answer_of_the_call_is_taken_and_the_rest_is_handled() {
+    let own = r#"{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":"done"}]}}"#;
+    let other = r#"{"jsonrpc":"2.0","id":4711,"result":{"content":[]}}"#;
+    let without = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-1,"message":"no"}}"#;
+    let ping = r#"{"jsonrpc":"2.0","id":"p","method":"ping"}"#;
+    for (list, answers) in [
+        (format!("[{other},{own}]"), 0),
+        (format!("[{without},{own}]"), 0),
+        (format!("[7,{own}]"), 0),
+        (format!("[{ping},{own}]"), 1),
+        (format!("[{own},{ping}]"), 1),
+        (format!("[{ping}]\n\ndata: {own}"), 1),
+    ] {
+        let server = Server::start(format!("event {list}").leak());
+        let it = server.connect().await;
+        let tool = it.tools().remove(0);
+        let answer = tokio::time::timeout(Duration::from_secs(20), call(&tool)).await;
+        assert_eq!(text(answer.unwrap_or_else(|_| panic!("{list}"))), "done", "{list}");
+        until(|| server.answers.load(Ordering::SeqCst) == answers).await;
     }
 }
 

@@ -1,6 +1,12 @@
 //! The program's own tools, served over HTTP.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
 use harness::{
     State, Tool, ToolContext, ToolError, ToolOutput,
@@ -16,7 +22,7 @@ use tokio::{
     task::JoinHandle,
 };
 
-use super::text;
+use super::{http::until, text};
 
 /// A service at an address of this machine. It ends when it is dropped.
 pub(super) struct Served {
@@ -273,4 +279,58 @@ async fn a_call_ends_with_its_service_and_with_its_session() {
     client.close().await;
     seen.ended.notified().await;
     assert!(running.await.expect("no panic").is_err());
+}
+
+/// The calls that run.
+#[derive(Clone, Default)]
+struct Running(Arc<AtomicUsize>);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// Never ends by itself, and is counted.
+#[tool(side_effects = "write")]
+async fn stay(running: State<Running>) -> String {
+    running.0.fetch_add(1, Ordering::SeqCst);
+    let _counted = Running(Arc::clone(&running.0));
+    std::future::pending().await
+}
+
+#[tokio::test]
+async fn a_client_can_end_its_calls_while_as_many_requests_are_served_as_may_be() {
+    let running = Arc::<AtomicUsize>::default();
+    let now = || running.load(Ordering::SeqCst);
+    // The state itself is dropped with the service, which the count must outlive.
+    let state = Running(Arc::clone(&running));
+    let service = McpService::new(tools![stay]).state(state).at_once(1000);
+    let served = Served::start(service).await;
+    let (first, second) = (served.session().await, served.session().await);
+    let params = json!({"name": "stay", "arguments": {}});
+    let of = |session: &Session<'_>, id: u64| {
+        let body = json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params});
+        tokio::spawn(session.post(&body).send())
+    };
+    let mut calls = vec![of(&first, 5), of(&second, 6)];
+    calls.extend((0..254).map(|_| tokio::spawn(sessionless(&served, "stay").send())));
+    until(|| now() == 256).await;
+    let one_more = sessionless(&served, "stay").send().await.expect("an answer");
+    assert_eq!(one_more.status(), StatusCode::SERVICE_UNAVAILABLE);
+
+    let params = json!({"requestId": 5});
+    let told = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params});
+    let told = first.post(&told).send().await.expect("an answer");
+    assert_eq!(told.status(), StatusCode::ACCEPTED);
+    until(|| now() == 255).await;
+    // An answer frees the place of the request that waits for it.
+    let answer = second.post(&json!({"jsonrpc": "2.0", "id": 99, "result": {}})).send().await;
+    assert_ne!(answer.expect("an answer").status(), StatusCode::SERVICE_UNAVAILABLE);
+    calls.push(tokio::spawn(sessionless(&served, "stay").send()));
+    until(|| now() == 256).await;
+    let deleted = second.of(client().delete(&served.url)).send().await.expect("an answer");
+    assert!(deleted.status().is_success(), "{}", deleted.status());
+    until(|| now() == 255).await;
+    calls.iter().for_each(|call| call.abort());
 }

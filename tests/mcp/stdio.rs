@@ -108,6 +108,9 @@ async fn a_server_that_dies_at_each_call_is_given_up_and_its_last_words_are_told
     let tool = server.tools().remove(0);
     let first = call(&tool).await.unwrap_err();
     assert!(first.is_in_doubt());
+    for part in ["its process has ended (exit status 3)", "the disk is on fire"] {
+        assert!(first.to_string().contains(part), "{part}: {first}");
+    }
     for _ in 0..5 {
         assert!(call(&tool).await.unwrap_err().is_in_doubt());
     }
@@ -287,6 +290,11 @@ async fn a_bad_tool_does_not_spoil_the_list() {
     assert_eq!(server.left_out().len(), 5, "{:?}", server.left_out());
     assert!(server.only(["run"]).is_ok_and(|tools| tools.len() == 1));
     assert!(server.only(["runn"]).expect_err("no such tool").to_string().contains("`run`"));
+
+    // Nor if the list has members of other results.
+    let scripted = Scripted::new();
+    let server = started(&scripted, "bad-tools-and-more").await;
+    assert_eq!((server.tools().len(), server.left_out().len()), (1, 2), "{:?}", server.left_out());
 }
 
 #[tokio::test]
@@ -300,6 +308,7 @@ async fn a_program_that_cannot_be_a_server_is_told_why() {
         .expect_err("no start");
     let shown = err.to_string();
     assert!(shown.contains("no configuration") && !shown.contains("sk-very"), "{shown}");
+    assert!(shown.contains("its process has ended (exit status 1)"), "{shown}");
     let err =
         McpServer::command("/no/such/program", [""; 0]).connect().await.expect_err("no program");
     assert!(err.is_configuration(), "{err}");
@@ -311,6 +320,22 @@ async fn a_program_that_cannot_be_a_server_is_told_why() {
         scripted.server("good").effects("runn", READ).connect().await.expect_err("no such tool");
     assert!(err.is_configuration() && err.to_string().contains("`run`"), "{err}");
     scripted.until_none_lives().await;
+}
+
+/// Whether the program can still write to it is left to chance.
+#[tokio::test]
+async fn a_process_that_ends_at_once_is_told_with_its_status_and_its_last_words() {
+    for (script, how) in [
+        ("echo no licence >&2; exit 7", "(exit status 7)"),
+        ("echo no licence >&2; kill -9 $$", "(signal 9)"),
+        // Its input is closed before anything is written to it.
+        ("exec <&-; echo no licence >&2; exit 7", "(exit status 7)"),
+    ] {
+        let err = McpServer::command("sh", ["-c", script]).connect().await.expect_err(script);
+        let shown = err.to_string();
+        assert!(shown.contains(&format!("its process has ended {how}")), "{script}: {shown}");
+        assert!(shown.contains("no licence") && !shown.contains("Broken pipe"), "{shown}");
+    }
 }
 
 #[tokio::test]

@@ -423,7 +423,7 @@ impl Run<'_> {
                 .with_open_turn(chat.machine.open_turn())
                 .with_tools(told.as_ref().map_or(tools.schemas(), |told| &told.schemas))
                 .with_forms(told.as_ref().map_or(tools.forms(), |told| &told.forms))
-                .with_found(chat.machine.found_now().by_tool(tools.search()));
+                .with_found(chat.machine.found_now().by_tool(tools.search(), tools.searched()));
         }
         if how == How::Vendor {
             request = request.with_summary_wanted();

@@ -132,7 +132,7 @@ impl Run<'_> {
             .with_system(agent.system())
             .with_tools(told.as_ref().map_or(tools.schemas(), |told| &told.schemas))
             .with_forms(told.as_ref().map_or(tools.forms(), |told| &told.forms))
-            .with_found(chat.machine.found_now().by_tool(tools.search()))
+            .with_found(chat.machine.found_now().by_tool(tools.search(), tools.searched()))
             .with_settings(own.and_then(|own| own.settings.as_ref()))
             .with_answer(wanted.as_ref())
             .with_ledger(Some(ledger))

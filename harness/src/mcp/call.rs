@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use rmcp::{
-    model::{CallToolRequest, CallToolRequestParams, ClientRequest, RequestId, ServerResult},
+    model::{CallToolRequest, CallToolRequestParams, ClientRequest, ServerResult},
     service::{PeerRequestOptions, ServiceError},
     transport::streamable_http_client::StreamableHttpError,
 };
@@ -38,20 +38,6 @@ pub(super) struct Remote {
     pub(super) definition: String,
     /// The checker of the tool's structured content.
     pub(super) output: Option<Arc<Checker>>,
-}
-
-/// Dropped before the answer has come, it tells the server that the call is not waited for any more.
-struct Waiting {
-    session: Arc<Session>,
-    call: Option<RequestId>,
-}
-
-impl Drop for Waiting {
-    fn drop(&mut self) {
-        if let Some(call) = self.call.take() {
-            self.session.let_go(call);
-        }
-    }
 }
 
 /// The type of a result without a type that says that a task was begun, as the version 2025-11-25 has it.
@@ -125,7 +111,7 @@ impl Remote {
     /// Sends the call once and waits for the server's answer.
     async fn send(
         &self,
-        session: &Arc<Session>,
+        session: &Session,
         context: &ToolContext,
         params: CallToolRequestParams,
     ) -> Result<ServerResult, ToolError> {
@@ -133,6 +119,7 @@ impl Remote {
             return Err(ToolError::new("the call was stopped before it was sent"));
         }
         let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
+        let mut waiting = session.waits();
         let sent =
             session.peer().send_request_with_option(request, PeerRequestOptions::no_options());
         let handle = sent.await.map_err(|_| {
@@ -140,7 +127,7 @@ impl Remote {
             let server = &self.link.name;
             ToolError::new(format!("the call was not sent: the MCP server `{server}` is gone"))
         })?;
-        let mut waiting = Waiting { session: Arc::clone(session), call: Some(handle.id.clone()) };
+        waiting.sent(&handle.id);
         let watching = session.handler().reports.watch(&handle.progress_token, context.progress());
         let answer = tokio::select! {
             answer = handle.await_response() => answer,
@@ -150,7 +137,7 @@ impl Remote {
             }
         };
         drop(watching);
-        waiting.call = None;
+        waiting.ended();
         match answer {
             Ok(answer) => Ok(answer),
             Err(err) => Err(self.lost(session, &err).await),

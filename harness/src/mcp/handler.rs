@@ -9,14 +9,14 @@ use std::{
     },
 };
 
-use super::asking::Person;
+use super::{asking::Person, lines::UNREADABLE};
 use crate::tool::Progress;
 use rmcp::{
     ClientHandler, ErrorData, RoleClient,
     model::{
-        ClientCapabilities, ClientConfig, ElicitRequestParams, ElicitResult, ElicitationCapability,
-        FormElicitationCapability, Implementation, ProgressNotificationParam, ProgressToken,
-        ProtocolVersion,
+        ClientCapabilities, ClientConfig, CustomRequest, CustomResult, ElicitRequestParams,
+        ElicitResult, ElicitationCapability, ErrorCode, FormElicitationCapability, Implementation,
+        ProgressNotificationParam, ProgressToken, ProtocolVersion,
     },
     service::{NotificationContext, RequestContext},
 };
@@ -154,6 +154,17 @@ impl ClientHandler for Handler {
         _: RequestContext<RoleClient>,
     ) -> Result<rmcp::model::ListRootsResult, ErrorData> {
         Err(ErrorData::method_not_found::<rmcp::model::ListRootsRequestMethod>())
+    }
+
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        _: RequestContext<RoleClient>,
+    ) -> Result<CustomResult, ErrorData> {
+        Err(match request.method.as_str() {
+            UNREADABLE => ErrorData::invalid_request("the request cannot be read", None),
+            _ => ErrorData::new(ErrorCode::METHOD_NOT_FOUND, request.method, None),
+        })
     }
 
     async fn create_elicitation(

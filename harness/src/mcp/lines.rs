@@ -6,6 +6,7 @@ use std::{
     pin::Pin,
     sync::{Arc, Mutex, PoisonError},
     task::{Context, Poll, ready},
+    time::Duration,
 };
 
 use rmcp::model::{ErrorCode, ErrorData, RequestId, ServerJsonRpcMessage};
@@ -14,21 +15,31 @@ use serde::{
     de::{MapAccess, SeqAccess, Visitor},
 };
 use serde_json::{Value, json, value::RawValue};
-use tokio::io::{AsyncRead, ReadBuf};
+use tokio::{
+    io::{AsyncRead, ReadBuf},
+    time::{Sleep, sleep},
+};
 
 use super::{
-    open::Open,
+    list,
+    open::{Meant, Open},
     scan::{Id, Scan},
 };
 
 /// The code of the error that replaces an answer that cannot be read. No server uses it.
 pub(super) const UNREAD: ErrorCode = ErrorCode(i32::MIN);
 
+/// The method of the request that replaces one that cannot be read. No server uses it.
+pub(super) const UNREADABLE: &str = "harness/unreadable";
+
 /// The longest line, in bytes.
 const MOST: usize = 16 << 20;
 
 /// The nesting depth that `serde_json` refuses.
 const TOO_DEEP: usize = 128;
+
+/// How long another answer is waited for, after one without an id that may be a late reply to something else.
+const MOMENT: Duration = Duration::from_secs(1);
 
 /// The number of bytes that are kept of a line that is not a message.
 const KEPT: usize = 200;
@@ -45,6 +56,15 @@ pub(super) struct Lines<R> {
     given: usize,
     strange: Strange,
     open: Open,
+    doubtful: Option<Doubtful>,
+}
+
+/// An answer that does not say which request it answers, until it is known whether another one comes.
+struct Doubtful {
+    id: RequestId,
+    /// What is read in its place.
+    error: String,
+    wait: Pin<Box<Sleep>>,
 }
 
 /// The lines that are not messages.
@@ -84,6 +104,7 @@ impl<R> Lines<R> {
             given: 0,
             strange: Strange::default(),
             open,
+            doubtful: None,
         }
     }
 
@@ -106,6 +127,18 @@ impl<R> Lines<R> {
         }
     }
 
+    /// Ends the request that may have been answered by a message without an id, if no other answer has come in time.
+    fn poll_doubtful(&mut self, cx: &mut Context<'_>) {
+        let Some(doubtful) = &mut self.doubtful else { return };
+        if !self.open.has(&doubtful.id) {
+            self.doubtful = None;
+        } else if doubtful.wait.as_mut().poll(cx).is_ready() {
+            self.open.answered(&doubtful.id);
+            self.ready.extend_from_slice(doubtful.error.as_bytes());
+            self.doubtful = None;
+        }
+    }
+
     fn end_line(&mut self) {
         let line = std::mem::take(&mut self.line);
         let scan = std::mem::take(&mut self.scan);
@@ -114,41 +147,31 @@ impl<R> Lines<R> {
             return self.end_message(&scan, line, is_long);
         }
         // Answers may come as a list, as an older version of the protocol allows.
-        if let Some(messages) = batch(&line) {
-            for message in messages {
-                let message = format!("{}\n", message.get()).into_bytes();
+        match batch(&line, &self.open) {
+            Some(messages) => messages.into_iter().for_each(|message| {
+                let message = format!("{message}\n").into_bytes();
                 self.end_message(&Scan::of(&message), message, false);
-            }
-            return;
-        }
-        self.strange.note(&line);
-        if !is_long {
-            self.ready.extend_from_slice(&line);
+            }),
+            None => self.strange.note(&line),
         }
     }
 
     fn end_message(&mut self, scan: &Scan, mut line: Vec<u8>, is_long: bool) {
-        match instead(scan, &mut line, is_long, &self.open) {
-            Some(instead) => self.ready.extend_from_slice(instead.as_bytes()),
-            // A line that is too long was not kept.
-            None if is_long => {}
-            None => self.ready.extend_from_slice(&line),
+        match examine(scan, &mut line, is_long, &self.open) {
+            Found::Message => self.ready.extend_from_slice(&line),
+            Found::Unread(instead) => self.ready.extend_from_slice(instead.as_bytes()),
+            Found::Doubtful(id, error) => {
+                self.strange.note(&line);
+                let is_waiting = self.doubtful.as_ref().is_some_and(|it| self.open.has(&it.id));
+                if !is_waiting {
+                    let wait = Box::pin(sleep(MOMENT));
+                    self.doubtful = Some(Doubtful { id, error, wait });
+                }
+            }
+            // The protocol's own code would answer it. A server that does not read while it writes would then be stuck.
+            Found::Strange => self.strange.note(&line),
         }
     }
-}
-
-/// The data of an event that a server sends over HTTP, as the protocol can read it.
-pub(super) fn event(data: String, open: &Open) -> String {
-    let mut line = data.into_bytes();
-    let mut scan = Scan::of(&line);
-    let mut messages = batch(&line).unwrap_or_default().into_iter();
-    let answers = |text: &str| Scan::of(text.as_bytes()).answers().is_some();
-    if let Some(answer) = messages.find(|message| answers(message.get())) {
-        line = answer.get().as_bytes().to_vec();
-        scan = Scan::of(&line);
-    }
-    let instead = instead(&scan, &mut line, false, open);
-    instead.unwrap_or_else(|| String::from_utf8_lossy(&line).into_owned())
 }
 
 /// The error that is read in place of an event that is too large.
@@ -156,43 +179,74 @@ pub(super) fn too_large(id: &RequestId) -> String {
     unread(id, &format!("it has more than {} MiB", MOST >> 20))
 }
 
-/// The error that is read in place of a message, if it is an answer that the protocol cannot read.
-fn instead(scan: &Scan, line: &mut [u8], is_long: bool, open: &Open) -> Option<String> {
-    let id = scan.answers()?;
+/// What a line is for the protocol.
+pub(super) enum Found {
+    /// A message that it can read.
+    Message,
+    /// An answer or a request that it cannot read: what is read in its place.
+    Unread(String),
+    /// An answer that does not say which request it answers, and may be a late reply to something that has no answer: the
+    /// only request, and the error that is read in its place if nothing else comes.
+    Doubtful(RequestId, String),
+    /// No message.
+    Strange,
+}
+
+pub(super) fn examine(scan: &Scan, line: &mut Vec<u8>, is_long: bool, open: &Open) -> Found {
     let is_deep = scan.deepest() >= TOO_DEEP;
-    let answer = if is_long || is_deep { Err(()) } else { read(line) };
+    let can_be_read = scan.has_version() && !is_long && !is_deep;
+    let message = if can_be_read { read(line) } else { None };
     let why = |other: &str| match (is_long, is_deep) {
         (true, _) => format!("it has more than {} MiB", MOST >> 20),
         (_, true) => format!("it is nested deeper than {} levels", TOO_DEEP - 1),
         _ => other.to_owned(),
     };
-    match (id, answer) {
-        (Id::Other, _) => None,
+    match (scan.answers(), message) {
+        (_, Some(Message::Other)) => Found::Message,
         // The name of the member `id` may have been written in an unusual way.
-        (_, Ok((Some(id), _))) => {
+        (_, Some(Message::Answer(Some(id), _))) => {
+            if open.has_list(&id)
+                && let Some(plain) = list::plain(line)
+            {
+                *line = plain;
+            }
             open.answered(&id);
-            None
+            Found::Message
         }
-        (Id::Is(id), _) => {
+        (Some(Id::Is(id)), _) => {
             open.answered(id);
-            Some(unread(id, &why("it is no message of JSON-RPC 2.0")))
+            Found::Unread(unread(id, &why("it is no message of JSON-RPC 2.0")))
         }
-        (Id::Missing, answer) => {
-            let (id, begins) = open.only()?;
-            open.answered(&id);
-            Some(match answer {
-                Ok((_, Some(err))) if begins => of(&id, &json!(err)),
-                Ok((_, Some(ErrorData { code, message, .. }))) => {
+        (Some(Id::Missing | Id::Other), message) => {
+            let Some(Meant { id, begins, is_doubtful }) = open.meant() else {
+                return Found::Strange;
+            };
+            let error = match message {
+                Some(Message::Answer(_, Some(err))) if begins => of(&id, &json!(err)),
+                Some(Message::Answer(_, Some(ErrorData { code, message, .. }))) => {
                     unread(&id, &format!("an error without an id: {message} (code {})", code.0))
                 }
                 _ => unread(&id, &why("it does not say which request it answers")),
-            })
+            };
+            if is_doubtful {
+                return Found::Doubtful(id, error);
+            }
+            open.answered(&id);
+            Found::Unread(error)
         }
+        // The server may wait for an answer.
+        (None, _) => match scan.asks().filter(|_| scan.has_version()) {
+            Some((id, _)) => Found::Unread(format!(
+                "{{\"jsonrpc\":\"2.0\",\"id\":{},\"method\":\"{UNREADABLE}\"}}\n",
+                json!(id)
+            )),
+            None => Found::Strange,
+        },
     }
 }
 
 /// The error that replaces the answer to this request.
-fn unread(id: &RequestId, why: &str) -> String {
+pub(super) fn unread(id: &RequestId, why: &str) -> String {
     let why = format!("the answer came and cannot be read: {why}");
     of(id, &json!({"code": UNREAD.0, "message": why}))
 }
@@ -202,12 +256,20 @@ fn of(id: &RequestId, error: &Value) -> String {
     format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"error\":{error}}}\n")
 }
 
-/// The messages of a line that is a list of them.
-fn batch(line: &[u8]) -> Option<Vec<Box<RawValue>>> {
-    let is_list = line.trim_ascii_start().starts_with(b"[");
-    let messages: Vec<Box<RawValue>> = serde_json::from_slice(line).ok().filter(|_| is_list)?;
-    let are_all = messages.iter().all(|message| message.get().starts_with('{'));
-    (are_all && !messages.is_empty()).then_some(messages)
+/// The messages of a list. Answers come last, since an answer ends what is read over HTTP; of these, those that say that they
+/// answer an open request come first, and those that may only be meant for it come last.
+pub(super) fn batch<'l>(list: &'l [u8], open: &Open) -> Option<Vec<&'l str>> {
+    let is_list = list.trim_ascii_start().starts_with(b"[");
+    let items: Vec<&RawValue> = serde_json::from_slice(list).ok().filter(|_| is_list)?;
+    let objects = items.into_iter().map(RawValue::get).filter(|item| item.starts_with('{'));
+    let mut messages: Vec<&str> = objects.collect();
+    messages.sort_by_cached_key(|message| match Scan::of(message.as_bytes()).answers() {
+        None => 0,
+        Some(Id::Is(id)) if open.has(id) => 1,
+        Some(Id::Is(_)) => 2,
+        Some(Id::Missing | Id::Other) => 3,
+    });
+    (!messages.is_empty()).then_some(messages)
 }
 
 /// Reads a message. Halves of characters in its texts, which are all that makes many messages unreadable, are replaced.
@@ -278,18 +340,25 @@ impl<'de> Visitor<'de> for Walked {
     }
 }
 
-/// The id and the error of an answer, if the protocol can read it.
-fn read(line: &mut [u8]) -> Result<(Option<RequestId>, Option<ErrorData>), ()> {
+/// A message that the protocol can read.
+enum Message {
+    /// An answer: the id, and the error.
+    Answer(Option<RequestId>, Option<ErrorData>),
+    Other,
+}
+
+/// Reads a message, if the protocol can read it.
+fn read(line: &mut [u8]) -> Option<Message> {
     if let Ok(plain) = serde_json::from_slice::<Plain<'_>>(line)
         && plain.jsonrpc == "2.0"
     {
-        return Ok((Some(plain.id), None));
+        return Some(Message::Answer(Some(plain.id), None));
     }
-    match message(line) {
-        Ok(ServerJsonRpcMessage::Response(it)) => Ok((Some(it.id), None)),
-        Ok(ServerJsonRpcMessage::Error(it)) => Ok((it.id, Some(it.error))),
-        _ => Err(()),
-    }
+    Some(match message(line).ok()? {
+        ServerJsonRpcMessage::Response(it) => Message::Answer(Some(it.id), None),
+        ServerJsonRpcMessage::Error(it) => Message::Answer(it.id, Some(it.error)),
+        _ => Message::Other,
+    })
 }
 
 /// Replaces each escaped surrogate that has no partner by the escaped replacement character, which is as long.
@@ -325,6 +394,7 @@ impl<R: AsyncRead + Unpin> AsyncRead for Lines<R> {
     ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         loop {
+            this.poll_doubtful(cx);
             let left = this.ready.get(this.given..).unwrap_or_default();
             if !left.is_empty() {
                 let taken = left.len().min(to.remaining());
@@ -351,7 +421,10 @@ impl<R: AsyncRead + Unpin> AsyncRead for Lines<R> {
 
 #[cfg(test)]
 mod tests {
-    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::{
+        io::{AsyncReadExt as _, AsyncWriteExt as _},
+        time::timeout,
+    };
 
     use super::{super::open::Asked, *};
 
@@ -368,17 +441,40 @@ mod tests {
     #[tokio::test]
     async fn what_can_be_read_is_passed_on_as_it_is() {
         let text = concat!(
-            "Listening on port 3000\n\n",
             "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"a\":\"} \\\" , id: \\\\\"}}\n",
             "\u{feff} {\"jsonrpc\": \"2.0\", \"id\": \"x\", \"error\": {\"code\": 1, \"message\": \"m\"}}\r\n",
-            "{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"odd\",\"params\":7}\n",
-            "{\"id\":null,\"result\":1}\n[1]\n{\n",
+            "{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"odd\",\"params\":{}}\n",
         );
         for at in 0..=text.len() {
             let (read, strange) = read(text.as_bytes(), at).await;
             assert_eq!(read, text, "{at}");
-            assert_eq!(strange, Some((2, "Listening on port 3000".to_owned())), "{at}");
+            assert_eq!(strange, None, "{at}");
         }
+    }
+
+    /// The protocol's own code would answer most of them.
+    #[tokio::test]
+    async fn what_is_no_message_is_noted_and_not_passed_on() {
+        let text = concat!(
+            "Listening on port 3000\n\n{\"level\":\"info\",\"id\":7}\n",
+            "{\"jsonrpc\":\"2.0\",\"level\":\"info\"}\n{\"error\":\"unknown\"}\n",
+            "{\"id\":null,\"result\":1}\n[1]\n[]\n[{}]\n{\n{}\n\"x\"\n7\n",
+        );
+        for at in 0..=text.len() {
+            let (read, strange) = read(text.as_bytes(), at).await;
+            assert_eq!(read, "", "{at}");
+            assert_eq!(strange, Some((12, "Listening on port 3000".to_owned())), "{at}");
+        }
+    }
+
+    /// The server may wait for an answer.
+    #[tokio::test]
+    async fn a_request_that_cannot_be_read_is_replaced_by_one_that_is_refused() {
+        let request = "{\"jsonrpc\":\"2.0\",\"id\":\"a\",\"method\":\"odd\",\"params\":7}\n";
+        let (read, strange) = read(request.as_bytes(), 9).await;
+        let expected =
+            format!("{{\"jsonrpc\":\"2.0\",\"id\":\"a\",\"method\":\"{UNREADABLE}\"}}\n");
+        assert_eq!((read, strange), (expected, None));
     }
 
     #[tokio::test]
@@ -448,7 +544,7 @@ mod tests {
             (call.clone(), error, "an error without an id: m (code -1)"),
             (request(7, "initialize"), error, "{\"code\":-1,\"message\":\"m\"}"),
             (format!("{call}{other}"), result, ""),
-            (call.clone(), foreign, ""),
+            (call.clone(), foreign, "does not say which request it answers"),
             (call.clone(), log, ""),
             (String::new(), result, ""),
         ] {
@@ -461,10 +557,93 @@ mod tests {
             let mut lines = Lines::new(answer.as_bytes(), open);
             lines.read_to_string(&mut all).await.expect("no pipe fails");
             match said {
-                "" => assert_eq!(all, answer),
+                "" => assert_eq!(all, ""),
                 said => assert!(all.contains("\"id\":7") && all.contains(said), "{all}"),
             }
         }
+    }
+
+    #[tokio::test]
+    async fn an_answer_without_an_id_may_be_a_reply_to_what_has_no_answer() {
+        let request = |id: u8| format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"m\"}}\n");
+        let told = "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}\n";
+        let pong = "{\"jsonrpc\":\"2.0\",\"id\":\"p\",\"result\":{}}\n";
+        let none = "{\"jsonrpc\":\"2.0\",\"id\":null,\"result\":{}}\n";
+        let odd = "{\"jsonrpc\":\"2.0\",\"id\":undefined,\"result\":{}}\n";
+        let answer = |id: u8| format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{{}}}}\n");
+        // What is written, the requests that are cancelled, what is read, and whether the request 7 ends by it.
+        for (written, cancelled, lines, ends) in [
+            (format!("{told}{}", request(7)), None, none.to_owned(), false),
+            (format!("{told}{}", request(7)), None, format!("{none}{none}"), true),
+            (format!("{}{pong}", request(7)), None, none.to_owned(), false),
+            (format!("{}{pong}{pong}", request(7)), None, format!("{none}{odd}"), false),
+            (format!("{}{pong}{pong}", request(7)), None, none.repeat(3), true),
+            (
+                format!("{}{told}{}", request(6), request(7)),
+                None,
+                format!("{}{none}", answer(6)),
+                false,
+            ),
+            (format!("{}{}", request(6), request(7)), Some(6), none.to_owned(), false),
+            (format!("{}{}", request(6), request(7)), Some(6), none.repeat(2), true),
+            (
+                format!("{}{}", request(6), request(7)),
+                Some(6),
+                format!("{}{none}", answer(6)),
+                true,
+            ),
+            (request(7), Some(6), format!("{none}{none}"), true),
+        ] {
+            let open = Open::default();
+            let mut input = Asked::new(Vec::new(), open.clone());
+            input.write_all(written.as_bytes()).await.expect("no vector fails");
+            if let Some(id) = cancelled {
+                open.cancelled(&RequestId::Number(id));
+            }
+            let mut all = String::new();
+            let mut read = Lines::new(lines.as_bytes(), open);
+            read.read_to_string(&mut all).await.expect("no pipe fails");
+            assert_eq!(all.contains("\"id\":7"), ends, "{written}{lines}{all}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_late_reply_ends_the_only_request_if_nothing_else_comes_in_time() {
+        let request = |id: u8| format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"m\"}}\n");
+        let told = "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}\n";
+        let none = "{\"jsonrpc\":\"2.0\",\"id\":null,\"result\":{}}\n";
+        let answer = |id: u8| format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{{}}}}\n");
+        for (lines, ends) in [
+            (format!("{}{none}", answer(6)), 1),
+            (format!("{}{none}{none}", answer(6)), 1),
+            (format!("{}{none}{}", answer(6), answer(7)), 0),
+        ] {
+            let open = Open::default();
+            let mut input = Asked::new(Vec::new(), open.clone());
+            let written = format!("{told}{}{}", request(6), request(7));
+            input.write_all(written.as_bytes()).await.expect("no vector fails");
+            let (mut server, client) = tokio::io::duplex(1 << 10);
+            server.write_all(lines.as_bytes()).await.expect("a pipe");
+            let mut read = Lines::new(client, open);
+            let (mut all, mut piece) = (Vec::new(), [0; 1 << 10]);
+            // The pipe stays open.
+            while let Ok(Ok(count)) = timeout(2 * MOMENT, read.read(&mut piece)).await {
+                all.extend_from_slice(&piece[..count]);
+            }
+            let all = String::from_utf8_lossy(&all);
+            assert_eq!(all.matches("cannot be read").count(), ends, "{all}");
+        }
+    }
+
+    /// A request may be cancelled before it is written.
+    #[tokio::test]
+    async fn a_cancelled_request_is_not_among_those_that_may_be_meant() {
+        let open = Open::default();
+        open.cancelled(&RequestId::Number(7));
+        let mut input = Asked::new(Vec::new(), open.clone());
+        let request = b"{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"m\"}\n";
+        input.write_all(request).await.expect("no vector fails");
+        assert_eq!((open.meant(), open.meant()), (None, None));
     }
 
     #[tokio::test]
@@ -478,6 +657,12 @@ mod tests {
             ),
             (format!("{{\"result\":\"{long}\",\"id\":7}}\n"), "more than 16 MiB"),
             (format!("{{\"method\":\"m\",\"id\":7,\"params\":\"{long}\"}}\n"), ""),
+            (
+                format!(
+                    "{{\"jsonrpc\":\"2.0\",\"method\":\"m\",\"id\":7,\"params\":\"{long}\"}}\n"
+                ),
+                UNREADABLE,
+            ),
             (format!("{long}x\n"), ""),
         ] {
             let (read, _) = read(format!("{line}{next}").as_bytes(), 9).await;

@@ -4,9 +4,9 @@ use std::{
     borrow::Cow,
     collections::BTreeMap,
     error::Error as _,
-    fmt,
+    fmt, io,
     sync::{
-        Arc, OnceLock, PoisonError,
+        Arc, OnceLock, PoisonError, Weak,
         atomic::{AtomicBool, AtomicU32, Ordering},
     },
     time::Duration,
@@ -82,6 +82,8 @@ pub(super) struct Link {
 #[derive(Default)]
 struct State {
     session: Option<Arc<Session>>,
+    /// Sessions at an address that are lost, and in which calls may still run.
+    old: Vec<Weak<Session>>,
     /// The earliest time at which it may be started again.
     not_before: Option<Instant>,
     /// Whether the program has closed it.
@@ -240,9 +242,15 @@ impl Link {
         }
         self.starts.store(starts + 1, Ordering::Relaxed);
         state.not_before = Some(Instant::now() + WAIT * 2_u32.pow(starts));
-        // The old process ends before the new one starts.
         if let Some(old) = state.session.take() {
-            old.close().await;
+            if old.has_process() {
+                // The old process ends before the new one starts.
+                old.close().await;
+            } else {
+                // It ends with the last call that runs in it.
+                state.old.retain(|old| old.strong_count() > 0);
+                state.old.push(Arc::downgrade(&old));
+            }
         }
         let (session, listing) = self.open().await?;
         state.session = Some(Arc::clone(&session));
@@ -323,7 +331,9 @@ impl Link {
         }
         let mut state = self.state.lock().await;
         state.closed = true;
-        if let Some(session) = state.session.take() {
+        let old = std::mem::take(&mut state.old);
+        let old = old.iter().filter_map(Weak::upgrade);
+        for session in state.session.take().into_iter().chain(old) {
             session.close().await;
         }
     }
@@ -341,7 +351,7 @@ impl Link {
             person: self.person.clone(),
         };
         let until = Instant::now() + START;
-        let (service, child, signs) = match self.version.get() {
+        let (service, child, signs, open) = match self.version.get() {
             Some(version) => self.start(handler, *version, until).await.map_err(|it| it.0)?,
             // Nearly all servers answer this version, and those that do not refuse it at once.
             None => match self.start(handler.clone(), McpVersion::V2025_11_25, until).await {
@@ -356,7 +366,7 @@ impl Link {
                 Err((err, false)) => return Err(err),
             },
         };
-        let session = Session::new(service, child, signs);
+        let session = Session::new(service, child, signs, open);
         session.listen().await;
         let listing = self.list_of(&session).await?;
         Ok((Arc::new(session), listing))
@@ -373,13 +383,13 @@ impl Link {
         let mode = version.lifecycle();
         let wrong = |why: String| (self.error(ErrorKind::Configuration, why), false);
         let (mut signs, mut strange) = (Arc::default(), Strange::default());
+        let open = Open::default();
         let (served, child) = match &self.place {
             Place::Command(command) => {
                 let (child, output, input) =
                     command.start().map_err(|why| wrong(format!("cannot be started: {why}")))?;
-                let open = Open::default();
                 let output = Lines::new(output, open.clone());
-                let input = Asked::new(input, open);
+                let input = Asked::new(input, open.clone());
                 strange = output.strange();
                 let transport = AsyncRwTransport::new(output, input);
                 let served = handler.serve_with_lifecycle(transport, mode);
@@ -399,16 +409,17 @@ impl Link {
             harmless(&self.secrets.hide(&said))
         };
         match served {
-            Ok(Ok(service)) => Ok((service, child, signs)),
+            Ok(Ok(service)) => Ok((service, child, signs, open)),
             Ok(Err(err)) => {
                 let has_answered = matches!(err, ClientInitializeError::JsonRpcError(_));
+                let mut how = String::new();
                 if let Some(child) = child.as_ref().filter(|_| !has_answered) {
-                    child.said().last_words().await;
+                    ((), how) = tokio::join!(child.said().last_words(), child.how_ended());
                 }
                 let why = one_line(&why(&err));
                 let way_out = self.way_out(&why);
-                let why =
-                    format!("did not begin a session: {}{way_out}{}", self.shown(&why), said());
+                let why = self.shown(&why);
+                let why = format!("did not begin a session: {why}{how}{way_out}{}", said());
                 Err((self.error(ErrorKind::Connect, why), is_newer(&err)))
             }
             Err(_) => {
@@ -453,8 +464,9 @@ impl Link {
     }
 }
 
-/// A running service, its process if it has one, and what is seen in the answers of a server at an address.
-type Started = (RunningService<RoleClient, Handler>, Option<Child>, Arc<Signs>);
+/// A running service, its process if it has one, what is seen in the answers of a server at an address, and the requests to
+/// a process that have no answer.
+type Started = (RunningService<RoleClient, Handler>, Option<Child>, Arc<Signs>, Open);
 
 /// Reports of changes that were taken before the list was read. They are restored unless the list is read to its end.
 struct Unread<'a, const N: usize> {
@@ -510,6 +522,11 @@ pub(super) fn sources(err: &(dyn std::error::Error + 'static)) -> String {
             Some(below) => format!("{what}: {}", sources(below)),
             None => format!("{what}: {err}"),
         };
+    }
+    if let Some(err) = err.downcast_ref::<io::Error>()
+        && err.kind() == io::ErrorKind::BrokenPipe
+    {
+        return "it does not read its input any more".to_owned();
     }
     let mut text = err.to_string();
     let mut below = err.source();

@@ -20,6 +20,7 @@ mod config;
 mod content;
 #[cfg(feature = "mcp")]
 mod effects;
+mod event;
 #[cfg(feature = "mcp")]
 mod handler;
 #[cfg(feature = "mcp")]

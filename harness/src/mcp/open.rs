@@ -1,7 +1,7 @@
 //! The requests to a process that have no answer yet.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, VecDeque},
     io,
     pin::Pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -13,45 +13,154 @@ use tokio::io::AsyncWrite;
 
 use super::scan::Scan;
 
-/// The requests that have no answer yet. One that was cancelled stays, since its answer may still come.
-#[derive(Clone, Default)]
-pub(super) struct Open(Arc<Mutex<Requests>>);
+/// The number of messages that are kept because a server may reply to them without an id.
+const REPLIES: usize = 256;
 
-/// By the text of its id, each request with whether it is the first of a session.
-type Requests = BTreeMap<String, (RequestId, bool)>;
+/// The requests that have no answer yet.
+#[derive(Clone, Default)]
+pub(super) struct Open(Arc<Mutex<Written>>);
+
+/// What was written to a server.
+#[derive(Default)]
+struct Written {
+    /// By the text of its id, each request without an answer.
+    requests: BTreeMap<String, Request>,
+    /// The messages that no answer belongs to. Some servers reply to them all the same, and cannot say to which one.
+    others: VecDeque<Other>,
+    /// The number of such messages that were written before a request that is answered. A reply to them is late, if it comes.
+    late: usize,
+    /// The number of messages.
+    count: u64,
+}
+
+#[derive(Clone)]
+struct Request {
+    id: RequestId,
+    kind: Kind,
+    number: u64,
+}
+
+/// What a request asks for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// A session, or whatever a connection begins with.
+    Session,
+    /// The list of the tools.
+    Tools,
+    Other,
+}
+
+/// A notification, an answer to a request of the server, or a request that was cancelled.
+struct Other {
+    /// The id of the cancelled request.
+    id: Option<String>,
+    number: u64,
+}
+
+impl Written {
+    fn push(&mut self, other: Other) {
+        if self.others.len() == REPLIES {
+            self.others.pop_front();
+        }
+        self.others.push_back(other);
+    }
+
+    fn is_cancelled(&self, id: &str) -> bool {
+        self.others.iter().any(|other| other.id.as_deref() == Some(id))
+    }
+
+    fn note(&mut self, scan: &Scan) {
+        self.count += 1;
+        let number = self.count;
+        match scan.asks() {
+            // The answer to it only comes at its end.
+            Some((_, b"\"subscriptions/listen\"")) => {}
+            // It was cancelled before it was written.
+            Some((id, _)) if self.is_cancelled(&id.to_string()) => {}
+            Some((id, method)) => {
+                let kind = match method {
+                    b"\"initialize\"" | b"\"server/discover\"" => Kind::Session,
+                    b"\"tools/list\"" => Kind::Tools,
+                    _ => Kind::Other,
+                };
+                let request = Request { id: id.clone(), kind, number };
+                self.requests.insert(id.to_string(), request);
+            }
+            None => self.push(Other { id: None, number }),
+        }
+    }
+}
 
 impl Open {
     /// With this request alone.
-    pub(super) fn of(request: Option<(RequestId, bool)>) -> Self {
-        let all = request.map(|(id, begins)| (id.to_string(), (id, begins)));
-        Self(Arc::new(Mutex::new(all.into_iter().collect())))
+    pub(super) fn of(request: Option<(RequestId, Kind)>) -> Self {
+        let all = request.map(|(id, kind)| (id.to_string(), Request { id, kind, number: 0 }));
+        let requests = all.into_iter().collect();
+        Self(Arc::new(Mutex::new(Written { requests, ..Written::default() })))
     }
 
-    fn all(&self) -> MutexGuard<'_, Requests> {
+    fn written(&self) -> MutexGuard<'_, Written> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether this request has no answer, and asks for the list of the tools.
+    pub(super) fn has_list(&self, id: &RequestId) -> bool {
+        let written = self.written();
+        written.requests.get(&id.to_string()).is_some_and(|request| request.kind == Kind::Tools)
     }
 
     /// Notes that this request is answered. Some servers return a number as a text.
     pub(super) fn answered(&self, id: &RequestId) {
-        self.all().remove(&id.to_string());
+        let (mut written, id) = (self.written(), id.to_string());
+        let of_cancelled = |other: &&Other| other.id.as_ref() == Some(&id);
+        let cancelled = written.others.iter().find(of_cancelled).map(|other| other.number);
+        let answered = written.requests.remove(&id).map(|request| request.number);
+        // Most servers have replied by then to all that was written before it, if they reply at all.
+        if let Some(number) = answered.or(cancelled) {
+            let before = written.others.len();
+            written.others.retain(|other| other.number > number);
+            written.late += before - written.others.len() - usize::from(cancelled.is_some());
+        }
     }
 
-    /// The only request without an answer, and whether it is the first of a session.
-    pub(super) fn only(&self) -> Option<(RequestId, bool)> {
-        let all = self.all();
-        all.values().next().filter(|_| all.len() == 1).cloned()
+    /// Notes that this request is not waited for any more. Its answer may still come.
+    pub(super) fn cancelled(&self, id: &RequestId) {
+        let (mut written, id) = (self.written(), id.to_string());
+        let number = written.requests.remove(&id).map_or(written.count, |request| request.number);
+        written.push(Other { id: Some(id), number });
+    }
+
+    /// Whether this request has no answer.
+    pub(super) fn has(&self, id: &RequestId) -> bool {
+        self.written().requests.contains_key(&id.to_string())
+    }
+
+    /// The request that an answer without an id means. Such a message may also be a reply to something else that was
+    /// written: one for each.
+    pub(super) fn meant(&self) -> Option<Meant> {
+        let mut written = self.written();
+        if written.others.pop_front().is_some() {
+            return None;
+        }
+        let is_late = written.late > 0;
+        written.late = written.late.saturating_sub(1);
+        let request = written.requests.values().next().filter(|_| written.requests.len() == 1)?;
+        Some(Meant {
+            id: request.id.clone(),
+            begins: request.kind == Kind::Session,
+            is_doubtful: is_late,
+        })
     }
 }
 
-fn note(all: &mut Requests, scan: &Scan) {
-    match scan.asks() {
-        // The answer to it only comes at its end.
-        None | Some((_, b"\"subscriptions/listen\"")) => {}
-        Some((id, method)) => {
-            let begins = matches!(method, b"\"initialize\"" | b"\"server/discover\"");
-            all.insert(id.to_string(), (id.clone(), begins));
-        }
-    }
+/// The request that an answer without an id means: the only one without an answer.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Meant {
+    pub(super) id: RequestId,
+    /// Whether it is the first of a session.
+    pub(super) begins: bool,
+    /// Whether the message may be a late reply to something else.
+    pub(super) is_doubtful: bool,
 }
 
 /// The input of a process. It notes the requests that are written to it.
@@ -75,13 +184,13 @@ impl<W: AsyncWrite + Unpin> AsyncWrite for Asked<W> {
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         // The answer may be read before this function has returned.
-        let mut all = this.open.all();
+        let mut open = this.open.written();
         let count = ready!(Pin::new(&mut this.to).poll_write(cx, bytes))?;
         let written = bytes.get(..count).unwrap_or_default();
         for part in written.split_inclusive(|byte| *byte == b'\n') {
             this.scan.read(part);
             if part.ends_with(b"\n") {
-                note(&mut all, &std::mem::take(&mut this.scan));
+                open.note(&std::mem::take(&mut this.scan));
             }
         }
         Poll::Ready(Ok(count))

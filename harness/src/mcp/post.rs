@@ -2,6 +2,7 @@
 //! also for that of a refusal, which need not come.
 
 use std::{
+    borrow::Cow,
     collections::HashMap,
     io,
     pin::Pin,
@@ -30,7 +31,7 @@ use rmcp::{
 use sse_stream::SseStream;
 use tokio::time::{Instant, timeout_at};
 
-use super::lines;
+use super::{lines, list};
 use crate::secret::beginning;
 
 /// How long the body of a refusal is read. What has come by then is its text.
@@ -93,15 +94,13 @@ async fn read(
     use StreamableHttpPostResponse::{Accepted, Json, Sse};
 
     let status = answer.status();
-    let challenge = answer.headers().get(WWW_AUTHENTICATE).map(|header| {
-        header.to_str().map(str::to_owned).map_err(|_| unexpected("an unreadable challenge"))
-    });
+    let challenge = challenge(answer.headers());
     match (status, challenge) {
         (StatusCode::UNAUTHORIZED, Some(challenge)) => {
-            return Err(Failed::AuthRequired(AuthRequiredError::new(challenge?)));
+            return Err(Failed::AuthRequired(AuthRequiredError::new(challenge)));
         }
         (StatusCode::FORBIDDEN, Some(challenge)) => {
-            let refused = InsufficientScopeError::new(challenge?, None);
+            let refused = InsufficientScopeError::new(challenge, None);
             return Err(Failed::InsufficientScope(refused));
         }
         (StatusCode::ACCEPTED | StatusCode::NO_CONTENT, _) => return Ok(Accepted),
@@ -162,6 +161,9 @@ async fn read(
         }
         body.extend_from_slice(&piece);
     }
+    if matches!(request.map(|it| &it.request), Some(ClientRequest::ListToolsRequest(_))) {
+        body = list::plain(&body).unwrap_or(body);
+    }
     match lines::message(&mut body) {
         Ok(answer) => Ok(Json(answer, id)),
         Err(_) if request.is_none() => Ok(Accepted),
@@ -171,6 +173,15 @@ async fn read(
             Err(unexpected(format!("a body that is no message of JSON-RPC 2.0: {err}: {text}")))
         }
     }
+}
+
+/// The challenges of all headers, each on a line. Their texts may have any bytes.
+///
+/// Source: RFC 9110, sections 5.5 and 11.6.1.
+fn challenge(headers: &HeaderMap) -> Option<String> {
+    let challenges = headers.get_all(WWW_AUTHENTICATE).iter();
+    let challenges = challenges.map(|header| String::from_utf8_lossy(header.as_bytes()));
+    challenges.map(Cow::into_owned).reduce(|all, next| format!("{all}\n{next}"))
 }
 
 /// Reads a refusal: an error of the protocol, or the status with the text.

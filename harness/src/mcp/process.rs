@@ -253,6 +253,23 @@ impl Child {
         }
     }
 
+    /// How the leader has ended, in words to be appended to an error's text. They are empty if it does not end within a
+    /// second.
+    #[cfg(unix)]
+    pub(super) fn how_ended(&self) -> impl Future<Output = String> + Send + use<> {
+        let (leader, ended) = (self.group(), self.ended());
+        async move {
+            let has_ended = timeout(LAST_WORDS, ended).await.is_ok();
+            let words = leader.filter(|_| has_ended).and_then(how_ended);
+            words.map(|words| format!("; its process has ended ({words})")).unwrap_or_default()
+        }
+    }
+
+    #[cfg(not(unix))]
+    pub(super) fn how_ended(&self) -> impl Future<Output = String> + Send + use<> {
+        std::future::ready(String::new())
+    }
+
     #[cfg(not(unix))]
     pub(super) fn ended(&self) -> impl Future<Output = ()> + Send + use<> {
         std::future::pending()
@@ -283,13 +300,25 @@ fn leader(child: &tokio::process::Child) -> Option<rustix::process::Pid> {
     rustix::process::Pid::from_raw(i32::try_from(child.id()?).ok()?)
 }
 
-/// Whether a child has ended. The check does not reap it.
+/// The end of a child, if it has ended. The check does not reap it.
 #[cfg(unix)]
-fn is_over(leader: rustix::process::Pid) -> bool {
+fn look(leader: rustix::process::Pid) -> rustix::io::Result<Option<rustix::process::WaitIdStatus>> {
     use rustix::process::{WaitId, WaitIdOptions, waitid};
 
     let look = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
-    !matches!(waitid(WaitId::Pid(leader), look), Ok(None))
+    waitid(WaitId::Pid(leader), look)
+}
+
+#[cfg(unix)]
+fn is_over(leader: rustix::process::Pid) -> bool {
+    !matches!(look(leader), Ok(None))
+}
+
+#[cfg(unix)]
+fn how_ended(leader: rustix::process::Pid) -> Option<String> {
+    let end = look(leader).ok().flatten()?;
+    let status = end.exit_status().map(|status| format!("exit status {status}"));
+    status.or_else(|| Some(format!("signal {}", end.terminating_signal()?)))
 }
 
 impl Drop for Child {

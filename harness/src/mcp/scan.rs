@@ -143,6 +143,11 @@ impl Scan {
         self.deepest
     }
 
+    /// Whether the line says that it is of JSON-RPC 2.0.
+    pub(super) fn has_version(&self) -> bool {
+        self.has_version
+    }
+
     /// The id and the method of a request, the method with its quotes.
     pub(super) fn asks(&self) -> Option<(&RequestId, &[u8])> {
         match (&self.id, &self.method) {
@@ -158,7 +163,8 @@ impl Scan {
         }
         match self.id.as_ref().unwrap_or(&Id::Missing) {
             // A program that writes JSON to its output need not mean an answer.
-            Id::Missing if !self.has_version || !self.has_outcome => None,
+            Id::Missing | Id::Other if !self.has_version || !self.has_outcome => None,
+            _ if !self.has_version && !self.has_outcome => None,
             id => Some(id),
         }
     }

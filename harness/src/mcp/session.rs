@@ -10,13 +10,14 @@ use std::{
     time::Duration,
 };
 
+use futures_util::future::OptionFuture;
 use rmcp::{
     RoleClient,
     model::{
         CancelledNotificationParam, ClientRequest, ProtocolVersion, RequestId, ServerCapabilities,
         ServerNotification, SubscriptionFilter,
     },
-    service::{Peer, RunningService, ServiceError},
+    service::{Peer, PeerRequestOptions, RunningService, ServiceError},
 };
 use serde_json::Value;
 use tokio::{
@@ -30,6 +31,7 @@ use tokio::{
 
 use super::{
     handler::Handler,
+    open::Open,
     process::{Child, Said},
     way::Signs,
 };
@@ -52,7 +54,9 @@ pub(super) struct Session {
     service: RunningService<RoleClient, Handler>,
     child: Mutex<Option<Child>>,
     said: Said,
-    /// Calls that nobody waits for any more.
+    /// The requests to a process that have no answer.
+    open: Open,
+    /// Requests that nobody waits for any more.
     unwanted: UnboundedSender<RequestId>,
     teller: AbortHandle,
     /// Ends the session with its process, even if another process holds the pipes.
@@ -93,6 +97,7 @@ impl Session {
         service: RunningService<RoleClient, Handler>,
         child: Option<Child>,
         signs: Arc<Signs>,
+        open: Open,
     ) -> Self {
         let (unwanted, calls) = unbounded_channel();
         let teller = tokio::spawn(tell(service.peer().clone(), calls)).abort_handle();
@@ -111,6 +116,7 @@ impl Session {
             service,
             child: Mutex::new(child),
             said,
+            open,
             unwanted,
             teller,
             watcher,
@@ -131,14 +137,21 @@ impl Session {
         self.service.service()
     }
 
-    /// The last output of the process, to be appended to an error's text. If the session has ended, the rest of the
-    /// output is read first.
+    /// How the process has ended and its last output, to be appended to an error's text. If the session has ended, the rest
+    /// of the output is read first.
     pub(super) async fn said(&self) -> String {
-        let has_process = self.watcher.is_some();
-        if has_process && !self.is_alive() {
-            self.said.last_words().await;
+        let mut how = String::new();
+        if self.has_process() && !self.is_alive() {
+            ((), how) = tokio::join!(self.said.last_words(), self.how_ended());
         }
-        self.said.shown()
+        format!("{how}{}", self.said.shown())
+    }
+
+    /// See [`Child::how_ended`]. It is empty for a server at an address.
+    fn how_ended(&self) -> impl Future<Output = String> + Send + use<> {
+        let child = self.child.lock().unwrap_or_else(PoisonError::into_inner);
+        let ended = child.as_ref().map(Child::how_ended);
+        async { OptionFuture::from(ended).await.unwrap_or_default() }
     }
 
     /// Whether a call can be sent.
@@ -237,12 +250,30 @@ impl Session {
 
     /// Sends a request that changes nothing, and returns the answer as JSON, whatever it is.
     pub(super) async fn ask(&self, request: ClientRequest) -> Result<Value, ServiceError> {
-        let answer = self.peer().send_request(request).await?;
+        let options = PeerRequestOptions::no_options();
+        let mut waiting = self.waits();
+        let sent = self.peer().send_request_with_option(request, options).await?;
+        waiting.sent(&sent.id);
+        let answer = sent.await_response().await;
+        waiting.ended();
+        let answer = answer?;
         serde_json::to_value(answer).map_err(|_| ServiceError::UnexpectedResponse)
     }
 
-    /// Tells the server that this call is not waited for any more.
-    pub(super) fn let_go(&self, call: RequestId) {
+    /// A request that is about to be sent. It is counted among those that run.
+    pub(super) fn waits(&self) -> Waiting<'_> {
+        self.signs.begin();
+        Waiting { session: self, request: None }
+    }
+
+    /// Whether the server is a process.
+    pub(super) fn has_process(&self) -> bool {
+        self.watcher.is_some()
+    }
+
+    /// Tells the server that this request is not waited for any more.
+    fn let_go(&self, call: RequestId) {
+        self.open.cancelled(&call);
         // It fails only if the session has ended.
         let _ = self.unwanted.send(call);
     }
@@ -266,6 +297,32 @@ impl Drop for Session {
         }
         if let Some(listener) = &*self.listener.lock().unwrap_or_else(PoisonError::into_inner) {
             listener.abort();
+        }
+    }
+}
+
+/// A request that runs. Dropped before the answer has come, it tells the server that the request is not waited for any more.
+pub(super) struct Waiting<'s> {
+    session: &'s Session,
+    request: Option<RequestId>,
+}
+
+impl Waiting<'_> {
+    pub(super) fn sent(&mut self, request: &RequestId) {
+        self.request = Some(request.clone());
+    }
+
+    /// The request has ended, with or without an answer.
+    pub(super) fn ended(mut self) {
+        self.request = None;
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.session.signs.end();
+        if let Some(request) = self.request.take() {
+            self.session.let_go(request);
         }
     }
 }

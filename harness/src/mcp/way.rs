@@ -5,11 +5,11 @@ use std::{
     collections::HashMap,
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
 };
 
-use futures_util::StreamExt as _;
+use futures_util::{StreamExt as _, stream};
 use reqwest::{
     Client,
     header::{HeaderName, HeaderValue},
@@ -28,7 +28,14 @@ use rmcp::{
     },
 };
 
-use super::{lines, oauth::Authorization, open::Open, post::Post};
+use sse_stream::Sse;
+
+use super::{
+    event,
+    oauth::Authorization,
+    open::{Kind, Open},
+    post::Post,
+};
 
 /// The shortest wait, in milliseconds, before a stream that has ended is requested again, even if the server asks for a
 /// shorter one.
@@ -53,6 +60,8 @@ pub(super) struct Way {
 pub(super) struct Signs {
     /// Whether the server does not know the session any more.
     is_forgotten: AtomicBool,
+    /// The number of requests that run.
+    running: AtomicUsize,
     /// The names of the tools that it has listed. The protocol's own code drops some of them.
     listed: Mutex<Vec<String>>,
 }
@@ -67,8 +76,22 @@ impl Signs {
         std::mem::take(&mut *self.listed.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn forget(&self) {
-        self.is_forgotten.store(true, Ordering::Relaxed);
+    /// A request is sent.
+    pub(super) fn begin(&self) {
+        self.running.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A request is not waited for any more.
+    pub(super) fn end(&self) {
+        self.running.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Notes that the server may not know the session any more, which the refusal of one request does not say for sure: not
+    /// while others run in it.
+    fn forget(&self, request: &Request) {
+        if self.running.load(Ordering::Relaxed) <= usize::from(request.id.is_some()) {
+            self.is_forgotten.store(true, Ordering::Relaxed);
+        }
     }
 
     fn note(&self, message: &ServerJsonRpcMessage) {
@@ -103,7 +126,7 @@ impl Way {
 
         let forget = || {
             if request.has_session {
-                self.signs.forget();
+                self.signs.forget(request);
             }
         };
         match answer {
@@ -158,31 +181,47 @@ impl Way {
         }
     }
 
-    /// The events that answer a request, as the protocol can read them. An event that cannot be read ends the request, since
-    /// nothing else may come in a stream that stays open.
+    /// The events that answer a request, as the protocol can read them.
     fn heard(&self, request: &Request, stream: BoxedSseResponse) -> BoxedSseResponse {
-        let open = Open::of(request.id.clone().map(|id| (id, request.begins)));
-        let (id, forgets) = (request.id.clone(), request.has_session && !request.begins);
-        let (signs, lists) = (self.signs(), request.lists);
-        let heard = move |data: String| {
-            if lists && let Ok(message) = serde_json::from_str(&data) {
+        let kind = match request {
+            Request { begins: true, .. } => Kind::Session,
+            Request { lists: true, .. } => Kind::Tools,
+            _ => Kind::Other,
+        };
+        let open = Open::of(request.id.clone().map(|id| (id, kind)));
+        let (signs, request) = (self.signs(), request.clone());
+        let forgets = request.has_session && !request.begins;
+        let look = move |message: &str| {
+            if request.lists
+                && let Ok(message) = serde_json::from_str(message)
+            {
                 signs.note(&message);
             }
-            if let Some(id) = id.as_ref().filter(|_| forgets)
-                && let Ok(ServerJsonRpcMessage::Error(err)) = serde_json::from_str(&data)
+            if let Some(id) = request.id.as_ref().filter(|_| forgets)
+                && let Ok(ServerJsonRpcMessage::Error(err)) = serde_json::from_str(message)
             {
                 let is_own = err.id.as_ref().is_some_and(|it| it.to_string() == id.to_string());
                 if err.id.is_none() || is_own && speaks_of_the_session(&err.error) {
-                    signs.forget();
+                    signs.forget(&request);
                 }
             }
-            lines::event(data, &open)
         };
-        let events = stream.map(move |event| {
-            event.map(|mut event| {
-                event.data = event.data.map(&heard);
-                event
-            })
+        let events = stream.flat_map(move |event| {
+            let events = match event {
+                Ok(mut event) => match words(&mut event) {
+                    Some(data) => {
+                        let messages = event::messages(data, &open);
+                        messages.iter().for_each(|message| look(message));
+                        let read = event::read(messages, &open).into_iter();
+                        let read = read.map(|data| event.clone().data(data));
+                        // One without words still says from where the stream is resumed.
+                        [event.clone()].into_iter().chain(read).map(Ok).collect()
+                    }
+                    None => vec![Ok(event)],
+                },
+                Err(err) => vec![Err(err)],
+            };
+            stream::iter(events)
         });
         events.boxed()
     }
@@ -194,6 +233,7 @@ impl Way {
 }
 
 /// The parts of a request that its answer is compared with.
+#[derive(Clone)]
 struct Request {
     /// `None` for a message that has no answer.
     id: Option<RequestId>,
@@ -222,6 +262,13 @@ impl Request {
         let Some(own) = &self.id else { return true };
         id.is_some_and(|id| id.to_string() == own.to_string())
     }
+}
+
+/// Takes the words of an event out of it, if they are meant as a message.
+fn words(event: &mut Sse) -> Option<String> {
+    let is_message = matches!(event.event.as_deref(), None | Some("" | "message"));
+    let is_blank = event.data.as_ref().is_none_or(|data| data.trim().is_empty());
+    event.data.take().filter(|_| is_message && !is_blank)
 }
 
 fn is_answer(message: &ServerJsonRpcMessage) -> bool {

@@ -1,5 +1,7 @@
 //! Tools that the model has found with a search.
 
+use std::collections::HashSet;
+
 /// The tools that one search has found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FoundTools {
@@ -18,17 +20,28 @@ pub(crate) struct Found<'a> {
     from: usize,
     /// The name of the tool that searches, if the model is offered it.
     search: Option<&'a str>,
+    /// The names of the tools that it can find.
+    searched: Option<&'a HashSet<String>>,
 }
 
 impl<'a> Found<'a> {
     pub(crate) fn new(all: &'a [FoundTools], from: usize) -> Self {
-        Self { all, from, search: None }
+        Self { all, from, ..Self::default() }
     }
 
-    /// With the name of the tool that searches, which the model is offered.
-    pub(crate) fn by_tool(mut self, search: Option<&'a str>) -> Self {
-        self.search = search;
+    /// With the name of the tool that searches, which the model is offered, and those of the tools that it can find.
+    pub(crate) fn by_tool(
+        mut self,
+        search: Option<&'a str>,
+        searched: Option<&'a HashSet<String>>,
+    ) -> Self {
+        (self.search, self.searched) = (search, searched);
         self
+    }
+
+    /// Whether the model has to search for this tool. It may have found it.
+    pub(crate) fn is_searched(self, tool: &str) -> bool {
+        self.searched.is_some_and(|names| names.contains(tool))
     }
 
     /// The name of the tool that searches, if the model is offered it.

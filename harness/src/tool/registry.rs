@@ -98,12 +98,17 @@ impl ToolRegistry {
 
     /// Whether the model has to search for this tool before it is told of it.
     pub(crate) fn is_searched(&self, name: &str) -> bool {
-        self.searched.as_ref().is_some_and(|index| index.has(name))
+        self.searched().is_some_and(|names| names.contains(name))
     }
 
     /// The name of the tool by which the model finds others, if it has to search for some.
     pub(crate) fn search(&self) -> Option<&'static str> {
         self.searched.as_ref().map(|_| TOOL_SEARCH)
+    }
+
+    /// The names of the tools that the model has to search for, if there are some.
+    pub(crate) fn searched(&self) -> Option<&HashSet<String>> {
+        self.searched.as_deref().map(Index::names)
     }
 
     /// Whether the library has added this tool.

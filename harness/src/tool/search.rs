@@ -118,6 +118,7 @@ impl ToolSearch {
 #[derive(Debug)]
 pub(crate) struct Index {
     tools: Vec<Indexed>,
+    names: HashSet<String>,
     /// In how many tools each word occurs.
     spread: HashMap<String, f64>,
     /// The mean length of a tool, as the weighted number of its words.
@@ -173,11 +174,13 @@ impl Index {
             }
         }
         let length = tools.iter().map(|tool| tool.length).sum::<f64>() / count(tools.len().max(1));
-        Self { tools, spread, length }
+        let names = tools.iter().map(|tool| tool.name.clone()).collect();
+        Self { tools, names, spread, length }
     }
 
-    pub(crate) fn has(&self, name: &str) -> bool {
-        self.tools.iter().any(|tool| tool.name == name)
+    /// The names of all tools that can be found.
+    pub(crate) fn names(&self) -> &HashSet<String> {
+        &self.names
     }
 
     /// The names of the tools that match these arguments of the search, the best match first.

@@ -11,21 +11,28 @@ use crate::{
 /// The names in the choice of a tool that is sent: of [`Settings::tool_choice`], and of `extra`, which replaces it or is merged
 /// with it.
 pub(super) fn named(settings: &Settings) -> Vec<&str> {
-    let mut names = Vec::new();
-    let more = settings.extra.get("tool_choice");
-    if let (Some(ToolChoice::Tool(name)), None | Some(Value::Object(_))) =
-        (&settings.tool_choice, more)
-    {
-        names.push(name.as_str());
+    own(settings).into_iter().chain(of_extra(settings)).collect()
+}
+
+/// The name in [`Settings::tool_choice`], unless `extra` replaces it.
+fn own(settings: &Settings) -> Option<&str> {
+    match (&settings.tool_choice, settings.extra.get("tool_choice")) {
+        (Some(ToolChoice::Tool(name)), None | Some(Value::Object(_))) => Some(name),
+        _ => None,
     }
-    more.into_iter().for_each(|choice| collect(choice, &mut names));
+}
+
+fn of_extra(settings: &Settings) -> Vec<&str> {
+    let mut names = Vec::new();
+    settings.extra.get("tool_choice").into_iter().for_each(|choice| collect(choice, &mut names));
     names
 }
 
-/// Collects the members `name` of a value, at any depth.
+/// Collects the members `name` of a value, at any depth, without the tools of servers that the vendor calls by itself.
 fn collect<'v>(value: &'v Value, names: &mut Vec<&'v str>) {
     match value {
         Value::Array(items) => items.iter().for_each(|item| collect(item, names)),
+        Value::Object(members) if members.contains_key("server_label") => {}
         Value::Object(members) => {
             names.extend(members.get("name").and_then(Value::as_str));
             members.values().for_each(|value| collect(value, names));
@@ -43,7 +50,7 @@ fn name(tool: &Value) -> Option<&str> {
 /// Checks the settings of a request in which the model can search for tools.
 ///
 /// # Errors
-/// Fails if the settings name a tool that is not sent, or if `extra` has a tool that is sent already.
+/// Fails if the settings name a tool that is not sent, or if `extra` has a tool of the agent.
 pub(super) fn check(request: &Request<'_>, settings: &Settings) -> Result<(), Error> {
     // A request for the vendor's own summary has no choice.
     if request.found().search().is_none() || request.asks_for_summary() {
@@ -52,9 +59,12 @@ pub(super) fn check(request: &Request<'_>, settings: &Settings) -> Result<(), Er
     let wrong = |why: String| Err(Error::new(ErrorKind::Configuration, why));
     let is_told = |name: &str| request.tools().iter().any(|tool| tool.name == name);
     let more = tools(&settings.extra);
-    if let Some(twice) = more.iter().filter_map(name).find(|name| is_told(name)) {
+    let is_searched = |name: &str| request.found().is_searched(name);
+    if let Some(twice) =
+        more.iter().filter_map(name).find(|name| is_told(name) || is_searched(name))
+    {
         return wrong(format!(
-            "`extra(\"tools\")` has a tool `{}`, which the request has already: give one of them another name",
+            "`extra(\"tools\")` has a tool `{}`, which the agent has already: give one of them another name",
             twice.escape_debug()
         ));
     }
@@ -66,9 +76,13 @@ pub(super) fn check(request: &Request<'_>, settings: &Settings) -> Result<(), Er
             kind.escape_debug()
         ));
     }
-    let is_sent =
-        |wanted: &str| is_told(wanted) || more.iter().any(|tool| name(tool) == Some(wanted));
-    match named(settings).into_iter().find(|name| !is_sent(name)) {
+    // The vendor may have tools of which only it knows the names.
+    let mut within = Vec::new();
+    more.iter().for_each(|tool| collect(tool, &mut within));
+    let is_sent = |wanted: &str| is_told(wanted) || within.contains(&wanted);
+    let own = own(settings).filter(|name| !is_sent(name));
+    let hidden = || of_extra(settings).into_iter().find(|name| is_searched(name) && !is_sent(name));
+    match own.or_else(hidden) {
         Some(unsent) => wrong(format!(
             "`tool_choice` names `{}`, which the request does not have: the model gets it only after it has searched for \
              it; name it in `ToolSearch::always`, or offer it by `only_tools`",

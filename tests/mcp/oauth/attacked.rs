@@ -329,3 +329,52 @@ async fn calls_at_once_whose_token_is_refused_are_each_sent_once_and_renew_once(
     assert_eq!(all().await, [true; 4]);
     assert_eq!((world.calls(), world.to("/token").len(), count(&pages)), (sent + 4, 2, 1));
 }
+
+#[tokio::test]
+async fn a_refusal_is_read_whatever_its_header_holds_and_in_however_many_headers() {
+    let challenge = |base: &str| {
+        format!(
+            "Bearer error=\"invalid_token\", scope=\"orders\", resource_metadata=\"{base}/odd\""
+        )
+    };
+    for (before, parameter_of_bearer) in
+        [("", ", realm=\"B\u{fc}cher\""), ("Basic realm=\"x\"", ""), ("B\u{fc}cher", "")]
+    {
+        let refusal = move |world: &World| {
+            let first = match before {
+                "" => String::new(),
+                before => format!("www-authenticate: {before}\r\n"),
+            };
+            let challenge = challenge(&world.base);
+            (
+                401,
+                format!("{first}www-authenticate: {challenge}{parameter_of_bearer}\r\n"),
+                String::new(),
+            )
+        };
+        let world = World::start(move |asked, world| {
+            let is_well_known = asked.path.starts_with("/.well-known/oauth-protected-resource");
+            let base = &world.base;
+            match asked.path.as_str() {
+                "/odd" => Some(json_of(
+                    200,
+                    &json!({"resource": format!("{base}/mcp"), "authorization_servers": [base]}),
+                )),
+                _ if is_well_known => Some((404, String::new(), String::new())),
+                "/mcp" if asked.token().is_none() => Some(refusal(world)),
+                "/mcp" if asked.rpc() == "tools/call" && world.calls() == 1 => Some(refusal(world)),
+                _ => None,
+            }
+        });
+        let (auth, pages) = person(says_yes);
+        let it = world.server(auth).connect().await.expect("a server");
+        let page = pages.lock().expect("a list")[0].url.clone();
+        assert_eq!(parameter(&page, "scope").as_deref(), Some("orders"), "{page}");
+        assert_eq!(world.to("/odd").len(), 1, "{before}");
+        let tool = it.tools().remove(0);
+        let err = call(&tool).await.expect_err("a refusal");
+        assert!(!err.is_in_doubt() && err.to_string().contains("did not run"), "{err}");
+        assert_eq!(text(call(&tool).await), "done");
+        assert_eq!((world.calls(), world.given.load(Ordering::SeqCst)), (2, 2), "{before}");
+    }
+}

@@ -2,10 +2,12 @@
 //! argument says. Each thing that it does is a line in the file that its second argument names.
 
 mod hostile;
+mod lines;
 mod newer;
 mod offers;
 
 use std::{
+    cell::Cell,
     env, fs,
     io::{self, BufRead as _, Write as _},
     process::{self, Command},
@@ -20,6 +22,8 @@ struct Server {
     log: String,
     /// How often it was started, this time included.
     life: usize,
+    /// The replies that it has not written yet, to messages that have no answer.
+    owed: Cell<usize>,
 }
 
 fn say(message: &Value) {
@@ -78,6 +82,10 @@ impl Server {
                 {"name": "far", "inputSchema": {"type": "object", "properties": {"x": {"$ref": "http://127.0.0.1:1/x"}}}},
                 {"name": "odd.name", "inputSchema": {"type": "object"}},
             ]}),
+            // With the members of the result of a call.
+            "bad-tools-and-more" => json!({
+                "tools": [tool("run"), {"name": "no_schema"}, {"name": 7}], "content": [], "isError": true,
+            }),
             "other-tool" | "describes-anew" | "echoes-anew" if self.life > 1 => {
                 let mut other = tool("run");
                 other["description"] = "Does something else.".into();
@@ -245,7 +253,8 @@ impl Server {
             let answer =
                 |result: Value| say(&json!({"jsonrpc": "2.0", "id": id, "result": result}));
             let method = request["method"].as_str().unwrap_or_default();
-            if self.hostile_message(method, &request, &mut lines)
+            if self.lines_message(method, &request, &mut lines)
+                || self.hostile_message(method, &request, &mut lines)
                 || self.newer_message(method, &request)
             {
                 continue;
@@ -275,7 +284,10 @@ impl Server {
                         _ => answer(list),
                     }
                 }
-                "tools/list" => answer(self.list(request["params"]["cursor"].as_str())),
+                "tools/list" => {
+                    answer(self.list(request["params"]["cursor"].as_str()));
+                    self.pay();
+                }
                 "tools/call" => {
                     self.call(&request, &mut lines);
                     if matches!(self.way.as_str(), "newer-changes" | "newer-late-changes") {
@@ -302,7 +314,7 @@ fn main() {
     let way = arguments.next().expect("how to behave");
     let log = arguments.next().expect("a file");
     let lives = fs::read_to_string(&log).unwrap_or_default().matches("pid ").count();
-    let server = Server { way, log, life: lives + 1 };
+    let server = Server { way, log, life: lives + 1, owed: Cell::new(0) };
     server.note(&format!("pid {}", process::id()));
     let known = ["HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "GIVEN", "KEY"];
     for (name, _) in env::vars().filter(|(name, _)| !known.contains(&name.as_str())) {

@@ -11,9 +11,14 @@ pub(super) struct Challenge {
 }
 
 impl Challenge {
-    /// Reads the challenge of the scheme `Bearer`, wherever it is in the header.
-    pub(super) fn read(header: &str) -> Self {
+    /// Reads the challenge of the scheme `Bearer`, wherever it is in the headers, each of which is a line.
+    pub(super) fn read(headers: &str) -> Self {
         let mut read = Self::default();
+        headers.lines().for_each(|header| read.add(header));
+        read
+    }
+
+    fn add(&mut self, header: &str) {
         let mut is_bearer = false;
         for part in parts(header) {
             let part = part.trim();
@@ -36,15 +41,14 @@ impl Challenge {
             };
             let value = unquoted(value.trim());
             match name.trim().to_ascii_lowercase().as_str() {
-                "resource_metadata" => read.metadata = Some(value),
+                "resource_metadata" => self.metadata = Some(value),
                 "scope" => {
-                    read.scopes = value.split_ascii_whitespace().map(str::to_owned).collect()
+                    self.scopes = value.split_ascii_whitespace().map(str::to_owned).collect()
                 }
-                "error" => read.error = Some(value),
+                "error" => self.error = Some(value),
                 _ => {}
             }
         }
-        read
     }
 
     /// Whether the token is valid, but lacks a scope.
@@ -101,6 +105,10 @@ mod tests {
         let read = Challenge::read(r#"bearer, DPoP scope="x", error=y"#);
         assert_eq!(read, Challenge::default());
         assert_eq!(Challenge::read("Bearer scope=x").scopes, ["x"]);
+        // A quote that is not closed ends with its header.
+        let read = Challenge::read("Basic realm=\"x\nBearer scope=x");
+        assert_eq!(read.scopes, ["x"]);
+        assert_eq!(Challenge::read("Bearer\nscope=x"), Challenge::default());
         for odd in
             ["", ",", "\"", "Bearer", "Bearer =", "Bearer scope", "Bearer scope=\"a\\", "é=\"ü"]
         {

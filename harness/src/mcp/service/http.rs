@@ -14,6 +14,7 @@ use rmcp::{
     model::JsonRpcError,
     transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService},
 };
+use serde::{Deserialize, de::IgnoredAny};
 use tokio::{
     net::TcpListener,
     sync::{OwnedSemaphorePermit, Semaphore},
@@ -34,6 +35,10 @@ const REQUESTS: usize = 256;
 
 /// The number of requests that only listen to what the server has to say.
 const LISTENING: usize = 512;
+
+/// The number of messages that are taken beside them because they may end requests: the end of a session, notifications, and
+/// answers of the client.
+const ENDING: usize = 16;
 
 /// The number of connections. Those without a place for their request are answered that there is none.
 const CONNECTIONS: usize = REQUESTS + LISTENING + 64;
@@ -104,12 +109,13 @@ impl<H: ServerHandler> McpService<H> {
     /// clients on this machine, on an address such as `127.0.0.1:8080`: there is no TLS and no authentication.
     ///
     /// It serves 256 requests at the same time, and 512 more that only listen: the event stream of a session, and
-    /// `subscriptions/listen`. The answer to others is status 503.
+    /// `subscriptions/listen`. The answer to others is status 503, except that a client can always end a session or cancel a
+    /// call.
     ///
     /// # Errors
     /// Fails as [`http`](Self::http) does. A connection that cannot be accepted does not end the service.
     pub async fn serve_http(self, listener: TcpListener) -> Result<(), Error> {
-        let places = Places::new(REQUESTS, LISTENING);
+        let places = Places::new(REQUESTS, LISTENING, ENDING);
         let service = Routed { http: self.http()?, places };
         let all = Arc::new(Semaphore::new(CONNECTIONS));
         let mut connections = JoinSet::new();
@@ -233,12 +239,14 @@ where
 struct Places {
     requests: Arc<Semaphore>,
     listening: Arc<Semaphore>,
+    ending: Arc<Semaphore>,
 }
 
 impl Places {
-    fn new(requests: usize, listening: usize) -> Self {
+    fn new(requests: usize, listening: usize, ending: usize) -> Self {
         let places = |number| Arc::new(Semaphore::new(number));
-        Self { requests: places(requests), listening: places(listening) }
+        let (requests, listening) = (places(requests), places(listening));
+        Self { requests, listening, ending: places(ending) }
     }
 
     /// The place of a request, if one is free. A stream that only listens can stay open for days, and must not take the
@@ -249,6 +257,35 @@ impl Places {
             || method.is_some_and(|method| method == "subscriptions/listen");
         let places = if listens { &self.listening } else { &self.requests };
         Arc::clone(places).try_acquire_owned().ok()
+    }
+
+    /// The place of a request that has no other, if it may end one that has a place: it ends a session, or its body is a
+    /// message that wants no answer.
+    fn of_ending(&self, method: &Method, body: &[u8]) -> Option<OwnedSemaphorePermit> {
+        let ends = match *method {
+            Method::DELETE => true,
+            Method::POST => wants_no_answer(body),
+            _ => false,
+        };
+        Arc::clone(&self.ending).try_acquire_owned().ok().filter(|_| ends)
+    }
+}
+
+/// Whether a body is a notification, or an answer to a request of the service.
+fn wants_no_answer(body: &[u8]) -> bool {
+    #[derive(Deserialize)]
+    struct Members {
+        method: Option<IgnoredAny>,
+        id: Option<IgnoredAny>,
+        result: Option<IgnoredAny>,
+        error: Option<IgnoredAny>,
+    }
+    let Ok(Members { method, id, result, error }) = serde_json::from_slice(body) else {
+        return false;
+    };
+    match method {
+        Some(_) => id.is_none(),
+        None => result.is_some() || error.is_some(),
     }
 }
 
@@ -309,21 +346,44 @@ where
         if request.uri().path() != "/mcp" {
             return Box::pin(async { Ok(said(StatusCode::NOT_FOUND, "the path is /mcp")) });
         }
-        let Some(place) = self.places.of(&request) else {
-            let most = self.http.request;
-            return Box::pin(async move {
-                // A connection that is closed with an unread body can lose the answer.
-                let _ = read(request.into_body(), most).await;
-                let why = "too many requests are served; try again later";
-                let mut answer = said(StatusCode::SERVICE_UNAVAILABLE, why);
-                answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
-                Ok(answer)
-            });
-        };
-        let answer = self.http.call(request);
+        let place = self.places.of(&request);
+        let mut routed = self.clone();
         Box::pin(async move {
-            answer.await.map(|it| it.map(|body| Placed { body, _place: place }.boxed_unsync()))
+            if let Some(place) = place {
+                return routed.answer(request, place).await;
+            }
+            // A connection that is closed with an unread body can lose the answer.
+            let (head, body) = request.into_parts();
+            let body = match read(body, routed.http.request).await {
+                Ok(body) => body,
+                Err(refused) => return Ok(refused),
+            };
+            if let Some(place) = routed.places.of_ending(&head.method, &body) {
+                let request = Request::from_parts(head, Full::new(body));
+                return routed.answer(request, place).await;
+            }
+            let why = "too many requests are served; try again later";
+            let mut answer = said(StatusCode::SERVICE_UNAVAILABLE, why);
+            answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+            Ok(answer)
         })
+    }
+}
+
+impl<H: ServerHandler> Routed<H> {
+    /// The answer to a request that has this place.
+    async fn answer<B>(
+        &mut self,
+        request: Request<B>,
+        place: OwnedSemaphorePermit,
+    ) -> Result<Answer, Infallible>
+    where
+        B: Body + Send + 'static,
+        B::Data: Send,
+        B::Error: fmt::Display,
+    {
+        let answer = tower_service::Service::call(&mut self.http, request).await?;
+        Ok(answer.map(|body| Placed { body, _place: place }.boxed_unsync()))
     }
 }
 
@@ -379,7 +439,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_request_without_a_place_is_refused_and_listening_takes_no_place_of_a_call() {
-        let places = Places::new(1, 1);
+        let places = Places::new(1, 1, 1);
         let http = McpService::new(tools![]).http().unwrap();
         let mut service = Routed { http, places: places.clone() };
         let post = || post("127.0.0.1").body(Full::new(Bytes::from_static(b"{}"))).unwrap();
@@ -405,6 +465,30 @@ mod tests {
         assert!(places.of(&post()).is_none());
         drop(answer);
         assert!(places.of(&post()).is_some());
+    }
+
+    #[tokio::test]
+    async fn what_may_end_a_request_has_a_few_places_of_its_own() {
+        let places = Places::new(0, 0, 1);
+        let ends = |method: &Method, body: &str| places.of_ending(method, body.as_bytes());
+        let told = r#"{"jsonrpc":"2.0","method":"notifications/cancelled"}"#;
+        for (method, body, is_taken) in [
+            (Method::DELETE, "", true),
+            (Method::POST, told, true),
+            (Method::POST, r#"{"jsonrpc":"2.0","id":1,"result":{}}"#, true),
+            (Method::POST, r#"{"jsonrpc":"2.0","id":1,"error":{}}"#, true),
+            (Method::POST, r#"{"jsonrpc":"2.0","id":1,"method":"tools/call"}"#, false),
+            (Method::POST, r#"{"jsonrpc":"2.0","id":1,"method":"m","result":{}}"#, false),
+            (Method::POST, r#"{"id":null,"id":1,"method":"tools/call"}"#, false),
+            (Method::POST, "{}", false),
+            (Method::POST, "[]", false),
+            (Method::POST, "", false),
+            (Method::GET, told, false),
+        ] {
+            assert_eq!(ends(&method, body).is_some(), is_taken, "{method} {body}");
+        }
+        let place = ends(&Method::DELETE, "");
+        assert!(place.is_some() && ends(&Method::DELETE, "").is_none());
     }
 
     #[tokio::test]

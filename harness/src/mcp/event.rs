@@ -1,0 +1,36 @@
+//! Reads the events that a server sends over HTTP in answer to one request.
+
+use super::{
+    lines::{Found, batch, examine, unread},
+    open::Open,
+    scan::Scan,
+};
+
+/// The messages of an event: one, or those of a list.
+pub(super) fn messages(data: String, open: &Open) -> Vec<String> {
+    match batch(data.as_bytes(), open) {
+        Some(messages) => messages.into_iter().map(str::to_owned).collect(),
+        None => vec![data],
+    }
+}
+
+/// The messages of an event, as the protocol can read them. If it can read none, the event ends the request, since nothing
+/// else may come in a stream that stays open.
+pub(super) fn read(messages: Vec<String>, open: &Open) -> Vec<String> {
+    let read = messages.into_iter().filter_map(|message| {
+        let mut line = message.into_bytes();
+        match examine(&Scan::of(&line), &mut line, false, open) {
+            Found::Message => String::from_utf8(line).ok(),
+            Found::Unread(instead) => Some(instead),
+            Found::Strange | Found::Doubtful(..) => None,
+        }
+    });
+    let read: Vec<String> = read.collect();
+    match open.meant() {
+        Some(request) if read.is_empty() => {
+            open.answered(&request.id);
+            vec![unread(&request.id, "it is no message of JSON-RPC 2.0")]
+        }
+        _ => read,
+    }
+}
