@@ -14,6 +14,9 @@ pub(crate) const RUN: &str = "run";
 /// The kind of the run that the last message has begun.
 pub(crate) const KIND: &str = "kind";
 
+/// More chunks than this are counted before they are read.
+const MANY: u32 = 10_000;
+
 /// The name of a chunk, which has the facts of one step.
 pub(crate) fn named(chunk: u32) -> String {
     format!("facts {chunk:08}")
@@ -28,12 +31,20 @@ fn parsed<T: DeserializeOwned>(
     kept.map(|bytes| serde_json::from_slice(bytes).map_err(wrong)).transpose()
 }
 
+fn missing(name: &str, of: u32) -> TerminalError {
+    TerminalError::new(format!("the state `{name}` is missing, one of {of} of its kind"))
+}
+
 /// A macro, since the two contexts share no trait whose futures can be sent to another thread.
 macro_rules! reads {
     ($facts:ident, $turn:ident, $context:ident) => {
         pub(crate) async fn $turn(ctx: &$context<'_>) -> HandlerResult<Turn> {
             let kept = ctx.get::<Vec<u8>>(RUN).await?;
-            Ok(parsed(RUN, kept.as_deref())?.unwrap_or_default())
+            let turn: Turn = parsed(RUN, kept.as_deref())?.unwrap_or_default();
+            match turn.bell.is_empty() {
+                true => Err(TerminalError::new(format!("the state `{RUN}` names no bell")).into()),
+                false => Ok(turn),
+            }
         }
 
         /// The facts from a chunk on, the number of the chunk after them, and their bytes.
@@ -44,6 +55,12 @@ macro_rules! reads {
             async move {
                 let kept = ctx.get::<Vec<u8>>(CHUNKS).await?;
                 let next: u32 = parsed(CHUNKS, kept.as_deref())?.unwrap_or(0);
+                if next.saturating_sub(from) > MANY {
+                    // Before so many names are made it is certain that there are as many.
+                    let last = named(next - 1);
+                    let kept = ctx.get::<Vec<u8>>(&last).await?;
+                    kept.ok_or_else(|| missing(&last, next))?;
+                }
                 let names: Vec<String> = (from..next).map(named).collect();
                 let (mut facts, mut bytes) = (Vec::new(), 0);
                 // The names do not live as long as the context.
@@ -52,14 +69,9 @@ macro_rules! reads {
                 let asked: Vec<_> = names.iter().map(|name| ctx.get::<Vec<u8>>(name)).collect();
                 for (name, asked) in names.iter().zip(asked) {
                     let kept = asked.await?;
-                    let lost = || {
-                        let what =
-                            format!("the state `{name}` is missing, one of {next} of its kind");
-                        TerminalError::new(what)
-                    };
                     bytes += kept.as_ref().map_or(0, Vec::len);
                     let chunk: Option<Vec<Envelope>> = parsed(name, kept.as_deref())?;
-                    facts.extend(chunk.ok_or_else(lost)?);
+                    facts.extend(chunk.ok_or_else(|| missing(name, next))?);
                 }
                 Ok((facts, next, bytes))
             }
@@ -69,6 +81,16 @@ macro_rules! reads {
 }
 reads!(facts_of, turn_of, ObjectContext);
 reads!(shared_facts_of, shared_turn_of, SharedObjectContext);
+
+/// Fails if there are more facts than the state says: they would be overwritten.
+pub(crate) async fn is_last(ctx: &ObjectContext<'_>, next: u32) -> HandlerResult<()> {
+    let name = named(next);
+    if ctx.get::<Vec<u8>>(&name).await?.is_none() {
+        return Ok(());
+    }
+    let what = format!("the state `{CHUNKS}` says {next}, and there is `{name}`");
+    Err(TerminalError::new(what).into())
+}
 
 /// The kind of the run that goes on.
 pub(crate) async fn kind_of(ctx: &ObjectContext<'_>) -> HandlerResult<String> {
