@@ -8,25 +8,10 @@ use std::collections::BTreeMap;
 use futures_util::future::join_all;
 use harness::{CallOutcome, Outcome, journal::Entry};
 use harness_restate::{Client, ClientError, Conversation};
-use rig::{Engine, Worker, answered, at_rest, ends, entries, machine, until};
+use rig::{
+    Engine, answered, at_rest, calm, ends, entries, held_at, is_noted, machine, said, until,
+};
 use serde_json::json;
-
-/// An engine with a worker that nobody kills.
-async fn calm() -> Option<(Engine, Worker)> {
-    let engine = Engine::start().await?;
-    let worker = engine.worker("", &[]);
-    engine.register().await;
-    Some((engine, worker))
-}
-
-/// A worker that is held at this point.
-fn held_at(engine: &Engine, point: &str) -> Worker {
-    engine.worker("100000", &[("HOLD_AT", point)])
-}
-
-async fn is_noted(worker: &Worker, file: &str, times: usize) {
-    until(file, async || (worker.read(file).len() >= times).then_some(())).await;
-}
 
 /// The run is over for everybody who asks.
 async fn is_over(chat: &Conversation, run: &str) {
@@ -248,6 +233,7 @@ async fn a_stop_is_heard_while_a_message_asks_what_became_of_a_call() {
     assert_eq!(chat.ended(&run).await.expect("an end").outcome, Outcome::Cancelled);
     let facts = chat.facts(0).await.expect("facts").facts;
     assert!(ends(&facts).values().all(|end| *end == CallOutcome::InDoubt), "{:?}", ends(&facts));
+    assert_eq!(said(&facts), ["Pay.", "Hello."], "its message is kept");
     let ended = chat.send("Hello.", "three").await.expect("it goes on");
     assert_eq!(ended.outcome, Outcome::Answered);
 }
@@ -265,6 +251,7 @@ async fn a_stop_is_heard_when_an_operator_has_ended_who_waits_for_it() {
         until("it is ended", async || waits().await.filter(|it| *it != bell)).await;
         chat.stop().await.expect("it is stopped");
         assert_eq!(chat.ended(&run).await.expect("an end").outcome, Outcome::Cancelled);
+        until("no bell is left", async || waits().await.is_none().then_some(())).await;
     }
 }
 
@@ -480,7 +467,11 @@ async fn a_conversation_that_cannot_be_read_names_what_is_wrong() {
     };
     let later = whole[chunk].replacen("\"format\":", "\"format\":9", 1);
     assert_ne!(later, whole[chunk]);
-    let cases: [(&str, BTreeMap<String, String>); 5] = [
+    let cases: [(&str, BTreeMap<String, String>); 9] = [
+        ("chunks", without("chunks")),
+        ("chunks", with("chunks", "1")),
+        ("is missing", with("chunks", "4294967295")),
+        ("run", with("run", r#"{"bell":"","run":"no id"}"#)),
         (chunk, without(chunk)),
         (chunk, with(chunk, "no facts")),
         ("chunks", with("chunks", "many")),
