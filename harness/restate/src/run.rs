@@ -62,7 +62,16 @@ impl<'a> Run<'a> {
         turn.killed |= turn.run.is_some();
         turn.run = Some(ctx.invocation_id().to_owned());
         ctx.set(RUN, Json(turn.clone()));
-        match Self::open(of, ctx, kind, turn.clone()).await {
+        let begun = async {
+            let run = Self::open(of, ctx, kind, turn.clone()).await?;
+            if !run.timed.is_empty() {
+                // Before anything happens the engine has stored whose turn it is: if it kills this invocation, the timers
+                // of what waits continue nothing.
+                ctx.run(|| async { Ok(()) }).name("begins").await?;
+            }
+            Ok(run)
+        };
+        match begun.await {
             Ok(run) => Ok(run),
             Err(error) => {
                 ctx.set(RUN, Json(Turn { run: None, ..turn }));
@@ -111,7 +120,10 @@ impl<'a> Run<'a> {
                 self.stop = listens(self.of, self.ctx, &self.turn.bell, self.skipped);
             }
             let said = self.steps().say(message);
-            self.keep("say", self.checked(said, MOST, 413), false).await?;
+            let came = self.keep("say", self.checked(said, MOST, 413), false).await;
+            // What was stopped is settled also if the message is refused.
+            self.drive().await?;
+            return came.map(drop);
         }
         self.drive().await
     }
