@@ -146,7 +146,7 @@ impl Conversations {
     /// Returns the facts from a place on, also while a run goes on.
     #[handler(lazy_state = true, idempotency_retention = "0s")]
     async fn facts(&self, ctx: SharedObjectContext<'_>, from: u32) -> HandlerResult<Json<Facts>> {
-        let run = shared_turn_of(&ctx).await?.run;
+        let run = shared_turn_of(&ctx).await?.unwrap_or_default().run;
         let (facts, next, _) = shared_facts_of(&ctx, from).await?;
         Ok(Json(Facts { facts, next, run }))
     }
@@ -190,7 +190,8 @@ impl Conversations {
     /// Stops the run that goes on or waits, or else the one that was started and begins next.
     #[handler(lazy_state = true, idempotency_retention = "0s")]
     async fn stop(&self, ctx: SharedObjectContext<'_>) -> HandlerResult<()> {
-        let (bell, stop) = (shared_turn_of(&ctx).await?.bell, ctx.invocation_id().to_owned());
+        let bell = shared_turn_of(&ctx).await?.unwrap_or_default().bell;
+        let stop = ctx.invocation_id().to_owned();
         let told = Told::Stopped(stop.clone());
         tell(&ctx, ctx.key(), &bell, &told).await;
         ctx.object_client::<ConversationsClient>(ctx.key()).end(stop).send();

@@ -57,7 +57,14 @@ impl<'a> Run<'a> {
         kind: Option<String>,
     ) -> HandlerResult<Self> {
         check_name(ctx.key()).map_err(|err| refused(&err, 400))?;
-        let mut turn = turn_of(ctx).await?;
+        let mut turn = match turn_of(ctx).await? {
+            Some(turn) => turn,
+            None => {
+                let bells = bells(of, ctx);
+                let first = ctx.run(|| async move { Ok(Json(bells.first().await)) });
+                Turn { bell: first.name("first").await?.into_inner(), ..Turn::default() }
+            }
+        };
         // The engine has killed a run that is still here.
         turn.killed |= turn.run.is_some();
         turn.run = Some(ctx.invocation_id().to_owned());
@@ -358,9 +365,12 @@ impl<'a> Run<'a> {
     }
 }
 
+fn bells(of: &Conversations, ctx: &ObjectContext<'_>) -> Bells {
+    Bells::of(of.http.clone(), of.ingress.clone(), ctx.key())
+}
+
 fn listens(of: &Conversations, ctx: &ObjectContext<'_>, bell: &str, skipped: usize) -> Stop {
-    let bells = Bells::of(of.http.clone(), of.ingress.clone(), ctx.key());
-    bells.stop_of(bell.to_owned(), ctx.invocation_id().to_owned(), skipped)
+    bells(of, ctx).stop_of(bell.to_owned(), ctx.invocation_id().to_owned(), skipped)
 }
 
 /// Does an action unless somebody stops the run before its end. If it `knows`, it does not end before it is known

@@ -38,12 +38,15 @@ fn missing(name: &str, of: u32) -> TerminalError {
 /// A macro, since the two contexts share no trait whose futures can be sent to another thread.
 macro_rules! reads {
     ($facts:ident, $turn:ident, $context:ident) => {
-        pub(crate) async fn $turn(ctx: &$context<'_>) -> HandlerResult<Turn> {
+        /// `None` in a new conversation.
+        pub(crate) async fn $turn(ctx: &$context<'_>) -> HandlerResult<Option<Turn>> {
             let kept = ctx.get::<Vec<u8>>(RUN).await?;
-            let turn: Turn = parsed(RUN, kept.as_deref())?.unwrap_or_default();
-            match turn.bell.is_empty() {
-                true => Err(TerminalError::new(format!("the state `{RUN}` names no bell")).into()),
-                false => Ok(turn),
+            let turn: Option<Turn> = parsed(RUN, kept.as_deref())?;
+            match &turn {
+                Some(turn) if turn.bell.is_empty() => {
+                    Err(TerminalError::new(format!("the state `{RUN}` names no bell")).into())
+                }
+                _ => Ok(turn),
             }
         }
 

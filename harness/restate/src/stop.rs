@@ -18,9 +18,9 @@
 //!    and so hears a later one that came while the run before it was ending.
 //! 5. If another run has begun since, the mark does nothing.
 //!
-//! A name is told once: a run tells its own at its end, a stop its own. So the list has no circle. The first bell is
-//! always `first`: in a conversation that was deleted the list leads through the ends of the deleted runs to its end,
-//! which is the same one for all.
+//! A name is told once: a run tells its own at its end, a stop its own. So the list has no circle. It begins at the
+//! bell `first`, and the bells stay for a day although the conversation was deleted: the first invocation of a new one
+//! listens behind the last end of the old one ([`Bells::first`]), at which all old stops have been heard or marked.
 //!
 //! The engine tells a step nothing before its end, so a worker asks for the result of the bell through the ingress, as a
 //! client does.
@@ -47,6 +47,9 @@ pub(crate) const TOLD: &str = "stop";
 pub(crate) const GONE: u16 = 410;
 /// The code with which the engine says that a run is cancelled.
 pub(crate) const CANCELLED: u16 = 409;
+
+/// The name of the first bell.
+const FIRST: &str = "first";
 
 /// What a bell is told first, and by which invocation, whose id is the name of the next bell.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -82,7 +85,7 @@ pub(crate) struct Turn {
 
 impl Default for Turn {
     fn default() -> Self {
-        Self { bell: "first".to_owned(), run: None, passed: Vec::new(), killed: false }
+        Self { bell: FIRST.to_owned(), run: None, passed: Vec::new(), killed: false }
     }
 }
 
@@ -112,6 +115,26 @@ pub(crate) struct Bells {
 impl Bells {
     pub(crate) fn of(http: Client, ingress: Url, conversation: &str) -> Self {
         Self { http, ingress, conversation: conversation.to_owned() }
+    }
+
+    /// The bell of a conversation that has no state: the one behind all ends of one of this name that was deleted.
+    pub(crate) async fn first(self) -> String {
+        let (mut first, mut bell, mut lost) = (FIRST.to_owned(), FIRST.to_owned(), 0);
+        loop {
+            match self.asks(&named(&bell, lost), true).await {
+                Ok(told) => {
+                    let is_over = matches!(told, Told::Over(_));
+                    (bell, lost) = (told.next(), 0);
+                    if is_over {
+                        first.clone_from(&bell);
+                    }
+                }
+                Err(err) => match err.status().map(|status| status.as_u16()) {
+                    Some(CANCELLED | GONE) => lost += 1,
+                    _ => return first,
+                },
+            }
+        }
     }
 
     /// Listens from this bell on, to the first stop after as many as are `skipped`.
