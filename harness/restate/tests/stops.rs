@@ -231,6 +231,20 @@ async fn a_stop_counts_though_a_run_was_killed_as_it_came_to_wait() {
 }
 
 #[tokio::test]
+async fn a_bell_that_an_operator_has_ended_leaves_no_other() {
+    let Some((engine, worker)) = calm().await else { return };
+    let chat = engine.chat("bells");
+    let run = thinks(&chat, &worker, "one").await;
+    let bells = async || engine.open_invocations("bells", "stopped").await;
+    let bell = until("it listens", async || bells().await.pop()).await;
+    engine.operator(&bell, "kill").await;
+    until("it listens again", async || bells().await.pop().filter(|it| *it != bell)).await;
+    engine.operator(&run, "cancel").await;
+    assert_eq!(outcome(&chat, &run).await, Outcome::Cancelled);
+    until("no bell is left", async || bells().await.is_empty().then_some(())).await;
+}
+
+#[tokio::test]
 async fn a_cancel_of_the_mark_of_a_stop_stops_what_waits() {
     let Some(engine) = Engine::start().await else { return };
     let worker = held_at(&engine, "before end#1");
