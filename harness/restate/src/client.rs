@@ -317,8 +317,9 @@ impl Conversation {
     /// come step by step: nothing is seen of an answer while the model gives it.
     ///
     /// # Errors
-    /// Fails if the engine cannot be reached or does not know this run. A run that fails is no error here:
-    /// [`ended`](Self::ended) tells how it ended.
+    /// Fails if the engine cannot be reached or does not know this run. It knows the end of a run for a day if that began
+    /// with a key, as those of `start`, `send`, `decide` and `settle` do; one that a timer or [`resume`](Self::resume) has
+    /// begun it knows only while it goes on. A run that fails is no error here: [`ended`](Self::ended) tells how it ended.
     pub async fn watch(
         &self,
         run: &str,
@@ -378,7 +379,7 @@ impl Conversation {
 
     /// Stops the run that goes on or waits. If there is none, this stops the one that was started and has not begun:
     /// its message is stored and not answered. Messages that queue behind a run that is stopped are not stopped. It
-    /// returns before the run has ended.
+    /// returns before the run has ended; a second stop then counts for what was started after the first one.
     ///
     /// # Errors
     /// Fails if the engine cannot be reached.
