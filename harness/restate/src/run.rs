@@ -24,7 +24,7 @@ use crate::{
     driver::{Conversations, ConversationsClient, failed, refused},
     said::{Ended, said_last},
     size::{MOST, MOST_WITH_ANSWERS, fits, size},
-    state::{CHUNKS, KIND, RUN, facts_of, is_last, kind_of, named, turn_of},
+    state::{CHUNKS, KIND, RUN, facts_of, kind_of, last_of, named, turn_of},
     stop::{Bells, CANCELLED, Stop, Told, Turn, tell},
 };
 
@@ -94,8 +94,12 @@ impl<'a> Run<'a> {
         turn: Turn,
     ) -> HandlerResult<Self> {
         let goes_on = kind_of(ctx).await?;
-        let (facts, chunks, bytes) = facts_of(ctx, 0).await?;
-        is_last(ctx, chunks).await?;
+        let (mut facts, mut chunks, mut bytes) = facts_of(ctx, 0).await?;
+        if let Some((last, size)) = last_of(ctx, chunks).await? {
+            facts.extend(last);
+            (chunks, bytes) = (chunks + 1, bytes + size);
+            ctx.set(CHUNKS, chunks);
+        }
         // They are made anew with each replay, so a call that another life has started does not run here.
         let steps = of.agent.steps(ctx.key(), facts).map_err(failed)?;
         let has = kind.as_deref().unwrap_or(&goes_on);
@@ -275,6 +279,11 @@ impl<'a> Run<'a> {
                 Action::CheckAnswer => "check",
                 Action::Settle => "settle",
             };
+            if name == "run" && self.keep("start", ready(Ok(Vec::new())).boxed(), true).await? {
+                // It was cancelled. Else the engine has stored by now that the calls start: if it kills this invocation,
+                // they are found.
+                continue;
+            }
             let (act, steps, kept) =
                 (self.steps().act().boxed(), Arc::clone(&self.steps), self.bytes);
             let act = match name {

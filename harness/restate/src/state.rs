@@ -22,17 +22,24 @@ pub(crate) fn named(chunk: u32) -> String {
     format!("facts {chunk:08}")
 }
 
-/// A value of the state. If it cannot be read the engine does not try again, since it would stay so.
+/// The engine does not try this again, since it would stay so.
+fn wrong(what: String) -> TerminalError {
+    TerminalError::new(format!(
+        "{what}: an operator can write the state as it was, or delete all of it"
+    ))
+}
+
+/// A value of the state.
 fn parsed<T: DeserializeOwned>(
     name: &str,
     kept: Option<&[u8]>,
 ) -> Result<Option<T>, TerminalError> {
-    let wrong = |err| TerminalError::new(format!("the state `{name}` cannot be read: {err}"));
-    kept.map(|bytes| serde_json::from_slice(bytes).map_err(wrong)).transpose()
+    let unfit = |err| wrong(format!("the state `{name}` cannot be read ({err})"));
+    kept.map(|bytes| serde_json::from_slice(bytes).map_err(unfit)).transpose()
 }
 
 fn missing(name: &str, of: u32) -> TerminalError {
-    TerminalError::new(format!("the state `{name}` is missing, one of {of} of its kind"))
+    wrong(format!("the state `{name}` is missing, and `{CHUNKS}` says {of}"))
 }
 
 /// A macro, since the two contexts share no trait whose futures can be sent to another thread.
@@ -44,7 +51,7 @@ macro_rules! reads {
             let turn: Option<Turn> = parsed(RUN, kept.as_deref())?;
             match &turn {
                 Some(turn) if turn.bell.is_empty() => {
-                    Err(TerminalError::new(format!("the state `{RUN}` names no bell")).into())
+                    Err(wrong(format!("the state `{RUN}` names no bell")).into())
                 }
                 _ => Ok(turn),
             }
@@ -85,14 +92,19 @@ macro_rules! reads {
 reads!(facts_of, turn_of, ObjectContext);
 reads!(shared_facts_of, shared_turn_of, SharedObjectContext);
 
-/// Fails if there are more facts than the state says: they would be overwritten.
-pub(crate) async fn is_last(ctx: &ObjectContext<'_>, next: u32) -> HandlerResult<()> {
-    let name = named(next);
-    if ctx.get::<Vec<u8>>(&name).await?.is_none() {
-        return Ok(());
+/// A chunk that is not counted, and its bytes: the engine has killed a run between the two commands that keep a step. Fails
+/// if there are more of them, since they would be overwritten.
+pub(crate) async fn last_of(
+    ctx: &ObjectContext<'_>,
+    next: u32,
+) -> HandlerResult<Option<(Vec<Envelope>, usize)>> {
+    let (name, later) = (named(next), named(next.saturating_add(1)));
+    let Some(kept) = ctx.get::<Vec<u8>>(&name).await? else { return Ok(None) };
+    if ctx.get::<Vec<u8>>(&later).await?.is_some() {
+        let what = format!("the state `{CHUNKS}` says {next}, and there is `{later}`");
+        return Err(wrong(what).into());
     }
-    let what = format!("the state `{CHUNKS}` says {next}, and there is `{name}`");
-    Err(TerminalError::new(what).into())
+    Ok(parsed(&name, Some(&kept))?.map(|facts| (facts, kept.len())))
 }
 
 /// The kind of the run that goes on.

@@ -14,7 +14,7 @@ use std::{
 
 use harness::{CallOutcome, Outcome, journal::Entry};
 use harness_restate::{Client, ClientError, Conversation};
-use rig::{Engine, PATIENCE, Worker, calm, ends, entries, held_at, is_noted, said, until};
+use rig::{Engine, PATIENCE, Worker, calm, ends, entries, harm, held_at, is_noted, said, until};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpListener, TcpStream},
@@ -240,6 +240,8 @@ async fn a_bell_that_an_operator_has_ended_leaves_no_other() {
     engine.operator(&bell, "kill").await;
     until("it listens again", async || bells().await.pop().filter(|it| *it != bell)).await;
     engine.operator(&run, "cancel").await;
+    // The step that is cancelled ends with its worker.
+    worker.dies().await;
     assert_eq!(outcome(&chat, &run).await, Outcome::Cancelled);
     until("no bell is left", async || bells().await.is_empty().then_some(())).await;
 }
@@ -257,6 +259,26 @@ async fn a_cancel_of_the_mark_of_a_stop_stops_what_waits() {
     engine.operator(&marks[0], "cancel").await;
     worker.releases();
     nothing_waits(&chat).await;
+}
+
+// Kills by an operator.
+
+#[tokio::test]
+async fn what_is_told_of_a_call_is_true_though_its_run_is_killed_as_it_begins() {
+    let Some(engine) = Engine::start().await else { return };
+    let worker = held_at(&engine, "kept call#1");
+    engine.register().await;
+    let chat = engine.chat("begins");
+    let run = chat.start("Write.", "one").await.expect("it is taken");
+    is_noted(&worker, "held", 1).await;
+    engine.operator(&run, "kill").await;
+    chat.ended(&run).await.expect_err("it is killed");
+    worker.releases();
+    // This queues in the worker behind what it still does.
+    assert_eq!(chat.send("Hello.", "two").await.expect("an end").outcome, Outcome::Answered);
+    let facts = chat.facts(0).await.expect("facts").facts;
+    let wrong = harm(&facts, &worker.read("effects"));
+    assert!(wrong.is_empty(), "{wrong:?}");
 }
 
 // Timers.
