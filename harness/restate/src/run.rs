@@ -125,16 +125,15 @@ impl<'a> Run<'a> {
         let (waits, said) = (self.waits(), self.steps().say(message.clone()).boxed());
         self.begin("say", said, waits).await?;
         if self.kind.is_some() {
-            // A stop came first: for what waits, or for what a killed run has left and for this run.
+            // A stop came first: for what waits, or for what a killed run has left and for this run. What it has
+            // stopped is settled, also if the message is refused, and nobody asks any more what became of it.
+            self.drive().await?;
             if waits {
                 self.skipped = 1;
                 self.stop = listens(self.of, self.ctx, &self.turn.bell, self.skipped);
             }
             let said = self.steps().say(message);
-            let came = self.keep("say", self.checked(said, MOST, 413), false).await;
-            // What was stopped is settled also if the message is refused.
-            self.drive().await?;
-            return came.map(drop);
+            self.keep("say", self.checked(said, MOST, 413), false).await?;
         }
         self.drive().await
     }

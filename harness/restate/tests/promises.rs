@@ -234,6 +234,7 @@ async fn a_stop_is_heard_while_a_message_asks_what_became_of_a_call() {
     let facts = chat.facts(0).await.expect("facts").facts;
     assert!(ends(&facts).values().all(|end| *end == CallOutcome::InDoubt), "{:?}", ends(&facts));
     assert_eq!(said(&facts), ["Pay.", "Hello."], "its message is kept");
+    assert_eq!(worker.read("finding out").len(), 1, "it asks no more");
     let ended = chat.send("Hello.", "three").await.expect("it goes on");
     assert_eq!(ended.outcome, Outcome::Answered);
 }
