@@ -450,6 +450,23 @@ async fn a_panic_of_what_the_worker_gives_is_an_error_of_the_run() {
 }
 
 #[tokio::test]
+async fn a_step_that_was_kept_and_not_counted_is_counted() {
+    let Some((engine, _worker)) = calm().await else { return };
+    let chat = engine.chat("whole");
+    chat.send("Write.", "one").await.expect("an end");
+    let before = chat.facts(0).await.expect("facts");
+    let mut state = engine.state("whole").await;
+    state.insert("chunks".to_owned(), (before.next - 1).to_string());
+    engine.write_state("cut", &state).await;
+    let chat = engine.chat("cut");
+    let ended = chat.send("Hello.", "two").await.expect("an end");
+    assert_eq!(ended.outcome, Outcome::Answered);
+    let after = chat.facts(0).await.expect("facts").facts;
+    assert!(after.starts_with(&before.facts), "{:?}", entries(&after));
+    assert!(answered(&after));
+}
+
+#[tokio::test]
 async fn a_conversation_that_cannot_be_read_names_what_is_wrong() {
     let Some((engine, _worker)) = calm().await else { return };
     let chat = engine.chat("whole");
@@ -485,6 +502,9 @@ async fn a_conversation_that_cannot_be_read_names_what_is_wrong() {
         let chat = engine.chat(&name);
         let error = chat.send("Hello.", "one").await.expect_err("it cannot be read");
         assert!(error.to_string().contains(named), "{error}");
+        let is_of_state = error.to_string().contains("the state `");
+        assert!(named == "fact" || is_of_state, "{error}");
+        assert_eq!(error.to_string().contains("an operator can"), is_of_state, "{error}");
         // The turn is passed on also by a run that could not begin.
         let turn = &engine.state(&name).await["run"];
         assert!(named == "run" || turn.contains(r#""run":null"#), "{turn}");

@@ -68,13 +68,17 @@ async fn two_stops_of_one_run_stop_none_that_queued_behind_it() {
     engine.register().await;
     let chat = engine.chat("twice");
     let first = thinks(&chat, &worker, "one").await;
-    let second = chat.start("Hello.", "two").await.expect("it is taken");
+    let mut queue = vec![chat.start("Hello.", "two").await.expect("it is taken")];
     chat.stop().await.expect("it is stopped");
     is_noted(&worker, "held", 1).await;
+    // It is behind the first stop, and another run comes between.
+    queue.push(chat.start("Hello.", "three").await.expect("it is taken"));
     chat.stop().await.expect("it is stopped");
     worker.releases();
     assert_eq!(outcome(&chat, &first).await, Outcome::Cancelled);
-    assert_eq!(outcome(&chat, &second).await, Outcome::Answered);
+    for run in &queue {
+        assert_eq!(outcome(&chat, run).await, Outcome::Answered);
+    }
 }
 
 #[tokio::test]
@@ -279,6 +283,24 @@ async fn what_is_told_of_a_call_is_true_though_its_run_is_killed_as_it_begins() 
     let facts = chat.facts(0).await.expect("facts").facts;
     let wrong = harm(&facts, &worker.read("effects"));
     assert!(wrong.is_empty(), "{wrong:?}");
+}
+
+#[tokio::test]
+async fn a_stop_of_a_run_that_is_killed_before_its_end_counts_for_the_next_in_the_queue() {
+    let Some(engine) = Engine::start().await else { return };
+    let worker = held_at(&engine, "kept ask#1");
+    engine.register().await;
+    let chat = engine.chat("next");
+    let run = thinks(&chat, &worker, "one").await;
+    let next = chat.start("Hello.", "two").await.expect("it is taken");
+    let last = chat.start("Hello.", "three").await.expect("it is taken");
+    chat.stop().await.expect("it is stopped");
+    is_noted(&worker, "held", 1).await;
+    engine.operator(&run, "kill").await;
+    chat.ended(&run).await.expect_err("it is killed");
+    worker.releases();
+    assert_eq!(outcome(&chat, &next).await, Outcome::Cancelled);
+    assert_eq!(outcome(&chat, &last).await, Outcome::Answered);
 }
 
 // Timers.
