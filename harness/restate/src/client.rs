@@ -140,7 +140,8 @@ pub struct Conversation {
 pub enum ClientError {
     /// It does not count or is not allowed. Nothing has changed.
     Refused(String),
-    /// The run failed, or the engine did not take the request.
+    /// The run failed, or the engine did not take the request. If the status is that of a gateway, such as 504, the
+    /// request may have been carried out: see [`Unreachable`](Self::Unreachable).
     Failed {
         /// The status of the response.
         status: u16,
@@ -314,7 +315,8 @@ impl Conversation {
     /// Calls `seen` with each fact as it comes, from a place on, until this run is over and all its facts were seen,
     /// and returns the place after them. `run` is what [`start`](Self::start), [`decide`](Self::decide) or
     /// [`settle`](Self::settle) has returned, or the one that [goes on now](Facts::run). It need not have begun. Facts
-    /// come step by step: nothing is seen of an answer while the model gives it.
+    /// come step by step: nothing is seen of an answer while the model gives it. If it is a run of another conversation,
+    /// this ends with that one, and the facts are those of this conversation.
     ///
     /// # Errors
     /// Fails if the engine cannot be reached or does not know this run. It knows the end of a run for a day if that began
