@@ -175,9 +175,10 @@ impl<'a> Run<'a> {
 
     fn becomes_run(&mut self) {
         self.is_run = true;
-        self.turn.killed = false;
-        self.turn.passed.clear();
-        self.ctx.set(RUN, Json(self.turn.clone()));
+        if self.turn.killed || !self.turn.passed.is_empty() {
+            (self.turn.killed, self.turn.passed) = (false, Vec::new());
+            self.ctx.set(RUN, Json(self.turn.clone()));
+        }
     }
 
     /// Stores what somebody outside of the run has said, and continues the run if it waits. `is_kept` is called once
