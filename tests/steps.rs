@@ -404,14 +404,22 @@ async fn what_waits_is_answered_from_outside() {
 
     let open = steps.waiting();
     assert_eq!((open.len(), open[0].call.name()), (1, "form"));
-    let facts = steps.settled(open[0].succeeded("Via Po 1").by("ada")).await.expect("it waits");
+    let facts = steps
+        .settled(open[0].succeeded("Via Po 1").by("ada"))
+        .expect("it waits")
+        .await
+        .expect("facts");
     steps.apply(facts).expect("it follows");
     acts_until(&mut steps, |next| *next == Action::AwaitResults).await;
     // Nobody knows whether it has run, until somebody says so.
     let mut steps = agent.steps(CHAT, steps.facts().to_vec()).expect("the same");
     acts(&mut steps).await;
     let lost = steps.in_doubt();
-    let facts = steps.settled(lost[0].succeeded("It is there.")).await.expect("it is in doubt");
+    let facts = steps
+        .settled(lost[0].succeeded("It is there."))
+        .expect("it is in doubt")
+        .await
+        .expect("facts");
     steps.apply(facts).expect("it follows");
     acts_until(&mut steps, is_end).await;
     let told = ["mail_1", "post_1", "form_1", "note_1"].map(|id| outcome_of(&steps, id));
@@ -712,8 +720,8 @@ async fn an_answer_to_a_run_that_was_stopped_is_refused() {
         let open = steps.waiting().remove(0);
         let said = match (name, open.question()) {
             (_, Some(question)) => steps.decided(question.yes()),
-            ("asks", None) => steps.settled(open.answered("this")).await,
-            (_, None) => steps.settled(open.succeeded("Via Po 1")).await,
+            ("asks", None) => steps.settled(open.answered("this")).expect("it waits").await,
+            (_, None) => steps.settled(open.succeeded("Via Po 1")).expect("it waits").await,
         };
         match (name, said) {
             // What has happened is told, whenever it comes.

@@ -137,9 +137,9 @@ impl Engine {
                 true => (open.answered("the first"), None),
                 false => (open.succeeded("here"), Some(harness::CallOutcome::Succeeded)),
             };
-            let facts = steps.settled(settlement.clone()).await.expect("it waits");
+            let facts = steps.settled(settlement.clone()).expect("it waits").await.expect("facts");
             self.keeps(steps, facts).await;
-            if steps.settled(settlement).await.is_ok() {
+            if steps.settled(settlement).is_ok() {
                 self.breaks(format!("{} is settled twice", open.call.id()));
             }
             if let Some(outcome) = outcome {
@@ -215,7 +215,8 @@ impl Engine {
                     let said = self.story.truth(&open);
                     // Somebody else may be at it.
                     if self.elsewhere.is_empty() {
-                        let facts = steps.settled(said).await.expect("it is in doubt");
+                        let facts =
+                            steps.settled(said).expect("it is in doubt").await.expect("facts");
                         self.keeps(steps, facts).await;
                     }
                 }
@@ -275,8 +276,11 @@ impl Engine {
                 Action::AwaitAnswers => self.answers(&mut steps).await,
                 Action::FindOut(_) => {
                     let open = steps.in_doubt().remove(0);
-                    let said =
-                        steps.settled(self.story.truth(&open)).await.expect("it is in doubt");
+                    let said = steps
+                        .settled(self.story.truth(&open))
+                        .expect("it is in doubt")
+                        .await
+                        .expect("facts");
                     self.keeps(&mut steps, said).await;
                 }
                 _ => self.act(&mut steps).await,

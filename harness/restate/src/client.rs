@@ -1,6 +1,6 @@
 //! What programs do with conversations, over the engine's ingress.
 
-use std::{fmt, fmt::Write as _, pin::pin, time::Duration};
+use std::{fmt, fmt::Write as _, time::Duration};
 
 use harness::{
     Error, ErrorKind, Message,
@@ -11,14 +11,19 @@ use harness::{
 use reqwest::{StatusCode, Url};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-use crate::said::{Ended, Facts, Said, Words};
+use crate::{
+    said::{Ended, Facts, Said, Words},
+    size::message_fits as fits,
+};
 
 /// How often facts are asked for while a run goes on.
 const OFTEN: Duration = Duration::from_millis(50);
 /// After this time it is checked whether a silent connection still exists.
 const ALIVE: Duration = Duration::from_secs(30);
 /// The status of the answer about the output of a run that is not over.
-const NOT_OVER: u16 = 470;
+pub(crate) const NOT_OVER: u16 = 470;
+/// The status of the answer about a run that the engine does not know.
+pub(crate) const UNKNOWN: u16 = 404;
 /// The longest name of a conversation and the longest key of a message, in bytes. Both are sent in headers, and the
 /// engine and the workers accept about 16 KiB of headers.
 const LONGEST: usize = 1024;
@@ -54,6 +59,14 @@ pub(crate) fn check_name(name: &str) -> Result<(), Error> {
         _ if name.len() > LONGEST => wrong("it has more than 1024 bytes"),
         _ if name.chars().any(char::is_control) => wrong("it has a control character"),
         _ => Ok(()),
+    }
+}
+
+/// Refuses a kind that is too long to be kept beside the facts.
+pub(crate) fn check_kind(kind: &str) -> Result<(), String> {
+    match kind.len() {
+        ..=LONGEST => Ok(()),
+        length => Err(format!("a kind has at most {LONGEST} bytes, and this one {length}")),
     }
 }
 
@@ -127,7 +140,8 @@ pub struct Conversation {
 pub enum ClientError {
     /// It does not count or is not allowed. Nothing has changed.
     Refused(String),
-    /// The run failed, or the engine did not take the request.
+    /// The run failed, or the engine did not take the request. If the status is that of a gateway, such as 504, the
+    /// request may have been carried out: see [`Unreachable`](Self::Unreachable).
     Failed {
         /// The status of the response.
         status: u16,
@@ -177,37 +191,43 @@ struct Sent {
 
 impl Conversation {
     /// Sets the kind of the runs that begin here: see
-    /// [`Conversations::each_run`](crate::Conversations::each_run).
+    /// [`Conversations::each_run`](crate::Conversations::each_run). It has at most 1,024 bytes.
     #[must_use]
     pub fn kind(mut self, kind: impl Into<String>) -> Self {
         self.kind = kind.into();
         self
     }
 
-    fn words(&self, message: impl Into<Message>) -> Words {
-        Words::Run { message: message.into(), kind: self.kind.clone() }
+    /// What is sent. What the engine or a worker would refuse is refused here: the engine does not answer to what is
+    /// far too large.
+    fn words(&self, message: impl Into<Message>) -> Result<Words, ClientError> {
+        check_kind(&self.kind).map_err(ClientError::Refused)?;
+        let words = Words::Run { message: message.into(), kind: self.kind.clone() };
+        fits(&words).map_err(ClientError::Refused)?;
+        Ok(words)
     }
 
     /// Says something and waits for the end of the run. It queues behind a run that goes on. What is said with
     /// the same `key` within a day is said once, and comes to the same end. A key has 1 to 1,024 bytes.
     ///
     /// # Errors
-    /// Fails if the run cannot begin or the engine is not reached.
+    /// Fails if the run cannot begin or the engine is not reached, and with [`ClientError::Refused`], before it sends
+    /// anything, if the message has more than 8 MiB.
     pub async fn send(&self, message: impl Into<Message>, key: &str) -> Result<Ended, ClientError> {
-        self.post(&["send"], Some(key), &self.words(message)).await
+        self.post(&["send"], Some(key), &self.words(message)?).await
     }
 
     /// Says something and returns the engine's id of the run. See [`send`](Self::send) and
     /// [`ended`](Self::ended).
     ///
     /// # Errors
-    /// Fails if the engine cannot be reached.
+    /// Fails if the engine cannot be reached, and as `send` does if the message is too large.
     pub async fn start(
         &self,
         message: impl Into<Message>,
         key: &str,
     ) -> Result<String, ClientError> {
-        let sent: Sent = self.post(&["send", "send"], Some(key), &self.words(message)).await?;
+        let sent: Sent = self.post(&["send", "send"], Some(key), &self.words(message)?).await?;
         Ok(sent.invocation)
     }
 
@@ -238,7 +258,7 @@ impl Conversation {
             match &read.run {
                 // It is over and has not stored so: it was killed.
                 Some(run) if over.as_ref() == Some(run) => read.run = None,
-                Some(run) if self.of_run(run, "output").await?.status() != NOT_OVER => {
+                Some(run) if self.is_over(run).await?.unwrap_or(true) => {
                     // Its last facts may have been stored after these were read.
                     over = read.run;
                     continue;
@@ -251,6 +271,27 @@ impl Conversation {
 
     async fn facts_as_kept(&self, from: u32) -> Result<Facts, ClientError> {
         self.post(&["facts"], None, &from).await
+    }
+
+    /// Whether a run is over, or `None` if the engine does not know it. Only the engine's own word counts: what stands
+    /// before it may fail, too.
+    async fn is_over(&self, run: &str) -> Result<Option<bool>, ClientError> {
+        #[derive(Deserialize)]
+        struct Says {
+            source: String,
+        }
+        let response = self.of_run(run, "output").await?;
+        let status = response.status();
+        if status.is_success() {
+            return Ok(Some(true));
+        }
+        let text = response.text().await?;
+        match serde_json::from_str::<Says>(&text).map(|says| says.source) {
+            Ok(_) if status == UNKNOWN => Ok(None),
+            Ok(_) if status == NOT_OVER => Ok(Some(false)),
+            Ok(source) if source == "invocation" => Ok(Some(true)),
+            _ => Err(ClientError::Failed { status: status.as_u16(), message: text }),
+        }
     }
 
     async fn of_run(&self, run: &str, what: &str) -> Result<reqwest::Response, ClientError> {
@@ -274,18 +315,20 @@ impl Conversation {
     /// Calls `seen` with each fact as it comes, from a place on, until this run is over and all its facts were seen,
     /// and returns the place after them. `run` is what [`start`](Self::start), [`decide`](Self::decide) or
     /// [`settle`](Self::settle) has returned, or the one that [goes on now](Facts::run). It need not have begun. Facts
-    /// come step by step: nothing is seen of an answer while the model gives it.
+    /// come step by step: nothing is seen of an answer while the model gives it. If it is a run of another conversation,
+    /// this ends with that one, and the facts are those of this conversation.
     ///
     /// # Errors
-    /// Fails if the engine cannot be reached or does not know this run. A run that fails is no error here:
-    /// [`ended`](Self::ended) tells how it ended.
+    /// Fails if the engine cannot be reached or does not know this run. It knows the end of a run for a day if that began
+    /// with a key, as those of `start`, `send`, `decide` and `settle` do; one that a timer or [`resume`](Self::resume) has
+    /// begun it knows only while it goes on. A run that fails is no error here: [`ended`](Self::ended) tells how it ended.
     pub async fn watch(
         &self,
         run: &str,
         mut from: u32,
         mut seen: impl FnMut(Envelope),
     ) -> Result<u32, ClientError> {
-        let (mut over, mut is_over) = (pin!(self.ended(run)), false);
+        let (mut over, mut is_over) = (Box::pin(self.ended(run)), false);
         loop {
             let Facts { facts, next, .. } = self.facts_as_kept(from).await?;
             facts.into_iter().for_each(&mut seen);
@@ -295,11 +338,14 @@ impl Conversation {
             }
             tokio::select! {
                 ended = &mut over => match ended {
-                    Err(ClientError::Failed { status: 404, message }) => {
-                        return Err(ClientError::Failed { status: 404, message });
-                    }
+                    Ok(_) => is_over = true,
                     Err(error @ ClientError::Unreachable(_)) => return Err(error),
-                    Ok(_) | Err(_) => is_over = true,
+                    // The run has failed, or only this request.
+                    Err(error) => match self.is_over(run).await? {
+                        Some(true) => is_over = true,
+                        Some(false) => over.set(self.ended(run)),
+                        None => return Err(error),
+                    },
                 },
                 () = tokio::time::sleep(OFTEN) => {}
             }
@@ -335,7 +381,7 @@ impl Conversation {
 
     /// Stops the run that goes on or waits. If there is none, this stops the one that was started and has not begun:
     /// its message is stored and not answered. Messages that queue behind a run that is stopped are not stopped. It
-    /// returns before the run has ended.
+    /// returns before the run has ended; a second stop then counts for what was started after the first one.
     ///
     /// # Errors
     /// Fails if the engine cannot be reached.

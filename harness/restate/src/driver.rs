@@ -11,7 +11,7 @@ use restate_sdk::prelude::*;
 
 use crate::{
     alone::Alone,
-    client::ingress,
+    client::{check_kind, ingress},
     run::{Run, ends, read},
     said::{Ended, Facts, Said, Words},
     state::{shared_facts_of, shared_turn_of},
@@ -63,7 +63,7 @@ impl Conversations {
     }
 
     /// Calls this with the name of each step behind `before`, `after` and `kept`, for logs and for tests that kill the
-    /// process there.
+    /// process there. A panic of it changes nothing.
     #[must_use]
     pub fn on_step(mut self, called: impl Fn(&str) + Send + Sync + 'static) -> Self {
         self.on_step = Arc::new(called);
@@ -86,9 +86,9 @@ impl Conversations {
     #[handler]
     async fn send(&self, ctx: ObjectContext<'_>, words: Json<Words>) -> HandlerResult<Json<Ended>> {
         let (message, kind) = words.into_inner().parts();
+        check_kind(&kind).map_err(|what| TerminalError::new_with_code(413, what))?;
         let mut run = Run::begins(self, &ctx, Some(kind)).await?;
-        let said = run.steps().say(message).boxed();
-        let came = run.begin("say", said).await;
+        let came = run.says(message).await;
         run.ends(came).await
     }
 
@@ -96,8 +96,7 @@ impl Conversations {
     #[handler]
     async fn resume(&self, ctx: ObjectContext<'_>) -> HandlerResult<Json<Ended>> {
         let mut run = Run::begins(self, &ctx, None).await?;
-        let resumed = run.steps().resume().boxed();
-        let came = run.begin("resume", resumed).await;
+        let came = run.resumes().await;
         run.ends(came).await
     }
 
@@ -111,7 +110,10 @@ impl Conversations {
         let (said, counts) = answer.into_inner();
         let mut run = Run::begins(self, &ctx, None).await?;
         let steps = Arc::clone(&run.steps);
-        let answer = async move { said.facts(&read(&steps)).map_err(|err| refused(&err, 422)) };
+        let answer = async move {
+            let facts = said.facts(&read(&steps)).map_err(|err| refused(&err, 422))?;
+            facts.await.map_err(|err| refused(&err, 422))
+        };
         let came =
             run.change("answer", answer.boxed(), || ctx.resolve_awakeable(&counts, ())).await;
         run.ends(came).await
@@ -132,22 +134,22 @@ impl Conversations {
             let waits = steps.waiting().iter().any(same);
             if waits { steps.expired(&call).map_err(failed) } else { Ok(Vec::new()) }
         };
-        let came = run.change("expire", expiry.boxed(), || ()).await;
+        let came = run.expires(expiry.boxed()).await;
         run.ends(came).await
     }
 
-    /// Stops what the run with this bell has left. It does nothing if another run has begun since.
+    /// The mark of a stop in the queue: it stops what waits if no run has heard this stop.
     #[handler]
-    async fn end(&self, ctx: ObjectContext<'_>, bell: String) -> HandlerResult<Json<Ended>> {
+    async fn end(&self, ctx: ObjectContext<'_>, stop: String) -> HandlerResult<Json<Ended>> {
         let mut run = Run::begins(self, &ctx, None).await?;
-        let came = if run.is_next_after(&bell) { run.stop("end").await } else { Ok(()) };
+        let came = run.meets_mark(&stop).await;
         run.ends(came).await
     }
 
     /// Returns the facts from a place on, also while a run goes on.
     #[handler(lazy_state = true, idempotency_retention = "0s")]
     async fn facts(&self, ctx: SharedObjectContext<'_>, from: u32) -> HandlerResult<Json<Facts>> {
-        let run = shared_turn_of(&ctx).await?.run;
+        let run = shared_turn_of(&ctx).await?.unwrap_or_default().run;
         let (facts, next, _) = shared_facts_of(&ctx, from).await?;
         Ok(Json(Facts { facts, next, run }))
     }
@@ -191,13 +193,13 @@ impl Conversations {
     /// Stops the run that goes on or waits, or else the one that was started and begins next.
     #[handler(lazy_state = true, idempotency_retention = "0s")]
     async fn stop(&self, ctx: SharedObjectContext<'_>) -> HandlerResult<()> {
-        let bell = shared_turn_of(&ctx).await?.bell;
-        let last = match tell(&ctx, ctx.key(), &bell, Told::Stopped).await {
-            Told::Stopped => bell,
-            Told::Over(run) => run,
-        };
-        // A run that waits or was killed hears no bell.
-        ctx.object_client::<ConversationsClient>(ctx.key()).end(last).send();
+        let bell = shared_turn_of(&ctx).await?.unwrap_or_default().bell;
+        let stop = ctx.invocation_id().to_owned();
+        let told = Told::Stopped(stop.clone());
+        tell(&ctx, ctx.key(), &bell, &told).await;
+        ctx.object_client::<ConversationsClient>(ctx.key()).end(stop).send();
+        // The engine takes what it is sent in order: once this has an answer the mark is in the queue.
+        tell(&ctx, ctx.key(), &bell, &told).await;
         Ok(())
     }
 

@@ -1,4 +1,4 @@
-//! Conversations of [harness](harness) agents on [Restate](https://docs.restate.dev): the engine stores the result of
+//! Conversations of [harness] agents on [Restate](https://docs.restate.dev): the engine stores the result of
 //! each step of a run, and another worker continues where one has died.
 //!
 //! A worker serves an agent. A call of this one that needs a person waits until somebody decides, in this process or in

@@ -7,21 +7,25 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use futures_util::{FutureExt as _, future::BoxFuture};
+use futures_util::{
+    FutureExt as _,
+    future::{BoxFuture, join, ready},
+};
 use harness::{
-    Error, Outcome,
+    Error, Message, Outcome,
     agent::{Action, OpenCall, Steps},
     journal::{Entry, Envelope, InterruptCause},
+    provider::Usage,
 };
 use restate_sdk::prelude::*;
 
 use crate::{
-    client::{address, check_name},
+    client::check_name,
     driver::{Conversations, ConversationsClient, failed, refused},
     said::{Ended, said_last},
     size::{MOST, MOST_WITH_ANSWERS, fits, size},
-    state::{CHUNKS, KIND, RUN, facts_of, kind_of, named, turn_of},
-    stop::{CANCELLED, Stop, Told, Turn, ring, stop_of, tell},
+    state::{CHUNKS, KIND, RUN, facts_of, kind_of, last_of, named, turn_of},
+    stop::{Bells, CANCELLED, Stop, Told, Turn, tell},
 };
 
 type Came = Result<Vec<Envelope>, Error>;
@@ -35,12 +39,14 @@ pub(crate) struct Run<'a> {
     bytes: usize,
     /// The kind of the run that begins, until its message is stored.
     kind: Option<String>,
-    bell: String,
-    /// The bell that it found when it began: another one if the run before it was killed.
-    found: String,
+    turn: Turn,
     stop: Stop,
-    /// Whether this invocation has stored facts.
-    has_kept: bool,
+    /// How many stops it does not hear, because they were for what waited before it.
+    skipped: usize,
+    /// Whether this invocation has begun or continued a run: see [`stop`](crate::stop).
+    is_run: bool,
+    /// The calls that waited already, for which there are timers.
+    timed: Vec<(String, u64)>,
 }
 
 impl<'a> Run<'a> {
@@ -51,20 +57,31 @@ impl<'a> Run<'a> {
         kind: Option<String>,
     ) -> HandlerResult<Self> {
         check_name(ctx.key()).map_err(|err| refused(&err, 400))?;
-        let Turn { bell: found, run } = turn_of(ctx).await?;
-        let bell = match run {
-            None => found.clone(),
-            // The engine has killed that run, so it could not ring its bell.
-            Some(killed) => {
-                ring(ctx, ctx.key(), found.clone(), Told::Over(killed.clone())).await;
-                killed
+        let mut turn = match turn_of(ctx).await? {
+            Some(turn) => turn,
+            None => {
+                let bells = bells(of, ctx);
+                let first = ctx.run(|| async move { Ok(Json(bells.first().await)) });
+                Turn { bell: first.name("first").await?.into_inner(), ..Turn::default() }
             }
         };
-        ctx.set(RUN, Json(Turn { bell: bell.clone(), run: Some(ctx.invocation_id().to_owned()) }));
-        match Self::open(of, ctx, kind, bell.clone(), found).await {
+        // The engine has killed a run that is still here.
+        turn.killed |= turn.run.is_some();
+        turn.run = Some(ctx.invocation_id().to_owned());
+        ctx.set(RUN, Json(turn.clone()));
+        let begun = async {
+            let run = Self::open(of, ctx, kind, turn.clone()).await?;
+            if !run.timed.is_empty() {
+                // Before anything happens the engine has stored whose turn it is: if it kills this invocation, the timers
+                // of what waits continue nothing.
+                ctx.run(|| async { Ok(()) }).name("begins").await?;
+            }
+            Ok(run)
+        };
+        match begun.await {
             Ok(run) => Ok(run),
             Err(error) => {
-                is_over(ctx, bell).await;
+                ctx.set(RUN, Json(Turn { run: None, ..turn }));
                 Err(error)
             }
         }
@@ -74,53 +91,98 @@ impl<'a> Run<'a> {
         of: &'a Conversations,
         ctx: &'a ObjectContext<'_>,
         kind: Option<String>,
-        bell: String,
-        found: String,
+        turn: Turn,
     ) -> HandlerResult<Self> {
         let goes_on = kind_of(ctx).await?;
-        let (facts, chunks, bytes) = facts_of(ctx, 0).await?;
+        let (mut facts, mut chunks, mut bytes) = facts_of(ctx, 0).await?;
+        if let Some((last, size)) = last_of(ctx, chunks).await? {
+            facts.extend(last);
+            (chunks, bytes) = (chunks + 1, bytes + size);
+            ctx.set(CHUNKS, chunks);
+        }
         // They are made anew with each replay, so a call that another life has started does not run here.
         let steps = of.agent.steps(ctx.key(), facts).map_err(failed)?;
         let has = kind.as_deref().unwrap_or(&goes_on);
         let given = || (of.each_run)(ctx.key(), has, steps);
         let steps = catch_unwind(AssertUnwindSafe(given)).map_err(|panic| panicked(&*panic))?;
-        let stopped = address(&of.ingress, &["Conversations", ctx.key(), "stopped"]);
-        let stop = stop_of(of.http.clone(), stopped, bell.clone(), ctx.invocation_id().to_owned());
+        let stop = listens(of, ctx, &turn.bell, 0);
+        let timed = if turn.killed { Vec::new() } else { dates(&steps) };
         let steps = Arc::new(RwLock::new(steps));
-        Ok(Self { of, ctx, steps, chunks, bytes, kind, bell, found, stop, has_kept: false })
+        let (skipped, is_run) = (0, false);
+        Ok(Self { of, ctx, steps, chunks, bytes, kind, turn, stop, skipped, is_run, timed })
     }
 
     pub(crate) fn steps(&self) -> RwLockReadGuard<'_, Steps> {
         read(&self.steps)
     }
 
-    /// Whether no run has begun since this was the bell.
-    pub(crate) fn is_next_after(&self, bell: &str) -> bool {
-        self.found == bell
-    }
-
     fn waits(&self) -> bool {
         self.steps().next() == Action::AwaitAnswers
     }
 
-    /// Begins a run with these facts, and drives it.
-    pub(crate) async fn begin(
-        &mut self,
-        name: &str,
-        with: BoxFuture<'static, Came>,
-    ) -> HandlerResult<()> {
-        let (steps, stop, kept) = (Arc::clone(&self.steps), self.stop.clone(), self.bytes);
-        let with = async move {
-            let facts = unless_stopped(steps, with, stop).await.map_err(failed)?;
-            fits(&facts, kept, MOST).map_err(|what| TerminalError::new_with_code(413, what))?;
-            Ok(facts)
-        };
-        self.keep(name, with.boxed(), false).await?;
+    /// Begins a run with a message, and drives it.
+    pub(crate) async fn says(&mut self, message: Message) -> HandlerResult<()> {
+        let (waits, said) = (self.waits(), self.steps().say(message.clone()).boxed());
+        self.begin("say", said, waits).await?;
+        if self.kind.is_some() {
+            // A stop came first: for what waits, or for what a killed run has left and for this run. What it has
+            // stopped is settled, also if the message is refused, and nobody asks any more what became of it.
+            self.drive().await?;
+            if waits {
+                self.skipped = 1;
+                self.stop = listens(self.of, self.ctx, &self.turn.bell, self.skipped);
+            }
+            let said = self.steps().say(message);
+            self.keep("say", self.checked(said, MOST, 413), false).await?;
+        }
         self.drive().await
     }
 
-    /// Stores what somebody outside of the run has said, and drives the run if it waited and has changed. `is_kept` is
-    /// called once this is stored.
+    /// Continues a run that had stopped.
+    pub(crate) async fn resumes(&mut self) -> HandlerResult<()> {
+        let resumed = self.steps().resume().boxed();
+        self.begin("resume", resumed, false).await?;
+        self.drive().await
+    }
+
+    async fn begin(
+        &mut self,
+        name: &str,
+        with: BoxFuture<'static, Came>,
+        knows: bool,
+    ) -> HandlerResult<()> {
+        let with = unless_stopped(Arc::clone(&self.steps), with, self.stop.clone(), knows);
+        self.keep(name, self.checked(with, MOST, 413), false).await?;
+        self.becomes_run();
+        Ok(())
+    }
+
+    /// The facts of this, or a refusal if they are too large.
+    fn checked(
+        &self,
+        with: impl Future<Output = Came> + Send + 'static,
+        most: usize,
+        code: u16,
+    ) -> BoxFuture<'static, Kept> {
+        let kept = self.bytes;
+        let with = async move {
+            let facts = with.await.map_err(failed)?;
+            fits(&facts, kept, most).map_err(|what| TerminalError::new_with_code(code, what))?;
+            Ok(facts)
+        };
+        with.boxed()
+    }
+
+    fn becomes_run(&mut self) {
+        self.is_run = true;
+        if self.turn.killed || !self.turn.passed.is_empty() {
+            (self.turn.killed, self.turn.passed) = (false, Vec::new());
+            self.ctx.set(RUN, Json(self.turn.clone()));
+        }
+    }
+
+    /// Stores what somebody outside of the run has said, and continues the run if it waits. `is_kept` is called once
+    /// this is stored.
     pub(crate) async fn change(
         &mut self,
         name: &str,
@@ -136,34 +198,64 @@ impl<'a> Run<'a> {
         };
         let has_changed = self.keep(name, with.boxed(), false).await?;
         is_kept();
-        if waits && has_changed { self.drive().await } else { Ok(()) }
+        if !(waits && has_changed) {
+            return Ok(());
+        }
+        self.becomes_run();
+        self.drive().await
+    }
+
+    /// The same for the end of a time. After a kill it continues nothing.
+    pub(crate) async fn expires(&mut self, with: BoxFuture<'static, Kept>) -> HandlerResult<()> {
+        if self.turn.killed {
+            return self.keep("expire", with, false).await.map(drop);
+        }
+        self.change("expire", with, || ()).await
     }
 
     /// Stops the run, if one goes on or waits.
-    pub(crate) async fn stop(&mut self, name: &str) -> HandlerResult<()> {
+    async fn stop(&mut self, name: &str) -> HandlerResult<()> {
         let stopped = self.steps().stop(InterruptCause::Program).unwrap_or_default();
         let stops = !stopped.is_empty();
-        self.keep(name, async move { Ok(stopped) }.boxed(), false).await?;
+        self.keep(name, async move { Ok(stopped) }.boxed(), stops).await?;
         if stops { self.drive().await } else { Ok(()) }
+    }
+
+    /// The mark of a stop: see [`stop`](crate::stop).
+    pub(crate) async fn meets_mark(&mut self, stop: &str) -> HandlerResult<()> {
+        if let Some(at) = self.turn.passed.iter().position(|it| it == stop) {
+            self.turn.passed.drain(..=at);
+            self.turn.bell = stop.to_owned();
+            return Ok(());
+        }
+        let over = Told::Over(self.ctx.invocation_id().to_owned());
+        let way = tell(self.ctx, self.ctx.key(), &self.turn.bell, &over).await;
+        if !way.stops.iter().any(|it| it == stop) {
+            return Ok(());
+        }
+        self.turn.bell = stop.to_owned();
+        self.stop("end").await
     }
 
     /// Passes the turn on, however this invocation ends.
     pub(crate) async fn ends(mut self, mut came: HandlerResult<()>) -> HandlerResult<Json<Ended>> {
-        if came.is_ok() && self.waits() {
+        if self.is_run {
+            let run = self.ctx.invocation_id().to_owned();
+            let over = Told::Over(run.clone());
+            let way = tell(self.ctx, self.ctx.key(), &self.turn.bell, &over).await;
             // A stop may have come after the last action.
-            let over = Told::Over(self.ctx.invocation_id().to_owned());
-            if tell(self.ctx, self.ctx.key(), &self.bell, over).await == Told::Stopped {
-                came = self.stop("stop").await;
+            if self.waits() && (way.is_cancelled || way.stops.len() > self.skipped) {
+                came = came.and(self.stop("stop").await);
             }
-        }
-        if came.is_ok() || self.has_kept {
-            for open in self.steps().waiting() {
-                let Some(until) = ends(&open) else { continue };
+            (self.turn.bell, self.turn.passed) = (run, way.stops);
+            let waiting = dates(&self.steps());
+            for (call, until) in waiting.into_iter().filter(|it| !self.timed.contains(it)) {
                 let client = self.ctx.object_client::<ConversationsClient>(self.ctx.key());
-                client.expired(Json((open.call.id().to_owned(), until))).send_after(left(until));
+                client.expired(Json((call, until))).send_after(left(until));
             }
         }
-        is_over(self.ctx, self.bell.clone()).await;
+        self.turn.run = None;
+        self.ctx.set(RUN, Json(self.turn.clone()));
         came?;
         let steps = self.steps();
         let outcome = match steps.next() {
@@ -187,18 +279,25 @@ impl<'a> Run<'a> {
                 Action::CheckAnswer => "check",
                 Action::Settle => "settle",
             };
+            if name == "run" && self.keep("start", ready(Ok(Vec::new())).boxed(), true).await? {
+                // It was cancelled. Else the engine has stored by now that the calls start: if it kills this invocation,
+                // they are found.
+                continue;
+            }
             let (act, steps, kept) =
                 (self.steps().act().boxed(), Arc::clone(&self.steps), self.bytes);
             let act = match name {
                 "settle" => act,
-                _ => unless_stopped(Arc::clone(&steps), act, self.stop.clone()).boxed(),
+                _ => unless_stopped(Arc::clone(&steps), act, self.stop.clone(), true).boxed(),
             };
+            let (agent, key) = (self.of.agent.clone(), self.ctx.key().to_owned());
             let act = async move {
                 let facts = act.await.map_err(failed)?;
                 match fits(&facts, kept, MOST) {
                     Err(error) if name != "settle" => {
-                        let cause = InterruptCause::Failure { error };
-                        read(&steps).give_up(cause).map_err(failed)
+                        let so_far = read(&steps).facts().to_vec();
+                        let begin = || agent.steps(key, so_far).map_err(failed);
+                        what_fits(begin()?, facts, kept, error).map_err(failed)
                     }
                     _ => Ok(facts),
                 }
@@ -214,17 +313,17 @@ impl<'a> Run<'a> {
         act: BoxFuture<'static, Kept>,
         is_action: bool,
     ) -> HandlerResult<bool> {
-        let (told, step) = (&self.of.on_step, name.to_owned());
+        let (told, step) = (Arc::clone(&self.of.on_step), name.to_owned());
         let came = Arc::new(Mutex::new(None));
         let known = Arc::clone(&came);
-        let (hook, alone) = (Arc::clone(told), self.of.alone.of(self.ctx.key()));
+        let (hook, alone) = (Arc::clone(&told), self.of.alone.of(self.ctx.key()));
         let kept = self.ctx.run(|| async move {
-            hook(&format!("before {step}"));
+            say_step(&*hook, "before", &step);
             // An action that another life of the run does in this process ends first.
             let _alone = alone.lock().await;
             let facts = act.await?;
             *known.lock().unwrap_or_else(PoisonError::into_inner) = Some(facts.clone());
-            hook(&format!("after {step}"));
+            say_step(&*hook, "after", &step);
             Ok(Json(facts))
         });
         let facts = match kept.name(name).await {
@@ -248,8 +347,7 @@ impl<'a> Run<'a> {
         self.ctx.set(&named(self.chunks), Json(facts));
         self.chunks += 1;
         self.ctx.set(CHUNKS, self.chunks);
-        self.has_kept = true;
-        told(&format!("kept {name}"));
+        say_step(&*told, "kept", name);
         Ok(true)
     }
 
@@ -276,31 +374,82 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Rings the bell, and stores that no run goes on. The next bell has the name of this invocation.
-async fn is_over(ctx: &ObjectContext<'_>, bell: String) {
-    let run = ctx.invocation_id().to_owned();
-    ring(ctx, ctx.key(), bell, Told::Over(run.clone())).await;
-    ctx.set(RUN, Json(Turn { bell: run, run: None }));
+fn bells(of: &Conversations, ctx: &ObjectContext<'_>) -> Bells {
+    Bells::of(of.http.clone(), of.ingress.clone(), ctx.key())
 }
 
-/// Does an action unless somebody stops the run before its end.
+fn listens(of: &Conversations, ctx: &ObjectContext<'_>, bell: &str, skipped: usize) -> Stop {
+    bells(of, ctx).stop_of(bell.to_owned(), ctx.invocation_id().to_owned(), skipped)
+}
+
+/// Does an action unless somebody stops the run before its end. If it `knows`, it does not end before it is known
+/// whether somebody had stopped the run before it began.
 async fn unless_stopped(
     steps: Arc<RwLock<Steps>>,
-    mut act: BoxFuture<'static, Came>,
+    act: BoxFuture<'static, Came>,
     stop: Stop,
+    knows: bool,
 ) -> Came {
-    if stop.clone().now_or_never().is_some() {
+    if stop.heard.clone().now_or_never().is_some() {
         let stopped = read(&steps).stop(InterruptCause::Program);
         // If no run goes on yet, the message is stored first.
         return if stopped.is_ok() { stopped } else { act.await };
     }
-    tokio::select! {
+    let is_known = !knows || stop.known.clone().now_or_never().is_some();
+    let known = if is_known { ready(()).boxed() } else { stop.known.boxed() };
+    let mut both = join(act, known);
+    let came = tokio::select! {
         biased;
-        came = &mut act => return came,
-        () = stop => {}
-    }
+        (came, ()) = &mut both => Some(came),
+        () = stop.heard.clone() => None,
+    };
+    let came = match came {
+        Some(came) if is_known || stop.heard.now_or_never().is_none() => return came,
+        came => came,
+    };
     let stopped = read(&steps).give_up(InterruptCause::Program);
-    if stopped.is_ok() { stopped } else { act.await }
+    match (stopped, came) {
+        (Ok(stopped), _) => Ok(stopped),
+        (Err(_), Some(came)) => came,
+        (Err(_), None) => both.await.0,
+    }
+}
+
+/// The facts of a step that was too large, up to the one that does not fit, and that the run has failed. So what the
+/// model has said and used is not lost.
+fn what_fits(mut steps: Steps, mut facts: Vec<Envelope>, kept: usize, error: String) -> Came {
+    let mut used = Usage::default();
+    while fits(&facts, kept, MOST).is_err()
+        && let Some(large) = facts.pop()
+    {
+        used = match large.entry()? {
+            Entry::ModelReplied { usage, .. } | Entry::Interrupted { usage, .. } => usage,
+            _ => used,
+        };
+    }
+    let asks = facts.is_empty();
+    steps.apply(facts.clone())?;
+    let cause = InterruptCause::Failure { error };
+    let stopped = if asks { steps.give_up(cause) } else { steps.stop(cause) };
+    for mut fact in stopped? {
+        if let Entry::Interrupted { message, cause, asked, .. } = fact.entry()? {
+            let entry = Entry::Interrupted { message, usage: used, cause, asked };
+            fact.fact = Envelope::of(&entry, fact.elapsed)?.fact;
+        }
+        facts.push(fact);
+    }
+    Ok(facts)
+}
+
+/// Tells the program of a step. What it does with this is nothing to the run.
+fn say_step(told: &(dyn Fn(&str) + Send + Sync), when: &str, step: &str) {
+    let _ = catch_unwind(AssertUnwindSafe(|| told(&format!("{when} {step}"))));
+}
+
+/// The calls that wait for an answer until a date.
+fn dates(steps: &Steps) -> Vec<(String, u64)> {
+    let dated = |open: OpenCall| Some((open.call.id().to_owned(), ends(&open)?));
+    steps.waiting().into_iter().filter_map(dated).collect()
 }
 
 fn panicked(panic: &(dyn Any + Send)) -> TerminalError {

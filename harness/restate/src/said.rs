@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use futures_util::{FutureExt as _, future::BoxFuture};
+
 use harness::{
     Error, Message, Outcome, Role,
     agent::{Settlement, Steps},
@@ -49,10 +51,17 @@ pub enum Said {
 }
 
 impl Said {
-    pub(crate) fn facts(self, steps: &Steps) -> Result<Vec<Envelope>, Error> {
+    /// The facts, in a future that keeps a large result whole. Fails at once if this does not count.
+    pub(crate) fn facts(
+        self,
+        steps: &Steps,
+    ) -> Result<BoxFuture<'static, Result<Vec<Envelope>, Error>>, Error> {
         match self {
-            Self::Decided(approval) => steps.decided(approval),
-            Self::Settled(settlement) => steps.settled(settlement),
+            Self::Decided(approval) => {
+                let facts = steps.decided(approval)?;
+                Ok(async move { Ok(facts) }.boxed())
+            }
+            Self::Settled(settlement) => Ok(steps.settled(settlement)?.boxed()),
         }
     }
 }

@@ -3,6 +3,8 @@
 
 use harness::journal::Envelope;
 
+use crate::said::Words;
+
 /// What one step may come to, in bytes of JSON: a quarter of what the engine takes as one message.
 const LARGEST: usize = 8 << 20;
 /// What all facts of a conversation may have, in bytes of JSON: the engine sends them as one message, in which there
@@ -31,4 +33,14 @@ pub(crate) fn fits(facts: &[Envelope], kept: usize, most: usize) -> Result<(), S
         ));
     }
     Ok(())
+}
+
+/// Fails if a message is larger than what any step may come to.
+pub(crate) fn message_fits(words: &Words) -> Result<(), String> {
+    match serde_json::to_vec(words).map_or(usize::MAX, |json| json.len()) {
+        ..=LARGEST => Ok(()),
+        bytes => {
+            Err(format!("a message has {bytes} bytes, and the engine is given {LARGEST} at most"))
+        }
+    }
 }

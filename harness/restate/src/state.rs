@@ -14,26 +14,47 @@ pub(crate) const RUN: &str = "run";
 /// The kind of the run that the last message has begun.
 pub(crate) const KIND: &str = "kind";
 
+/// More chunks than this are counted before they are read.
+const MANY: u32 = 10_000;
+
 /// The name of a chunk, which has the facts of one step.
 pub(crate) fn named(chunk: u32) -> String {
     format!("facts {chunk:08}")
 }
 
-/// A value of the state. If it cannot be read the engine does not try again, since it would stay so.
+/// The engine does not try this again, since it would stay so.
+fn wrong(what: String) -> TerminalError {
+    TerminalError::new(format!(
+        "{what}: an operator can write the state as it was, or delete all of it"
+    ))
+}
+
+/// A value of the state.
 fn parsed<T: DeserializeOwned>(
     name: &str,
     kept: Option<&[u8]>,
 ) -> Result<Option<T>, TerminalError> {
-    let wrong = |err| TerminalError::new(format!("the state `{name}` cannot be read: {err}"));
-    kept.map(|bytes| serde_json::from_slice(bytes).map_err(wrong)).transpose()
+    let unfit = |err| wrong(format!("the state `{name}` cannot be read ({err})"));
+    kept.map(|bytes| serde_json::from_slice(bytes).map_err(unfit)).transpose()
+}
+
+fn missing(name: &str, of: u32) -> TerminalError {
+    wrong(format!("the state `{name}` is missing, and `{CHUNKS}` says {of}"))
 }
 
 /// A macro, since the two contexts share no trait whose futures can be sent to another thread.
 macro_rules! reads {
     ($facts:ident, $turn:ident, $context:ident) => {
-        pub(crate) async fn $turn(ctx: &$context<'_>) -> HandlerResult<Turn> {
+        /// `None` in a new conversation.
+        pub(crate) async fn $turn(ctx: &$context<'_>) -> HandlerResult<Option<Turn>> {
             let kept = ctx.get::<Vec<u8>>(RUN).await?;
-            Ok(parsed(RUN, kept.as_deref())?.unwrap_or_default())
+            let turn: Option<Turn> = parsed(RUN, kept.as_deref())?;
+            match &turn {
+                Some(turn) if turn.bell.is_empty() => {
+                    Err(wrong(format!("the state `{RUN}` names no bell")).into())
+                }
+                _ => Ok(turn),
+            }
         }
 
         /// The facts from a chunk on, the number of the chunk after them, and their bytes.
@@ -44,6 +65,12 @@ macro_rules! reads {
             async move {
                 let kept = ctx.get::<Vec<u8>>(CHUNKS).await?;
                 let next: u32 = parsed(CHUNKS, kept.as_deref())?.unwrap_or(0);
+                if next.saturating_sub(from) > MANY {
+                    // Before so many names are made it is certain that there are as many.
+                    let last = named(next - 1);
+                    let kept = ctx.get::<Vec<u8>>(&last).await?;
+                    kept.ok_or_else(|| missing(&last, next))?;
+                }
                 let names: Vec<String> = (from..next).map(named).collect();
                 let (mut facts, mut bytes) = (Vec::new(), 0);
                 // The names do not live as long as the context.
@@ -52,14 +79,9 @@ macro_rules! reads {
                 let asked: Vec<_> = names.iter().map(|name| ctx.get::<Vec<u8>>(name)).collect();
                 for (name, asked) in names.iter().zip(asked) {
                     let kept = asked.await?;
-                    let lost = || {
-                        let what =
-                            format!("the state `{name}` is missing, one of {next} of its kind");
-                        TerminalError::new(what)
-                    };
                     bytes += kept.as_ref().map_or(0, Vec::len);
                     let chunk: Option<Vec<Envelope>> = parsed(name, kept.as_deref())?;
-                    facts.extend(chunk.ok_or_else(lost)?);
+                    facts.extend(chunk.ok_or_else(|| missing(name, next))?);
                 }
                 Ok((facts, next, bytes))
             }
@@ -69,6 +91,21 @@ macro_rules! reads {
 }
 reads!(facts_of, turn_of, ObjectContext);
 reads!(shared_facts_of, shared_turn_of, SharedObjectContext);
+
+/// A chunk that is not counted, and its bytes: the engine has killed a run between the two commands that keep a step. Fails
+/// if there are more of them, since they would be overwritten.
+pub(crate) async fn last_of(
+    ctx: &ObjectContext<'_>,
+    next: u32,
+) -> HandlerResult<Option<(Vec<Envelope>, usize)>> {
+    let (name, later) = (named(next), named(next.saturating_add(1)));
+    let Some(kept) = ctx.get::<Vec<u8>>(&name).await? else { return Ok(None) };
+    if ctx.get::<Vec<u8>>(&later).await?.is_some() {
+        let what = format!("the state `{CHUNKS}` says {next}, and there is `{later}`");
+        return Err(wrong(what).into());
+    }
+    Ok(parsed(&name, Some(&kept))?.map(|facts| (facts, kept.len())))
+}
 
 /// The kind of the run that goes on.
 pub(crate) async fn kind_of(ctx: &ObjectContext<'_>) -> HandlerResult<String> {

@@ -1,9 +1,29 @@
 //! How a run hears that somebody stops it, whether it goes on, waits or has not begun.
 //!
-//! Each run has a *bell*: an invocation of the handler `stopped`. It returns the first thing that it is told: that the
-//! run is stopped, or that it is over. The program that stops and the run that ends read the same result, so no stop
-//! is lost between them. The engine tells a step nothing before its end, so a worker asks for the result of the bell
-//! through the ingress, as a client does.
+//! A *bell* is an invocation of the handler `stopped`. It returns the first thing that it is told: that somebody stops,
+//! or that a run is over. Either names the next bell, so the bells of a conversation are a list, at whose end is one that
+//! was told nothing yet. Who stops, who listens and whose run ends all go along this list from the bell in the state
+//! ([`Turn::bell`]), and the engine takes one word at its end. So each stop has one place among the ends of the runs.
+//!
+//! A stop also leaves a *mark*, an invocation of `end`, in the queue of the conversation: what was started before the
+//! stop is before it, and what is started after `stop` has returned is behind it.
+//!
+//! 1. A run listens from the bell of the state on. What is no run (a message or an answer that is refused, a timer that
+//!    comes too late) and what is killed leave this bell as it is, so the next run hears what they were told.
+//! 2. A run that ends goes to the end of the list, and says there that it is over. If it waits and there was a stop on the
+//!    way, it stops what waits. The stops on the way were for it, so the next run listens behind them ([`Turn::passed`]).
+//! 3. If the mark of a stop comes first, no run has heard it: the mark stops what waits, or what a killed run has left. The
+//!    next run listens behind this stop, since it was started after it.
+//! 4. If the run before the mark has passed the stop, the next run was started after it, too. It listens behind this stop,
+//!    and so hears a later one that came while the run before it was ending.
+//! 5. If another run has begun since, the mark does nothing.
+//!
+//! A name is told once: a run tells its own at its end, a stop its own. So the list has no circle. It begins at the
+//! bell `first`, and the bells stay for a day although the conversation was deleted: the first invocation of a new one
+//! listens behind the last end of the old one ([`Bells::first`]), at which all old stops have been heard or marked.
+//!
+//! The engine tells a step nothing before its end, so a worker asks for the result of the bell through the ingress, as a
+//! client does.
 
 use std::time::Duration;
 
@@ -11,11 +31,15 @@ use futures_util::{
     FutureExt as _,
     future::{BoxFuture, Shared, pending},
 };
-use reqwest::{Client, StatusCode, Url};
+use reqwest::{Client, Url};
 use restate_sdk::prelude::*;
 use serde::{Deserialize, Serialize};
+use tokio::{sync::oneshot, task::yield_now};
 
-use crate::driver::ConversationsClient;
+use crate::{
+    client::{NOT_OVER, UNKNOWN, address},
+    driver::ConversationsClient,
+};
 
 /// The signal by which a bell is told something.
 pub(crate) const TOLD: &str = "stop";
@@ -24,28 +48,44 @@ pub(crate) const GONE: u16 = 410;
 /// The code with which the engine says that a run is cancelled.
 pub(crate) const CANCELLED: u16 = 409;
 
-/// What a bell is told first.
+/// The name of the first bell.
+const FIRST: &str = "first";
+
+/// What a bell is told first, and by which invocation, whose id is the name of the next bell.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Told {
-    /// Somebody stops the run.
-    Stopped,
-    /// The run is over; it was this invocation.
+    /// Somebody stops.
+    Stopped(String),
+    /// This run is over.
     Over(String),
 }
 
-/// Whose turn it is. It is one value of the state, so that `stop` reads both parts at the same instant.
+impl Told {
+    fn next(self) -> String {
+        let (Self::Stopped(by) | Self::Over(by)) = self;
+        by
+    }
+}
+
+/// Whose turn it is. It is one value of the state, so that all of it is read at the same instant.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Turn {
-    /// The bell of the run that goes on, or of the next one. Its name is the id of the run before.
+    /// The bell from which on the run that goes on, or the next one, listens.
     pub(crate) bell: String,
     /// The invocation that goes on. It is still here if the engine has killed it.
     pub(crate) run: Option<String>,
+    /// The stops that the last run has passed, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) passed: Vec<String>,
+    /// Whether a run was killed and none has begun or continued since. Then no timer continues what it has left.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) killed: bool,
 }
 
 impl Default for Turn {
     fn default() -> Self {
-        Self { bell: "first".to_owned(), run: None }
+        Self { bell: FIRST.to_owned(), run: None, passed: Vec::new(), killed: false }
     }
 }
 
@@ -54,50 +94,135 @@ fn named(bell: &str, lost: u32) -> String {
     if lost == 0 { bell.to_owned() } else { format!("{bell} {lost}") }
 }
 
-/// Ready once somebody stops the run. The first request is sent when it is first polled.
-pub(crate) type Stop = Shared<BoxFuture<'static, ()>>;
+/// What a run hears of its bells. Requests are sent while one of the two is polled.
+#[derive(Clone)]
+pub(crate) struct Stop {
+    /// Ready once somebody stops the run.
+    pub(crate) heard: Shared<BoxFuture<'static, ()>>,
+    /// Ready once it is known whether somebody had stopped it before it listened, or that the engine cannot be asked.
+    /// It needs `heard` to be polled.
+    pub(crate) known: Shared<BoxFuture<'static, ()>>,
+}
 
-/// Waits until the bell of this run is told that it is stopped. `stopped` is the address of the handler.
-pub(crate) fn stop_of(http: Client, stopped: Url, bell: String, run: String) -> Stop {
-    let asks = async move {
-        let mut lost = 0;
+/// The bells of a conversation, as a worker reaches them.
+#[derive(Clone)]
+pub(crate) struct Bells {
+    http: Client,
+    ingress: Url,
+    conversation: String,
+}
+
+impl Bells {
+    pub(crate) fn of(http: Client, ingress: Url, conversation: &str) -> Self {
+        Self { http, ingress, conversation: conversation.to_owned() }
+    }
+
+    /// The bell of a conversation that has no state: the one behind all ends of one of this name that was deleted.
+    pub(crate) async fn first(self) -> String {
+        let (mut first, mut bell, mut lost) = (FIRST.to_owned(), FIRST.to_owned(), 0);
         loop {
-            let asked = http.post(stopped.clone()).header("idempotency-key", named(&bell, lost));
-            let said = async { asked.send().await?.error_for_status()?.json::<Told>().await };
-            match said.await {
-                Ok(Told::Stopped) => return,
-                Ok(Told::Over(by)) if by == run => pending().await,
-                // It was the first run of a conversation of this name, which was deleted.
-                Ok(Told::Over(_)) => lost += 1,
-                Err(err) => match err.status() {
-                    Some(StatusCode::CONFLICT | StatusCode::GONE) => lost += 1,
-                    // The engine cannot be reached, so nobody can stop the run either.
-                    _ => tokio::time::sleep(Duration::from_secs(1)).await,
+            match self.asks(&named(&bell, lost), true).await {
+                Ok(told) => {
+                    let is_over = matches!(told, Told::Over(_));
+                    (bell, lost) = (told.next(), 0);
+                    if is_over {
+                        first.clone_from(&bell);
+                    }
+                }
+                Err(err) => match err.status().map(|status| status.as_u16()) {
+                    Some(CANCELLED | GONE) => lost += 1,
+                    _ => return first,
                 },
             }
         }
-    };
-    asks.boxed().shared()
+    }
+
+    /// Listens from this bell on, to the first stop after as many as are `skipped`.
+    pub(crate) fn stop_of(self, bell: String, run: String, skipped: usize) -> Stop {
+        let (knows, known) = oneshot::channel();
+        let heard = self.hears(bell, run, skipped, knows).boxed().shared();
+        Stop { heard, known: known.map(drop).boxed().shared() }
+    }
+
+    async fn hears(
+        self,
+        mut bell: String,
+        run: String,
+        skipped: usize,
+        knows: oneshot::Sender<()>,
+    ) {
+        let (mut lost, mut left, mut knows) = (0, skipped, Some(knows));
+        loop {
+            match self.asks(&named(&bell, lost), knows.is_some()).await {
+                Ok(Told::Stopped(_)) if left == 0 => return,
+                Ok(Told::Over(by)) if by == run => {
+                    drop(knows);
+                    return pending().await;
+                }
+                Ok(told) => {
+                    left -= usize::from(matches!(told, Told::Stopped(_)));
+                    (bell, lost) = (told.next(), 0);
+                }
+                Err(err) => match err.status().map(|status| status.as_u16()) {
+                    Some(CANCELLED | GONE) => lost += 1,
+                    // This is the end of the list. What waits for this alone ends before a bell is made.
+                    Some(UNKNOWN | NOT_OVER) if knows.take().is_some() => yield_now().await,
+                    // The engine cannot be reached, so nobody can stop the run either.
+                    _ => {
+                        knows = None;
+                        tokio::time::sleep(Duration::from_secs(1)).await;
+                    }
+                },
+            }
+        }
+    }
+
+    /// What a bell was told, at once or when it is told.
+    async fn asks(&self, name: &str, at_once: bool) -> Result<Told, reqwest::Error> {
+        let chat = &*self.conversation;
+        let asked = if at_once {
+            let output =
+                ["restate", "invocation", "Conversations", chat, "stopped", name, "output"];
+            self.http.get(address(&self.ingress, &output))
+        } else {
+            let stopped = address(&self.ingress, &["Conversations", chat, "stopped"]);
+            self.http.post(stopped).header("idempotency-key", name)
+        };
+        asked.send().await?.error_for_status()?.json().await
+    }
 }
 
-/// Tells a bell something, and returns what it was told first.
-///
-/// If an operator cancels the invocation that tells it, that counts as a stop.
+/// What was found on the way to the end of the list.
+#[derive(Debug, Default)]
+pub(crate) struct Way {
+    /// The stops, in order.
+    pub(crate) stops: Vec<String>,
+    /// Whether an operator has cancelled the invocation meanwhile.
+    pub(crate) is_cancelled: bool,
+}
+
+/// Goes along the bells from this one and says `told` at the end of the list.
 pub(crate) async fn tell<'a>(
     ctx: &impl ContextClient<'a>,
     conversation: &str,
     bell: &str,
-    told: Told,
-) -> Told {
-    let (mut lost, mut is_cancelled) = (0, false);
+    told: &Told,
+) -> Way {
+    let (mut way, mut bell, mut lost) = (Way::default(), bell.to_owned(), 0);
     loop {
-        let rings = |told| ring(ctx, conversation, named(bell, lost), told);
-        let (rung, cancelled) = rings(told.clone()).await;
-        is_cancelled |= cancelled;
+        let (rung, cancelled) = ring(ctx, conversation, named(&bell, lost), told.clone()).await;
+        way.is_cancelled |= cancelled;
         match rung.attach::<Json<Told>>().await {
-            Ok(_) if is_cancelled => return Told::Stopped,
-            Ok(Json(first)) => return first,
-            Err(err) if err.code() == CANCELLED && err.message() != "killed" => is_cancelled = true,
+            Ok(Json(first)) if first == *told => return way,
+            Ok(Json(first)) => {
+                if let Told::Stopped(by) = &first {
+                    way.stops.push(by.clone());
+                }
+                (bell, lost) = (first.next(), 0);
+            }
+            Err(err) if err.code() == CANCELLED && err.message() != "killed" => {
+                way.is_cancelled = true;
+            }
             Err(_) => lost += 1,
         }
     }
@@ -105,7 +230,7 @@ pub(crate) async fn tell<'a>(
 
 /// Tells a bell something and does not wait for its result. An operator's `cancel` does not end this, since the turn
 /// has to be passed on; each `cancel` is heard once. The second value says whether there was one.
-pub(crate) async fn ring<'a>(
+async fn ring<'a>(
     ctx: &impl ContextClient<'a>,
     conversation: &str,
     bell: String,

@@ -8,25 +8,10 @@ use std::collections::BTreeMap;
 use futures_util::future::join_all;
 use harness::{CallOutcome, Outcome, journal::Entry};
 use harness_restate::{Client, ClientError, Conversation};
-use rig::{Engine, Worker, answered, at_rest, ends, entries, machine, until};
+use rig::{
+    Engine, answered, at_rest, calm, ends, entries, held_at, is_noted, machine, said, until,
+};
 use serde_json::json;
-
-/// An engine with a worker that nobody kills.
-async fn calm() -> Option<(Engine, Worker)> {
-    let engine = Engine::start().await?;
-    let worker = engine.worker("", &[]);
-    engine.register().await;
-    Some((engine, worker))
-}
-
-/// A worker that is held at this point.
-fn held_at(engine: &Engine, point: &str) -> Worker {
-    engine.worker("100000", &[("HOLD_AT", point)])
-}
-
-async fn is_noted(worker: &Worker, file: &str, times: usize) {
-    until(file, async || (worker.read(file).len() >= times).then_some(())).await;
-}
 
 /// The run is over for everybody who asks.
 async fn is_over(chat: &Conversation, run: &str) {
@@ -248,6 +233,8 @@ async fn a_stop_is_heard_while_a_message_asks_what_became_of_a_call() {
     assert_eq!(chat.ended(&run).await.expect("an end").outcome, Outcome::Cancelled);
     let facts = chat.facts(0).await.expect("facts").facts;
     assert!(ends(&facts).values().all(|end| *end == CallOutcome::InDoubt), "{:?}", ends(&facts));
+    assert_eq!(said(&facts), ["Pay.", "Hello."], "its message is kept");
+    assert_eq!(worker.read("finding out").len(), 1, "it asks no more");
     let ended = chat.send("Hello.", "three").await.expect("it goes on");
     assert_eq!(ended.outcome, Outcome::Answered);
 }
@@ -265,6 +252,7 @@ async fn a_stop_is_heard_when_an_operator_has_ended_who_waits_for_it() {
         until("it is ended", async || waits().await.filter(|it| *it != bell)).await;
         chat.stop().await.expect("it is stopped");
         assert_eq!(chat.ended(&run).await.expect("an end").outcome, Outcome::Cancelled);
+        until("no bell is left", async || waits().await.is_none().then_some(())).await;
     }
 }
 
@@ -462,6 +450,23 @@ async fn a_panic_of_what_the_worker_gives_is_an_error_of_the_run() {
 }
 
 #[tokio::test]
+async fn a_step_that_was_kept_and_not_counted_is_counted() {
+    let Some((engine, _worker)) = calm().await else { return };
+    let chat = engine.chat("whole");
+    chat.send("Write.", "one").await.expect("an end");
+    let before = chat.facts(0).await.expect("facts");
+    let mut state = engine.state("whole").await;
+    state.insert("chunks".to_owned(), (before.next - 1).to_string());
+    engine.write_state("cut", &state).await;
+    let chat = engine.chat("cut");
+    let ended = chat.send("Hello.", "two").await.expect("an end");
+    assert_eq!(ended.outcome, Outcome::Answered);
+    let after = chat.facts(0).await.expect("facts").facts;
+    assert!(after.starts_with(&before.facts), "{:?}", entries(&after));
+    assert!(answered(&after));
+}
+
+#[tokio::test]
 async fn a_conversation_that_cannot_be_read_names_what_is_wrong() {
     let Some((engine, _worker)) = calm().await else { return };
     let chat = engine.chat("whole");
@@ -480,7 +485,11 @@ async fn a_conversation_that_cannot_be_read_names_what_is_wrong() {
     };
     let later = whole[chunk].replacen("\"format\":", "\"format\":9", 1);
     assert_ne!(later, whole[chunk]);
-    let cases: [(&str, BTreeMap<String, String>); 5] = [
+    let cases: [(&str, BTreeMap<String, String>); 9] = [
+        ("chunks", without("chunks")),
+        ("chunks", with("chunks", "1")),
+        ("is missing", with("chunks", "4294967295")),
+        ("run", with("run", r#"{"bell":"","run":"no id"}"#)),
         (chunk, without(chunk)),
         (chunk, with(chunk, "no facts")),
         ("chunks", with("chunks", "many")),
@@ -493,6 +502,9 @@ async fn a_conversation_that_cannot_be_read_names_what_is_wrong() {
         let chat = engine.chat(&name);
         let error = chat.send("Hello.", "one").await.expect_err("it cannot be read");
         assert!(error.to_string().contains(named), "{error}");
+        let is_of_state = error.to_string().contains("the state `");
+        assert!(named == "fact" || is_of_state, "{error}");
+        assert_eq!(error.to_string().contains("an operator can"), is_of_state, "{error}");
         // The turn is passed on also by a run that could not begin.
         let turn = &engine.state(&name).await["run"];
         assert!(named == "run" || turn.contains(r#""run":null"#), "{turn}");

@@ -548,16 +548,25 @@ impl Steps {
         self.says(decided(&self.machine, approval)?)
     }
 
-    /// Records the outcome of a call that waits for a result or an answer, or that is in doubt.
+    /// Records the outcome of a call that waits for a result or an answer, or that is in doubt. Whether
+    /// it counts is checked at once. The future keeps a large result whole and returns the facts.
     ///
     /// # Errors
     /// Fails with [`ErrorKind::NotWaiting`] if the call does not wait for it or it comes too late.
     /// An answer to a tool's question also fails if the run was stopped, and with
     /// [`ErrorKind::Transcript`](crate::ErrorKind::Transcript) if it is nested too deep.
-    pub async fn settled(&self, settlement: Settlement) -> Result<Vec<Envelope>, Error> {
-        let settled = settled(&self.machine, settlement)?;
-        let spilling = Spilling::of(&self.apart().chat()?);
-        self.says(settled.fact(&self.machine, self.agent.tools(), &spilling).await)
+    pub fn settled(
+        &self,
+        settlement: Settlement,
+    ) -> Result<impl Future<Output = Result<Vec<Envelope>, Error>> + Send + use<>, Error> {
+        let (settled, apart) = (settled(&self.machine, settlement)?, self.apart());
+        Ok(async move {
+            let mut chat = apart.chat()?;
+            let spilling = Spilling::of(&chat);
+            let fact = settled.fact(&chat.machine, chat.agent.tools(), &spilling).await;
+            chat.record(&fact)?;
+            Ok(collected(chat))
+        })
     }
 
     /// Records that nobody has answered a waiting call in time, by the clock of the driver.

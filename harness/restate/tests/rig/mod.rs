@@ -467,6 +467,32 @@ impl Drop for Worker {
     }
 }
 
+/// An engine with a worker that nobody kills.
+pub async fn calm() -> Option<(Engine, Worker)> {
+    let engine = Engine::start().await?;
+    let worker = engine.worker("", &[]);
+    engine.register().await;
+    Some((engine, worker))
+}
+
+/// A worker that is held at this point.
+pub fn held_at(engine: &Engine, point: &str) -> Worker {
+    engine.worker("100000", &[("HOLD_AT", point)])
+}
+
+pub async fn is_noted(worker: &Worker, file: &str, times: usize) {
+    until(file, async || (worker.read(file).len() >= times).then_some(())).await;
+}
+
+/// What the user has said, in order.
+pub fn said(facts: &[Envelope]) -> Vec<String> {
+    let text = |entry| match entry {
+        Entry::UserSaid { message, .. } => Some(message.text()),
+        _ => None,
+    };
+    entries(facts).into_iter().filter_map(text).collect()
+}
+
 /// Asks again and again until there is an answer.
 pub async fn until<T>(what: &str, mut asks: impl AsyncFnMut() -> Option<T>) -> T {
     let begun = Instant::now();

@@ -87,6 +87,7 @@ pub struct World {
     folder: PathBuf,
     kill_at: Vec<String>,
     hold_at: Option<String>,
+    panic_at: Option<String>,
 }
 
 impl World {
@@ -95,7 +96,8 @@ impl World {
         let kill_at = std::env::var("KILL_AT").unwrap_or_default();
         let kill_at = kill_at.split(',').filter(|at| !at.is_empty()).map(str::to_owned).collect();
         let hold_at = std::env::var("HOLD_AT").ok();
-        Self { folder, kill_at, hold_at }
+        let panic_at = std::env::var("PANIC_AT").ok();
+        Self { folder, kill_at, hold_at, panic_at }
     }
 
     pub fn note(&self, file: &str, line: &str) {
@@ -110,12 +112,12 @@ impl World {
 
     /// One in which nobody is killed.
     pub fn calm(folder: PathBuf) -> Self {
-        Self { folder, kill_at: Vec::new(), hold_at: None }
+        Self { folder, kill_at: Vec::new(), hold_at: None, panic_at: None }
     }
 
     /// Counts the points that all lives have passed, and ends this life at those it is told: by their
     /// numbers, or as `name#2` the second time that this one is passed. At the point `HOLD_AT` it
-    /// says so in the file `held` and waits until there is a file `released`.
+    /// says so in the file `held` and waits until there is a file `released`. Points of the name `PANIC_AT` panic.
     pub fn point(&self, name: &str) {
         if self.kill_at.is_empty() {
             return;
@@ -127,6 +129,7 @@ impl World {
         if self.kill_at.iter().any(|at| here.contains(at)) {
             std::process::abort();
         }
+        assert!(self.panic_at.as_deref() != Some(name), "a panic {name}");
         if self.hold_at.as_ref().is_some_and(|at| here.contains(at)) {
             self.note("held", name);
             // The other tasks of the worker go on.

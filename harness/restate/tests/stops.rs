@@ -1,0 +1,452 @@
+//! A stop counts for the run that goes on, waits, or was started and has not begun, whatever else happens, and what was
+//! stopped or killed does not continue by itself.
+
+mod rig;
+mod script;
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use harness::{CallOutcome, Outcome, journal::Entry};
+use harness_restate::{Client, ClientError, Conversation};
+use rig::{Engine, PATIENCE, Worker, calm, ends, entries, harm, held_at, is_noted, said, until};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::{TcpListener, TcpStream},
+    time::timeout,
+};
+
+async fn nothing_waits(chat: &Conversation) {
+    until("it is stopped", async || chat.open().await.ok()?.is_empty().then_some(())).await;
+}
+
+async fn outcome(chat: &Conversation, run: &str) -> Outcome {
+    let ended = timeout(PATIENCE, chat.ended(run)).await.expect("in time");
+    ended.expect("an end").outcome
+}
+
+/// Says this, and returns when the model is asked. It takes too long to be waited for.
+async fn thinks(chat: &Conversation, worker: &Worker, key: &str) -> String {
+    let asked = worker.read("asked").len();
+    let run = chat.start("Think.", key).await.expect("it is taken");
+    is_noted(worker, "asked", asked + 1).await;
+    run
+}
+
+// Stops in a row.
+
+#[tokio::test]
+async fn a_second_stop_counts_for_what_was_started_after_the_first() {
+    let Some(engine) = Engine::start().await else { return };
+    // The first run is stopped and not over.
+    let worker = held_at(&engine, "kept ask#1");
+    engine.register().await;
+    let chat = engine.chat("again");
+    let first = thinks(&chat, &worker, "one").await;
+    chat.stop().await.expect("it is stopped");
+    is_noted(&worker, "held", 1).await;
+    let second = chat.start("Hello.", "two").await.expect("it is taken");
+    chat.stop().await.expect("it is stopped");
+    let third = chat.start("Hello.", "three").await.expect("it is taken");
+    worker.releases();
+    assert_eq!(outcome(&chat, &first).await, Outcome::Cancelled);
+    assert_eq!(outcome(&chat, &second).await, Outcome::Cancelled);
+    assert_eq!(outcome(&chat, &third).await, Outcome::Answered);
+    let facts = chat.facts(0).await.expect("facts").facts;
+    assert_eq!(said(&facts), ["Think.", "Hello.", "Hello."]);
+}
+
+#[tokio::test]
+async fn two_stops_of_one_run_stop_none_that_queued_behind_it() {
+    let Some(engine) = Engine::start().await else { return };
+    let worker = held_at(&engine, "kept ask#1");
+    engine.register().await;
+    let chat = engine.chat("twice");
+    let first = thinks(&chat, &worker, "one").await;
+    let mut queue = vec![chat.start("Hello.", "two").await.expect("it is taken")];
+    chat.stop().await.expect("it is stopped");
+    is_noted(&worker, "held", 1).await;
+    // It is behind the first stop, and another run comes between.
+    queue.push(chat.start("Hello.", "three").await.expect("it is taken"));
+    chat.stop().await.expect("it is stopped");
+    worker.releases();
+    assert_eq!(outcome(&chat, &first).await, Outcome::Cancelled);
+    for run in &queue {
+        assert_eq!(outcome(&chat, run).await, Outcome::Answered);
+    }
+}
+
+#[tokio::test]
+async fn stops_and_starts_in_turn_stop_each_run() {
+    let Some((engine, worker)) = calm().await else { return };
+    for turn in 0..20 {
+        let chat = engine.chat(&format!("in turn {turn}"));
+        let mut runs = vec![thinks(&chat, &worker, "one").await];
+        for key in ["two", "three"] {
+            chat.stop().await.expect("it is stopped");
+            runs.push(chat.start("Think.", key).await.expect("it is taken"));
+        }
+        chat.stop().await.expect("it is stopped");
+        let last = chat.start("Hello.", "last").await.expect("it is taken");
+        for run in &runs {
+            assert_eq!(outcome(&chat, run).await, Outcome::Cancelled, "{turn}");
+        }
+        assert_eq!(outcome(&chat, &last).await, Outcome::Answered, "{turn}");
+    }
+}
+
+// Stops while something else has the turn.
+
+#[tokio::test]
+async fn a_stop_counts_for_a_run_that_was_started_after_a_kill() {
+    let Some((engine, worker)) = calm().await else { return };
+    for turn in 0..5 {
+        let chat = engine.chat(&format!("killed {turn}"));
+        let run = chat.start("Work.", "one").await.expect("it is taken");
+        is_noted(&worker, "effects", turn + 1).await;
+        engine.operator(&run, "kill").await;
+        chat.ended(&run).await.expect_err("it is killed");
+        let run = chat.start("Think.", "two").await.expect("it is taken");
+        chat.stop().await.expect("it is stopped");
+        assert_eq!(outcome(&chat, &run).await, Outcome::Cancelled);
+        let facts = chat.facts(0).await.expect("facts").facts;
+        assert_eq!(said(&facts), ["Work.", "Think."]);
+    }
+}
+
+#[tokio::test]
+async fn a_stop_counts_for_what_waits_while_a_request_is_refused() {
+    for at in ["before say#2", "before resume#1"] {
+        let Some(engine) = Engine::start().await else { return };
+        let worker = held_at(&engine, at);
+        engine.register().await;
+        let chat = engine.chat("refused");
+        chat.send("Mail soon.", "one").await.expect("it waits");
+        let question = chat.open().await.expect("calls")[0].question().expect("a question");
+        let request = async {
+            match at {
+                "before say#2" => chat.send("", "two").await,
+                _ => chat.resume().await,
+            }
+        };
+        let stops = async {
+            is_noted(&worker, "held", 1).await;
+            chat.stop().await.expect("it is stopped");
+            worker.releases();
+        };
+        let (refused, ()) = tokio::join!(request, stops);
+        assert!(!matches!(refused, Ok(ended) if ended.outcome != Outcome::Cancelled));
+        nothing_waits(&chat).await;
+        assert!(matches!(chat.decide(question.yes()).await, Err(ClientError::Refused(_))));
+        assert!(worker.read("effects").is_empty());
+    }
+}
+
+#[tokio::test]
+async fn a_decision_behind_a_stop_lets_nothing_run() {
+    let Some(engine) = Engine::start().await else { return };
+    let worker = held_at(&engine, "before say#2");
+    engine.register().await;
+    let chat = engine.chat("queues");
+    chat.send("Mail soon.", "one").await.expect("it waits");
+    let question = chat.open().await.expect("calls")[0].question().expect("a question");
+    // The decision queues behind a message that is refused, and the stop comes after it.
+    let stops = async {
+        is_noted(&worker, "held", 1).await;
+        let queues = async || engine.open_invocations("queues", "answered").await.pop();
+        let decides = async { chat.decide(question.yes()).await };
+        let stops = async {
+            until("it queues", queues).await;
+            chat.stop().await.expect("it is stopped");
+            worker.releases();
+        };
+        tokio::join!(decides, stops).0
+    };
+    let (refused, decided) = tokio::join!(chat.send("", "two"), stops);
+    refused.expect_err("it is refused");
+    assert!(matches!(decided, Err(ClientError::Refused(_))), "{decided:?}");
+    nothing_waits(&chat).await;
+    assert!(worker.read("effects").is_empty());
+}
+
+#[tokio::test]
+async fn a_stop_counts_for_a_run_behind_an_old_timer() {
+    let Some(engine) = Engine::start().await else { return };
+    let more = [("HOLD_AT", "before expire#1"), ("MAIL_WAITS", "3000")];
+    let worker = engine.worker("100000", &more);
+    engine.register().await;
+    let chat = engine.chat("old timer");
+    chat.send("Mail soon.", "one").await.expect("it waits");
+    chat.send("Hello.", "two").await.expect("an end");
+    is_noted(&worker, "held", 1).await;
+    let run = chat.start("Hello.", "three").await.expect("it is taken");
+    chat.stop().await.expect("it is stopped");
+    worker.releases();
+    assert_eq!(outcome(&chat, &run).await, Outcome::Cancelled);
+}
+
+#[tokio::test]
+async fn a_stop_is_heard_in_a_conversation_that_was_deleted() {
+    let Some((engine, worker)) = calm().await else { return };
+    let chat = engine.chat("deleted");
+    chat.send("Hello.", "hello").await.expect("an end");
+    for life in ["one", "two", "three"] {
+        let again = async || {
+            let marks = async || engine.open_invocations("deleted", "end").await;
+            until("no mark is left", async || marks().await.is_empty().then_some(())).await;
+            engine.write_state("deleted", &BTreeMap::new()).await;
+        };
+        again().await;
+        let run = thinks(&chat, &worker, life).await;
+        chat.stop().await.expect("it is stopped");
+        assert_eq!(outcome(&chat, &run).await, Outcome::Cancelled, "{life}");
+        // An old stop counts no more.
+        again().await;
+        let ended = chat.send("Mail soon.", &format!("mail {life}")).await.expect("it waits");
+        assert_eq!(ended.outcome, Outcome::Waiting, "{life}");
+        chat.stop().await.expect("it is stopped");
+        nothing_waits(&chat).await;
+    }
+    until("no bell is left", async || {
+        engine.open_invocations("deleted", "stopped").await.is_empty().then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_stop_counts_though_a_run_was_killed_as_it_came_to_wait() {
+    let Some((engine, _worker)) = calm().await else { return };
+    let chat = engine.chat("came to wait");
+    let run = chat.start("Mail soon.", "one").await.expect("it is taken");
+    assert_eq!(outcome(&chat, &run).await, Outcome::Waiting);
+    // It has told its bell that it is over, and has not stored it.
+    let mut state = engine.state("came to wait").await;
+    state.insert("run".to_owned(), format!(r#"{{"bell":"first","run":"{run}"}}"#));
+    engine.write_state("came to wait", &state).await;
+    until("it is written", async || (engine.state("came to wait").await == state).then_some(()))
+        .await;
+    chat.stop().await.expect("it is stopped");
+    nothing_waits(&chat).await;
+}
+
+#[tokio::test]
+async fn a_bell_that_an_operator_has_ended_leaves_no_other() {
+    let Some((engine, worker)) = calm().await else { return };
+    let chat = engine.chat("bells");
+    let run = thinks(&chat, &worker, "one").await;
+    let bells = async || engine.open_invocations("bells", "stopped").await;
+    let bell = until("it listens", async || bells().await.pop()).await;
+    engine.operator(&bell, "kill").await;
+    until("it listens again", async || bells().await.pop().filter(|it| *it != bell)).await;
+    engine.operator(&run, "cancel").await;
+    // The step that is cancelled ends with its worker.
+    worker.dies().await;
+    assert_eq!(outcome(&chat, &run).await, Outcome::Cancelled);
+    until("no bell is left", async || bells().await.is_empty().then_some(())).await;
+}
+
+#[tokio::test]
+async fn a_cancel_of_the_mark_of_a_stop_stops_what_waits() {
+    let Some(engine) = Engine::start().await else { return };
+    let worker = held_at(&engine, "before end#1");
+    engine.register().await;
+    let chat = engine.chat("mark");
+    chat.send("Mail soon.", "one").await.expect("it waits");
+    chat.stop().await.expect("it is stopped");
+    is_noted(&worker, "held", 1).await;
+    let marks = engine.open_invocations("mark", "end").await;
+    engine.operator(&marks[0], "cancel").await;
+    worker.releases();
+    nothing_waits(&chat).await;
+}
+
+// Kills by an operator.
+
+#[tokio::test]
+async fn what_is_told_of_a_call_is_true_though_its_run_is_killed_as_it_begins() {
+    let Some(engine) = Engine::start().await else { return };
+    let worker = held_at(&engine, "kept call#1");
+    engine.register().await;
+    let chat = engine.chat("begins");
+    let run = chat.start("Write.", "one").await.expect("it is taken");
+    is_noted(&worker, "held", 1).await;
+    engine.operator(&run, "kill").await;
+    chat.ended(&run).await.expect_err("it is killed");
+    worker.releases();
+    // This queues in the worker behind what it still does.
+    assert_eq!(chat.send("Hello.", "two").await.expect("an end").outcome, Outcome::Answered);
+    let facts = chat.facts(0).await.expect("facts").facts;
+    let wrong = harm(&facts, &worker.read("effects"));
+    assert!(wrong.is_empty(), "{wrong:?}");
+}
+
+#[tokio::test]
+async fn a_stop_of_a_run_that_is_killed_before_its_end_counts_for_the_next_in_the_queue() {
+    let Some(engine) = Engine::start().await else { return };
+    let worker = held_at(&engine, "kept ask#1");
+    engine.register().await;
+    let chat = engine.chat("next");
+    let run = thinks(&chat, &worker, "one").await;
+    let next = chat.start("Hello.", "two").await.expect("it is taken");
+    let last = chat.start("Hello.", "three").await.expect("it is taken");
+    chat.stop().await.expect("it is stopped");
+    is_noted(&worker, "held", 1).await;
+    engine.operator(&run, "kill").await;
+    chat.ended(&run).await.expect_err("it is killed");
+    worker.releases();
+    assert_eq!(outcome(&chat, &next).await, Outcome::Cancelled);
+    assert_eq!(outcome(&chat, &last).await, Outcome::Answered);
+}
+
+// Timers.
+
+#[tokio::test]
+async fn nothing_continues_by_itself_after_a_kill() {
+    let Some(engine) = Engine::start().await else { return };
+    let more = [("HOLD_AT", "before answer#1"), ("MAIL_WAITS", "3000")];
+    let worker = engine.worker("100000", &more);
+    engine.register().await;
+    let chat = engine.chat("date");
+    chat.send("Mail soon.", "one").await.expect("it waits");
+    let question = chat.open().await.expect("calls")[0].question().expect("a question");
+    let killed = async {
+        is_noted(&worker, "held", 1).await;
+        let answered = engine.open_invocations("date", "answered").await;
+        engine.operator(&answered[0], "kill").await;
+        worker.releases();
+    };
+    let (decided, ()) = tokio::join!(chat.decide(question.no("never")), killed);
+    decided.expect_err("it is killed");
+    until("the timer has come and is over", async || {
+        engine.invocations("date", "expired", "IS NOT NULL").await.is_empty().then_some(())
+    })
+    .await;
+    assert_eq!(worker.read("asked").len(), 1, "nobody has asked for an answer");
+    assert!(chat.open().await.expect("calls").is_empty(), "the question has expired");
+    // Somebody lets it go on.
+    assert_eq!(chat.resume().await.expect("an end").outcome, Outcome::Answered);
+}
+
+#[tokio::test]
+async fn each_question_has_one_timer() {
+    let Some(engine) = Engine::start().await else { return };
+    let _worker = engine.worker("", &[("MAIL_WAITS", "600000")]);
+    engine.register().await;
+    let chat = engine.chat("timers");
+    chat.send("Two mails.", "one").await.expect("it waits");
+    let question = chat.open().await.expect("calls")[0].question().expect("a question");
+    let run = chat.decide(question.yes()).await.expect("it counts");
+    assert_eq!(outcome(&chat, &run).await, Outcome::Waiting);
+    assert_eq!(engine.invocations("timers", "expired", "IS NOT NULL").await.len(), 2);
+}
+
+// What a program is told.
+
+/// Stands before the engine, and answers requests of this kind as a gateway does that waits no longer.
+async fn gateway(engine: &Engine, what: &'static str, times: &Arc<AtomicUsize>) -> String {
+    let times = Arc::clone(times);
+    let to = engine.ingress().replace("http://", "");
+    let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a port");
+    let address = listener.local_addr().expect("an address");
+    tokio::spawn(async move {
+        while let Ok((mut from, _)) = listener.accept().await {
+            let (to, times) = (to.clone(), Arc::clone(&times));
+            tokio::spawn(async move {
+                let mut head = vec![0; 16 << 10];
+                let read = from.read(&mut head).await.unwrap_or(0);
+                let head = String::from_utf8_lossy(&head[..read]).into_owned();
+                if head.lines().next().is_some_and(|line| line.contains(what)) {
+                    times.fetch_add(1, Ordering::Relaxed);
+                    let answer = "HTTP/1.1 504 Gateway Timeout\r\ncontent-length: 4\r\n\
+                                  connection: close\r\n\r\nlate";
+                    let _ = from.write_all(answer.as_bytes()).await;
+                    return;
+                }
+                let Ok(mut engine) = TcpStream::connect(to).await else { return };
+                let head = head.replacen("\r\n", "\r\nconnection: close\r\n", 1);
+                let _ = engine.write_all(head.as_bytes()).await;
+                let _ = tokio::io::copy_bidirectional(&mut from, &mut engine).await;
+            });
+        }
+    });
+    format!("http://{address}")
+}
+
+#[tokio::test]
+async fn the_time_of_a_gateway_is_not_the_end_of_a_run() {
+    let Some((engine, worker)) = calm().await else { return };
+    let times = Arc::new(AtomicUsize::new(0));
+    let behind = async |what| {
+        let client = Client::new(&gateway(&engine, what, &times).await).expect("an address");
+        client.conversation("gateway").expect("a name")
+    };
+    let (long, all) = (behind("/attach").await, behind("/restate/invocation").await);
+    let run = thinks(&engine.chat("gateway"), &worker, "one").await;
+    assert!(matches!(
+        all.watch(&run, 0, |_| ()).await,
+        Err(ClientError::Failed { status: 504, .. })
+    ));
+    assert!(matches!(all.facts(0).await, Err(ClientError::Failed { status: 504, .. })));
+    assert_eq!(long.facts(0).await.expect("facts").run, Some(run.clone()));
+    times.store(0, Ordering::Relaxed);
+    let stops = async {
+        let twice = async || (times.load(Ordering::Relaxed) > 1).then_some(());
+        until("the gateway has answered twice", twice).await;
+        engine.chat("gateway").stop().await.expect("it is stopped");
+    };
+    let (watched, ()) = tokio::join!(long.watch(&run, 0, |_| ()), stops);
+    watched.expect("it ends");
+    let mut seen = 0;
+    long.watch(&run, 0, |_| seen += 1).await.expect("it is over");
+    assert_eq!(seen, long.facts(0).await.expect("facts").facts.len());
+}
+
+#[tokio::test]
+async fn what_the_engine_would_not_take_is_not_sent() {
+    let nowhere = Client::new("http://127.0.0.1:1").expect("an address");
+    let chat = nowhere.conversation("nowhere").expect("a name");
+    let refused = |came| matches!(came, Err(ClientError::Refused(_)));
+    assert!(refused(chat.send("x".repeat(33 << 20), "one").await.map(drop)));
+    assert!(refused(chat.start("x".repeat(8 << 20), "two").await.map(drop)));
+    let chat = chat.kind("k".repeat(1025));
+    assert!(refused(chat.send("Hello.", "three").await.map(drop)));
+    // By hand, too.
+    let Some((engine, _worker)) = calm().await else { return };
+    let words = serde_json::json!({
+        "message": harness::Message::user("Hello."), "kind": "k".repeat(1025)
+    });
+    let (status, said) = engine.by_hand("kind/send", &words).await;
+    assert!(status == 413 && said.contains("1024 bytes"), "{status} {said}");
+}
+
+#[tokio::test]
+async fn a_panic_of_who_is_told_of_steps_changes_nothing() {
+    for at in ["before say", "after ask", "kept ask"] {
+        let Some(engine) = Engine::start().await else { return };
+        let _worker = engine.worker("100000", &[("PANIC_AT", at)]);
+        engine.register().await;
+        let chat = engine.chat("panics");
+        let ended = timeout(PATIENCE, chat.send("Hello.", "one")).await.expect("in time");
+        assert_eq!(ended.expect("an end").outcome, Outcome::Answered, "{at}");
+    }
+}
+
+#[tokio::test]
+async fn what_the_model_has_used_is_kept_if_a_result_is_too_large() {
+    let Some(engine) = Engine::start().await else { return };
+    // The call runs in the step in which the model asks for it.
+    let _worker = engine.worker("", &[("BIG", "1"), ("EARLY", "1")]);
+    engine.register().await;
+    let chat = engine.chat("used");
+    assert_eq!(chat.send("Big.", "one").await.expect("an end").outcome, Outcome::Failed);
+    let facts = chat.facts(0).await.expect("facts").facts;
+    let replied = |entry: &Entry| matches!(entry, Entry::ModelReplied { .. });
+    assert!(entries(&facts).iter().any(replied), "{:?}", entries(&facts));
+    assert!(ends(&facts).values().all(|end| *end != CallOutcome::Succeeded), "{:?}", ends(&facts));
+    assert_eq!(chat.send("Hello.", "two").await.expect("an end").outcome, Outcome::Answered);
+}
