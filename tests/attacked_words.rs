@@ -682,6 +682,7 @@ async fn a_size_that_is_named_by_mistake_is_not_the_window_of_a_model_that_has_a
         chat.send("w ".repeat(2_000)).await.unwrap();
     }
     let _ = chat.send("Once.").await;
+    assert_eq!(chat.context().window, Some(100_000), "{:?}", chat.context());
     for number in 0..3 {
         chat.send(format!("Go on {number}.")).await.unwrap();
     }

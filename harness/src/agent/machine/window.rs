@@ -591,16 +591,14 @@ impl Machine {
                 let is_same = self.window.told.last().is_none_or(|it| it.is_of(provider, model));
                 let before = if is_same { self.window.overflows } else { 0 };
                 self.window.overflows = before.saturating_add(1);
-                self.window.refused = true;
                 let (provider, model) = (provider.clone(), model.clone());
-                // A window below what this model has answered is a mistake, and so is the size that comes with it.
+                // A window that is not larger than what this model has answered is a mistake, and nothing follows from it.
                 let answered = self.window.answered.get(&(provider.clone(), model.clone()));
-                let is_wrong = window.zip(answered).is_some_and(|(it, most)| it <= *most);
-                let (window, tokens) = match is_wrong && !fallback {
-                    true => (None, None),
-                    false => (*window, *tokens),
-                };
-                let refused = window.or(tokens).unwrap_or(*estimated);
+                if !fallback && window.zip(answered).is_some_and(|(it, most)| it <= *most) {
+                    return Ok(());
+                }
+                self.window.refused = true;
+                let refused = window.or(*tokens).unwrap_or(*estimated);
                 let fallback = *fallback;
                 let tokens_of = Stated { provider, model, fallback, tokens: refused };
                 self.window.told.push(tokens_of);
