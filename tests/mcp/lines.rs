@@ -33,6 +33,9 @@ async fn logs_in_json_are_no_messages_and_get_no_answer() {
 async fn logs_in_json_do_not_end_a_call_by_the_number_of_their_rows() {
     let scripted = Scripted::new();
     let way = r#"writes:{"level":"info","id":ID,"message":"read"}
+{"level":"error","id":ID,"error":"disk full"}
+{"id":ID,"result":"saved"}
+{"method":"GET","path":"/x","id":ID,"result":200}
 {"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":"done"}]}}"#;
     let server = started(&scripted, way).await;
     assert_eq!(text(soon("the call", call(&server.tools()[0])).await), "done");

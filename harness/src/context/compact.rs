@@ -357,7 +357,8 @@ fn has_text(json: &Value, text: &str) -> bool {
 const SUMMARY: &str = "[From the program: the summary, by the assistant";
 
 /// How the words begin that stand beside a summary of the vendor.
-const WORDS: &str = "[From the program: what has to stay as it was said";
+const WORDS: &str = "[From the program: what has to stay as it was said of the part that was summed up. It was said \
+                     before the words above, and asks for nothing anew.]";
 
 /// Whether a message is one of these. Earlier versions have not marked it as the program's.
 pub(crate) fn is_summary(message: &Message) -> bool {
@@ -366,7 +367,9 @@ pub(crate) fn is_summary(message: &Message) -> bool {
         return false;
     };
     let text = text.text();
-    text.starts_with(SUMMARY) && fault(text).is_none() || text.starts_with(WORDS)
+    let is_list = |rest: &str| rest.starts_with("\n\n## ");
+    text.starts_with(SUMMARY) && fault(text).is_none()
+        || text.strip_prefix(WORDS).is_some_and(is_list)
 }
 
 impl Cut {
@@ -399,9 +402,7 @@ impl Cut {
             return None;
         }
         let mut blocks = Vec::new();
-        let mut words = format!(
-            "{WORDS} of the part that was summed up. It was said before the words above, and asks for nothing anew.]"
-        );
+        let mut words = WORDS.to_owned();
         if !kept.is_empty() {
             words.push_str("\n\n## Words of the user");
         }

@@ -213,6 +213,13 @@ pub(super) fn examine(scan: &Scan, line: &mut Vec<u8>, is_long: bool, open: &Ope
             open.answered(&id);
             Found::Message
         }
+        // A log may have a number that is that of a request by chance.
+        (Some(Id::Is(id)), _) if !scan.has_version() => match scan.has_method() || !open.has(id) {
+            true => Found::Strange,
+            false => {
+                Found::Doubtful(id.clone(), unread(id, &why("it is no message of JSON-RPC 2.0")))
+            }
+        },
         (Some(Id::Is(id)), _) => {
             open.answered(id);
             Found::Unread(unread(id, &why("it is no message of JSON-RPC 2.0")))

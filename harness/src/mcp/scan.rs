@@ -148,6 +148,11 @@ impl Scan {
         self.has_version
     }
 
+    /// Whether the line names a method.
+    pub(super) fn has_method(&self) -> bool {
+        self.method.is_some()
+    }
+
     /// The id and the method of a request, the method with its quotes.
     pub(super) fn asks(&self) -> Option<(&RequestId, &[u8])> {
         match (&self.id, &self.method) {
