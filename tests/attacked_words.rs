@@ -11,8 +11,8 @@ use std::{
 };
 
 use harness::{
-    Agent, Block, CancellationToken, Chat, Error, ErrorKind, Guardrails, Message, Permissions,
-    Role, State, Tool, ToolError, ToolLimits, ToolOutput, Transcript,
+    Agent, Block, CancellationToken, Chat, Error, ErrorKind, Guardrails, Media, Message,
+    Permissions, Role, State, Tool, ToolContent, ToolError, ToolLimits, ToolOutput, Transcript,
     agent::OpenCall,
     context::Window,
     journal::{
@@ -406,19 +406,20 @@ async fn an_inbox_may_answer_while_the_chat_keeps_a_result() {
     });
     let form = Tool::external("form", "Asks.", json!({"type": "object"}), WRITE);
     let agent = Agent::builder(model).tools([form]).permissions(Permissions::allow_all());
-    let agent = agent.build().unwrap();
+    let agent = agent.guardrails(Guardrails::default().failed_calls(2)).build().unwrap();
     let mut chat = agent.open(&journal, "c").await.unwrap();
     chat.send("Ask.").await.expect_err("it waits");
     let open = chat.waiting().remove(0);
     let inbox = agent.inbox(&journal);
     let other = async {
         gate.reached().await;
-        inbox.settle("c", open.succeeded("SHORT")).await.unwrap();
+        inbox.settle("c", open.failed("SHORT")).await.unwrap();
         gate.open();
     };
-    let large = open.succeeded("z".repeat(400_000));
+    let large = open.failed("z".repeat(400_000));
     let (settled, ()) = tokio::join!(chat.settle(large), other);
     assert_eq!(settled.unwrap_err().kind(), ErrorKind::NotWaiting);
+    // One call has failed, and not two.
     chat.resume().await.unwrap();
     assert!(sent(&chat).contains("SHORT") && !sent(&chat).contains("zzz"), "{}", sent(&chat));
 }
@@ -559,6 +560,13 @@ async fn a_quoted_end_does_not_displace_the_true_one() {
     let mut chat = ended_late(model(), Vec::new(), Window::off()).await;
     chat.send("And?").await.unwrap();
     for forged in [FORGED.to_owned(), FORGED.replace("NOTHING", &"no ".repeat(2_000))] {
+        for _ in 0..12 {
+            let quoted = [Block::text("My log:"), Block::text(&*forged)];
+            chat.send(Message::new(Role::User, quoted)).await.unwrap();
+        }
+    }
+    for number in 0..20 {
+        let forged = FORGED.replace("NOTHING", &format!("row {number}"));
         let quoted = [Block::text("My log:"), Block::text(forged)];
         chat.send(Message::new(Role::User, quoted)).await.unwrap();
     }
@@ -582,18 +590,69 @@ async fn a_large_late_end_is_told_once_in_a_conversation_from_a_transcript() {
     let limits = ToolLimits::default().time(Duration::from_millis(100));
     let agent = Agent::builder(model).tools(tools![stubborn]).tool_limits(limits);
     let agent = agent.permissions(Permissions::allow_all()).state(Arc::clone(&door));
-    let agent = agent.spill_folder(folder.path()).build().unwrap();
-    let mut chat = agent.chat();
+    let agent = agent.spill_folder(folder.path());
+    let wide = agent.build().unwrap();
+    let mut chat = wide.chat();
     chat.send("Go.").await.unwrap();
     door.open();
     while !chat.still_running().is_empty() {
         tokio::task::yield_now().await;
     }
     chat.send("And?").await.unwrap();
-    let mut other = elsewhere(&chat, &agent);
-    other.send("And now?").await.unwrap();
-    let texts = sent(&other);
-    assert_eq!(texts.matches("THE FILE IS WRITTEN").count(), 1, "{texts}");
+    // Another limit leaves another part of it.
+    let model = script(|_, _| reply().text("Done."));
+    let narrow = Agent::builder(model).tools(tools![stubborn]).state(Arc::clone(&door));
+    let narrow = narrow.tool_limits(ToolLimits::default().output(3_000)).build().unwrap();
+    for agent in [&wide, &narrow] {
+        let mut other = elsewhere(&chat, agent);
+        other.send("And now?").await.unwrap();
+        let texts = sent(&other);
+        assert_eq!(texts.matches("THE FILE IS WRITTEN").count(), 1, "{texts}");
+    }
+}
+
+/// Makes a picture or much text, and does not listen to anybody.
+#[tool(side_effects = "write")]
+fn makes(
+    door: State<Arc<Door>>,
+    /// The size
+    megabytes: usize,
+) -> Result<ToolOutput, ToolError> {
+    door.pass();
+    Ok(match megabytes {
+        0 => ToolOutput::from(ToolContent::Image(Media::from_bytes("image/png", [0; 90]))),
+        _ => ToolOutput::from("x".repeat(megabytes << 20)),
+    })
+}
+
+/// A late result that cannot be kept says so: a picture, and a text that is too large to wait. Others stay whole.
+#[tokio::test]
+async fn what_cannot_wait_of_a_late_result_is_said() {
+    let door = Arc::new(Door::default());
+    let model = script(|number, _| match number {
+        0 => reply()
+            .call("makes", json!({"megabytes": 0}))
+            .call("makes", json!({"megabytes": 17}))
+            .call("makes", json!({"megabytes": 1})),
+        _ => reply().text("Done."),
+    });
+    let limits = ToolLimits::default().time(Duration::from_millis(100));
+    let agent = Agent::builder(model).tools(tools![makes]).tool_limits(limits);
+    let agent = agent.permissions(Permissions::allow_all()).state(Arc::clone(&door));
+    let agent = agent.window(Window::new().tokens(8_000)).guardrails(loose()).build().unwrap();
+    let journal = MemoryJournal::new();
+    let mut chat = agent.open(&journal, "c").await.unwrap();
+    chat.send("Go.").await.unwrap();
+    door.open();
+    while !chat.still_running().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    chat.send("And?").await.unwrap();
+    let sent = sent(&chat);
+    assert!(sent.contains("image/png, was not kept"), "{sent}");
+    assert_eq!(sent.matches("its result is too large to wait in memory").count(), 1, "{sent}");
+    assert_eq!(sent.matches("the whole is kept as `r-").count(), 1, "{sent}");
+    assert_eq!(whole(&journal, &name_in(&chat).unwrap()).await.len(), 1 << 20);
 }
 
 /// Arguments that are the line itself, in this conversation, are what the model wrote. They are read whole.

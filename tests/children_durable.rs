@@ -8,8 +8,8 @@ use std::{
 
 use futures_util::FutureExt as _;
 use harness::{
-    Agent, CallOutcome, Error, ErrorKind, Guardrails, Message, Outcome, Permissions, SideEffects,
-    Tool,
+    Agent, CallOutcome, CancellationToken, Error, ErrorKind, Guardrails, Message, Outcome,
+    Permissions, SideEffects, Tool,
     agent::Machine,
     journal::{
         Awaited, Conversations, Decision, Entry, Envelope, Hold, Journal, JournalFuture, Listing,
@@ -592,4 +592,46 @@ async fn a_call_is_in_doubt_if_its_agent_is_not_entered_again() {
     let result = messages.iter().flat_map(Message::results).next().expect("a result");
     assert_eq!(result.outcome(), CallOutcome::InDoubt, "{}", result.to_text());
     assert!(result.to_text().contains("It was to run again"), "{}", result.to_text());
+}
+
+/// An agent has written something and then waited. Whatever keeps its call from going on, nobody is told that nothing has
+/// happened.
+#[tokio::test]
+async fn a_call_whose_agent_has_waited_is_not_told_as_not_started() {
+    for then in ["denied", "cancelled", "agents"] {
+        let (world, journal) = (World::default(), MemoryJournal::new());
+        let middle = |model: ScriptedProvider| {
+            let form = Tool::external("form", "Asks.", json!({"type": "object"}), WRITE);
+            let middle = Agent::builder(model).tools([writes("put", WRITE, &world), form]);
+            middle.permissions(Permissions::allow_all()).build().expect("an agent")
+        };
+        let lead = |permissions: Permissions, depth: u32| {
+            let middle = middle(calls(&["put", "form"]));
+            let lead =
+                Agent::builder(calls(&["middle"])).tools([middle.as_tool("middle", "Works.")]);
+            let guards = Guardrails::default().agent_depth(depth);
+            lead.permissions(permissions).guardrails(guards).build().expect("an agent")
+        };
+        let first = lead(Permissions::allow_all(), 5);
+        let mut chat = first.open(&journal, CHAT).await.expect("opened");
+        chat.send("Go.").await.expect_err("it waits");
+        drop(chat);
+        let inbox = middle(calls(&[])).inbox(&journal);
+        let open = inbox.waiting("chat/c0").await.expect("read").remove(0);
+        inbox.settle("chat/c0", open.succeeded("Filled in.")).await.expect("written");
+        let next = match then {
+            "denied" => lead(Permissions::allow_all().deny("middle", "no more"), 5),
+            "agents" => lead(Permissions::allow_all(), 0),
+            _ => lead(Permissions::allow_all(), 5),
+        };
+        let mut chat = next.open(&journal, CHAT).await.expect("opened");
+        let token = CancellationToken::new();
+        if then == "cancelled" {
+            token.cancel();
+        }
+        let _ = chat.resume().cancel_with(token).await;
+        let messages = chat.transcript().messages();
+        let result = messages.iter().flat_map(Message::results).next().expect("a result");
+        assert_eq!(result.outcome(), CallOutcome::InDoubt, "{then}: {}", result.to_text());
+    }
 }

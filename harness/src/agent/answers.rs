@@ -178,9 +178,8 @@ impl Chat {
     /// has continued the conversation.
     pub async fn decide(&mut self, approval: Approval) -> Result<(), Error> {
         self.hear().await?;
-        let fact = decided(&self.machine, approval)?;
-        self.record(&fact)?;
-        self.save().await
+        let fact = decided(&self.machine, approval.clone())?;
+        self.answers(&fact, |machine| decided(machine, approval.clone()).map(drop)).await
     }
 
     /// Records the outcome of a call that waits for a result or an answer, or that is in doubt. It
@@ -194,13 +193,18 @@ impl Chat {
         let said = settled(&self.machine, settlement.clone())?;
         let (is_result, spilling) = (said.is_result(), Spilling::of(self));
         let fact = said.fact(&self.machine, self.agent.tools(), &spilling).await;
+        let counts = |machine: &Machine| settled(machine, settlement.clone()).map(drop);
+        if !self.machine.waiting().any(|(call, _)| *call.id() == *settlement.call) {
+            // Nobody else may answer a call in doubt.
+            self.record(&fact)?;
+            return self.save().await;
+        }
         if is_result {
             // While a large result was kept, somebody else may have answered.
             self.hear().await?;
-            settled(&self.machine, settlement)?;
+            counts(&self.machine)?;
         }
-        self.record(&fact)?;
-        self.save().await
+        self.answers(&fact, counts).await
     }
 
     /// Begins another conversation of the same journal with the first `facts` facts of this one.
@@ -271,6 +275,52 @@ impl Chat {
     async fn hear(&mut self) -> Result<(), Error> {
         self.save().await?;
         self.take_in_news().await
+    }
+
+    /// Writes an answer to a call, and only then takes it in, so that it can still give way to the answer of somebody else.
+    /// `counts` checks it against what others have written. If it cannot be written, or the future is dropped, it is
+    /// written with the next facts.
+    async fn answers(
+        &mut self,
+        fact: &Entry,
+        counts: impl Fn(&Machine) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let elapsed = self.elapsed();
+        let has_journal = self.durable.as_ref().is_some_and(|it| it.journal().is_some());
+        if !has_journal {
+            return self.record(fact);
+        }
+        if self.is_behind() {
+            self.only_looked_at = false;
+            if let Err(error) = self.write_down().await {
+                self.record(fact)?;
+                return Err(error);
+            }
+            counts(&self.machine)?;
+        }
+        loop {
+            self.machine.clone().apply(fact)?;
+            let Some(durable) = &mut self.durable else { return Ok(()) };
+            durable.add(fact, elapsed)?;
+            self.append_begins();
+            let mut taken_in = TakenIn { chat: self, fact: Some(fact) };
+            let Some(durable) = &mut taken_in.chat.durable else { return Ok(()) };
+            let written = durable.write().await;
+            if let Ok(Written::Behind(facts)) = written {
+                durable.take_pending();
+                taken_in.fact = None;
+                drop(taken_in);
+                let news = self.takes_in(facts).await.map(|()| false);
+                self.append_ended(&news);
+                news?;
+                counts(&self.machine)?;
+                continue;
+            }
+            drop(taken_in);
+            let written = written.map(|_| true);
+            self.append_ended(&written);
+            return written.map(drop);
+        }
     }
 
     async fn take_in_news(&mut self) -> Result<(), Error> {
@@ -350,17 +400,18 @@ impl Chat {
             let read = guarded(|| journal.read(durable.id(), 0)).await?;
             let again = folded(read.iter().chain(durable.pending()));
             let Ok(machine) = again else {
-                let gone = durable.gives_way();
-                if gone.is_empty() {
-                    return Err(durable.lose());
-                }
-                self.grants.retain(|grant| !gone.contains(&grant.call));
-                self.machine = folded(read.iter())?;
-                self.takes_in_read(&entries, &facts);
-                return Err(second(&gone));
+                let is_answer = |it: &Envelope| it.entry().is_ok_and(|entry| is_answer(&entry));
+                return Err(match durable.pending().iter().any(is_answer) {
+                    true => durable.lose_answer(),
+                    false => durable.lose(),
+                });
             };
+            durable.knows(facts.len());
+            for (entry, envelope) in entries.iter().zip(&facts) {
+                self.fold_beside_machine(entry);
+                self.tell_news(entry, envelope.at);
+            }
             self.machine = machine;
-            self.takes_in_read(&entries, &facts);
             return Ok(());
         }
         durable.knows(facts.len());
@@ -374,17 +425,6 @@ impl Chat {
         Ok(())
     }
 
-    /// The same for facts that the machine knows already.
-    fn takes_in_read(&mut self, entries: &[Entry], facts: &[Envelope]) {
-        if let Some(durable) = &mut self.durable {
-            durable.knows(facts.len());
-        }
-        for (entry, envelope) in entries.iter().zip(facts) {
-            self.fold_beside_machine(entry);
-            self.tell_news(entry, envelope.at);
-        }
-    }
-
     /// A question of a call that had run in several processes may be answered here, where its tool
     /// no longer repeats. Such a call is in doubt, and its outcome has to be found out.
     pub(super) fn doubt_answered(&mut self) -> Result<(), Error> {
@@ -395,19 +435,39 @@ impl Chat {
         }
     }
 
-    /// Closes the waits whose deadline has passed.
-    pub(super) fn expire(&mut self) -> Result<(), Error> {
-        let over = self.machine.waiting().filter(|(_, wait)| is_over(wait));
-        let over: Vec<Entry> = over.map(|(call, wait)| expired(call, wait)).collect();
-        over.iter().try_for_each(|fact| self.record(fact))
+    /// Closes the waits whose deadline has passed, unless somebody has answered in time.
+    pub(super) async fn expire(&mut self) -> Result<(), Error> {
+        loop {
+            let over = self.machine.waiting().find(|(_, wait)| is_over(wait));
+            let Some((call, wait)) = over else { return Ok(()) };
+            let (id, fact) = (call.id().to_owned(), expired(call, wait));
+            let waits = |machine: &Machine| match machine.waiting().any(|(it, _)| it.id() == id) {
+                true => Ok(()),
+                false => Err(Error::new(ErrorKind::NotWaiting, "it was answered in time")),
+            };
+            match self.answers(&fact, waits).await {
+                Err(error) if error.kind() == ErrorKind::NotWaiting => {}
+                ended => ended?,
+            }
+        }
     }
 }
 
-/// The error of an answer that came second.
-fn second(calls: &[String]) -> Error {
-    let calls = calls.join("`, `");
-    let what = format!("nothing has changed: somebody else has answered the call `{calls}` first");
-    Error::new(ErrorKind::NotWaiting, what)
+/// Takes in an answer when it is dropped, unless that gave way.
+struct TakenIn<'a> {
+    chat: &'a mut Chat,
+    fact: Option<&'a Entry>,
+}
+
+impl Drop for TakenIn<'_> {
+    fn drop(&mut self) {
+        let Some(fact) = self.fact else { return };
+        // It was tried before.
+        if self.chat.fold(fact).is_ok() {
+            self.chat.only_looked_at = false;
+            self.chat.tell(fact);
+        }
+    }
 }
 
 /// The error of a fork whose name is taken.
@@ -641,7 +701,13 @@ impl Inbox {
                 None => {
                     let Self { agent, journal, .. } = self;
                     let spilling = Spilling::in_journal(agent, journal, conversation, &machine);
-                    settled.fact(&machine, agent.tools(), &spilling).await
+                    let fact = settled.fact(&machine, agent.tools(), &spilling).await;
+                    if is_result {
+                        // Time has passed while a large result was kept.
+                        said.checked(&machine)?;
+                        is_heard(&**journal, conversation).await?;
+                    }
+                    fact
                 }
             };
             let elapsed = facts.last().map_or(0, |last| last.elapsed);

@@ -62,6 +62,8 @@ pub(super) struct Granted {
     pub(super) again: bool,
     /// Whether it has begun in this process, or had begun before it waited.
     pub(super) begun: bool,
+    /// Whether its agent has waited for somebody, and may have done something before.
+    pub(super) waited: bool,
     /// The review of its tool on which the decision is based.
     pub(super) reviewed: Option<Arc<Reviewed>>,
     /// Whether a person was asked about this very call.
@@ -79,6 +81,11 @@ pub(super) struct Granted {
 }
 
 impl Granted {
+    /// Whether it may have done something before it is run now.
+    pub(super) fn has_run(&self) -> bool {
+        self.again || self.waited
+    }
+
     /// The status of a call that is to run. If what had allowed it was withdrawn, it is asked about
     /// again, or is in doubt if it may have run.
     pub(super) fn may_run(self) -> Status {

@@ -472,8 +472,14 @@ impl Run<'_> {
         let granted = self.chat.machine.granted(call.id());
         if let Some(granted) = granted.filter(|granted| match granted.again {
             true => !(still && self.chat.may_repeat(call)),
-            // The call or its agent has asked a question in a program that had the tool.
-            false => granted.begun && self.chat.tools().get(call.name()).is_none(),
+            // The call or its agent has asked a question in a program that had the tool. An agent may have done something
+            // before, so its call is not decided again.
+            false => {
+                let is_gone = granted.begun && self.chat.tools().get(call.name()).is_none();
+                let is_allowed =
+                    still && self.chat.is_within_grant(call) && !self.chat.is_denied_now(call);
+                is_gone || granted.waited && !is_allowed
+            }
         }) {
             let effects = granted.effects;
             self.doubt(call, effects)?;

@@ -401,9 +401,14 @@ impl Chat {
         self.fold(entry)?;
         self.only_looked_at = false;
         self.tell(entry);
+        let elapsed = self.elapsed();
         let Some(durable) = &mut self.durable else { return Ok(()) };
-        let elapsed = u64::try_from(self.clock.elapsed().as_millis()).unwrap_or(u64::MAX);
         durable.add(entry, elapsed)
+    }
+
+    /// For how long the run has gone on, in milliseconds.
+    pub(super) fn elapsed(&self) -> u64 {
+        u64::try_from(self.clock.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
     /// Applies a fact to the machine and to everything else that is derived from the facts.

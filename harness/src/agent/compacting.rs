@@ -510,7 +510,8 @@ fn failed_twice(fault: Option<&str>, by_hand: bool) -> Error {
         ),
         false => format!(
             "the model's window is getting full, and two attempts to summarize the conversation failed{fault}. \
-             Nothing of it is lost: continue with a model that has a larger window, or begin a new conversation"
+             Nothing of it is lost: set the size of the model's window with `Window::tokens`, if it is smaller than is known \
+             here; or continue with a model that has a larger one, or begin a new conversation"
         ),
     };
     Error::new(ErrorKind::ContextFull, text)

@@ -202,22 +202,6 @@ impl Durable {
         Ok(Written::Behind(others))
     }
 
-    /// Drops the pending facts if all of them are answers, because somebody else has answered first. Returns the calls
-    /// that they answered.
-    pub(super) fn gives_way(&mut self) -> Vec<String> {
-        let call = |envelope: &Envelope| match envelope.entry() {
-            Ok(Entry::CallDecided { call, .. } | Entry::CallAnswered { call, .. }) => Some(call),
-            Ok(Entry::CallSettled { result, .. }) => Some(result.call_id().to_owned()),
-            _ => None,
-        };
-        let calls: Option<Vec<String>> = self.pending.iter().map(call).collect();
-        let calls = calls.unwrap_or_default();
-        if !calls.is_empty() {
-            self.pending.clear();
-        }
-        calls
-    }
-
     /// Records that another owner has continued the conversation.
     pub(super) fn lose(&mut self) -> Error {
         let why = format!(
@@ -225,6 +209,19 @@ impl Durable {
              kept. Open it again",
             self.id
         );
+        self.lose_as(why)
+    }
+
+    /// Records that somebody else has answered a call before an answer of this chat could be written.
+    pub(super) fn lose_answer(&mut self) -> Error {
+        self.lose_as(format!(
+            "somebody else has answered a call of the conversation `{}` that was answered here, too, and what was said \
+             here since then is not kept. Open it again",
+            self.id
+        ))
+    }
+
+    fn lose_as(&mut self, why: String) -> Error {
         self.lost = Some(why.clone());
         self.untold = true;
         Error::new(ErrorKind::Conflict, why)

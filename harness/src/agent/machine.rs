@@ -422,7 +422,7 @@ impl Machine {
                     }
                     // The answer that it has waited for was given in the conversation of its agent.
                     Status::Waiting(Wait { awaited: Awaited::Agent { .. }, .. }, granted) => {
-                        (None, granted.clone())
+                        (None, Granted { waited: true, ..granted.clone() })
                     }
                     _ => return Err(cannot(format!("`{call}` has asked nothing"))),
                 };
@@ -435,7 +435,8 @@ impl Machine {
                     Status::Allowed(granted) if granted.again => granted,
                     _ => return Err(cannot(format!("`{call}` is not in doubt"))),
                 };
-                let granted = Granted { again: false, begun: false, ..granted.clone() };
+                let granted =
+                    Granted { again: false, begun: false, waited: false, ..granted.clone() };
                 self.set(call, granted.may_run());
             }
             Entry::CallStarted { call } => {

@@ -29,7 +29,7 @@ use crate::{
     message::{CallOutcome, Message, ToolCall, ToolContent, ToolResult},
     policy::{Guard, LimitReached, Warning},
     provider::{Accumulator, AnswerWay, ContextTokens, Ledger, Usage},
-    tool::{CallIdentity, LateEnd, ended_in},
+    tool::{CallIdentity, LateEnd, ended_in, was_told},
     trace::{Cast, Happened},
 };
 
@@ -221,7 +221,7 @@ impl<'a> Run<'a> {
                 }
             }
             Opening::Resume if self.chat.machine.is_going() => {
-                self.chat.expire()?;
+                self.expire().await?;
                 self.chat.hears_agents().await?;
                 self.chat.doubt_answered()?;
                 let earlier = self.chat.machine.open_calls();
@@ -237,6 +237,20 @@ impl<'a> Run<'a> {
                 }
                 _ => Ok(()),
             },
+        }
+    }
+
+    /// Closes the waits whose time is over. The run can be stopped while the journal does not answer.
+    async fn expire(&mut self) -> Result<(), Error> {
+        loop {
+            let Self { chat, halt, .. } = &mut *self;
+            tokio::select! {
+                biased;
+                over = chat.expire() => return over,
+                told = halt.told() => if let Told::Stop(_) = told {
+                    return Err(unanswered());
+                },
+            }
         }
     }
 
@@ -270,10 +284,7 @@ impl<'a> Run<'a> {
                 biased;
                 caught_up = chat.catch_up() => return caught_up,
                 told = halt.told() => if let Told::Stop(_) = told {
-                    return Err(Error::new(
-                        ErrorKind::Journal,
-                        "the run was stopped before the journal had answered: nothing was said",
-                    ));
+                    return Err(unanswered());
                 },
             }
         }
@@ -609,6 +620,7 @@ impl<'a> Run<'a> {
         result: ToolResult,
     ) -> Result<(), Error> {
         self.chat.heard_ends.insert(number);
+        was_told(number);
         if self.chat.machine.was_given(&identity.tool, &result) {
             return Ok(());
         }
@@ -625,7 +637,7 @@ impl<'a> Run<'a> {
         // An agent continues where it was, so its result covers all attempts, if it was entered.
         let is_repeated = |granted: &&Granted| {
             let goes_on = granted.repeat == Repeat::Continues && has_entered;
-            granted.again && !goes_on && !granted.effects.is_read_only()
+            granted.has_run() && !goes_on && !granted.effects.is_read_only()
         };
         let before = granted.filter(is_repeated);
         let unknown = matches!(
@@ -779,4 +791,9 @@ impl Drop for Run<'_> {
             (self.chat.guard, self.chat.clock) = (guard, clock);
         }
     }
+}
+
+fn unanswered() -> Error {
+    let what = "the run was stopped before the journal had answered: nothing was said";
+    Error::new(ErrorKind::Journal, what)
 }

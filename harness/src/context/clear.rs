@@ -153,7 +153,7 @@ fn line_in_text(text: &str) -> Option<Option<String>> {
     let by_size = places().filter(|(_, word)| is_bytes(word)).find_map(|(at, _)| {
         let end = follow(&words, at, &["stood", "here"])?;
         let left_out = |and: &[&str]| follow(&words, end, and).is_some();
-        let is_it = left_out(&["and", "were", "left"]) || left_out(&["were", "left"]);
+        let is_it = left_out(&["and", "were", "left", "out"]) || left_out(&["were", "left", "out"]);
         is_it.then(|| name_in(rest(end)))
     });
     let by_name = || {
@@ -171,7 +171,7 @@ fn is_bracketed(text: &str) -> bool {
         let Some((size, rest)) = part.split_once(" bytes stood here") else { return false };
         let is_size = !size.is_empty()
             && size.bytes().all(|it| matches!(it, b'0'..=b'9' | b',' | b'.' | b'_'));
-        is_size && matches!(rest.chars().next(), Some(']' | ',' | '.' | ';'))
+        is_size && matches!(rest.chars().next(), None | Some(']' | ',' | '.' | ';'))
     })
 }
 
@@ -202,9 +202,9 @@ fn follow(words: &[&str], at: usize, wanted: &[&str]) -> Option<usize> {
 
 /// The name that a line gives, in the words after its beginning.
 fn name_in(words: &[&str]) -> Option<String> {
-    let names = words.iter().take(NAME_AFTER).enumerate().filter(|(_, word)| **word == "as");
+    let names = words.iter().take(NAME_AFTER).enumerate().filter(|(_, word)| **word == "whole");
     names.map(|(at, _)| words.get(at..).unwrap_or_default()).find_map(|words| match words {
-        [_, "a", message, call, ..] if is_number(message) && is_number(call) => {
+        ["whole", "as", "a", message, call, ..] if is_number(message) && is_number(call) => {
             Some(format!("a-{message}-{call}"))
         }
         _ => None,

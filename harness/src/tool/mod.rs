@@ -35,7 +35,9 @@ pub(crate) use self::{
         WithArguments, name_of_arguments,
     },
     state::{StateType, Values},
-    threads::{CallIdentity, LateEnd, ended_in, equal_still_running, runs_on, still_running_in},
+    threads::{
+        CallIdentity, LateEnd, ended_in, equal_still_running, runs_on, still_running_in, was_told,
+    },
     tool::{Unfound, fault_of_name},
 };
 pub use tokio_util::sync::CancellationToken;

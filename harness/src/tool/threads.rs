@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Instant,
 };
@@ -21,14 +21,17 @@ use crate::{
 /// The highest number of ends that are listed, since some conversations may never go on.
 const KEPT_ENDS: usize = 10_000;
 
-/// How many bytes of results are kept of all ends together. Of older ends only the outcome is kept.
+/// How many bytes of results are kept of all ends together.
 const KEPT: usize = 64 << 20;
 
 /// A part of a result that has more bytes than this is cut.
 const LARGEST: usize = 16 << 20;
 
-/// The bytes of text that are left of such a part.
-const KEPT_TEXT: usize = 64 << 10;
+/// The bytes of text that are left of a part that is cut: less than what a model reads of a result.
+const KEPT_TEXT: usize = 700;
+
+/// The note in such a part.
+const LOST: &str = "; the whole was not kept, since the call ended late and its result is too large to wait in memory";
 
 /// Which call a tool serves, and in which conversation.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,13 +72,20 @@ pub(crate) struct LateEnd {
 }
 
 impl LateEnd {
+    fn texts(&self) -> impl Iterator<Item = &str> {
+        self.content.iter().filter_map(|part| match part {
+            ToolContent::Text(text) => Some(text.as_str()),
+            _ => None,
+        })
+    }
+
     /// The bytes of its result.
     fn size(&self) -> usize {
-        let sizes = self.content.iter().map(|part| match part {
-            ToolContent::Text(text) => text.len(),
-            _ => 0,
-        });
-        sizes.sum()
+        self.texts().map(str::len).sum()
+    }
+
+    fn text(&self) -> String {
+        self.texts().collect::<Vec<_>>().join("\n")
     }
 }
 
@@ -153,6 +163,8 @@ pub(super) struct Thread {
     since: Instant,
     /// The secrets that are removed from what is told of its end.
     secrets: Secrets,
+    /// Whether a conversation was told of its end.
+    was_told: AtomicBool,
     state: Mutex<State>,
 }
 
@@ -174,7 +186,8 @@ impl Thread {
     pub(super) fn of(identity: CallIdentity, secrets: Secrets) -> Arc<Self> {
         let state = Mutex::new(State::Waiting);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        Arc::new(Self { number, identity, since: Instant::now(), secrets, state })
+        let (since, was_told) = (Instant::now(), AtomicBool::new(false));
+        Arc::new(Self { number, identity, since, secrets, was_told, state })
     }
 
     /// Called when the function begins. Returns false if the call was stopped before, so that the function must not
@@ -196,7 +209,7 @@ impl Thread {
             State::Waiting | State::Running | State::Ended(_) | State::Done => return,
         };
         drop(state);
-        forget_old_ends();
+        make_room(self.number);
     }
 
     /// Called when the call is over. If the function still runs, it is listed from now on.
@@ -242,15 +255,20 @@ impl Thread {
             }
         };
         let kept = content.into_iter().filter_map(|part| {
-            let text = part.to_text()?;
+            let text = match (part.to_text(), part.media()) {
+                (Some(text), _) => text,
+                (None, Some((_, media))) => {
+                    let mime = media.mime().unwrap_or("a file");
+                    format!(
+                        "[A part of the result, {mime}, was not kept, since the call ended late.]"
+                    )
+                }
+                (None, None) => return None,
+            };
             // Secrets are removed before the cut, since half a secret would not be recognized.
             let text = self.secrets.hide(&text);
             Some(match text.len() > LARGEST {
-                true => {
-                    let lost =
-                        "; the whole was not kept, since it ended late and is larger than 16 MiB";
-                    cut(&text, KEPT_TEXT, lost).into()
-                }
+                true => cut(&text, KEPT_TEXT, LOST).into(),
                 false => text.into_owned().into(),
             })
         });
@@ -276,28 +294,42 @@ impl Thread {
     }
 }
 
-/// Drops the results of the oldest ends if all together have more than `KEPT` bytes, and the oldest ends beyond
-/// `KEPT_ENDS`.
-fn forget_old_ends() {
+/// Notes that a conversation was told of this end. Its result may give way to those of others.
+pub(crate) fn was_told(number: u64) {
+    let list = left();
+    let thread = list.iter().find(|thread| thread.number == number);
+    thread.into_iter().for_each(|thread| thread.was_told.store(true, Ordering::Relaxed));
+}
+
+/// Makes room for the newest end. Results give way that a conversation was told of, and if these are not enough, the new
+/// one is cut. The oldest ends beyond `KEPT_ENDS` are dropped.
+fn make_room(newest: u64) {
     let mut list = left();
-    let size_of = |thread: &Arc<Thread>| match &*thread.state() {
+    let sizes = list.iter().filter_map(|thread| match &*thread.state() {
         State::Ended(end) => Some(end.size()),
         State::Waiting | State::Running | State::Left | State::Done => None,
-    };
-    let sizes: Vec<Option<usize>> = list.iter().map(size_of).collect();
-    let mut surplus = sizes.iter().flatten().count().saturating_sub(KEPT_ENDS);
-    let mut bytes: usize = sizes.iter().flatten().sum();
-    let mut sizes = sizes.into_iter();
-    list.retain(|thread| {
-        let Some(size) = sizes.next().flatten() else { return true };
-        let forget = surplus > 0;
-        surplus -= usize::from(forget);
-        if bytes > KEPT && size > 0 {
-            bytes -= size;
-            if let State::Ended(end) = &mut *thread.state() {
-                end.content = vec!["(its result is not kept any more)".into()];
-            }
+    });
+    let sizes: Vec<usize> = sizes.collect();
+    let mut surplus = sizes.len().saturating_sub(KEPT_ENDS);
+    let mut bytes: usize = sizes.iter().sum();
+    for thread in list.iter().filter(|thread| thread.was_told.load(Ordering::Relaxed)) {
+        if let State::Ended(end) = &mut *thread.state()
+            && bytes > KEPT
+        {
+            bytes -= end.size();
+            end.content = vec!["(its result is not kept any more)".into()];
         }
+    }
+    let new = list.iter().find(|thread| thread.number == newest);
+    if let Some(new) = new.filter(|_| bytes > KEPT)
+        && let State::Ended(end) = &mut *new.state()
+    {
+        end.content = vec![cut(&end.text(), KEPT_TEXT, LOST).into()];
+    }
+    list.retain(|thread| {
+        let has_ended = matches!(*thread.state(), State::Ended(_));
+        let forget = surplus > 0 && has_ended;
+        surplus -= usize::from(forget);
         !forget
     });
 }

@@ -70,7 +70,7 @@ impl Machine {
                 let (outcome, text) = match status {
                     Status::Finished(_) => return None,
                     // It has run in another process, and its outcome is not known.
-                    Status::Allowed(granted) if granted.again => lost(granted.effects),
+                    Status::Allowed(granted) if granted.has_run() => lost(granted.effects),
                     Status::Asked
                     | Status::Allowed(_)
                     | Status::Waiting(Wait { awaited: Awaited::Approval { .. }, .. }, _) => (

@@ -14,16 +14,22 @@ pub(super) struct Given {
     /// What the model was told of the late end of each call, by the id of the call. The chat that the messages were kept
     /// from has recorded it, or somebody has copied the words: nobody can tell. So there may be several ends.
     ends: HashMap<String, Vec<String>>,
-    /// The same as one text.
-    told: HashMap<String, String>,
+    /// The same as one text, with the name under which the whole is kept.
+    told: HashMap<String, (String, Option<String>)>,
     /// How many messages there were.
     messages: usize,
     /// Whether no message was marked as the program's own, such as in a transcript of an earlier version.
     is_unmarked: bool,
 }
 
-/// How many bytes are left of one of several ends.
-const SHARE: usize = 1_500;
+/// How many bytes are left of several ends together.
+const SHARE: usize = 1_800;
+
+/// How many of several ends are told: as many of the first ones as of the last ones.
+const TOLD: usize = 4;
+
+/// How many bytes of two ends are compared. What is behind them depends on how much of a result a model reads.
+const SAME: usize = 500;
 
 impl Given {
     pub(super) fn of(messages: &Messages) -> Self {
@@ -45,20 +51,26 @@ impl Given {
             asked = Some(message);
         }
         ends.retain(|_, told| !told.is_empty());
-        let told = ends.iter().map(|(call, ends)| (call.clone(), together(ends))).collect();
+        let told = |ends: &Vec<String>| match &**ends {
+            [end] => (end.clone(), name_in(end)),
+            ends => (together(ends), None),
+        };
+        let told = ends.iter().map(|(call, ends)| (call.clone(), told(ends))).collect();
         let is_unmarked = !messages.iter().any(Message::is_by_program);
         Self { ends, told, messages: messages.len(), is_unmarked }
     }
 
-    /// What the model was told of the late end of a call.
-    pub(super) fn end_of(&self, call: &str) -> Option<&str> {
-        self.told.get(call).map(String::as_str)
+    /// What the model was told of the late end of a call, and the name under which the whole is kept.
+    pub(super) fn end_of(&self, call: &str) -> Option<(&str, Option<&str>)> {
+        self.told.get(call).map(|(end, name)| (end.as_str(), name.as_deref()))
     }
 
-    /// Whether the messages tell this end of a call, but for the names under which the whole is kept.
+    /// Whether the messages tell this end of a call, but for the names under which the whole is kept, and for how much of
+    /// it was cut.
     pub(super) fn tells(&self, call: &str, end: &str) -> bool {
-        let end = without_names(end);
-        self.ends.get(call).is_some_and(|ends| ends.iter().any(|told| without_names(told) == end))
+        let start = |end: &str| without_names(end).chars().take(SAME).collect::<String>();
+        let start_of_it = start(end);
+        self.ends.get(call).is_some_and(|ends| ends.iter().any(|told| start(told) == start_of_it))
     }
 
     /// How many messages there were.
@@ -72,21 +84,29 @@ impl Given {
     }
 }
 
+/// The name in backticks under which the whole of a late result is kept, if it is.
+fn name_in(end: &str) -> Option<String> {
+    let (_, rest) = end.split_once("; the whole is kept as ")?;
+    let (name, _) = rest.strip_prefix('`')?.split_once('`')?;
+    name.starts_with("r-").then(|| format!("`{name}`"))
+}
+
 /// Several ends of a call as one text. Each has its share, so that none displaces another one.
 fn together(ends: &[String]) -> String {
-    let [end] = ends else {
-        let share = SHARE / ends.len().max(1);
-        let parts = ends.iter().map(|end| {
-            let cut = (0..=share.min(end.len())).rev().find(|at| end.is_char_boundary(*at));
-            end.get(..cut.unwrap_or(0)).unwrap_or_default()
-        });
-        let parts: Vec<&str> = parts.collect();
-        return format!(
-            "Several ends were told, and some may be quotations:\n{}",
-            parts.join("\n")
-        );
-    };
-    end.clone()
+    let count = ends.len();
+    let is_told = |at: usize| at < TOLD / 2 || at >= count.saturating_sub(TOLD / 2);
+    let share = SHARE / TOLD.min(count).max(1);
+    let parts = ends.iter().enumerate().filter(|(at, _)| is_told(*at)).map(|(_, end)| {
+        let end = end.split_once(" has ended. ").map_or(end.as_str(), |(_, end)| end);
+        let cut = (0..=share.min(end.len())).rev().find(|at| end.is_char_boundary(*at));
+        format!("- {}", end.get(..cut.unwrap_or(0)).unwrap_or_default())
+    });
+    let parts: Vec<String> = parts.collect();
+    format!(
+        "[From the program: {count} ends of this call were told, and some may be quotations. The first and the last \
+         ones:\n{}]",
+        parts.join("\n")
+    )
 }
 
 /// A text without the names of kept results: each time, a result is kept under a new one.

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{HashMap, HashSet, VecDeque},
+    mem,
     sync::Arc,
 };
 
@@ -44,6 +45,8 @@ pub(super) struct Window {
     given: Given,
     /// The largest request that each model has answered, by the count of its vendor.
     answered: HashMap<(String, String), u64>,
+    /// Whether a refusal since the last answer has named a window that is smaller than what was answered.
+    doubted: bool,
     /// How many requests in a row did not fit.
     overflows: u32,
     /// Whether nothing was moved since then.
@@ -330,7 +333,7 @@ impl Window {
         usage: &Usage,
         (provider, model): (&str, &str),
     ) {
-        (self.overflows, self.refused, self.too_large) = (0, false, None);
+        (self.overflows, self.refused, self.too_large, self.doubted) = (0, false, None, false);
         let answered = usage.input.unwrap_or(0);
         let largest = self.answered.entry((provider.to_owned(), model.to_owned())).or_default();
         *largest = answered.max(*largest);
@@ -534,7 +537,7 @@ impl Machine {
     pub(in crate::agent) fn late_end_of(&self, call: &str) -> Option<(&str, Option<&str>)> {
         let Window { ended, given, .. } = &self.window;
         let ended = ended.get(call).map(|(text, names)| (text.as_str(), names.as_deref()));
-        ended.or_else(|| given.end_of(call).map(|text| (text, None)))
+        ended.or_else(|| given.end_of(call))
     }
 
     /// How many messages the conversation began with.
@@ -592,9 +595,11 @@ impl Machine {
                 let before = if is_same { self.window.overflows } else { 0 };
                 self.window.overflows = before.saturating_add(1);
                 let (provider, model) = (provider.clone(), model.clone());
-                // A window that is not larger than what this model has answered is a mistake, and nothing follows from it.
+                // A window that is not larger than what this model has answered is a mistake the first time, and nothing
+                // follows from it. If it is named again before an answer has come, the window has become smaller.
                 let answered = self.window.answered.get(&(provider.clone(), model.clone()));
-                if !fallback && window.zip(answered).is_some_and(|(it, most)| it <= *most) {
+                let is_odd = window.zip(answered).is_some_and(|(it, most)| it <= *most);
+                if !fallback && is_odd && !mem::replace(&mut self.window.doubted, true) {
                     return Ok(());
                 }
                 self.window.refused = true;
