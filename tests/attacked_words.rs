@@ -729,8 +729,9 @@ async fn honest_words_about_bytes_are_written_and_copies_end_the_run() {
 /// A size that answers have disproved is not the window.
 #[tokio::test]
 async fn a_size_that_is_named_by_mistake_is_not_the_window_of_a_model_that_has_answered_more() {
+    let refused = AtomicUsize::new(0);
     let model = ScriptedProvider::answering(move |request| match request.last_text().as_str() {
-        "Once." if !asks(request) => {
+        "Once." if refused.fetch_add(1, Ordering::Relaxed) == 0 => {
             let words = "prompt is too long: 20000 tokens > 3000 maximum";
             reply().error(Error::new(ErrorKind::ContextFull, words))
         }
@@ -744,9 +745,36 @@ async fn a_size_that_is_named_by_mistake_is_not_the_window_of_a_model_that_has_a
     for _ in 0..6 {
         chat.send("w ".repeat(2_000)).await.unwrap();
     }
-    let _ = chat.send("Once.").await;
+    // It is asked once more.
+    chat.send("Once.").await.unwrap();
     assert_eq!(chat.context().window, Some(100_000), "{:?}", chat.context());
     for number in 0..3 {
         chat.send(format!("Go on {number}.")).await.unwrap();
     }
+}
+
+/// The server of a model was started again with a smaller window. What it says twice counts.
+#[tokio::test]
+async fn a_window_that_has_become_smaller_is_believed() {
+    let window = Arc::new(AtomicUsize::new(1_000_000));
+    let now = Arc::clone(&window);
+    let model = ScriptedProvider::answering(move |request| {
+        let (size, window) = (tokens(request), now.load(Ordering::Relaxed));
+        if size > window {
+            let words = format!("prompt is too long: {size} tokens > {window} maximum");
+            return reply().error(Error::new(ErrorKind::ContextFull, words));
+        }
+        let said = if asks(request) { summary("none") } else { "x".repeat(1_200) };
+        reply().text(said).tokens(u64::try_from(size).unwrap(), 300)
+    });
+    let model = model.with_name("one").with_model("one");
+    let mut chat = Agent::builder(model).guardrails(loose()).build().unwrap().chat();
+    for number in 0..30 {
+        chat.send(format!("Talk {number}.")).await.unwrap();
+    }
+    window.store(4_000, Ordering::Relaxed);
+    for number in 0..10 {
+        chat.send(format!("Go on {number}.")).await.unwrap();
+    }
+    assert_eq!(chat.context().window, Some(4_000), "{:?}", chat.context());
 }

@@ -324,7 +324,12 @@ impl Run<'_> {
         let fallback = is_last && (self.fell_back || by_other);
         let (window, tokens) = sizes(error);
         let estimated = self.chat.used().tokens;
+        let had_doubts = self.chat.machine.doubts_window();
         self.overflowed(fallback, (window, tokens, estimated))?;
+        if self.chat.machine.doubts_window() && !had_doubts {
+            // The request is sent again as it is. If it is refused again, the window is what was named.
+            return Ok(true);
+        }
         Ok(!is_again && self.chat.due().is_some())
     }
 

@@ -6,6 +6,7 @@ use super::super::told::{NEWS, ended_call};
 use crate::{
     context,
     message::{Block, CallOutcome, Message, Messages, Role, ToolContent},
+    tool::cut,
 };
 
 /// What such messages tell.
@@ -23,7 +24,7 @@ pub(super) struct Given {
 }
 
 /// How many bytes are left of several ends together.
-const SHARE: usize = 1_800;
+const SHARE: usize = 1_500;
 
 /// How many of several ends are told: as many of the first ones as of the last ones.
 const TOLD: usize = 4;
@@ -98,8 +99,10 @@ fn together(ends: &[String]) -> String {
     let share = SHARE / TOLD.min(count).max(1);
     let parts = ends.iter().enumerate().filter(|(at, _)| is_told(*at)).map(|(_, end)| {
         let end = end.split_once(" has ended. ").map_or(end.as_str(), |(_, end)| end);
-        let cut = (0..=share.min(end.len())).rev().find(|at| end.is_char_boundary(*at));
-        format!("- {}", end.get(..cut.unwrap_or(0)).unwrap_or_default())
+        match end.len() > share {
+            true => format!("- {}", cut(end, share, "")),
+            false => format!("- {end}"),
+        }
     });
     let parts: Vec<String> = parts.collect();
     format!(

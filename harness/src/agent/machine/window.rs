@@ -540,6 +540,11 @@ impl Machine {
         ended.or_else(|| given.end_of(call))
     }
 
+    /// Whether the last refusal has named a window that is smaller than what the model had answered.
+    pub(in crate::agent) fn doubts_window(&self) -> bool {
+        self.window.doubted
+    }
+
     /// How many messages the conversation began with.
     pub(in crate::agent) fn began_with(&self) -> usize {
         self.window.given.messages()
@@ -593,7 +598,6 @@ impl Machine {
                 self.asking("a request cannot be refused")?;
                 let is_same = self.window.told.last().is_none_or(|it| it.is_of(provider, model));
                 let before = if is_same { self.window.overflows } else { 0 };
-                self.window.overflows = before.saturating_add(1);
                 let (provider, model) = (provider.clone(), model.clone());
                 // A window that is not larger than what this model has answered is a mistake the first time, and nothing
                 // follows from it. If it is named again before an answer has come, the window has become smaller.
@@ -602,6 +606,7 @@ impl Machine {
                 if !fallback && is_odd && !mem::replace(&mut self.window.doubted, true) {
                     return Ok(());
                 }
+                self.window.overflows = before.saturating_add(1);
                 self.window.refused = true;
                 let refused = window.or(*tokens).unwrap_or(*estimated);
                 let fallback = *fallback;
