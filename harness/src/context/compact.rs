@@ -25,6 +25,9 @@ pub(crate) struct Cut {
     calls: Vec<String>,
 }
 
+/// What the model is told of a late end, and the names under which the whole is kept.
+pub(crate) type LateText<'a> = (&'a str, Option<&'a str>);
+
 /// What is known of the calls that were denied or whose outcome is not known.
 #[derive(Clone, Copy)]
 pub(crate) struct OpenCalls<'a> {
@@ -32,7 +35,7 @@ pub(crate) struct OpenCalls<'a> {
     pub(crate) reads: bool,
     /// What the model is told of a call that has ended after its result was given, and the names under which the whole is
     /// kept, by the id of the call.
-    pub(crate) late_end: &'a dyn Fn(&str) -> Option<(&'a str, Option<&'a str>)>,
+    pub(crate) late_end: &'a dyn Fn(&str) -> Option<LateText<'a>>,
 }
 
 /// Cuts a transcript. The first `summed_up` messages are already summarized. For the others,
