@@ -204,6 +204,12 @@ fn answer(mut stream: TcpStream, way: &str, counters: &[Arc<AtomicUsize>; 4]) {
                     let event = format!("data: {}\n\n", "x".repeat(100 << 20));
                     send("200 OK", "content-type: text/event-stream\r\n", &event);
                 }
+                "echoes" => {
+                    let said =
+                        head.lines().filter(|it| it.to_lowercase().starts_with("authorization:"));
+                    let said = said.collect::<Vec<_>>().join(", ");
+                    send("200 OK", JSON, &error(&format!(" \"id\": {id},"), -1, &said));
+                }
                 "resumes" => {
                     let events = "id: 7\nretry: 10\ndata:\n\n";
                     send("200 OK", "content-type: text/event-stream\r\n", events);
@@ -545,6 +551,31 @@ async fn no_error_shows_what_is_secret_in_an_address() {
             .expect_err("nobody is there");
     let shown = format!("{err} {err:?}");
     assert!(!shown.contains("sk-in-the-address") && !shown.contains("word-of-somebody"), "{shown}");
+}
+
+/// The user is a key at many services, and the header is made of both.
+#[tokio::test]
+async fn no_error_shows_what_a_server_repeats_of_the_secrets_in_its_address() {
+    let said = |way: &'static str, user: &'static str| async move {
+        let server = Server::start(way);
+        let url = server.url.replace("http://", &format!("http://{user}@"));
+        let it = McpServer::url(url).named("it").header("authorization", "Bearer sk-of-the-test");
+        let it = it.connect().await.expect("a server");
+        call(&it.tools()[0]).await.expect_err("a refusal").to_string()
+    };
+    let refusal = |text: &str| -> &'static str {
+        format!("refuses 200 OK|{}", error(r#" "id": ID,"#, -1, text)).leak()
+    };
+    for user in ["ghp_key", "ghp%2Fkey:p4ss%2Fword", "ghp%2Fkey:", "me:p4%"] {
+        let err = said("echoes", user).await;
+        assert!(err.contains("uthorization: Basic [secret]"), "{user}: {err}");
+    }
+    let text = "you are ghp/key with p4ss/word, ghp%2Fkey with p4ss%2Fword";
+    let err = said(refusal(text), "ghp%2Fkey:p4ss%2Fword").await;
+    let shown = "you are [secret] with [secret], [secret] with [secret]";
+    assert!(err.contains(shown), "{err}");
+    let err = said(refusal("you are ab:cd"), "ab:cd").await;
+    assert!(err.contains("you are [secret]"), "{err}");
 }
 
 #[tokio::test]
