@@ -28,8 +28,8 @@ pub(super) async fn until(holds: impl Fn() -> bool) {
 }
 
 /// A server that does with calls what its way says. It ends with the process of the test.
-struct Server {
-    url: String,
+pub(super) struct Server {
+    pub(super) url: String,
     calls: Arc<AtomicUsize>,
     sessions: Arc<AtomicUsize>,
     cancelled: Arc<AtomicUsize>,
@@ -38,7 +38,7 @@ struct Server {
 }
 
 impl Server {
-    fn start(way: &'static str) -> Self {
+    pub(super) fn start(way: &'static str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let url = format!("http://{}/mcp", listener.local_addr().expect("an address"));
         let counters: [Arc<AtomicUsize>; 4] = Default::default();
@@ -52,7 +52,7 @@ impl Server {
         Self { url, calls, sessions, cancelled, answers }
     }
 
-    async fn connect(&self) -> McpServer {
+    pub(super) async fn connect(&self) -> McpServer {
         McpServer::url(&self.url)
             .named("it")
             .header("authorization", "Bearer sk-of-the-test")
@@ -61,7 +61,7 @@ impl Server {
             .expect("a server")
     }
 
-    fn calls(&self) -> usize {
+    pub(super) fn calls(&self) -> usize {
         self.calls.load(Ordering::SeqCst)
     }
 }

@@ -20,6 +20,7 @@ mod config;
 mod content;
 #[cfg(feature = "mcp")]
 mod effects;
+#[cfg(feature = "mcp")]
 mod event;
 #[cfg(feature = "mcp")]
 mod handler;

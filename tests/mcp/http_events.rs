@@ -1,0 +1,42 @@
+//! Servers at an address that answer with events: what is passed over, and what ends a call.
+
+use std::time::Duration;
+
+use harness::{ToolError, ToolOutput};
+
+use super::{call, http::Server, text};
+
+const OWN: &str =
+    r#"{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":"done"}]}}"#;
+
+/// What a call comes to whose stream stays open. It is sent once.
+async fn answered(way: String) -> Result<ToolOutput, ToolError> {
+    let way: &'static str = way.leak();
+    let server = Server::start(way);
+    let it = server.connect().await;
+    let tool = it.tools().remove(0);
+    let answer = tokio::time::timeout(Duration::from_secs(20), call(&tool)).await;
+    assert_eq!(server.calls(), 1, "{way}");
+    answer.unwrap_or_else(|_| panic!("{way}: no end"))
+}
+
+/// It answers nothing, whatever its parameters are.
+#[tokio::test]
+async fn a_notification_that_cannot_be_read_does_not_end_the_call() {
+    for told in [
+        r#"{"jsonrpc":"2.0","method":"notifications/vendor/x","params":[1,2]}"#,
+        r#"{"jsonrpc":"2.0","method":"notifications/progress","params":7}"#,
+        r#"{"jsonrpc":"2.0","id":null,"method":"notifications/progress","params":7}"#,
+        r#"[{"jsonrpc":"2.0","method":"notifications/vendor/x","params":[1,2]}]"#,
+    ] {
+        let answer = answered(format!("event {told}\n\ndata: {OWN}")).await;
+        assert_eq!(text(answer), "done", "{told}");
+    }
+    for no_message in [
+        r#"{"method":"notifications/vendor/x","params":[1,2]}"#,
+        r#"{"jsonrpc":"2.0","method":"notifications/vendor/x","error":7}"#,
+    ] {
+        let err = answered(format!("event {no_message}")).await.expect_err(no_message);
+        assert!(err.is_in_doubt(), "{no_message}: {err}");
+    }
+}
