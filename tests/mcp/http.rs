@@ -109,6 +109,17 @@ fn answer(mut stream: TcpStream, way: &str, counters: &[Arc<AtomicUsize>; 4]) {
         let events = format!("id: 8\ndata: {one}\n\nid: 9\ndata: {one}\n\n");
         return send("200 OK", "content-type: text/event-stream\r\n", &events);
     }
+    if let Some(data) = way.strip_prefix("resumes ")
+        && method == "GET"
+        && head.contains("last-event-id: 7")
+    {
+        // The stream stays open. This is the third request, too.
+        let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n";
+        let events = format!("{head}id: 8\ndata: {}\n\n", data.replace("ID", "2"));
+        let _ = stream.write_all(events.as_bytes());
+        thread::sleep(Duration::from_secs(3600));
+        return;
+    }
     if method != "POST" {
         return send("405 Method Not Allowed", "", "");
     }
@@ -210,7 +221,7 @@ fn answer(mut stream: TcpStream, way: &str, counters: &[Arc<AtomicUsize>; 4]) {
                     let said = said.collect::<Vec<_>>().join(", ");
                     send("200 OK", JSON, &error(&format!(" \"id\": {id},"), -1, &said));
                 }
-                "resumes" => {
+                _ if way.starts_with("resumes") => {
                     let events = "id: 7\nretry: 10\ndata:\n\n";
                     send("200 OK", "content-type: text/event-stream\r\n", events);
                 }

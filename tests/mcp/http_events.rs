@@ -40,3 +40,27 @@ async fn a_notification_that_cannot_be_read_does_not_end_the_call() {
         assert!(err.is_in_doubt(), "{no_message}: {err}");
     }
 }
+
+const ODD: [&str; 10] = [
+    "\n\ndata\n\ndata: OWN",
+    "OWN\nretry: abc",
+    "OWN\nretry: 99999999999999999999",
+    "OWN\nretry: -1\nretry",
+    "OWN\nid\nevent",
+    "OWN\nother: x\nother\n more",
+    "OWN\nid: 1\nid: 2\nretry: 1\nretry: 2\nevent: ping\nevent: message",
+    "OWN\nid: a\u{0}b",
+    "OWN\n: \u{7f}\n:",
+    "\n\n{}\n\ndata: OWN",
+];
+
+/// Source: <https://html.spec.whatwg.org/multipage/server-sent-events.html#event-stream-interpretation>.
+#[tokio::test]
+async fn odd_fields_of_an_event_are_read_as_the_standard_says() {
+    for odd in ODD {
+        for way in ["event", "resumes"] {
+            let answer = answered(format!("{way} {}", odd.replace("OWN", OWN))).await;
+            assert_eq!(text(answer), "done", "{way} {odd:?}");
+        }
+    }
+}

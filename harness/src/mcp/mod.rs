@@ -58,6 +58,8 @@ mod service;
 #[cfg(feature = "mcp")]
 mod session;
 #[cfg(feature = "mcp")]
+mod sse;
+#[cfg(feature = "mcp")]
 mod version;
 #[cfg(feature = "mcp")]
 mod wanted;

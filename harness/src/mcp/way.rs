@@ -2,7 +2,6 @@
 //! answers end a request or the session.
 
 use std::{
-    collections::HashMap,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, AtomicUsize, Ordering},
@@ -10,10 +9,7 @@ use std::{
 };
 
 use futures_util::{StreamExt as _, stream};
-use reqwest::{
-    Client,
-    header::{HeaderName, HeaderValue},
-};
+use reqwest::{Client, header::HeaderName};
 use rmcp::{
     model::{
         ClientJsonRpcMessage, ClientRequest, ErrorCode, ErrorData, ProtocolVersion, RequestId,
@@ -22,8 +18,8 @@ use rmcp::{
     transport::{
         common::client_side_sse::BoxedSseResponse,
         streamable_http_client::{
-            AuthRequiredError, StreamableHttpClient, StreamableHttpError,
-            StreamableHttpPostResponse, StreamableHttpResponseLimits,
+            AuthRequiredError, StreamableHttpClient, StreamableHttpPostResponse,
+            StreamableHttpResponseLimits,
         },
     },
 };
@@ -34,7 +30,8 @@ use super::{
     event,
     oauth::Authorization,
     open::{Kind, Open},
-    post::Post,
+    post::{Failed, Headers, Post},
+    sse::Get,
 };
 
 /// The shortest wait, in milliseconds, before a stream that has ended is requested again, even if the server asks for a
@@ -43,9 +40,6 @@ const REST: u64 = 500;
 
 /// The number of names that are kept of a list of tools.
 const LISTED: usize = 4096;
-
-type Headers = HashMap<HeaderName, HeaderValue>;
-type Failed = StreamableHttpError<reqwest::Error>;
 
 /// A client whose requests are authorized, if the program has set an authorization.
 #[derive(Clone)]
@@ -388,16 +382,10 @@ impl StreamableHttpClient for Way {
             return Err(Failed::ServerDoesNotSupportSse);
         }
         let token = self.token(&uri).await;
-        let stream = self.client.get_stream_with_max_sse_event_size(
-            uri,
-            session_id,
-            last_event_id,
-            token,
-            custom_headers,
-            most,
-        );
         let none = Request { id: None, begins: false, has_session: true, lists: false };
-        Ok(rested(self.heard(&none, stream.await?), false))
+        let (session, last, headers) = (session_id, last_event_id, custom_headers);
+        let get = Get { uri, session, last, token, headers, most, end: None };
+        Ok(rested(self.heard(&none, get.send(&self.client).await?), false))
     }
 }
 
