@@ -64,3 +64,21 @@ async fn odd_fields_of_an_event_are_read_as_the_standard_says() {
         }
     }
 }
+
+#[tokio::test]
+async fn an_event_that_cannot_be_read_ends_the_call_also_if_its_stream_was_taken_up_again() {
+    let long = format!(r#"{{"jsonrpc":"2.0","id":ID,"result":"{}"}}"#, "x".repeat(17 << 20));
+    for (data, said) in [
+        ("garbage", "no message of JSON-RPC"),
+        (
+            r#"{"jsonrpc":"2.0","id":null,"error":{"code":-1,"message":"no"}}"#,
+            "an error without an id: no",
+        ),
+        (r#"{"jsonrpc":"2.0","id":[ID],"result":{}}"#, "which request it answers"),
+        (r#"{"id":ID,"result":{}}"#, "no message of JSON-RPC"),
+        (&long, "more than 16 MiB"),
+    ] {
+        let err = answered(format!("resumes {data}")).await.expect_err(said);
+        assert!(err.is_in_doubt() && err.to_string().contains(said), "{said}: {err}");
+    }
+}

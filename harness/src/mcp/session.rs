@@ -274,6 +274,7 @@ impl Session {
     /// Tells the server that this request is not waited for any more.
     fn let_go(&self, call: RequestId) {
         self.open.cancelled(&call);
+        self.signs.is_over(&call);
         // It fails only if the session has ended.
         let _ = self.unwanted.send(call);
     }

@@ -2,8 +2,9 @@
 //! answers end a request or the session.
 
 use std::{
+    collections::VecDeque,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
 };
@@ -27,7 +28,7 @@ use rmcp::{
 use sse_stream::Sse;
 
 use super::{
-    event,
+    event, lines,
     oauth::Authorization,
     open::{Kind, Open},
     post::{Failed, Headers, Post},
@@ -40,6 +41,10 @@ const REST: u64 = 500;
 
 /// The number of names that are kept of a list of tools.
 const LISTED: usize = 4096;
+
+/// The number of streams whose last event is kept, and the longest id of one, in bytes.
+const LAST: usize = 256;
+const EVENT: usize = 4096;
 
 /// A client whose requests are authorized, if the program has set an authorization.
 #[derive(Clone)]
@@ -58,6 +63,13 @@ pub(super) struct Signs {
     running: AtomicUsize,
     /// The names of the tools that it has listed. The protocol's own code drops some of them.
     listed: Mutex<Vec<String>>,
+    /// Of each stream that may be resumed, the last event with an id.
+    last: Mutex<VecDeque<Last>>,
+}
+
+struct Last {
+    event: String,
+    request: Request,
 }
 
 impl Signs {
@@ -86,6 +98,34 @@ impl Signs {
         if self.running.load(Ordering::Relaxed) <= usize::from(request.id.is_some()) {
             self.is_forgotten.store(true, Ordering::Relaxed);
         }
+    }
+
+    fn last(&self) -> MutexGuard<'_, VecDeque<Last>> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes the last event of the stream that answers this request.
+    fn came(&self, request: &Request, event: &str) {
+        let mut last = self.last();
+        last.retain(|last| last.request.id != request.id);
+        if last.len() == LAST {
+            last.pop_front();
+        }
+        if event.len() <= EVENT {
+            last.push_back(Last { event: event.to_owned(), request: request.clone() });
+        }
+    }
+
+    /// Notes that no stream answers this request any more.
+    pub(super) fn is_over(&self, request: &RequestId) {
+        self.last().retain(|last| last.request.id.as_ref() != Some(request));
+    }
+
+    /// The request that is answered by the stream with this event: none if several streams have such an event.
+    fn resumed(&self, event: &str) -> Option<Request> {
+        let last = self.last();
+        let mut found = last.iter().filter(|last| last.event == event);
+        found.next().filter(|_| found.next().is_none()).map(|last| last.request.clone())
     }
 
     fn note(&self, message: &ServerJsonRpcMessage) {
@@ -184,6 +224,7 @@ impl Way {
         };
         let open = Open::of(request.id.clone().map(|id| (id, kind)));
         let (signs, request) = (self.signs(), request.clone());
+        let (seen, own) = (self.signs(), request.clone());
         let forgets = request.has_session && !request.begins;
         let look = move |message: &str| {
             if request.lists
@@ -201,12 +242,18 @@ impl Way {
             }
         };
         let events = stream.flat_map(move |event| {
+            if let Ok(Sse { id: Some(id), .. }) = &event {
+                seen.came(&own, id);
+            }
             let events = match event {
                 Ok(mut event) => match words(&mut event) {
                     Some(data) => {
                         let messages = event::messages(data, &open);
                         messages.iter().for_each(|message| look(message));
                         let read = event::read(messages, &open).into_iter();
+                        if let Some(id) = own.id.as_ref().filter(|id| !open.has(id)) {
+                            seen.is_over(id);
+                        }
                         let read = read.map(|data| event.clone().data(data));
                         // One without words still says from where the stream is resumed.
                         [event.clone()].into_iter().chain(read).map(Ok).collect()
@@ -382,10 +429,13 @@ impl StreamableHttpClient for Way {
             return Err(Failed::ServerDoesNotSupportSse);
         }
         let token = self.token(&uri).await;
+        let resumed = last_event_id.as_deref().and_then(|event| self.signs.resumed(event));
         let none = Request { id: None, begins: false, has_session: true, lists: false };
+        let request = resumed.unwrap_or(none);
         let (session, last, headers) = (session_id, last_event_id, custom_headers);
-        let get = Get { uri, session, last, token, headers, most, end: None };
-        Ok(rested(self.heard(&none, get.send(&self.client).await?), false))
+        let end = request.id.as_ref().map(lines::too_large);
+        let get = Get { uri, session, last, token, headers, most, end };
+        Ok(rested(self.heard(&request, get.send(&self.client).await?), false))
     }
 }
 
