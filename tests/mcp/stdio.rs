@@ -339,6 +339,16 @@ async fn a_process_that_ends_at_once_is_told_with_its_status_and_its_last_words(
 }
 
 #[tokio::test]
+async fn a_process_that_ends_while_a_child_holds_its_pipes_is_told_with_its_status() {
+    let scripted = Scripted::new();
+    let connecting = scripted.server("leaves-child-and-ends").connect();
+    let err = tokio::time::timeout(Duration::from_secs(20), connecting).await;
+    let err = err.expect("it waits for the child").expect_err("it has ended").to_string();
+    assert!(err.contains("its process has ended (exit status 6)"), "{err}");
+    scripted.until_none_lives().await;
+}
+
+#[tokio::test]
 async fn two_servers_with_one_name_are_told_how_to_have_another() {
     let scripted = Scripted::new();
     let (one, two) = (started(&scripted, "good").await, started(&scripted, "good").await);

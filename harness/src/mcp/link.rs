@@ -19,7 +19,7 @@ use rmcp::{
 };
 use tokio::{
     sync::Mutex,
-    time::{Instant, sleep_until, timeout_at},
+    time::{Instant, sleep, sleep_until, timeout_at},
 };
 
 use super::{
@@ -32,7 +32,7 @@ use super::{
     oauth::Authorization,
     open::{Asked, Open},
     process::{Child, Command},
-    session::Session,
+    session::{LAST_WORDS, Session},
     version::is_newer,
     way::Signs,
 };
@@ -393,7 +393,19 @@ impl Link {
                 strange = output.strange();
                 let transport = AsyncRwTransport::new(output, input);
                 let served = handler.serve_with_lifecycle(transport, mode);
-                (timeout_at(until, served).await, Some(child))
+                let ended = child.ended();
+                let ended = async {
+                    ended.await;
+                    // The output of the process is read first.
+                    sleep(LAST_WORDS).await;
+                };
+                let served = tokio::select! {
+                    biased;
+                    served = timeout_at(until, served) => served,
+                    // Another process may hold the pipes.
+                    () = ended => Ok(Err(ClientInitializeError::ConnectionClosed(String::new()))),
+                };
+                (served, Some(child))
             }
             Place::Address(address) => {
                 let transport = address.transport().map_err(|err| {

@@ -37,7 +37,7 @@ use super::{
 };
 
 /// How long the output of a process may be read after its end.
-const LAST_WORDS: Duration = Duration::from_millis(250);
+pub(super) const LAST_WORDS: Duration = Duration::from_millis(250);
 
 /// The time that a server has to agree to report changes.
 const LISTEN: Duration = Duration::from_secs(5);
