@@ -21,6 +21,7 @@ use tokio::{
     sync::Mutex,
     time::{Instant, sleep, sleep_until, timeout_at},
 };
+use tokio_util::sync::CancellationToken;
 
 use super::{
     McpVersion,
@@ -77,6 +78,8 @@ pub(super) struct Link {
     /// The number of starts since a call was answered.
     starts: AtomicU32,
     state: Mutex<State>,
+    /// Cancelled when the program closes it: it ends a start for a call.
+    closed: CancellationToken,
 }
 
 #[derive(Default)]
@@ -86,8 +89,6 @@ struct State {
     old: Vec<Weak<Session>>,
     /// The earliest time at which it may be started again.
     not_before: Option<Instant>,
-    /// Whether the program has closed it.
-    closed: bool,
 }
 
 impl fmt::Debug for Link {
@@ -132,6 +133,7 @@ impl Link {
             read: std::sync::Mutex::default(),
             starts: AtomicU32::new(0),
             state: Mutex::default(),
+            closed: CancellationToken::new(),
         }
     }
 
@@ -213,7 +215,14 @@ impl Link {
             // Done before the state is locked, so that the program can close the connection while a person is
             // waited for.
             self.authorized().await?;
-            match self.session_now().await {
+            let session = tokio::select! {
+                biased;
+                () = self.closed.cancelled() => {
+                    return Err(self.error(ErrorKind::Closed, "was closed by the program"));
+                }
+                session = self.session_now() => session,
+            };
+            match session {
                 Err(_) if self.is_refused() => {}
                 session => return session,
             }
@@ -222,9 +231,6 @@ impl Link {
 
     async fn session_now(&self) -> Result<Arc<Session>, Error> {
         let mut state = self.state.lock().await;
-        if state.closed {
-            return Err(self.error(ErrorKind::Closed, "was closed by the program"));
-        }
         if let Some(session) = state.session.as_ref().filter(|session| session.is_alive()) {
             let session = Arc::clone(session);
             self.refresh(&session).await?;
@@ -326,11 +332,11 @@ impl Link {
 
     /// Ends the session for good.
     pub(super) async fn close(&self) {
+        self.closed.cancel();
         if let Some(authorization) = self.authorization() {
             authorization.close().await;
         }
         let mut state = self.state.lock().await;
-        state.closed = true;
         let old = std::mem::take(&mut state.old);
         let old = old.iter().filter_map(Weak::upgrade);
         for session in state.session.take().into_iter().chain(old) {
