@@ -95,14 +95,14 @@ impl Lines {
             let end = memchr::memchr2(b'\n', b'\r', piece);
             let (part, rest) = piece.split_at(end.unwrap_or(piece.len()));
             self.keep(part);
+            if self.is_exceeded {
+                return;
+            }
             piece = rest;
             if let Some((end, rest)) = rest.split_first() {
                 self.is_after_return = *end == b'\r';
                 self.end_line();
                 piece = rest;
-            }
-            if self.is_exceeded {
-                return;
             }
         }
     }
