@@ -12,6 +12,7 @@ use std::{
     time::Duration,
 };
 
+use futures_util::future::join_all;
 use rmcp::{
     RoleClient,
     service::{ClientInitializeError, ClientServiceExt as _, RunningService},
@@ -339,9 +340,8 @@ impl Link {
         let mut state = self.state.lock().await;
         let old = std::mem::take(&mut state.old);
         let old = old.iter().filter_map(Weak::upgrade);
-        for session in state.session.take().into_iter().chain(old) {
-            session.close().await;
-        }
+        let all = state.session.take().into_iter().chain(old);
+        join_all(all.map(|session| async move { session.close().await })).await;
     }
 
     pub(super) fn error(&self, kind: ErrorKind, why: impl fmt::Display) -> Error {
