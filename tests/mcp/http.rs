@@ -225,16 +225,29 @@ fn answer(mut stream: TcpStream, way: &str, counters: &[Arc<AtomicUsize>; 4]) {
                     let events = "id: 7\nretry: 10\ndata:\n\n";
                     send("200 OK", "content-type: text/event-stream\r\n", events);
                 }
-                "waits" => thread::sleep(Duration::from_secs(3600)),
+                "holds-pongs" | "pings" => {
+                    let ping = "data: {\"jsonrpc\":\"2.0\",\"id\":\"p\",\"method\":\"ping\"}\n\n";
+                    let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n";
+                    let _ = stream.write_all(format!("{head}{ping}").as_bytes());
+                    while way == "pings" && stream.write_all(ping.as_bytes()).is_ok() {}
+                    thread::sleep(Duration::from_secs(3600));
+                }
+                "waits" | "holds-cancelled" => thread::sleep(Duration::from_secs(3600)),
                 _ => send("200 OK", JSON, &done),
             }
         }
         "notifications/cancelled" => {
             cancelled.fetch_add(1, Ordering::SeqCst);
+            if way == "holds-cancelled" {
+                thread::sleep(Duration::from_secs(3600));
+            }
             send("202 Accepted", "", "");
         }
         "" => {
             answers.fetch_add(1, Ordering::SeqCst);
+            if way != "good" && !way.starts_with("event") {
+                thread::sleep(Duration::from_secs(3600));
+            }
             send("202 Accepted", "", "");
         }
         _ => send("202 Accepted", "", ""),
@@ -504,6 +517,23 @@ async fn a_call_that_waits_for_ever_is_stopped_and_the_server_hears_of_it() {
             until(|| server.cancelled.load(Ordering::SeqCst) == 1).await;
         }
         assert_eq!(server.calls(), 1, "{way}");
+    }
+}
+
+/// A message that the server does not answer, and one that it asks for without end, do not keep back others.
+#[tokio::test]
+async fn a_server_hears_of_each_call_that_is_stopped_whatever_it_does_with_other_messages() {
+    for way in ["holds-cancelled", "holds-pongs", "pings"] {
+        let server = Server::start(way);
+        let it = server.connect().await;
+        let tool = it.tools().remove(0);
+        for number in 1..=3 {
+            tokio::select! {
+                _ = call(&tool) => panic!("{way}: it is never answered"),
+                () = until(|| server.calls() == number) => {}
+            }
+        }
+        until(|| server.cancelled.load(Ordering::SeqCst) == 3).await;
     }
 }
 

@@ -292,6 +292,7 @@ impl Session {
     /// time to hear of it.
     pub(super) async fn close(&self) {
         self.lose();
+        self.signs.stop();
         let service = self.service.lock().unwrap_or_else(PoisonError::into_inner).take();
         let child = self.child.lock().unwrap_or_else(PoisonError::into_inner).take();
         let hears = OptionFuture::from(service.map(|mut service| async move {
@@ -303,6 +304,7 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
+        self.signs.stop();
         self.teller.abort();
         if let Some(watcher) = &self.watcher {
             watcher.abort();
@@ -349,8 +351,8 @@ impl fmt::Debug for Session {
 async fn tell(peer: Peer<RoleClient>, mut calls: UnboundedReceiver<RequestId>) {
     while let Some(call) = calls.recv().await {
         let reason = Some("the call was stopped".to_owned());
-        if peer.notify_cancelled(CancelledNotificationParam::new(Some(call), reason)).await.is_err()
-        {
+        let cancelled = CancelledNotificationParam::new(Some(call), reason);
+        if peer.notify_cancelled(cancelled).await.is_err() && peer.is_transport_closed() {
             break;
         }
     }

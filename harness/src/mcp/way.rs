@@ -7,14 +7,15 @@ use std::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
+    time::Duration,
 };
 
 use futures_util::{StreamExt as _, stream};
 use reqwest::{Client, header::HeaderName};
 use rmcp::{
     model::{
-        ClientJsonRpcMessage, ClientRequest, ErrorCode, ErrorData, ProtocolVersion, RequestId,
-        ServerJsonRpcMessage, ServerResult,
+        ClientJsonRpcMessage, ClientNotification, ClientRequest, ErrorCode, ErrorData,
+        ProtocolVersion, RequestId, ServerJsonRpcMessage, ServerResult,
     },
     transport::{
         common::client_side_sse::BoxedSseResponse,
@@ -26,6 +27,8 @@ use rmcp::{
 };
 
 use sse_stream::Sse;
+use tokio::{sync::Semaphore, time::timeout};
+use tokio_util::sync::CancellationToken;
 
 use super::{
     event, lines,
@@ -42,6 +45,13 @@ const REST: u64 = 500;
 /// The number of names that are kept of a list of tools.
 const LISTED: usize = 4096;
 
+/// The number of answers to requests of the server that are sent at the same time. Others are dropped, since a server may
+/// ask without end.
+const ANSWERS: usize = 64;
+
+/// How long such an answer, or a message that a call is stopped, is sent.
+const TELLING: Duration = Duration::from_secs(10);
+
 /// The number of streams whose last event is kept, and the longest id of one, in bytes.
 const LAST: usize = 256;
 const EVENT: usize = 4096;
@@ -52,6 +62,8 @@ pub(super) struct Way {
     client: Client,
     authorization: Option<Arc<Authorization>>,
     signs: Arc<Signs>,
+    /// The places of answers to the server that are sent.
+    answers: Arc<Semaphore>,
 }
 
 /// What is seen in the answers of a server.
@@ -65,6 +77,8 @@ pub(super) struct Signs {
     listed: Mutex<Vec<String>>,
     /// Of each stream that may be resumed, the last event with an id.
     last: Mutex<VecDeque<Last>>,
+    /// Cancelled when the session ends.
+    ended: CancellationToken,
 }
 
 struct Last {
@@ -80,6 +94,11 @@ impl Signs {
     /// The names of the tools that were listed since this was asked last.
     pub(super) fn take_listed(&self) -> Vec<String> {
         std::mem::take(&mut *self.listed.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The session has ended: nothing more is told.
+    pub(super) fn stop(&self) {
+        self.ended.cancel();
     }
 
     /// A request is sent.
@@ -142,7 +161,8 @@ impl Signs {
 
 impl Way {
     pub(super) fn new(client: Client, authorization: Option<Arc<Authorization>>) -> Self {
-        Self { client, authorization, signs: Arc::default() }
+        let answers = Arc::new(Semaphore::new(ANSWERS));
+        Self { client, authorization, signs: Arc::default(), answers }
     }
 
     pub(super) fn signs(&self) -> Arc<Signs> {
@@ -267,6 +287,59 @@ impl Way {
         events.boxed()
     }
 
+    /// Sends a message that needs no answer, without waiting for its end, so that it keeps back no other one.
+    fn tell(&self, post: Post) {
+        let is_cancelled = is_cancellation(&post.message);
+        let place = Arc::clone(&self.answers).try_acquire_owned();
+        if place.is_err() && !is_cancelled {
+            return;
+        }
+        let place = place.ok().filter(|_| !is_cancelled);
+        let (way, ended) = (self.clone(), self.signs.ended.clone());
+        tokio::spawn(async move {
+            let request = Request::of(&post.message, post.session.is_some());
+            let told = tokio::select! {
+                () = ended.cancelled() => return,
+                told = timeout(TELLING, way.deliver(post)) => told,
+            };
+            if let Ok(Err(Failed::SessionExpired)) = told {
+                way.signs.forget(&request);
+            }
+            drop(place);
+        });
+    }
+
+    async fn deliver(&self, mut post: Post) -> Result<StreamableHttpPostResponse, Failed> {
+        let token = self.token(&post.uri).await;
+        post.token.clone_from(&token);
+        let request = Request::of(&post.message, post.session.is_some());
+        let newer = is_newer(&post.headers);
+        let answer = self.answer(&request, post.send(&self.client).await);
+        let answer = answer.map(|answer| match answer {
+            StreamableHttpPostResponse::Sse(stream, session) => {
+                StreamableHttpPostResponse::Sse(rested(stream, newer), session)
+            }
+            answer => answer,
+        });
+        let Some(authorization) = &self.authorization else { return answer };
+        match answer {
+            Err(Failed::AuthRequired(err)) => {
+                authorization.refused(401, &err.www_authenticate_header, token.as_deref());
+                Err(Failed::AuthRequired(err))
+            }
+            Err(Failed::InsufficientScope(err)) => {
+                authorization.refused(403, &err.www_authenticate_header, token.as_deref());
+                Err(Failed::InsufficientScope(err))
+            }
+            // Without the header that says what is wanted.
+            Err(Failed::UnexpectedServerResponse(text)) if text.starts_with("HTTP 401") => {
+                authorization.refused(401, "", token.as_deref());
+                Err(Failed::AuthRequired(AuthRequiredError::new(String::new())))
+            }
+            answer => answer,
+        }
+    }
+
     /// The token of this server, renewed if it is old.
     async fn token(&self, uri: &str) -> Option<String> {
         self.authorization.as_ref()?.token(uri).await
@@ -312,6 +385,11 @@ fn words(event: &mut Sse) -> Option<String> {
     event.data.take().filter(|_| is_message && !is_blank)
 }
 
+fn is_cancellation(message: &ClientJsonRpcMessage) -> bool {
+    let ClientJsonRpcMessage::Notification(told) = message else { return false };
+    matches!(told.notification, ClientNotification::CancelledNotification(_))
+}
+
 fn is_answer(message: &ServerJsonRpcMessage) -> bool {
     matches!(message, ServerJsonRpcMessage::Response(_) | ServerJsonRpcMessage::Error(_))
 }
@@ -354,35 +432,17 @@ impl StreamableHttpClient for Way {
         custom_headers: Headers,
         limits: StreamableHttpResponseLimits,
     ) -> Result<StreamableHttpPostResponse, Failed> {
-        let token = self.token(&uri).await;
-        let request = Request::of(&message, session_id.is_some());
-        let newer = is_newer(&custom_headers);
         let (session, headers) = (session_id, custom_headers);
-        let post = Post { uri, message, session, token: token.clone(), headers, limits };
-        let answer = self.answer(&request, post.send(&self.client).await);
-        let answer = answer.map(|answer| match answer {
-            StreamableHttpPostResponse::Sse(stream, session) => {
-                StreamableHttpPostResponse::Sse(rested(stream, newer), session)
-            }
-            answer => answer,
-        });
-        let Some(authorization) = &self.authorization else { return answer };
-        match answer {
-            Err(Failed::AuthRequired(err)) => {
-                authorization.refused(401, &err.www_authenticate_header, token.as_deref());
-                Err(Failed::AuthRequired(err))
-            }
-            Err(Failed::InsufficientScope(err)) => {
-                authorization.refused(403, &err.www_authenticate_header, token.as_deref());
-                Err(Failed::InsufficientScope(err))
-            }
-            // Without the header that says what is wanted.
-            Err(Failed::UnexpectedServerResponse(text)) if text.starts_with("HTTP 401") => {
-                authorization.refused(401, "", token.as_deref());
-                Err(Failed::AuthRequired(AuthRequiredError::new(String::new())))
-            }
-            answer => answer,
+        let post = Post { uri, message, session, token: None, headers, limits };
+        let is_answer = matches!(
+            post.message,
+            ClientJsonRpcMessage::Response(_) | ClientJsonRpcMessage::Error(_)
+        );
+        if is_answer || is_cancellation(&post.message) {
+            self.tell(post);
+            return Ok(StreamableHttpPostResponse::Accepted);
         }
+        self.deliver(post).await
     }
 
     async fn delete_session(
