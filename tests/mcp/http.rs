@@ -538,6 +538,18 @@ async fn a_server_hears_of_each_call_that_is_stopped_whatever_it_does_with_other
 }
 
 #[tokio::test]
+async fn a_session_that_is_refused_at_its_second_message_is_told_with_the_reason() {
+    for (status, said) in [("403", "HTTP 403"), ("404", "404"), ("500", "500")] {
+        let server = Server::start(format!("{status} notifications/initialized /").leak());
+        let it = McpServer::url(&server.url).named("it");
+        let it = it.header("authorization", "Bearer sk-of-the-test").connect().await;
+        let err = it.expect_err(status).to_string();
+        assert!(err.contains("did not begin a session") && err.contains(said), "{status}: {err}");
+        assert!(!err.contains("channel"), "{status}: {err}");
+    }
+}
+
+#[tokio::test]
 async fn a_server_that_is_not_there_is_not_called() {
     let err =
         McpServer::url("http://127.0.0.1:1/mcp").connect().await.expect_err("nobody is there");

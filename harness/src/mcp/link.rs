@@ -388,7 +388,7 @@ impl Link {
     ) -> Result<Started, (Error, bool)> {
         let mode = version.lifecycle();
         let wrong = |why: String| (self.error(ErrorKind::Configuration, why), false);
-        let (mut signs, mut strange) = (Arc::default(), Strange::default());
+        let (mut signs, mut strange) = (Arc::<Signs>::default(), Strange::default());
         let open = Open::default();
         let (served, child) = match &self.place {
             Place::Command(command) => {
@@ -434,7 +434,7 @@ impl Link {
                 if let Some(child) = child.as_ref().filter(|_| !has_answered) {
                     ((), how) = tokio::join!(child.said().last_words(), child.how_ended());
                 }
-                let why = one_line(&why(&err));
+                let why = one_line(&signs.take_refusal().unwrap_or_else(|| why(&err)));
                 let way_out = self.way_out(&why);
                 let why = self.shown(&why);
                 let why = format!("did not begin a session: {why}{how}{way_out}{}", said());

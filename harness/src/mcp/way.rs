@@ -32,6 +32,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     event, lines,
+    link::sources,
     oauth::Authorization,
     open::{Kind, Open},
     post::{Failed, Headers, Post},
@@ -77,6 +78,8 @@ pub(super) struct Signs {
     listed: Mutex<Vec<String>>,
     /// Of each stream that may be resumed, the last event with an id.
     last: Mutex<VecDeque<Last>>,
+    /// Why the server has refused the message that ends the beginning of a session.
+    refusal: Mutex<Option<String>>,
     /// Cancelled when the session ends.
     ended: CancellationToken,
 }
@@ -94,6 +97,11 @@ impl Signs {
     /// The names of the tools that were listed since this was asked last.
     pub(super) fn take_listed(&self) -> Vec<String> {
         std::mem::take(&mut *self.listed.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Why there is no session although the first request was answered.
+    pub(super) fn take_refusal(&self) -> Option<String> {
+        self.refusal.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// The session has ended: nothing more is told.
@@ -442,7 +450,13 @@ impl StreamableHttpClient for Way {
             self.tell(post);
             return Ok(StreamableHttpPostResponse::Accepted);
         }
-        self.deliver(post).await
+        let is_begun = matches!(post.message, ClientJsonRpcMessage::Notification(_));
+        let answer = self.deliver(post).await;
+        if let (true, Err(err)) = (is_begun, &answer) {
+            let mut refusal = self.signs.refusal.lock().unwrap_or_else(PoisonError::into_inner);
+            *refusal = Some(sources(err));
+        }
+        answer
     }
 
     async fn delete_session(
