@@ -28,8 +28,8 @@ pub(super) async fn until(holds: impl Fn() -> bool) {
 }
 
 /// A server that does with calls what its way says. It ends with the process of the test.
-struct Server {
-    url: String,
+pub(super) struct Server {
+    pub(super) url: String,
     calls: Arc<AtomicUsize>,
     sessions: Arc<AtomicUsize>,
     cancelled: Arc<AtomicUsize>,
@@ -38,7 +38,7 @@ struct Server {
 }
 
 impl Server {
-    fn start(way: &'static str) -> Self {
+    pub(super) fn start(way: &'static str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let url = format!("http://{}/mcp", listener.local_addr().expect("an address"));
         let counters: [Arc<AtomicUsize>; 4] = Default::default();
@@ -52,7 +52,7 @@ impl Server {
         Self { url, calls, sessions, cancelled, answers }
     }
 
-    async fn connect(&self) -> McpServer {
+    pub(super) async fn connect(&self) -> McpServer {
         McpServer::url(&self.url)
             .named("it")
             .header("authorization", "Bearer sk-of-the-test")
@@ -61,7 +61,7 @@ impl Server {
             .expect("a server")
     }
 
-    fn calls(&self) -> usize {
+    pub(super) fn calls(&self) -> usize {
         self.calls.load(Ordering::SeqCst)
     }
 }
@@ -108,6 +108,17 @@ fn answer(mut stream: TcpStream, way: &str, counters: &[Arc<AtomicUsize>; 4]) {
         let one = json!({"jsonrpc": "2.0", "id": 2, "result": done});
         let events = format!("id: 8\ndata: {one}\n\nid: 9\ndata: {one}\n\n");
         return send("200 OK", "content-type: text/event-stream\r\n", &events);
+    }
+    if let Some(data) = way.strip_prefix("resumes ")
+        && method == "GET"
+        && head.contains("last-event-id: 7")
+    {
+        // The stream stays open. This is the third request, too.
+        let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n";
+        let events = format!("{head}id: 8\ndata: {}\n\n", data.replace("ID", "2"));
+        let _ = stream.write_all(events.as_bytes());
+        thread::sleep(Duration::from_secs(3600));
+        return;
     }
     if method != "POST" {
         return send("405 Method Not Allowed", "", "");
@@ -204,20 +215,39 @@ fn answer(mut stream: TcpStream, way: &str, counters: &[Arc<AtomicUsize>; 4]) {
                     let event = format!("data: {}\n\n", "x".repeat(100 << 20));
                     send("200 OK", "content-type: text/event-stream\r\n", &event);
                 }
-                "resumes" => {
+                "echoes" => {
+                    let said =
+                        head.lines().filter(|it| it.to_lowercase().starts_with("authorization:"));
+                    let said = said.collect::<Vec<_>>().join(", ");
+                    send("200 OK", JSON, &error(&format!(" \"id\": {id},"), -1, &said));
+                }
+                _ if way.starts_with("resumes") => {
                     let events = "id: 7\nretry: 10\ndata:\n\n";
                     send("200 OK", "content-type: text/event-stream\r\n", events);
                 }
-                "waits" => thread::sleep(Duration::from_secs(3600)),
+                "holds-pongs" | "pings" => {
+                    let ping = "data: {\"jsonrpc\":\"2.0\",\"id\":\"p\",\"method\":\"ping\"}\n\n";
+                    let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n";
+                    let _ = stream.write_all(format!("{head}{ping}").as_bytes());
+                    while way == "pings" && stream.write_all(ping.as_bytes()).is_ok() {}
+                    thread::sleep(Duration::from_secs(3600));
+                }
+                "waits" | "holds-cancelled" => thread::sleep(Duration::from_secs(3600)),
                 _ => send("200 OK", JSON, &done),
             }
         }
         "notifications/cancelled" => {
             cancelled.fetch_add(1, Ordering::SeqCst);
+            if way == "holds-cancelled" {
+                thread::sleep(Duration::from_secs(3600));
+            }
             send("202 Accepted", "", "");
         }
         "" => {
             answers.fetch_add(1, Ordering::SeqCst);
+            if way != "good" && !way.starts_with("event") {
+                thread::sleep(Duration::from_secs(3600));
+            }
             send("202 Accepted", "", "");
         }
         _ => send("202 Accepted", "", ""),
@@ -490,6 +520,35 @@ async fn a_call_that_waits_for_ever_is_stopped_and_the_server_hears_of_it() {
     }
 }
 
+/// A message that the server does not answer, and one that it asks for without end, do not keep back others.
+#[tokio::test]
+async fn a_server_hears_of_each_call_that_is_stopped_whatever_it_does_with_other_messages() {
+    for way in ["holds-cancelled", "holds-pongs", "pings"] {
+        let server = Server::start(way);
+        let it = server.connect().await;
+        let tool = it.tools().remove(0);
+        for number in 1..=3 {
+            tokio::select! {
+                _ = call(&tool) => panic!("{way}: it is never answered"),
+                () = until(|| server.calls() == number) => {}
+            }
+        }
+        until(|| server.cancelled.load(Ordering::SeqCst) == 3).await;
+    }
+}
+
+#[tokio::test]
+async fn a_session_that_is_refused_at_its_second_message_is_told_with_the_reason() {
+    for (status, said) in [("403", "HTTP 403"), ("404", "404"), ("500", "500")] {
+        let server = Server::start(format!("{status} notifications/initialized /").leak());
+        let it = McpServer::url(&server.url).named("it");
+        let it = it.header("authorization", "Bearer sk-of-the-test").connect().await;
+        let err = it.expect_err(status).to_string();
+        assert!(err.contains("did not begin a session") && err.contains(said), "{status}: {err}");
+        assert!(!err.contains("channel"), "{status}: {err}");
+    }
+}
+
 #[tokio::test]
 async fn a_server_that_is_not_there_is_not_called() {
     let err =
@@ -545,6 +604,31 @@ async fn no_error_shows_what_is_secret_in_an_address() {
             .expect_err("nobody is there");
     let shown = format!("{err} {err:?}");
     assert!(!shown.contains("sk-in-the-address") && !shown.contains("word-of-somebody"), "{shown}");
+}
+
+/// The user is a key at many services, and the header is made of both.
+#[tokio::test]
+async fn no_error_shows_what_a_server_repeats_of_the_secrets_in_its_address() {
+    let said = |way: &'static str, user: &'static str| async move {
+        let server = Server::start(way);
+        let url = server.url.replace("http://", &format!("http://{user}@"));
+        let it = McpServer::url(url).named("it").header("authorization", "Bearer sk-of-the-test");
+        let it = it.connect().await.expect("a server");
+        call(&it.tools()[0]).await.expect_err("a refusal").to_string()
+    };
+    let refusal = |text: &str| -> &'static str {
+        format!("refuses 200 OK|{}", error(r#" "id": ID,"#, -1, text)).leak()
+    };
+    for user in ["ghp_key", "ghp%2Fkey:p4ss%2Fword", "ghp%2Fkey:", "me:p4%"] {
+        let err = said("echoes", user).await;
+        assert!(err.contains("uthorization: Basic [secret]"), "{user}: {err}");
+    }
+    let text = "you are ghp/key with p4ss/word, ghp%2Fkey with p4ss%2Fword";
+    let err = said(refusal(text), "ghp%2Fkey:p4ss%2Fword").await;
+    let shown = "you are [secret] with [secret], [secret] with [secret]";
+    assert!(err.contains(shown), "{err}");
+    let err = said(refusal("you are ab:cd"), "ab:cd").await;
+    assert!(err.contains("you are [secret]"), "{err}");
 }
 
 #[tokio::test]

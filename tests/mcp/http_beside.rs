@@ -162,6 +162,15 @@ async fn a_refused_call_ends_no_other_one() {
     }
 }
 
+/// A program may end right after it.
+#[tokio::test]
+async fn a_session_is_deleted_when_its_server_is_closed() {
+    let server = Server::start(UNKNOWN);
+    let it = server.connect().await;
+    it.close().await;
+    assert!(server.has(|heard| heard.deleted == ["session-0"]));
+}
+
 #[tokio::test]
 async fn an_old_session_ends_with_its_server() {
     let server = Server::start(UNKNOWN);

@@ -36,9 +36,43 @@ async fn logs_in_json_do_not_end_a_call_by_the_number_of_their_rows() {
 {"level":"error","id":ID,"error":"disk full"}
 {"id":ID,"result":"saved"}
 {"method":"GET","path":"/x","id":ID,"result":200}
+{"jsonrpc":"2.0","id":ID,"message":"request started"}
 {"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":"done"}]}}"#;
     let server = started(&scripted, way).await;
     assert_eq!(text(soon("the call", call(&server.tools()[0])).await), "done");
+}
+
+#[tokio::test]
+async fn logs_in_json_do_not_end_the_beginning_of_a_session() {
+    for at in ["initialize", "tools/list"] {
+        for line in [
+            r#"{"id":ID,"error":"disk full"}"#,
+            r#"{"id":ID,"result":"x","level":"info"}"#,
+            r#"{"jsonrpc":"2.0","id":ID,"direction":"in"}"#,
+        ] {
+            let scripted = Scripted::new();
+            let way = format!("logs-at {at}:{line}");
+            let server = soon(&way, started(&scripted, &way)).await;
+            assert_eq!(text(soon(&way, call(&server.tools()[0])).await), "ran in life 1", "{way}");
+        }
+    }
+}
+
+/// It may be a log or an answer that was not written to its end.
+#[tokio::test]
+async fn a_line_with_the_number_of_a_call_ends_each_such_call_if_nothing_else_comes() {
+    for line in [r#"{"jsonrpc":"2.0","id":ID}"#, r#"{"id":ID,"result":{"content":[]}}"#] {
+        let scripted = Scripted::new();
+        let server = started(&scripted, &format!("writes:{line}")).await;
+        let tool = server.tools().remove(0);
+        let (one, two) = soon(line, async { tokio::join!(call(&tool), call(&tool)) }).await;
+        for err in [one, two].map(|answer| answer.expect_err(line)) {
+            assert!(
+                err.is_in_doubt() && err.to_string().contains("no message of"),
+                "{line}: {err}"
+            );
+        }
+    }
 }
 
 const REPLIES: [&str; 5] = [

@@ -6,6 +6,7 @@ mod content;
 mod hostile;
 mod http;
 mod http_beside;
+mod http_events;
 mod inspector;
 mod later;
 mod lines;

@@ -94,6 +94,17 @@ fn answer(mut stream: TcpStream, (refusal, way): (&str, &str), seen: &Seen) {
             let _ = stream.write_all(head.as_bytes());
             let _ = stream.read(&mut [0]);
         }
+        "tools/call" if way == "pings" => {
+            let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n";
+            let ping = json!({"jsonrpc": "2.0", "id": format!("p{id}"), "method": "ping"});
+            let _ = stream.write_all(format!("{head}data: {ping}\n\n").as_bytes());
+            let _ = stream.read(&mut [0]);
+            seen.methods.lock().expect("unpoisoned").push("end".to_owned());
+        }
+        // An answer to a ping.
+        "POST" if way == "pings" => {
+            let _ = stream.read(&mut [0]);
+        }
         "tools/call" if way == "cuts" => {
             let head =
                 "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
@@ -205,6 +216,21 @@ async fn no_stream_is_taken_up_again() {
     }
     assert_eq!(server.count("tools/call"), calls);
     assert_eq!(server.count("GET"), 0);
+}
+
+/// In this version, the end of its connection tells the server that a call is stopped.
+#[tokio::test]
+async fn a_call_that_is_stopped_ends_its_connection_though_the_server_reads_no_answers() {
+    let server = Newer::start_as("400 Bad Request", "pings");
+    let it = McpServer::url(&server.url).named("it").connect().await.expect("a server");
+    let tool = it.tools().remove(0);
+    // They run at the same time, so that all answers to pings are sent before a call is stopped.
+    let calls = futures_util::future::join_all((0..5).map(|_| call(&tool)));
+    tokio::select! {
+        _ = calls => panic!("they are never answered"),
+        () = until(|| server.count("POST") == 5) => {}
+    }
+    until(|| server.count("end") == 5).await;
 }
 
 #[tokio::test]

@@ -339,6 +339,31 @@ async fn a_process_that_ends_at_once_is_told_with_its_status_and_its_last_words(
 }
 
 #[tokio::test]
+async fn a_process_that_ends_while_a_child_holds_its_pipes_is_told_with_its_status() {
+    let scripted = Scripted::new();
+    let connecting = scripted.server("leaves-child-and-ends").connect();
+    let err = tokio::time::timeout(Duration::from_secs(20), connecting).await;
+    let err = err.expect("it waits for the child").expect_err("it has ended").to_string();
+    assert!(err.contains("its process has ended (exit status 6)"), "{err}");
+    scripted.until_none_lives().await;
+}
+
+#[tokio::test]
+async fn a_server_is_closed_at_once_while_it_is_started_again_for_a_call() {
+    let scripted = Scripted::new();
+    let server = started(&scripted, "hangs-anew").await;
+    let tool = server.tools().remove(0);
+    assert!(call(&tool).await.expect_err("it has died").is_in_doubt());
+    let next = tokio::spawn(async move { call(&tool).await });
+    scripted.until("the second start", |it| it.pids().len() == 2).await;
+    let closed = tokio::time::timeout(Duration::from_secs(20), server.close()).await;
+    closed.expect("it waits for the start");
+    let err = next.await.expect("no panic").expect_err("it is closed");
+    assert!(!err.is_in_doubt() && err.to_string().contains("closed by the program"), "{err}");
+    scripted.until_none_lives().await;
+}
+
+#[tokio::test]
 async fn two_servers_with_one_name_are_told_how_to_have_another() {
     let scripted = Scripted::new();
     let (one, two) = (started(&scripted, "good").await, started(&scripted, "good").await);

@@ -15,11 +15,14 @@ pub(super) fn messages(data: String, open: &Open) -> Vec<String> {
 }
 
 /// The messages of an event, as the protocol can read them. If it can read none, the event ends the request, since nothing
-/// else may come in a stream that stays open.
+/// else may come in a stream that stays open. A notification does not end it, since it answers nothing.
 pub(super) fn read(messages: Vec<String>, open: &Open) -> Vec<String> {
+    let mut tells = false;
     let read = messages.into_iter().filter_map(|message| {
         let mut line = message.into_bytes();
-        match examine(&Scan::of(&line), &mut line, false, open) {
+        let scan = Scan::of(&line);
+        tells |= scan.tells();
+        match examine(&scan, &mut line, false, open) {
             Found::Message => String::from_utf8(line).ok(),
             Found::Unread(instead) => Some(instead),
             Found::Strange | Found::Doubtful(..) => None,
@@ -27,7 +30,7 @@ pub(super) fn read(messages: Vec<String>, open: &Open) -> Vec<String> {
     });
     let read: Vec<String> = read.collect();
     match open.meant() {
-        Some(request) if read.is_empty() => {
+        Some(request) if read.is_empty() && !tells => {
             open.answered(&request.id);
             vec![unread(&request.id, "it is no message of JSON-RPC 2.0")]
         }

@@ -2,6 +2,7 @@
 
 use std::{collections::HashMap, fmt, net::IpAddr, sync::Arc, time::Duration};
 
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use reqwest::{
     Client, Url,
     header::{HeaderName, HeaderValue},
@@ -60,7 +61,12 @@ impl Address {
         let mut secrets: Vec<String> =
             self.headers.iter().map(|(_, value)| value.clone()).collect();
         if let Ok(url) = Url::parse(&self.url) {
-            secrets.extend(url.password().map(str::to_owned));
+            let written = [url.username(), url.password().unwrap_or_default()];
+            let decoded = written.map(decoded);
+            // They are sent as a header.
+            let both = decoded.join(":");
+            secrets.extend([STANDARD.encode(&both), both]);
+            secrets.extend(written.map(str::to_owned).into_iter().chain(decoded));
             // Both as they are written, which is how errors show them, and decoded.
             let written = url.query().into_iter().flat_map(|query| query.split('&'));
             secrets.extend(
@@ -116,6 +122,21 @@ impl Address {
         config.retry_config = Arc::new(waits);
         Ok((StreamableHttpClientTransport::with_client(client, config), signs))
     }
+}
+
+/// A part of an address, percent-decoded.
+fn decoded(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [first, behind @ ..] = rest {
+        let digits =
+            behind.get(..2).filter(|it| *first == b'%' && it.iter().all(u8::is_ascii_hexdigit));
+        let digits = digits.and_then(|it| std::str::from_utf8(it).ok());
+        let byte = digits.and_then(|it| u8::from_str_radix(it, 16).ok());
+        bytes.push(byte.unwrap_or(*first));
+        rest = if byte.is_some() { behind.get(2..).unwrap_or_default() } else { behind };
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// Whether an address is on this machine. Requests to it go through no proxy, whatever the environment says.

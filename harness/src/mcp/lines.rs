@@ -56,10 +56,11 @@ pub(super) struct Lines<R> {
     given: usize,
     strange: Strange,
     open: Open,
-    doubtful: Option<Doubtful>,
+    /// At most one for each request.
+    doubtful: Vec<Doubtful>,
 }
 
-/// An answer that does not say which request it answers, until it is known whether another one comes.
+/// An answer that may be none to this request, until it is known whether another one comes.
 struct Doubtful {
     id: RequestId,
     /// What is read in its place.
@@ -104,7 +105,7 @@ impl<R> Lines<R> {
             given: 0,
             strange: Strange::default(),
             open,
-            doubtful: None,
+            doubtful: Vec::new(),
         }
     }
 
@@ -127,16 +128,18 @@ impl<R> Lines<R> {
         }
     }
 
-    /// Ends the request that may have been answered by a message without an id, if no other answer has come in time.
+    /// Ends the requests that may have been answered, if no other answer has come in time.
     fn poll_doubtful(&mut self, cx: &mut Context<'_>) {
-        let Some(doubtful) = &mut self.doubtful else { return };
-        if !self.open.has(&doubtful.id) {
-            self.doubtful = None;
-        } else if doubtful.wait.as_mut().poll(cx).is_ready() {
-            self.open.answered(&doubtful.id);
-            self.ready.extend_from_slice(doubtful.error.as_bytes());
-            self.doubtful = None;
-        }
+        let Self { doubtful, open, ready, .. } = self;
+        doubtful.retain_mut(|it| {
+            let is_open = open.has(&it.id);
+            if is_open && it.wait.as_mut().poll(cx).is_ready() {
+                open.answered(&it.id);
+                ready.extend_from_slice(it.error.as_bytes());
+                return false;
+            }
+            is_open
+        });
     }
 
     fn end_line(&mut self) {
@@ -162,10 +165,9 @@ impl<R> Lines<R> {
             Found::Unread(instead) => self.ready.extend_from_slice(instead.as_bytes()),
             Found::Doubtful(id, error) => {
                 self.strange.note(&line);
-                let is_waiting = self.doubtful.as_ref().is_some_and(|it| self.open.has(&it.id));
-                if !is_waiting {
+                if self.doubtful.iter().all(|it| it.id != id) {
                     let wait = Box::pin(sleep(MOMENT));
-                    self.doubtful = Some(Doubtful { id, error, wait });
+                    self.doubtful.push(Doubtful { id, error, wait });
                 }
             }
             // The protocol's own code would answer it. A server that does not read while it writes would then be stuck.
@@ -185,8 +187,8 @@ pub(super) enum Found {
     Message,
     /// An answer or a request that it cannot read: what is read in its place.
     Unread(String),
-    /// An answer that does not say which request it answers, and may be a late reply to something that has no answer: the
-    /// only request, and the error that is read in its place if nothing else comes.
+    /// An answer that does not say which request it answers, and may be a late reply to something that has no answer, or a
+    /// log that has the id of a request: this request, and the error that is read in its place if nothing else comes.
     Doubtful(RequestId, String),
     /// No message.
     Strange,
@@ -214,12 +216,15 @@ pub(super) fn examine(scan: &Scan, line: &mut Vec<u8>, is_long: bool, open: &Ope
             Found::Message
         }
         // A log may have a number that is that of a request by chance.
-        (Some(Id::Is(id)), _) if !scan.has_version() => match scan.has_method() || !open.has(id) {
-            true => Found::Strange,
-            false => {
-                Found::Doubtful(id.clone(), unread(id, &why("it is no message of JSON-RPC 2.0")))
+        (Some(Id::Is(id)), _) if !scan.has_version() || !scan.has_outcome() => {
+            match scan.has_method() || !open.has(id) {
+                true => Found::Strange,
+                false => Found::Doubtful(
+                    id.clone(),
+                    unread(id, &why("it is no message of JSON-RPC 2.0")),
+                ),
             }
-        },
+        }
         (Some(Id::Is(id)), _) => {
             open.answered(id);
             Found::Unread(unread(id, &why("it is no message of JSON-RPC 2.0")))
@@ -490,7 +495,6 @@ mod tests {
         for (line, id) in [
             (format!("{{\"jsonrpc\":\"2.0\",\"id\":7,\"result\":{deep}}}"), "7"),
             (format!("{{\"result\":{deep},\"id\":\"a\\\"b\",\"jsonrpc\":\"2.0\"}}"), "\"a\\\"b\""),
-            ("{\"id\":7,\"result\":{}}".to_owned(), "7"),
             ("{\"jsonrpc\":\"2.0\",\"id\":7,\"result\":{]}".to_owned(), "7"),
             ("{\"jsonrpc\":\"2.0\",\"id\":7,\"error\":\"no\"}".to_owned(), "7"),
             ("{\"jsonrpc\":\"2.0\",\"id\":7,\"result\":{},\"result\":{}}".to_owned(), "7"),
@@ -500,7 +504,7 @@ mod tests {
             ("{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":null,\"result\":{}}".to_owned(), "7"),
             ("{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"m\",\"result\":{}}".to_owned(), "7"),
             ("\0{\"jsonrpc\":\"2.0\",\"id\":7,\"result\":{}}".to_owned(), "7"),
-            ("[{\"id\":7,\"result\":{}}]".to_owned(), "7"),
+            ("[{\"jsonrpc\":\"2.0\",\"id\":7,\"result\":1,\"result\":{}}]".to_owned(), "7"),
         ] {
             for at in 0..=line.len() {
                 let (read, _) = read(format!("{line}\n").as_bytes(), at).await;
@@ -662,7 +666,11 @@ mod tests {
                 format!("{{\"jsonrpc\":\"2.0\",\"id\":7,\"result\":\"{long}\"}}\n"),
                 "more than 16 MiB",
             ),
-            (format!("{{\"result\":\"{long}\",\"id\":7}}\n"), "more than 16 MiB"),
+            (
+                format!("{{\"result\":\"{long}\",\"id\":7,\"jsonrpc\":\"2.0\"}}\n"),
+                "more than 16 MiB",
+            ),
+            (format!("{{\"result\":\"{long}\",\"id\":7}}\n"), ""),
             (format!("{{\"method\":\"m\",\"id\":7,\"params\":\"{long}\"}}\n"), ""),
             (
                 format!(

@@ -12,6 +12,7 @@ use std::{
     time::Duration,
 };
 
+use futures_util::future::join_all;
 use rmcp::{
     RoleClient,
     service::{ClientInitializeError, ClientServiceExt as _, RunningService},
@@ -19,8 +20,9 @@ use rmcp::{
 };
 use tokio::{
     sync::Mutex,
-    time::{Instant, sleep_until, timeout_at},
+    time::{Instant, sleep, sleep_until, timeout_at},
 };
+use tokio_util::sync::CancellationToken;
 
 use super::{
     McpVersion,
@@ -32,7 +34,7 @@ use super::{
     oauth::Authorization,
     open::{Asked, Open},
     process::{Child, Command},
-    session::Session,
+    session::{LAST_WORDS, Session},
     version::is_newer,
     way::Signs,
 };
@@ -77,6 +79,8 @@ pub(super) struct Link {
     /// The number of starts since a call was answered.
     starts: AtomicU32,
     state: Mutex<State>,
+    /// Cancelled when the program closes it: it ends a start for a call.
+    closed: CancellationToken,
 }
 
 #[derive(Default)]
@@ -86,8 +90,6 @@ struct State {
     old: Vec<Weak<Session>>,
     /// The earliest time at which it may be started again.
     not_before: Option<Instant>,
-    /// Whether the program has closed it.
-    closed: bool,
 }
 
 impl fmt::Debug for Link {
@@ -132,6 +134,7 @@ impl Link {
             read: std::sync::Mutex::default(),
             starts: AtomicU32::new(0),
             state: Mutex::default(),
+            closed: CancellationToken::new(),
         }
     }
 
@@ -213,7 +216,14 @@ impl Link {
             // Done before the state is locked, so that the program can close the connection while a person is
             // waited for.
             self.authorized().await?;
-            match self.session_now().await {
+            let session = tokio::select! {
+                biased;
+                () = self.closed.cancelled() => {
+                    return Err(self.error(ErrorKind::Closed, "was closed by the program"));
+                }
+                session = self.session_now() => session,
+            };
+            match session {
                 Err(_) if self.is_refused() => {}
                 session => return session,
             }
@@ -222,9 +232,6 @@ impl Link {
 
     async fn session_now(&self) -> Result<Arc<Session>, Error> {
         let mut state = self.state.lock().await;
-        if state.closed {
-            return Err(self.error(ErrorKind::Closed, "was closed by the program"));
-        }
         if let Some(session) = state.session.as_ref().filter(|session| session.is_alive()) {
             let session = Arc::clone(session);
             self.refresh(&session).await?;
@@ -326,16 +333,15 @@ impl Link {
 
     /// Ends the session for good.
     pub(super) async fn close(&self) {
+        self.closed.cancel();
         if let Some(authorization) = self.authorization() {
             authorization.close().await;
         }
         let mut state = self.state.lock().await;
-        state.closed = true;
         let old = std::mem::take(&mut state.old);
         let old = old.iter().filter_map(Weak::upgrade);
-        for session in state.session.take().into_iter().chain(old) {
-            session.close().await;
-        }
+        let all = state.session.take().into_iter().chain(old);
+        join_all(all.map(|session| async move { session.close().await })).await;
     }
 
     pub(super) fn error(&self, kind: ErrorKind, why: impl fmt::Display) -> Error {
@@ -382,7 +388,7 @@ impl Link {
     ) -> Result<Started, (Error, bool)> {
         let mode = version.lifecycle();
         let wrong = |why: String| (self.error(ErrorKind::Configuration, why), false);
-        let (mut signs, mut strange) = (Arc::default(), Strange::default());
+        let (mut signs, mut strange) = (Arc::<Signs>::default(), Strange::default());
         let open = Open::default();
         let (served, child) = match &self.place {
             Place::Command(command) => {
@@ -393,7 +399,19 @@ impl Link {
                 strange = output.strange();
                 let transport = AsyncRwTransport::new(output, input);
                 let served = handler.serve_with_lifecycle(transport, mode);
-                (timeout_at(until, served).await, Some(child))
+                let ended = child.ended();
+                let ended = async {
+                    ended.await;
+                    // The output of the process is read first.
+                    sleep(LAST_WORDS).await;
+                };
+                let served = tokio::select! {
+                    biased;
+                    served = timeout_at(until, served) => served,
+                    // Another process may hold the pipes.
+                    () = ended => Ok(Err(ClientInitializeError::ConnectionClosed(String::new()))),
+                };
+                (served, Some(child))
             }
             Place::Address(address) => {
                 let transport = address.transport().map_err(|err| {
@@ -416,7 +434,7 @@ impl Link {
                 if let Some(child) = child.as_ref().filter(|_| !has_answered) {
                     ((), how) = tokio::join!(child.said().last_words(), child.how_ended());
                 }
-                let why = one_line(&why(&err));
+                let why = one_line(&signs.take_refusal().unwrap_or_else(|| why(&err)));
                 let way_out = self.way_out(&why);
                 let why = self.shown(&why);
                 let why = format!("did not begin a session: {why}{how}{way_out}{}", said());

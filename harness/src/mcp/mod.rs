@@ -20,6 +20,7 @@ mod config;
 mod content;
 #[cfg(feature = "mcp")]
 mod effects;
+#[cfg(feature = "mcp")]
 mod event;
 #[cfg(feature = "mcp")]
 mod handler;
@@ -56,6 +57,8 @@ mod server;
 mod service;
 #[cfg(feature = "mcp")]
 mod session;
+#[cfg(feature = "mcp")]
+mod sse;
 #[cfg(feature = "mcp")]
 mod version;
 #[cfg(feature = "mcp")]

@@ -1,21 +1,10 @@
 //! Sends one message to a server at an address, and reads the HTTP answer. The SDK's own client waits for the end of a body,
 //! also for that of a refusal, which need not come.
 
-use std::{
-    borrow::Cow,
-    collections::HashMap,
-    io,
-    pin::Pin,
-    sync::Arc,
-    task::{self, Poll},
-    time::Duration,
-};
+use std::{borrow::Cow, collections::HashMap, sync::Arc, time::Duration};
 
-use bytes::Bytes;
-use futures_util::StreamExt as _;
-use http_body::{Body, Frame};
 use reqwest::{
-    Client, Response, StatusCode,
+    Client, RequestBuilder, Response, StatusCode,
     header::{
         ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER,
         WWW_AUTHENTICATE,
@@ -28,10 +17,9 @@ use rmcp::{
         StreamableHttpPostResponse, StreamableHttpResponseLimits,
     },
 };
-use sse_stream::SseStream;
 use tokio::time::{Instant, timeout_at};
 
-use super::{lines, list};
+use super::{lines, list, sse};
 use crate::secret::beginning;
 
 /// How long the body of a refusal is read. What has come by then is its text.
@@ -44,10 +32,11 @@ const SHOWN: usize = 256;
 const RESERVED: [&str; 3] = ["accept", SESSION, "last-event-id"];
 const SESSION: &str = "mcp-session-id";
 
-const JSON: &str = "application/json";
-const EVENTS: &str = "text/event-stream";
+pub(super) const JSON: &str = "application/json";
+pub(super) const EVENTS: &str = "text/event-stream";
 
-type Failed = StreamableHttpError<reqwest::Error>;
+pub(super) type Headers = HashMap<HeaderName, HeaderValue>;
+pub(super) type Failed = StreamableHttpError<reqwest::Error>;
 
 /// One message to a server.
 pub(super) struct Post {
@@ -55,7 +44,7 @@ pub(super) struct Post {
     pub(super) message: ClientJsonRpcMessage,
     pub(super) session: Option<Arc<str>>,
     pub(super) token: Option<String>,
-    pub(super) headers: HashMap<HeaderName, HeaderValue>,
+    pub(super) headers: Headers,
     pub(super) limits: StreamableHttpResponseLimits,
 }
 
@@ -63,26 +52,45 @@ impl Post {
     /// Sends it, once.
     pub(super) async fn send(self, client: &Client) -> Result<StreamableHttpPostResponse, Failed> {
         let Self { uri, message, session, token, headers, limits } = self;
-        let mut request = client.post(&*uri).header(ACCEPT, format!("{EVENTS}, {JSON}"));
-        if let Some(token) = token {
-            request = request.bearer_auth(token);
-        }
+        let mut request = client.post(&*uri);
         if !headers.contains_key(&CONTENT_TYPE) {
             request = request.header(CONTENT_TYPE, JSON);
         }
-        for (name, value) in headers {
-            if RESERVED.contains(&name.as_str()) {
-                return Err(Failed::ReservedHeaderConflict(name.to_string()));
-            }
-            request = request.header(name, value);
-        }
         let has_session = session.is_some();
-        if let Some(session) = session {
-            request = request.header(SESSION, &*session);
-        }
+        let request = with(request, session, token, headers)?;
         let answer = request.body(serde_json::to_vec(&message)?).send().await?;
         read(answer, &message, has_session, limits).await
     }
+}
+
+/// Adds what is the same for all requests.
+pub(super) fn with(
+    request: RequestBuilder,
+    session: Option<Arc<str>>,
+    token: Option<String>,
+    headers: Headers,
+) -> Result<RequestBuilder, Failed> {
+    let mut request = request.header(ACCEPT, format!("{EVENTS}, {JSON}"));
+    if let Some(token) = token {
+        request = request.bearer_auth(token);
+    }
+    for (name, value) in headers {
+        if RESERVED.contains(&name.as_str()) {
+            return Err(Failed::ReservedHeaderConflict(name.to_string()));
+        }
+        request = request.header(name, value);
+    }
+    if let Some(session) = session {
+        request = request.header(SESSION, &*session);
+    }
+    Ok(request)
+}
+
+/// Whether a body is of this type.
+pub(super) fn has_type(headers: &HeaderMap, wanted: &str) -> bool {
+    let kind = headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes);
+    let kind = String::from_utf8_lossy(kind.unwrap_or_default());
+    kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case(wanted))
 }
 
 async fn read(
@@ -111,11 +119,8 @@ async fn read(
         let value = answer.headers().get(name).map(HeaderValue::as_bytes);
         value.map(|value| String::from_utf8_lossy(value).into_owned())
     };
-    let kind = header(CONTENT_TYPE);
-    let is = |wanted: &str| {
-        let essence = kind.as_deref().and_then(|kind| kind.split(';').next());
-        essence.is_some_and(|essence| essence.trim().eq_ignore_ascii_case(wanted))
-    };
+    let (is_events, is_json) =
+        (has_type(answer.headers(), EVENTS), has_type(answer.headers(), JSON));
     let is_empty = header(CONTENT_LENGTH).is_some_and(|length| length.trim() == "0");
     let id = header(HeaderName::from_static(SESSION));
     let request = match message {
@@ -126,7 +131,7 @@ async fn read(
         return refused(
             answer,
             request.map(|it| (&it.id, &it.request)),
-            is(JSON),
+            is_json,
             has_session,
             limits,
         )
@@ -134,24 +139,15 @@ async fn read(
         .map(|answer| Json(answer, id));
     }
     // Nothing is to come, whatever the server says.
-    if request.is_none() && (is_empty || !is(EVENTS) && !is(JSON)) {
+    if request.is_none() && (is_empty || !is_events && !is_json) {
         return Ok(Accepted);
     }
-    if is(EVENTS) {
+    if is_events {
         let end = request.map(|request| lines::too_large(&request.id)).unwrap_or_default();
-        let body = Bounded {
-            body: Some(answer.into()),
-            most: limits.max_sse_event_size,
-            event: 0,
-            is_at_start: true,
-            is_comment: false,
-            is_after_return: false,
-            end,
-        };
-        return Ok(Sse(SseStream::new(body).boxed(), id));
+        return Ok(Sse(sse::events(answer, limits.max_sse_event_size, Some(end)), id));
     }
-    if !is(JSON) {
-        return Err(Failed::UnexpectedContentType(kind));
+    if !is_json {
+        return Err(Failed::UnexpectedContentType(header(CONTENT_TYPE)));
     }
     let most = limits.max_json_response_size;
     let mut body = Vec::new();
@@ -178,7 +174,7 @@ async fn read(
 /// The challenges of all headers, each on a line. Their texts may have any bytes.
 ///
 /// Source: RFC 9110, sections 5.5 and 11.6.1.
-fn challenge(headers: &HeaderMap) -> Option<String> {
+pub(super) fn challenge(headers: &HeaderMap) -> Option<String> {
     let challenges = headers.get_all(WWW_AUTHENTICATE).iter();
     let challenges = challenges.map(|header| String::from_utf8_lossy(header.as_bytes()));
     challenges.map(Cow::into_owned).reduce(|all, next| format!("{all}\n{next}"))
@@ -242,111 +238,11 @@ async fn refused(
     }
 }
 
-fn wait(headers: &HeaderMap) -> Option<String> {
+pub(super) fn wait(headers: &HeaderMap) -> Option<String> {
     let wait = headers.get(RETRY_AFTER).and_then(|wait| wait.to_str().ok());
     wait.map(str::to_owned)
 }
 
-fn unexpected(why: impl Into<String>) -> Failed {
+pub(super) fn unexpected(why: impl Into<String>) -> Failed {
     Failed::UnexpectedServerResponse(why.into().into())
-}
-
-/// The body of an event stream. It ends at an event that is too large, with the event `end` in its place.
-struct Bounded {
-    body: Option<reqwest::Body>,
-    most: usize,
-    /// The size of the current event so far, without comments.
-    event: usize,
-    is_at_start: bool,
-    is_comment: bool,
-    is_after_return: bool,
-    end: String,
-}
-
-impl Bounded {
-    /// Counts the bytes of events; returns whether an event is too large.
-    fn is_exceeded_by(&mut self, piece: &[u8]) -> bool {
-        for byte in piece {
-            // Two bytes may end one line.
-            let is_second = std::mem::replace(&mut self.is_after_return, *byte == b'\r');
-            if is_second && *byte == b'\n' {
-                continue;
-            }
-            let ends_line = matches!(byte, b'\n' | b'\r');
-            match (ends_line, self.is_at_start) {
-                // An empty line ends an event.
-                (true, true) => self.event = 0,
-                (false, true) => self.is_comment = *byte == b':',
-                _ => {}
-            }
-            if !self.is_comment {
-                self.event += 1;
-            }
-            self.is_at_start = ends_line;
-            if self.event > self.most {
-                return true;
-            }
-        }
-        false
-    }
-}
-
-impl Body for Bounded {
-    type Data = Bytes;
-    type Error = io::Error;
-
-    fn poll_frame(
-        self: Pin<&mut Self>,
-        context: &mut task::Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
-        let this = self.get_mut();
-        let Some(body) = &mut this.body else { return Poll::Ready(None) };
-        let frame = task::ready!(Pin::new(body).poll_frame(context));
-        Poll::Ready(frame.map(|frame| {
-            let frame = frame.map_err(io::Error::other)?;
-            if frame.data_ref().is_some_and(|piece| this.is_exceeded_by(piece)) {
-                this.body = None;
-                let end = format!("\n\ndata: {}\n\n", this.end.trim());
-                return Ok(Frame::data(end.into()));
-            }
-            Ok(frame)
-        }))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn bounded(most: usize) -> Bounded {
-        Bounded {
-            body: None,
-            most,
-            event: 0,
-            is_at_start: true,
-            is_comment: false,
-            is_after_return: false,
-            end: String::new(),
-        }
-    }
-
-    #[test]
-    fn the_lines_of_one_event_count_together_and_comments_do_not() {
-        for end in ["\n", "\r", "\r\n"] {
-            let line = format!("data: 12345{end}");
-            let event = format!("{line}{line}{end}");
-            let events = event.repeat(9);
-            let comments = format!(": {}{end}{event}", "x".repeat(100));
-            for (text, is_exceeded) in
-                [(&events, false), (&comments, false), (&format!("{line}{line}{line}"), true)]
-            {
-                for at in 0..=text.len() {
-                    let (first, second) = text.as_bytes().split_at(at);
-                    let mut body = bounded(30);
-                    let exceeds = body.is_exceeded_by(first) || body.is_exceeded_by(second);
-                    assert_eq!(exceeds, is_exceeded, "{text:?} {at}");
-                }
-            }
-        }
-    }
 }

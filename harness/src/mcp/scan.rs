@@ -148,6 +148,16 @@ impl Scan {
         self.has_version
     }
 
+    /// Whether the line has a result or an error.
+    pub(super) fn has_outcome(&self) -> bool {
+        self.has_outcome
+    }
+
+    /// Whether the line is a notification or a request, which answers nothing.
+    pub(super) fn tells(&self) -> bool {
+        self.has_version && self.has_method() && !self.has_outcome
+    }
+
     /// Whether the line names a method.
     pub(super) fn has_method(&self) -> bool {
         self.method.is_some()

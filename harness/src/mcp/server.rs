@@ -166,9 +166,9 @@ impl McpServer {
             .inspect_err(|_| self.link.tell_of_change())
     }
 
-    /// Ends the connection, also for the tools. A process has two seconds to end after its input was closed and two
-    /// more after `SIGTERM`; then its group is killed. If a token is being requested, this waits for it, for at
-    /// most 40 seconds.
+    /// Ends the connection, also for the tools. A server at an address has two seconds to hear of it. A process has two seconds to end after its input was closed and two
+    /// more after `SIGTERM`; then its group is killed. A server that is just started again for a call is killed at
+    /// once. If a token is being requested, this waits for it, for at most 40 seconds.
     pub async fn close(&self) {
         self.link.close().await;
     }

@@ -37,7 +37,10 @@ use super::{
 };
 
 /// How long the output of a process may be read after its end.
-const LAST_WORDS: Duration = Duration::from_millis(250);
+pub(super) const LAST_WORDS: Duration = Duration::from_millis(250);
+
+/// The time that a server at an address has to hear of the end of a session.
+const FAREWELL: Duration = Duration::from_secs(2);
 
 /// The time that a server has to agree to report changes.
 const LISTEN: Duration = Duration::from_secs(5);
@@ -51,7 +54,10 @@ const FRESH: Duration = Duration::from_secs(60);
 
 /// A session. Its process and its tasks end with it.
 pub(super) struct Session {
-    service: RunningService<RoleClient, Handler>,
+    /// `None` after the session was closed.
+    service: Mutex<Option<RunningService<RoleClient, Handler>>>,
+    peer: Peer<RoleClient>,
+    handler: Handler,
     child: Mutex<Option<Child>>,
     said: Said,
     /// The requests to a process that have no answer.
@@ -112,8 +118,11 @@ impl Session {
             tokio::spawn(watch).abort_handle()
         });
         let said = child.as_ref().map(|child| child.said().clone()).unwrap_or_default();
+        let (peer, handler) = (service.peer().clone(), service.service().clone());
         Self {
-            service,
+            service: Mutex::new(Some(service)),
+            peer,
+            handler,
             child: Mutex::new(child),
             said,
             open,
@@ -130,11 +139,11 @@ impl Session {
     }
 
     pub(super) fn peer(&self) -> &Peer<RoleClient> {
-        self.service.peer()
+        &self.peer
     }
 
     pub(super) fn handler(&self) -> &Handler {
-        self.service.service()
+        &self.handler
     }
 
     /// How the process has ended and its last output, to be appended to an error's text. If the session has ended, the rest
@@ -274,23 +283,28 @@ impl Session {
     /// Tells the server that this request is not waited for any more.
     fn let_go(&self, call: RequestId) {
         self.open.cancelled(&call);
+        self.signs.is_over(&call);
         // It fails only if the session has ended.
         let _ = self.unwanted.send(call);
     }
 
-    /// Ends the session: closes the connection and gives the process time to end by itself.
+    /// Ends the session: closes the connection and gives the process time to end by itself, and a server at an address
+    /// time to hear of it.
     pub(super) async fn close(&self) {
         self.lose();
-        self.service.cancellation_token().cancel();
+        self.signs.stop();
+        let service = self.service.lock().unwrap_or_else(PoisonError::into_inner).take();
         let child = self.child.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(child) = child {
-            child.end().await;
-        }
+        let hears = OptionFuture::from(service.map(|mut service| async move {
+            let _ = service.close_with_timeout(FAREWELL).await;
+        }));
+        tokio::join!(hears, OptionFuture::from(child.map(Child::end)));
     }
 }
 
 impl Drop for Session {
     fn drop(&mut self) {
+        self.signs.stop();
         self.teller.abort();
         if let Some(watcher) = &self.watcher {
             watcher.abort();
@@ -337,8 +351,8 @@ impl fmt::Debug for Session {
 async fn tell(peer: Peer<RoleClient>, mut calls: UnboundedReceiver<RequestId>) {
     while let Some(call) = calls.recv().await {
         let reason = Some("the call was stopped".to_owned());
-        if peer.notify_cancelled(CancelledNotificationParam::new(Some(call), reason)).await.is_err()
-        {
+        let cancelled = CancelledNotificationParam::new(Some(call), reason);
+        if peer.notify_cancelled(cancelled).await.is_err() && peer.is_transport_closed() {
             break;
         }
     }

@@ -2,39 +2,41 @@
 //! answers end a request or the session.
 
 use std::{
-    collections::HashMap,
+    collections::VecDeque,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
+    time::Duration,
 };
 
 use futures_util::{StreamExt as _, stream};
-use reqwest::{
-    Client,
-    header::{HeaderName, HeaderValue},
-};
+use reqwest::{Client, header::HeaderName};
 use rmcp::{
     model::{
-        ClientJsonRpcMessage, ClientRequest, ErrorCode, ErrorData, ProtocolVersion, RequestId,
-        ServerJsonRpcMessage, ServerResult,
+        ClientJsonRpcMessage, ClientNotification, ClientRequest, ErrorCode, ErrorData,
+        ProtocolVersion, RequestId, ServerJsonRpcMessage, ServerResult,
     },
     transport::{
         common::client_side_sse::BoxedSseResponse,
         streamable_http_client::{
-            AuthRequiredError, StreamableHttpClient, StreamableHttpError,
-            StreamableHttpPostResponse, StreamableHttpResponseLimits,
+            AuthRequiredError, StreamableHttpClient, StreamableHttpPostResponse,
+            StreamableHttpResponseLimits,
         },
     },
 };
 
 use sse_stream::Sse;
+use tokio::{sync::Semaphore, time::timeout};
+use tokio_util::sync::CancellationToken;
 
 use super::{
-    event,
+    event, lines,
+    link::sources,
     oauth::Authorization,
     open::{Kind, Open},
-    post::Post,
+    post::{Failed, Headers, Post},
+    sse::Get,
 };
 
 /// The shortest wait, in milliseconds, before a stream that has ended is requested again, even if the server asks for a
@@ -44,8 +46,16 @@ const REST: u64 = 500;
 /// The number of names that are kept of a list of tools.
 const LISTED: usize = 4096;
 
-type Headers = HashMap<HeaderName, HeaderValue>;
-type Failed = StreamableHttpError<reqwest::Error>;
+/// The number of answers to requests of the server that are sent at the same time. Others are dropped, since a server may
+/// ask without end.
+const ANSWERS: usize = 64;
+
+/// How long such an answer, or a message that a call is stopped, is sent.
+const TELLING: Duration = Duration::from_secs(10);
+
+/// The number of streams whose last event is kept, and the longest id of one, in bytes.
+const LAST: usize = 256;
+const EVENT: usize = 4096;
 
 /// A client whose requests are authorized, if the program has set an authorization.
 #[derive(Clone)]
@@ -53,6 +63,8 @@ pub(super) struct Way {
     client: Client,
     authorization: Option<Arc<Authorization>>,
     signs: Arc<Signs>,
+    /// The places of answers to the server that are sent.
+    answers: Arc<Semaphore>,
 }
 
 /// What is seen in the answers of a server.
@@ -64,6 +76,17 @@ pub(super) struct Signs {
     running: AtomicUsize,
     /// The names of the tools that it has listed. The protocol's own code drops some of them.
     listed: Mutex<Vec<String>>,
+    /// Of each stream that may be resumed, the last event with an id.
+    last: Mutex<VecDeque<Last>>,
+    /// Why the server has refused the message that ends the beginning of a session.
+    refusal: Mutex<Option<String>>,
+    /// Cancelled when the session ends.
+    ended: CancellationToken,
+}
+
+struct Last {
+    event: String,
+    request: Request,
 }
 
 impl Signs {
@@ -74,6 +97,16 @@ impl Signs {
     /// The names of the tools that were listed since this was asked last.
     pub(super) fn take_listed(&self) -> Vec<String> {
         std::mem::take(&mut *self.listed.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Why there is no session although the first request was answered.
+    pub(super) fn take_refusal(&self) -> Option<String> {
+        self.refusal.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// The session has ended: nothing more is told.
+    pub(super) fn stop(&self) {
+        self.ended.cancel();
     }
 
     /// A request is sent.
@@ -94,6 +127,34 @@ impl Signs {
         }
     }
 
+    fn last(&self) -> MutexGuard<'_, VecDeque<Last>> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes the last event of the stream that answers this request.
+    fn came(&self, request: &Request, event: &str) {
+        let mut last = self.last();
+        last.retain(|last| last.request.id != request.id);
+        if last.len() == LAST {
+            last.pop_front();
+        }
+        if event.len() <= EVENT {
+            last.push_back(Last { event: event.to_owned(), request: request.clone() });
+        }
+    }
+
+    /// Notes that no stream answers this request any more.
+    pub(super) fn is_over(&self, request: &RequestId) {
+        self.last().retain(|last| last.request.id.as_ref() != Some(request));
+    }
+
+    /// The request that is answered by the stream with this event: none if several streams have such an event.
+    fn resumed(&self, event: &str) -> Option<Request> {
+        let last = self.last();
+        let mut found = last.iter().filter(|last| last.event == event);
+        found.next().filter(|_| found.next().is_none()).map(|last| last.request.clone())
+    }
+
     fn note(&self, message: &ServerJsonRpcMessage) {
         if let ServerJsonRpcMessage::Response(response) = message
             && let ServerResult::ListToolsResult(page) = &response.result
@@ -108,7 +169,8 @@ impl Signs {
 
 impl Way {
     pub(super) fn new(client: Client, authorization: Option<Arc<Authorization>>) -> Self {
-        Self { client, authorization, signs: Arc::default() }
+        let answers = Arc::new(Semaphore::new(ANSWERS));
+        Self { client, authorization, signs: Arc::default(), answers }
     }
 
     pub(super) fn signs(&self) -> Arc<Signs> {
@@ -190,6 +252,7 @@ impl Way {
         };
         let open = Open::of(request.id.clone().map(|id| (id, kind)));
         let (signs, request) = (self.signs(), request.clone());
+        let (seen, own) = (self.signs(), request.clone());
         let forgets = request.has_session && !request.begins;
         let look = move |message: &str| {
             if request.lists
@@ -207,12 +270,18 @@ impl Way {
             }
         };
         let events = stream.flat_map(move |event| {
+            if let Ok(Sse { id: Some(id), .. }) = &event {
+                seen.came(&own, id);
+            }
             let events = match event {
                 Ok(mut event) => match words(&mut event) {
                     Some(data) => {
                         let messages = event::messages(data, &open);
                         messages.iter().for_each(|message| look(message));
                         let read = event::read(messages, &open).into_iter();
+                        if let Some(id) = own.id.as_ref().filter(|id| !open.has(id)) {
+                            seen.is_over(id);
+                        }
                         let read = read.map(|data| event.clone().data(data));
                         // One without words still says from where the stream is resumed.
                         [event.clone()].into_iter().chain(read).map(Ok).collect()
@@ -224,6 +293,59 @@ impl Way {
             stream::iter(events)
         });
         events.boxed()
+    }
+
+    /// Sends a message that needs no answer, without waiting for its end, so that it keeps back no other one.
+    fn tell(&self, post: Post) {
+        let is_cancelled = is_cancellation(&post.message);
+        let place = Arc::clone(&self.answers).try_acquire_owned();
+        if place.is_err() && !is_cancelled {
+            return;
+        }
+        let place = place.ok().filter(|_| !is_cancelled);
+        let (way, ended) = (self.clone(), self.signs.ended.clone());
+        tokio::spawn(async move {
+            let request = Request::of(&post.message, post.session.is_some());
+            let told = tokio::select! {
+                () = ended.cancelled() => return,
+                told = timeout(TELLING, way.deliver(post)) => told,
+            };
+            if let Ok(Err(Failed::SessionExpired)) = told {
+                way.signs.forget(&request);
+            }
+            drop(place);
+        });
+    }
+
+    async fn deliver(&self, mut post: Post) -> Result<StreamableHttpPostResponse, Failed> {
+        let token = self.token(&post.uri).await;
+        post.token.clone_from(&token);
+        let request = Request::of(&post.message, post.session.is_some());
+        let newer = is_newer(&post.headers);
+        let answer = self.answer(&request, post.send(&self.client).await);
+        let answer = answer.map(|answer| match answer {
+            StreamableHttpPostResponse::Sse(stream, session) => {
+                StreamableHttpPostResponse::Sse(rested(stream, newer), session)
+            }
+            answer => answer,
+        });
+        let Some(authorization) = &self.authorization else { return answer };
+        match answer {
+            Err(Failed::AuthRequired(err)) => {
+                authorization.refused(401, &err.www_authenticate_header, token.as_deref());
+                Err(Failed::AuthRequired(err))
+            }
+            Err(Failed::InsufficientScope(err)) => {
+                authorization.refused(403, &err.www_authenticate_header, token.as_deref());
+                Err(Failed::InsufficientScope(err))
+            }
+            // Without the header that says what is wanted.
+            Err(Failed::UnexpectedServerResponse(text)) if text.starts_with("HTTP 401") => {
+                authorization.refused(401, "", token.as_deref());
+                Err(Failed::AuthRequired(AuthRequiredError::new(String::new())))
+            }
+            answer => answer,
+        }
     }
 
     /// The token of this server, renewed if it is old.
@@ -271,6 +393,11 @@ fn words(event: &mut Sse) -> Option<String> {
     event.data.take().filter(|_| is_message && !is_blank)
 }
 
+fn is_cancellation(message: &ClientJsonRpcMessage) -> bool {
+    let ClientJsonRpcMessage::Notification(told) = message else { return false };
+    matches!(told.notification, ClientNotification::CancelledNotification(_))
+}
+
 fn is_answer(message: &ServerJsonRpcMessage) -> bool {
     matches!(message, ServerJsonRpcMessage::Response(_) | ServerJsonRpcMessage::Error(_))
 }
@@ -313,35 +440,23 @@ impl StreamableHttpClient for Way {
         custom_headers: Headers,
         limits: StreamableHttpResponseLimits,
     ) -> Result<StreamableHttpPostResponse, Failed> {
-        let token = self.token(&uri).await;
-        let request = Request::of(&message, session_id.is_some());
-        let newer = is_newer(&custom_headers);
         let (session, headers) = (session_id, custom_headers);
-        let post = Post { uri, message, session, token: token.clone(), headers, limits };
-        let answer = self.answer(&request, post.send(&self.client).await);
-        let answer = answer.map(|answer| match answer {
-            StreamableHttpPostResponse::Sse(stream, session) => {
-                StreamableHttpPostResponse::Sse(rested(stream, newer), session)
-            }
-            answer => answer,
-        });
-        let Some(authorization) = &self.authorization else { return answer };
-        match answer {
-            Err(Failed::AuthRequired(err)) => {
-                authorization.refused(401, &err.www_authenticate_header, token.as_deref());
-                Err(Failed::AuthRequired(err))
-            }
-            Err(Failed::InsufficientScope(err)) => {
-                authorization.refused(403, &err.www_authenticate_header, token.as_deref());
-                Err(Failed::InsufficientScope(err))
-            }
-            // Without the header that says what is wanted.
-            Err(Failed::UnexpectedServerResponse(text)) if text.starts_with("HTTP 401") => {
-                authorization.refused(401, "", token.as_deref());
-                Err(Failed::AuthRequired(AuthRequiredError::new(String::new())))
-            }
-            answer => answer,
+        let post = Post { uri, message, session, token: None, headers, limits };
+        let is_answer = matches!(
+            post.message,
+            ClientJsonRpcMessage::Response(_) | ClientJsonRpcMessage::Error(_)
+        );
+        if is_answer || is_cancellation(&post.message) {
+            self.tell(post);
+            return Ok(StreamableHttpPostResponse::Accepted);
         }
+        let is_begun = matches!(post.message, ClientJsonRpcMessage::Notification(_));
+        let answer = self.deliver(post).await;
+        if let (true, Err(err)) = (is_begun, &answer) {
+            let mut refusal = self.signs.refusal.lock().unwrap_or_else(PoisonError::into_inner);
+            *refusal = Some(sources(err));
+        }
+        answer
     }
 
     async fn delete_session(
@@ -388,16 +503,13 @@ impl StreamableHttpClient for Way {
             return Err(Failed::ServerDoesNotSupportSse);
         }
         let token = self.token(&uri).await;
-        let stream = self.client.get_stream_with_max_sse_event_size(
-            uri,
-            session_id,
-            last_event_id,
-            token,
-            custom_headers,
-            most,
-        );
+        let resumed = last_event_id.as_deref().and_then(|event| self.signs.resumed(event));
         let none = Request { id: None, begins: false, has_session: true, lists: false };
-        Ok(rested(self.heard(&none, stream.await?), false))
+        let request = resumed.unwrap_or(none);
+        let (session, last, headers) = (session_id, last_event_id, custom_headers);
+        let end = request.id.as_ref().map(lines::too_large);
+        let get = Get { uri, session, last, token, headers, most, end };
+        Ok(rested(self.heard(&request, get.send(&self.client).await?), false))
     }
 }
 

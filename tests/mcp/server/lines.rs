@@ -41,6 +41,14 @@ impl Server {
                 _ => false,
             };
         }
+        if let Some((at, line)) =
+            self.way.strip_prefix("logs-at ").and_then(|it| it.split_once(':'))
+        {
+            if at == method {
+                println!("{}", line.replace("ID", &id.to_string()));
+            }
+            return false;
+        }
         let Some((order, line)) =
             self.way.strip_prefix("replies-").and_then(|way| way.split_once(':'))
         else {

@@ -121,7 +121,9 @@ impl Server {
             return;
         }
         match self.way.as_str() {
-            "dies" | "other-tool" | "tool-gone" if self.life == 1 => process::exit(3),
+            "dies" | "hangs-anew" | "other-tool" | "tool-gone" if self.life == 1 => {
+                process::exit(3)
+            }
             "dies-always" => {
                 eprintln!("fatal: the disk is on fire");
                 process::exit(3);
@@ -331,13 +333,19 @@ fn main() {
         "no-answer" => loop {
             thread::sleep(Duration::from_secs(3600));
         },
-        "leaves-child" => {
+        "hangs-anew" if server.life > 1 => loop {
+            thread::sleep(Duration::from_secs(3600));
+        },
+        "leaves-child" | "leaves-child-and-ends" => {
             #[expect(
                 clippy::zombie_processes,
                 reason = "to leave it behind is the way of this server"
             )]
             let child = Command::new("sleep").arg("3600").spawn().expect("a child");
             server.note(&format!("pid {}", child.id()));
+            if server.way == "leaves-child-and-ends" {
+                process::exit(6);
+            }
         }
         _ => {}
     }
