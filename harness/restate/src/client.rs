@@ -46,6 +46,15 @@ pub(crate) fn ingress(at: &str) -> Result<(reqwest::Client, Url), Error> {
     Ok((http, url))
 }
 
+/// What has failed, in the engine's own word, or `None` if somebody else says that something has.
+pub(crate) fn source(text: &str) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Says {
+        source: String,
+    }
+    serde_json::from_str::<Says>(text).ok().map(|says| says.source)
+}
+
 /// Refuses names that would be another name in an address.
 pub(crate) fn check_name(name: &str) -> Result<(), Error> {
     let wrong = |why: &str| {
@@ -276,20 +285,16 @@ impl Conversation {
     /// Whether a run is over, or `None` if the engine does not know it. Only the engine's own word counts: what stands
     /// before it may fail, too.
     async fn is_over(&self, run: &str) -> Result<Option<bool>, ClientError> {
-        #[derive(Deserialize)]
-        struct Says {
-            source: String,
-        }
         let response = self.of_run(run, "output").await?;
         let status = response.status();
         if status.is_success() {
             return Ok(Some(true));
         }
         let text = response.text().await?;
-        match serde_json::from_str::<Says>(&text).map(|says| says.source) {
-            Ok(_) if status == UNKNOWN => Ok(None),
-            Ok(_) if status == NOT_OVER => Ok(Some(false)),
-            Ok(source) if source == "invocation" => Ok(Some(true)),
+        match source(&text) {
+            Some(_) if status == UNKNOWN => Ok(None),
+            Some(_) if status == NOT_OVER => Ok(Some(false)),
+            Some(source) if source == "invocation" => Ok(Some(true)),
             _ => Err(ClientError::Failed { status: status.as_u16(), message: text }),
         }
     }

@@ -61,7 +61,8 @@ impl<'a> Run<'a> {
             Some(turn) => turn,
             None => {
                 let bells = bells(of, ctx);
-                let first = ctx.run(|| async move { Ok(Json(bells.first().await)) });
+                // If this fails the engine tries it again.
+                let first = ctx.run(|| async move { Ok(Json(bells.first().await?)) });
                 Turn { bell: first.name("first").await?.into_inner(), ..Turn::default() }
             }
         };

@@ -37,7 +37,7 @@ use serde::{Deserialize, Serialize};
 use tokio::{sync::oneshot, task::yield_now};
 
 use crate::{
-    client::{NOT_OVER, UNKNOWN, address},
+    client::{NOT_OVER, UNKNOWN, address, source},
     driver::ConversationsClient,
 };
 
@@ -117,8 +117,9 @@ impl Bells {
         Self { http, ingress, conversation: conversation.to_owned() }
     }
 
-    /// The bell of a conversation that has no state: the one behind all ends of one of this name that was deleted.
-    pub(crate) async fn first(self) -> String {
+    /// The bell of a conversation that has no state: the one behind all ends of one of this name that was deleted. Fails
+    /// if the end of the list is not reached: a stop that is not seen would count for the run that begins.
+    pub(crate) async fn first(self) -> Result<String, String> {
         let (mut first, mut bell, mut lost) = (FIRST.to_owned(), FIRST.to_owned(), 0);
         loop {
             match self.asks(&named(&bell, lost), true).await {
@@ -129,10 +130,11 @@ impl Bells {
                         first.clone_from(&bell);
                     }
                 }
-                Err(err) => match err.status().map(|status| status.as_u16()) {
-                    Some(CANCELLED | GONE) => lost += 1,
-                    _ => return first,
-                },
+                Err(Silent::Lost) => lost += 1,
+                Err(Silent::Untold) => return Ok(first),
+                Err(Silent::Unclear(why)) => {
+                    return Err(format!("the ingress did not say what has been stopped: {why}"));
+                }
             }
         }
     }
@@ -163,22 +165,20 @@ impl Bells {
                     left -= usize::from(matches!(told, Told::Stopped(_)));
                     (bell, lost) = (told.next(), 0);
                 }
-                Err(err) => match err.status().map(|status| status.as_u16()) {
-                    Some(CANCELLED | GONE) => lost += 1,
-                    // This is the end of the list. What waits for this alone ends before a bell is made.
-                    Some(UNKNOWN | NOT_OVER) if knows.take().is_some() => yield_now().await,
-                    // The engine cannot be reached, so nobody can stop the run either.
-                    _ => {
-                        knows = None;
-                        tokio::time::sleep(Duration::from_secs(1)).await;
-                    }
-                },
+                Err(Silent::Lost) => lost += 1,
+                // This is the end of the list. What waits for this alone ends before a bell is made.
+                Err(Silent::Untold) if knows.take().is_some() => yield_now().await,
+                // The engine cannot be reached, so nobody can stop the run either.
+                Err(_) => {
+                    knows = None;
+                    tokio::time::sleep(Duration::from_secs(1)).await;
+                }
             }
         }
     }
 
     /// What a bell was told, at once or when it is told.
-    async fn asks(&self, name: &str, at_once: bool) -> Result<Told, reqwest::Error> {
+    async fn asks(&self, name: &str, at_once: bool) -> Result<Told, Silent> {
         let chat = &*self.conversation;
         let asked = if at_once {
             let output =
@@ -188,7 +188,33 @@ impl Bells {
             let stopped = address(&self.ingress, &["Conversations", chat, "stopped"]);
             self.http.post(stopped).header("idempotency-key", name)
         };
-        asked.send().await?.error_for_status()?.json().await
+        let answer = asked.send().await?;
+        let status = answer.status();
+        let text = answer.text().await?;
+        if status.is_success() {
+            return serde_json::from_str(&text).map_err(|err| Silent::Unclear(err.to_string()));
+        }
+        Err(match (status.as_u16(), source(&text).as_deref()) {
+            (CANCELLED | GONE, Some("invocation")) => Silent::Lost,
+            (UNKNOWN | NOT_OVER, Some(_)) => Silent::Untold,
+            _ => Silent::Unclear(format!("{status}: {text}")),
+        })
+    }
+}
+
+/// Why it is not known what a bell was told.
+enum Silent {
+    /// An operator has ended it.
+    Lost,
+    /// It was told nothing yet.
+    Untold,
+    /// The engine was not reached, or its answer was broken. What stands before it may fail, too.
+    Unclear(String),
+}
+
+impl From<reqwest::Error> for Silent {
+    fn from(error: reqwest::Error) -> Self {
+        Self::Unclear(error.to_string())
     }
 }
 

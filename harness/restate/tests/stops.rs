@@ -7,7 +7,7 @@ mod script;
 use std::{
     collections::BTreeMap,
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
     },
 };
@@ -219,6 +219,33 @@ async fn a_stop_is_heard_in_a_conversation_that_was_deleted() {
 }
 
 #[tokio::test]
+async fn an_old_stop_counts_no_more_though_the_ingress_fails_once() {
+    let Some(engine) = Engine::start().await else { return };
+    let answer = Arc::new(Mutex::new(None));
+    let once = Arc::clone(&answer);
+    let at = gateway(&engine, "stopped/first/output", move || once.lock().unwrap().take()).await;
+    let worker = engine.worker("", &[("INGRESS", &at)]);
+    engine.register().await;
+    let no_route =
+        "HTTP/1.1 404 Not Found\r\ncontent-length: 8\r\nconnection: close\r\n\r\nno route";
+    let half = "HTTP/1.1 200 OK\r\ncontent-length: 40\r\nconnection: close\r\n\r\n{\"over\"";
+    for (number, fails) in [LATE, no_route, half, ""].into_iter().enumerate() {
+        let name = format!("deleted {number}");
+        let chat = engine.chat(&name);
+        let run = thinks(&chat, &worker, "one").await;
+        chat.stop().await.expect("it is stopped");
+        assert_eq!(outcome(&chat, &run).await, Outcome::Cancelled);
+        let marks = async || engine.open_invocations(&name, "end").await;
+        until("no mark is left", async || marks().await.is_empty().then_some(())).await;
+        engine.write_state(&name, &BTreeMap::new()).await;
+        *answer.lock().unwrap() = Some(fails);
+        let ended = chat.send("Hello.", "two").await.expect("an end");
+        assert_eq!(ended.outcome, Outcome::Answered, "{fails}");
+        assert_eq!(*answer.lock().unwrap(), None, "it has failed");
+    }
+}
+
+#[tokio::test]
 async fn a_stop_counts_though_a_run_was_killed_as_it_came_to_wait() {
     let Some((engine, _worker)) = calm().await else { return };
     let chat = engine.chat("came to wait");
@@ -347,23 +374,30 @@ async fn each_question_has_one_timer() {
 
 // What a program is told.
 
-/// Stands before the engine, and answers requests of this kind as a gateway does that waits no longer.
-async fn gateway(engine: &Engine, what: &'static str, times: &Arc<AtomicUsize>) -> String {
-    let times = Arc::clone(times);
+/// The answer of a gateway that waits no longer.
+const LATE: &str =
+    "HTTP/1.1 504 Gateway Timeout\r\ncontent-length: 4\r\nconnection: close\r\n\r\nlate";
+
+/// Stands before the engine, and answers requests of this kind itself, if it has an answer.
+async fn gateway(
+    engine: &Engine,
+    what: &'static str,
+    answer: impl Fn() -> Option<&'static str> + Send + Sync + 'static,
+) -> String {
+    let answer = Arc::new(answer);
     let to = engine.ingress().replace("http://", "");
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a port");
     let address = listener.local_addr().expect("an address");
     tokio::spawn(async move {
         while let Ok((mut from, _)) = listener.accept().await {
-            let (to, times) = (to.clone(), Arc::clone(&times));
+            let (to, answer) = (to.clone(), Arc::clone(&answer));
             tokio::spawn(async move {
                 let mut head = vec![0; 16 << 10];
                 let read = from.read(&mut head).await.unwrap_or(0);
                 let head = String::from_utf8_lossy(&head[..read]).into_owned();
-                if head.lines().next().is_some_and(|line| line.contains(what)) {
-                    times.fetch_add(1, Ordering::Relaxed);
-                    let answer = "HTTP/1.1 504 Gateway Timeout\r\ncontent-length: 4\r\n\
-                                  connection: close\r\n\r\nlate";
+                if head.lines().next().is_some_and(|line| line.contains(what))
+                    && let Some(answer) = answer()
+                {
                     let _ = from.write_all(answer.as_bytes()).await;
                     return;
                 }
@@ -382,7 +416,12 @@ async fn the_time_of_a_gateway_is_not_the_end_of_a_run() {
     let Some((engine, worker)) = calm().await else { return };
     let times = Arc::new(AtomicUsize::new(0));
     let behind = async |what| {
-        let client = Client::new(&gateway(&engine, what, &times).await).expect("an address");
+        let times = Arc::clone(&times);
+        let late = move || {
+            times.fetch_add(1, Ordering::Relaxed);
+            Some(LATE)
+        };
+        let client = Client::new(&gateway(&engine, what, late).await).expect("an address");
         client.conversation("gateway").expect("a name")
     };
     let (long, all) = (behind("/attach").await, behind("/restate/invocation").await);
