@@ -14,7 +14,7 @@ use crate::{
     client::{check_kind, ingress},
     run::{Run, ends, read},
     said::{Ended, Facts, Said, Words},
-    state::{shared_facts_of, shared_turn_of},
+    state::{RUN, shared_facts_of, shared_turn_of, turn_of},
     stop::{CANCELLED, GONE, TOLD, Told, tell},
 };
 
@@ -141,9 +141,19 @@ impl Conversations {
     /// The mark of a stop in the queue: it stops what waits if no run has heard this stop.
     #[handler]
     async fn end(&self, ctx: ObjectContext<'_>, stop: String) -> HandlerResult<Json<Ended>> {
-        let mut run = Run::begins(self, &ctx, None).await?;
-        let came = run.meets_mark(&stop).await;
-        run.ends(came).await
+        match Run::begins(self, &ctx, None).await {
+            Ok(mut run) => {
+                let came = run.meets_mark(&stop).await;
+                run.ends(came).await
+            }
+            Err(error) => {
+                // Else it would count for what is started later.
+                let mut turn = turn_of(&ctx).await?.unwrap_or_default();
+                turn.late |= turn.meets_mark(&ctx, &stop).await;
+                ctx.set(RUN, Json(turn));
+                Err(error)
+            }
+        }
     }
 
     /// Returns the facts from a place on, also while a run goes on.

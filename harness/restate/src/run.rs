@@ -71,11 +71,16 @@ impl<'a> Run<'a> {
         turn.run = Some(ctx.invocation_id().to_owned());
         ctx.set(RUN, Json(turn.clone()));
         let begun = async {
-            let run = Self::open(of, ctx, kind, turn.clone()).await?;
+            let mut run = Self::open(of, ctx, kind, turn.clone()).await?;
             if !run.timed.is_empty() {
                 // Before anything happens the engine has stored whose turn it is: if it kills this invocation, the timers
                 // of what waits continue nothing.
                 ctx.run(|| async { Ok(()) }).name("begins").await?;
+            }
+            if run.turn.late {
+                run.stop("end").await?;
+                run.turn.late = false;
+                ctx.set(RUN, Json(run.turn.clone()));
             }
             Ok(run)
         };
@@ -224,18 +229,7 @@ impl<'a> Run<'a> {
 
     /// The mark of a stop: see [`stop`](crate::stop).
     pub(crate) async fn meets_mark(&mut self, stop: &str) -> HandlerResult<()> {
-        if let Some(at) = self.turn.passed.iter().position(|it| it == stop) {
-            self.turn.passed.drain(..=at);
-            self.turn.bell = stop.to_owned();
-            return Ok(());
-        }
-        let over = Told::Over(self.ctx.invocation_id().to_owned());
-        let way = tell(self.ctx, self.ctx.key(), &self.turn.bell, &over).await;
-        if !way.stops.iter().any(|it| it == stop) {
-            return Ok(());
-        }
-        self.turn.bell = stop.to_owned();
-        self.stop("end").await
+        if self.turn.meets_mark(self.ctx, stop).await { self.stop("end").await } else { Ok(()) }
     }
 
     /// Passes the turn on, however this invocation ends.

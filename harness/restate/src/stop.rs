@@ -13,7 +13,8 @@
 //! 2. A run that ends goes to the end of the list, and says there that it is over. If it waits and there was a stop on the
 //!    way, it stops what waits. The stops on the way were for it, so the next run listens behind them ([`Turn::passed`]).
 //! 3. If the mark of a stop comes first, no run has heard it: the mark stops what waits, or what a killed run has left. The
-//!    next run listens behind this stop, since it was started after it.
+//!    next run listens behind this stop, since it was started after it. If the mark cannot begin, the next invocation that
+//!    does stops what it would have stopped ([`Turn::late`]).
 //! 4. If the run before the mark has passed the stop, the next run was started after it, too. It listens behind this stop,
 //!    and so hears a later one that came while the run before it was ending.
 //! 5. If another run has begun since, the mark does nothing.
@@ -81,11 +82,33 @@ pub(crate) struct Turn {
     /// Whether a run was killed and none has begun or continued since. Then no timer continues what it has left.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) killed: bool,
+    /// Whether the mark of a stop could not begin. What it was to stop is stopped by the next invocation that begins.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) late: bool,
 }
 
 impl Default for Turn {
     fn default() -> Self {
-        Self { bell: FIRST.to_owned(), run: None, passed: Vec::new(), killed: false }
+        let (bell, passed) = (FIRST.to_owned(), Vec::new());
+        Self { bell, run: None, passed, killed: false, late: false }
+    }
+}
+
+impl Turn {
+    /// The mark of this stop has come. The next run listens behind the stop. Returns whether no run has heard it.
+    pub(crate) async fn meets_mark(&mut self, ctx: &ObjectContext<'_>, stop: &str) -> bool {
+        if let Some(at) = self.passed.iter().position(|it| it == stop) {
+            self.passed.drain(..=at);
+            self.bell = stop.to_owned();
+            return false;
+        }
+        let over = Told::Over(ctx.invocation_id().to_owned());
+        let way = tell(ctx, ctx.key(), &self.bell, &over).await;
+        let is_next = way.stops.iter().any(|it| it == stop);
+        if is_next {
+            self.bell = stop.to_owned();
+        }
+        is_next
     }
 }
 

@@ -292,6 +292,48 @@ async fn a_cancel_of_the_mark_of_a_stop_stops_what_waits() {
     nothing_waits(&chat).await;
 }
 
+#[tokio::test]
+async fn a_stop_whose_mark_fails_counts_for_what_waits_and_for_no_later_message() {
+    let Some((engine, worker)) = calm().await else { return };
+    let marked = async |name: &str| {
+        let marks = async || engine.open_invocations(name, "end").await;
+        until("no mark is left", async || marks().await.is_empty().then_some(())).await;
+    };
+    let cases = [("Hello.", "Hello."), ("Mail soon.", "Hello."), ("Mail soon.", "")];
+    for (number, (said, then)) in cases.into_iter().enumerate() {
+        let name = format!("ill {number}");
+        let chat = engine.chat(&name).kind("ill");
+        chat.send(said, "one").await.expect("an end");
+        let open = chat.open().await.expect("calls");
+        worker.is_ill(true);
+        chat.stop().await.expect("it is stopped");
+        is_noted(&worker, "was ill", number + 1).await;
+        marked(&name).await;
+        worker.is_ill(false);
+        if then.is_empty() {
+            let decided = chat.decide(open[0].question().expect("a question").yes()).await;
+            assert!(matches!(decided, Err(ClientError::Refused(_))), "{decided:?}");
+        } else {
+            let ended = chat.send(then, "two").await.expect("an end");
+            assert_eq!(ended.outcome, Outcome::Answered, "{said}");
+        }
+        nothing_waits(&chat).await;
+        assert!(worker.read("effects").is_empty());
+    }
+    let chat = engine.chat("unread");
+    chat.send("Hello.", "one").await.expect("an end");
+    let (mut state, chunk) = (engine.state("unread").await, "facts 00000000".to_owned());
+    let was = state.insert(chunk.clone(), "no facts".to_owned()).expect("facts");
+    engine.write_state("unread", &state).await;
+    chat.stop().await.expect("it is stopped");
+    marked("unread").await;
+    let mut state = engine.state("unread").await;
+    state.insert(chunk, was);
+    engine.write_state("unread", &state).await;
+    let ended = chat.send("Hello.", "two").await.expect("an end");
+    assert_eq!(ended.outcome, Outcome::Answered);
+}
+
 // Kills by an operator.
 
 #[tokio::test]

@@ -442,6 +442,12 @@ impl Worker {
         fs::write(self.world.path().join("released"), "").expect("a file");
     }
 
+    /// Lets it panic in runs of the kind `ill`, or no more.
+    pub fn is_ill(&self, is_ill: bool) {
+        let file = self.world.path().join("ill");
+        if is_ill { fs::write(file, "") } else { fs::remove_file(file) }.expect("a file");
+    }
+
     /// How often it has died.
     pub fn deaths(&self) -> usize {
         self.read(self.lives).len().saturating_sub(1)
