@@ -12,7 +12,7 @@ use restate_sdk::prelude::*;
 use crate::{
     alone::Alone,
     client::{check_kind, ingress},
-    run::{Run, ends, read},
+    run::{Run, again, ends, read},
     said::{Ended, Facts, Said, Words},
     state::{RUN, shared_facts_of, shared_turn_of, turn_of},
     stop::{CANCELLED, GONE, TOLD, Told, tell},
@@ -126,8 +126,15 @@ impl Conversations {
         ctx: ObjectContext<'_>,
         wait: Json<(String, u64)>,
     ) -> HandlerResult<Json<Ended>> {
-        let mut run = Run::begins(self, &ctx, None).await?;
-        let (steps, (call, until)) = (Arc::clone(&run.steps), wait.into_inner());
+        let (call, until) = wait.into_inner();
+        let run = Run::begins(self, &ctx, None).await;
+        if run.as_ref().is_err_and(|error| error.code() != CANCELLED) {
+            // The question still waits for its end.
+            let timer = ctx.object_client::<ConversationsClient>(ctx.key());
+            timer.expired(Json((call.clone(), until))).send_after(again(until));
+        }
+        let mut run = run?;
+        let steps = Arc::clone(&run.steps);
         let expiry = async move {
             let steps = read(&steps);
             let same = |open: &OpenCall| open.call.id() == call && ends(open) == Some(until);
@@ -151,7 +158,7 @@ impl Conversations {
                 let mut turn = turn_of(&ctx).await?.unwrap_or_default();
                 turn.late |= turn.meets_mark(&ctx, &stop).await;
                 ctx.set(RUN, Json(turn));
-                Err(error)
+                Err(error.into())
             }
         }
     }

@@ -29,7 +29,8 @@ use crate::{
 };
 
 type Came = Result<Vec<Envelope>, Error>;
-type Kept = Result<Vec<Envelope>, TerminalError>;
+type Done<T> = Result<T, TerminalError>;
+type Kept = Done<Vec<Envelope>>;
 
 pub(crate) struct Run<'a> {
     of: &'a Conversations,
@@ -55,7 +56,7 @@ impl<'a> Run<'a> {
         of: &'a Conversations,
         ctx: &'a ObjectContext<'_>,
         kind: Option<String>,
-    ) -> HandlerResult<Self> {
+    ) -> Done<Self> {
         check_name(ctx.key()).map_err(|err| refused(&err, 400))?;
         let mut turn = match turn_of(ctx).await? {
             Some(turn) => turn,
@@ -98,7 +99,7 @@ impl<'a> Run<'a> {
         ctx: &'a ObjectContext<'_>,
         kind: Option<String>,
         turn: Turn,
-    ) -> HandlerResult<Self> {
+    ) -> Done<Self> {
         let goes_on = kind_of(ctx).await?;
         let (mut facts, mut chunks, mut bytes) = facts_of(ctx, 0).await?;
         if let Some((last, size)) = last_of(ctx, chunks).await? {
@@ -127,7 +128,7 @@ impl<'a> Run<'a> {
     }
 
     /// Begins a run with a message, and drives it.
-    pub(crate) async fn says(&mut self, message: Message) -> HandlerResult<()> {
+    pub(crate) async fn says(&mut self, message: Message) -> Done<()> {
         let (waits, said) = (self.waits(), self.steps().say(message.clone()).boxed());
         self.begin("say", said, waits).await?;
         if self.kind.is_some() {
@@ -145,18 +146,13 @@ impl<'a> Run<'a> {
     }
 
     /// Continues a run that had stopped.
-    pub(crate) async fn resumes(&mut self) -> HandlerResult<()> {
+    pub(crate) async fn resumes(&mut self) -> Done<()> {
         let resumed = self.steps().resume().boxed();
         self.begin("resume", resumed, false).await?;
         self.drive().await
     }
 
-    async fn begin(
-        &mut self,
-        name: &str,
-        with: BoxFuture<'static, Came>,
-        knows: bool,
-    ) -> HandlerResult<()> {
+    async fn begin(&mut self, name: &str, with: BoxFuture<'static, Came>, knows: bool) -> Done<()> {
         let with = unless_stopped(Arc::clone(&self.steps), with, self.stop.clone(), knows);
         self.keep(name, self.checked(with, MOST, 413), false).await?;
         self.becomes_run();
@@ -194,7 +190,7 @@ impl<'a> Run<'a> {
         name: &str,
         with: BoxFuture<'static, Kept>,
         is_kept: impl FnOnce(),
-    ) -> HandlerResult<()> {
+    ) -> Done<()> {
         let (waits, kept) = (self.waits(), self.bytes);
         let with = async move {
             let facts = with.await?;
@@ -212,7 +208,7 @@ impl<'a> Run<'a> {
     }
 
     /// The same for the end of a time. After a kill it continues nothing.
-    pub(crate) async fn expires(&mut self, with: BoxFuture<'static, Kept>) -> HandlerResult<()> {
+    pub(crate) async fn expires(&mut self, with: BoxFuture<'static, Kept>) -> Done<()> {
         if self.turn.killed {
             return self.keep("expire", with, false).await.map(drop);
         }
@@ -220,7 +216,7 @@ impl<'a> Run<'a> {
     }
 
     /// Stops the run, if one goes on or waits.
-    async fn stop(&mut self, name: &str) -> HandlerResult<()> {
+    async fn stop(&mut self, name: &str) -> Done<()> {
         let stopped = self.steps().stop(InterruptCause::Program).unwrap_or_default();
         let stops = !stopped.is_empty();
         self.keep(name, async move { Ok(stopped) }.boxed(), stops).await?;
@@ -228,12 +224,12 @@ impl<'a> Run<'a> {
     }
 
     /// The mark of a stop: see [`stop`](crate::stop).
-    pub(crate) async fn meets_mark(&mut self, stop: &str) -> HandlerResult<()> {
+    pub(crate) async fn meets_mark(&mut self, stop: &str) -> Done<()> {
         if self.turn.meets_mark(self.ctx, stop).await { self.stop("end").await } else { Ok(()) }
     }
 
     /// Passes the turn on, however this invocation ends.
-    pub(crate) async fn ends(mut self, mut came: HandlerResult<()>) -> HandlerResult<Json<Ended>> {
+    pub(crate) async fn ends(mut self, mut came: Done<()>) -> HandlerResult<Json<Ended>> {
         if self.is_run {
             let run = self.ctx.invocation_id().to_owned();
             let over = Told::Over(run.clone());
@@ -261,7 +257,7 @@ impl<'a> Run<'a> {
         Ok(Json(Ended { outcome, text: said_last(&steps) }))
     }
 
-    async fn drive(&mut self) -> HandlerResult<()> {
+    async fn drive(&mut self) -> Done<()> {
         loop {
             let next = self.steps().next();
             let name = match next {
@@ -307,7 +303,7 @@ impl<'a> Run<'a> {
         name: &str,
         act: BoxFuture<'static, Kept>,
         is_action: bool,
-    ) -> HandlerResult<bool> {
+    ) -> Done<bool> {
         let (told, step) = (Arc::clone(&self.of.on_step), name.to_owned());
         let came = Arc::new(Mutex::new(None));
         let known = Arc::clone(&came);
@@ -324,7 +320,7 @@ impl<'a> Run<'a> {
         let facts = match kept.name(name).await {
             Ok(Json(facts)) => facts,
             Err(error) if is_action && error.code() == CANCELLED => self.cancelled(came).await?,
-            Err(error) => return Err(error.into()),
+            Err(error) => return Err(error),
         };
         if facts.is_empty() {
             return Ok(false);
@@ -348,10 +344,7 @@ impl<'a> Run<'a> {
 
     /// Returns the facts of a run that an operator has cancelled. A step may have ended before and not be stored yet:
     /// then its facts come first.
-    async fn cancelled(
-        &self,
-        came: Arc<Mutex<Option<Vec<Envelope>>>>,
-    ) -> HandlerResult<Vec<Envelope>> {
+    async fn cancelled(&self, came: Arc<Mutex<Option<Vec<Envelope>>>>) -> Done<Vec<Envelope>> {
         let (agent, key) = (self.of.agent.clone(), self.ctx.key().to_owned());
         let so_far = self.steps().facts().to_vec();
         let stopped = self.ctx.run(|| async move {
@@ -461,7 +454,16 @@ pub(crate) fn ends(open: &OpenCall) -> Option<u64> {
     open.wait.as_ref()?.until
 }
 
+fn now() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
 fn left(until: u64) -> Duration {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Duration::from_millis(until).saturating_sub(now)
+    Duration::from_millis(until).saturating_sub(now())
+}
+
+/// When a timer that could not begin comes again: the later it is, the later.
+pub(crate) fn again(until: u64) -> Duration {
+    let late = now().saturating_sub(Duration::from_millis(until));
+    late.clamp(Duration::from_secs(1), Duration::from_secs(60 * 60))
 }

@@ -414,6 +414,20 @@ async fn each_question_has_one_timer() {
     assert_eq!(engine.invocations("timers", "expired", "IS NOT NULL").await.len(), 2);
 }
 
+#[tokio::test]
+async fn a_timer_that_fails_comes_again() {
+    let Some(engine) = Engine::start().await else { return };
+    let worker = engine.worker("", &[("MAIL_WAITS", "2000")]);
+    engine.register().await;
+    let chat = engine.chat("fails").kind("ill");
+    chat.send("Mail soon.", "one").await.expect("it waits");
+    worker.is_ill(true);
+    is_noted(&worker, "was ill", 1).await;
+    worker.is_ill(false);
+    nothing_waits(&chat).await;
+    assert!(worker.read("effects").is_empty());
+}
+
 // What a program is told.
 
 /// The answer of a gateway that waits no longer.
