@@ -277,6 +277,12 @@ impl<'a> Run<'a> {
             }
             let (act, steps, kept) =
                 (self.steps().act().boxed(), Arc::clone(&self.steps), self.bytes);
+            // Calls do not run before it is known that nobody has stopped them.
+            let known = self.stop.known.clone();
+            let act = match name {
+                "run" => async move { known.then(|()| act).await }.boxed(),
+                _ => act,
+            };
             let act = match name {
                 "settle" => act,
                 _ => unless_stopped(Arc::clone(&steps), act, self.stop.clone(), true).boxed(),

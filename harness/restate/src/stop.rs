@@ -49,6 +49,11 @@ pub(crate) const GONE: u16 = 410;
 /// The code with which the engine says that a run is cancelled.
 pub(crate) const CANCELLED: u16 = 409;
 
+/// When the ingress is asked again that has failed once. After that it is longer each time, up to a second.
+const SOON: Duration = Duration::from_millis(10);
+/// A request that has its answer at once is asked again after this time.
+const LONG: Duration = Duration::from_secs(10);
+
 /// The name of the first bell.
 const FIRST: &str = "first";
 
@@ -122,8 +127,7 @@ fn named(bell: &str, lost: u32) -> String {
 pub(crate) struct Stop {
     /// Ready once somebody stops the run.
     pub(crate) heard: Shared<BoxFuture<'static, ()>>,
-    /// Ready once it is known whether somebody had stopped it before it listened, or that the engine cannot be asked.
-    /// It needs `heard` to be polled.
+    /// Ready once it is known whether somebody had stopped it before it listened. It needs `heard` to be polled.
     pub(crate) known: Shared<BoxFuture<'static, ()>>,
 }
 
@@ -177,6 +181,7 @@ impl Bells {
         knows: oneshot::Sender<()>,
     ) {
         let (mut lost, mut left, mut knows) = (0, skipped, Some(knows));
+        let mut pause = SOON;
         loop {
             match self.asks(&named(&bell, lost), knows.is_some()).await {
                 Ok(Told::Stopped(_)) if left == 0 => return,
@@ -191,10 +196,10 @@ impl Bells {
                 Err(Silent::Lost) => lost += 1,
                 // This is the end of the list. What waits for this alone ends before a bell is made.
                 Err(Silent::Untold) if knows.take().is_some() => yield_now().await,
-                // The engine cannot be reached, so nobody can stop the run either.
+                // It is asked again, and what waits for this goes on waiting: a stop may be there already.
                 Err(_) => {
-                    knows = None;
-                    tokio::time::sleep(Duration::from_secs(1)).await;
+                    tokio::time::sleep(pause).await;
+                    pause = (pause * 2).min(Duration::from_secs(1));
                 }
             }
         }
@@ -206,7 +211,7 @@ impl Bells {
         let asked = if at_once {
             let output =
                 ["restate", "invocation", "Conversations", chat, "stopped", name, "output"];
-            self.http.get(address(&self.ingress, &output))
+            self.http.get(address(&self.ingress, &output)).timeout(LONG)
         } else {
             let stopped = address(&self.ingress, &["Conversations", chat, "stopped"]);
             self.http.post(stopped).header("idempotency-key", name)

@@ -148,6 +148,31 @@ async fn a_stop_counts_for_what_waits_while_a_request_is_refused() {
 }
 
 #[tokio::test]
+async fn a_stop_counts_for_a_run_that_begins_while_the_ingress_fails() {
+    let Some(engine) = Engine::start().await else { return };
+    let answers = Arc::new(Mutex::new(Vec::new()));
+    let next = Arc::clone(&answers);
+    let at = gateway(&engine, "/stopped", move || next.lock().unwrap().pop()).await;
+    let worker = engine.worker("100000", &[("HOLD_AT", "before say#2"), ("INGRESS", &at)]);
+    engine.register().await;
+    let chat = engine.chat("begins");
+    chat.send("Hello.", "one").await.expect("an end");
+    let stops = async {
+        is_noted(&worker, "held", 1).await;
+        let run = chat.start("Write.", "three").await.expect("it is taken");
+        chat.stop().await.expect("it is stopped");
+        answers.lock().unwrap().extend(FAILS);
+        worker.releases();
+        outcome(&chat, &run).await
+    };
+    let (refused, outcome) = tokio::join!(chat.send("", "two"), stops);
+    refused.expect_err("it is refused");
+    assert_eq!(outcome, Outcome::Cancelled);
+    assert!(answers.lock().unwrap().is_empty(), "it has failed");
+    assert!(worker.read("effects").is_empty());
+}
+
+#[tokio::test]
 async fn a_decision_behind_a_stop_lets_nothing_run() {
     let Some(engine) = Engine::start().await else { return };
     let worker = held_at(&engine, "before say#2");
@@ -226,10 +251,7 @@ async fn an_old_stop_counts_no_more_though_the_ingress_fails_once() {
     let at = gateway(&engine, "stopped/first/output", move || once.lock().unwrap().take()).await;
     let worker = engine.worker("", &[("INGRESS", &at)]);
     engine.register().await;
-    let no_route =
-        "HTTP/1.1 404 Not Found\r\ncontent-length: 8\r\nconnection: close\r\n\r\nno route";
-    let half = "HTTP/1.1 200 OK\r\ncontent-length: 40\r\nconnection: close\r\n\r\n{\"over\"";
-    for (number, fails) in [LATE, no_route, half, ""].into_iter().enumerate() {
+    for (number, fails) in FAILS.into_iter().enumerate() {
         let name = format!("deleted {number}");
         let chat = engine.chat(&name);
         let run = thinks(&chat, &worker, "one").await;
@@ -433,6 +455,14 @@ async fn a_timer_that_fails_comes_again() {
 /// The answer of a gateway that waits no longer.
 const LATE: &str =
     "HTTP/1.1 504 Gateway Timeout\r\ncontent-length: 4\r\nconnection: close\r\n\r\nlate";
+
+/// What a gateway says that has failed. At last it says nothing.
+const FAILS: [&str; 4] = [
+    LATE,
+    "HTTP/1.1 404 Not Found\r\ncontent-length: 8\r\nconnection: close\r\n\r\nno route",
+    "HTTP/1.1 200 OK\r\ncontent-length: 40\r\nconnection: close\r\n\r\n{\"over\"",
+    "",
+];
 
 /// Stands before the engine, and answers requests of this kind itself, if it has an answer.
 async fn gateway(
