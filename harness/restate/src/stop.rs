@@ -24,7 +24,8 @@
 //! listens behind the last end of the old one ([`Bells::first`]), at which all old stops have been heard or marked.
 //!
 //! The engine tells a step nothing before its end, so a worker asks for the result of the bell through the ingress, as a
-//! client does.
+//! client does. If the ingress fails, it asks again, and until it knows whether a stop is there already no call runs and
+//! no action ends.
 
 use std::time::Duration;
 
