@@ -136,7 +136,10 @@ impl<'a> Run<'a> {
             // stopped is settled, also if the message is refused, and nobody asks any more what became of it.
             self.drive().await?;
             if waits {
-                self.skipped = 1;
+                // So are other stops that are there already: they came after this message, too.
+                let (bells, bell) = (bells(self.of, self.ctx), self.turn.bell.clone());
+                let stops = self.ctx.run(|| async move { Ok(Json(bells.stops(bell).await?)) });
+                self.skipped = stops.name("stops").await?.into_inner();
                 self.stop = listens(self.of, self.ctx, &self.turn.bell, self.skipped);
             }
             let said = self.steps().say(message);

@@ -145,21 +145,33 @@ impl Bells {
         Self { http, ingress, conversation: conversation.to_owned() }
     }
 
-    /// The bell of a conversation that has no state: the one behind all ends of one of this name that was deleted. Fails
-    /// if the end of the list is not reached: a stop that is not seen would count for the run that begins.
+    /// The bell of a conversation that has no state: the one behind all ends of one of this name that was deleted.
     pub(crate) async fn first(self) -> Result<String, String> {
-        let (mut first, mut bell, mut lost) = (FIRST.to_owned(), FIRST.to_owned(), 0);
+        Ok(self.walks(FIRST).await?.0)
+    }
+
+    /// How many stops there are now from this bell on.
+    pub(crate) async fn stops(self, bell: String) -> Result<usize, String> {
+        Ok(self.walks(&bell).await?.1)
+    }
+
+    /// Goes from this bell to the end of the list. Returns the bell behind the last end of a run, and how many stops it has
+    /// passed. Fails if it does not reach the end of the list: a stop that is not seen would count for a later run.
+    async fn walks(&self, from: &str) -> Result<(String, usize), String> {
+        let (mut behind, mut bell, mut lost) = (from.to_owned(), from.to_owned(), 0);
+        let mut stops = 0;
         loop {
             match self.asks(&named(&bell, lost), true).await {
                 Ok(told) => {
                     let is_over = matches!(told, Told::Over(_));
+                    stops += usize::from(!is_over);
                     (bell, lost) = (told.next(), 0);
                     if is_over {
-                        first.clone_from(&bell);
+                        behind.clone_from(&bell);
                     }
                 }
                 Err(Silent::Lost) => lost += 1,
-                Err(Silent::Untold) => return Ok(first),
+                Err(Silent::Untold) => return Ok((behind, stops)),
                 Err(Silent::Unclear(why)) => {
                     return Err(format!("the ingress did not say what has been stopped: {why}"));
                 }

@@ -82,6 +82,28 @@ async fn two_stops_of_one_run_stop_none_that_queued_behind_it() {
 }
 
 #[tokio::test]
+async fn two_stops_of_what_waits_stop_none_that_was_started_before_them() {
+    let Some(engine) = Engine::start().await else { return };
+    let worker = held_at(&engine, "before expire#1");
+    engine.register().await;
+    let chat = engine.chat("both");
+    chat.send("Mail soon.", "one").await.expect("it waits");
+    let stops = async {
+        is_noted(&worker, "held", 1).await;
+        let run = chat.start("Hello.", "two").await.expect("it is taken");
+        let (one, other) = tokio::join!(chat.stop(), chat.stop());
+        one.and(other).expect("it is stopped");
+        worker.releases();
+        outcome(&chat, &run).await
+    };
+    // A timer of nothing has the turn.
+    let timer = serde_json::json!(["no call", 0]);
+    let (_, outcome) = tokio::join!(engine.by_hand("both/expired", &timer), stops);
+    assert_eq!(outcome, Outcome::Answered);
+    nothing_waits(&chat).await;
+}
+
+#[tokio::test]
 async fn stops_and_starts_in_turn_stop_each_run() {
     let Some((engine, worker)) = calm().await else { return };
     for turn in 0..20 {
