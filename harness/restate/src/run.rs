@@ -46,8 +46,6 @@ pub(crate) struct Run<'a> {
     skipped: usize,
     /// Whether this invocation has begun or continued a run: see [`stop`](crate::stop).
     is_run: bool,
-    /// The calls that waited already, for which there are timers.
-    timed: Vec<(String, u64)>,
 }
 
 impl<'a> Run<'a> {
@@ -73,7 +71,7 @@ impl<'a> Run<'a> {
         ctx.set(RUN, Json(turn.clone()));
         let begun = async {
             let mut run = Self::open(of, ctx, kind, turn.clone()).await?;
-            if !run.timed.is_empty() {
+            if !turn.killed && !dates(&run.steps()).is_empty() {
                 // Before anything happens the engine has stored whose turn it is: if it kills this invocation, the timers
                 // of what waits continue nothing.
                 ctx.run(|| async { Ok(()) }).name("begins").await?;
@@ -113,10 +111,9 @@ impl<'a> Run<'a> {
         let given = || (of.each_run)(ctx.key(), has, steps);
         let steps = catch_unwind(AssertUnwindSafe(given)).map_err(|panic| panicked(&*panic))?;
         let stop = listens(of, ctx, &turn.bell, 0);
-        let timed = if turn.killed { Vec::new() } else { dates(&steps) };
         let steps = Arc::new(RwLock::new(steps));
         let (skipped, is_run) = (0, false);
-        Ok(Self { of, ctx, steps, chunks, bytes, kind, turn, stop, skipped, is_run, timed })
+        Ok(Self { of, ctx, steps, chunks, bytes, kind, turn, stop, skipped, is_run })
     }
 
     pub(crate) fn steps(&self) -> RwLockReadGuard<'_, Steps> {
@@ -242,11 +239,6 @@ impl<'a> Run<'a> {
                 came = came.and(self.stop("stop").await);
             }
             (self.turn.bell, self.turn.passed) = (run, way.stops);
-            let waiting = dates(&self.steps());
-            for (call, until) in waiting.into_iter().filter(|it| !self.timed.contains(it)) {
-                let client = self.ctx.object_client::<ConversationsClient>(self.ctx.key());
-                client.expired(Json((call, until))).send_after(left(until));
-            }
         }
         self.turn.run = None;
         self.ctx.set(RUN, Json(self.turn.clone()));
@@ -335,7 +327,13 @@ impl<'a> Run<'a> {
             return Ok(false);
         }
         let mut steps = self.steps.write().unwrap_or_else(PoisonError::into_inner);
+        let timed = dates(&steps);
         steps.apply(facts.clone()).map_err(failed)?;
+        // The timer comes first: if the engine kills this invocation, no question is without one.
+        for (call, until) in dates(&steps).into_iter().filter(|it| !timed.contains(it)) {
+            let client = self.ctx.object_client::<ConversationsClient>(self.ctx.key());
+            client.expired(Json((call, until))).send_after(left(until));
+        }
         // The kind changes with the message, and not before: a message that is refused changes nothing.
         let is_said = |fact: &Envelope| matches!(fact.entry(), Ok(Entry::UserSaid { .. }));
         if facts.iter().any(is_said)

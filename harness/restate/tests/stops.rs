@@ -15,6 +15,7 @@ use std::{
 use harness::{CallOutcome, Outcome, journal::Entry};
 use harness_restate::{Client, ClientError, Conversation};
 use rig::{Engine, PATIENCE, Worker, calm, ends, entries, harm, held_at, is_noted, said, until};
+use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpListener, TcpStream},
@@ -97,7 +98,7 @@ async fn two_stops_of_what_waits_stop_none_that_was_started_before_them() {
         outcome(&chat, &run).await
     };
     // A timer of nothing has the turn.
-    let timer = serde_json::json!(["no call", 0]);
+    let timer = json!(["no call", 0]);
     let (_, outcome) = tokio::join!(engine.by_hand("both/expired", &timer), stops);
     assert_eq!(outcome, Outcome::Answered);
     nothing_waits(&chat).await;
@@ -459,6 +460,24 @@ async fn each_question_has_one_timer() {
 }
 
 #[tokio::test]
+async fn a_question_is_kept_behind_its_timer() {
+    let Some(engine) = Engine::start().await else { return };
+    let _worker = engine.worker("", &[("KEEP_JOURNALS", "1"), ("MAIL_WAITS", "600000")]);
+    engine.register().await;
+    let chat = engine.chat("behind");
+    let run = chat.start("Mail soon.", "one").await.expect("it is taken");
+    assert_eq!(outcome(&chat, &run).await, Outcome::Waiting);
+    // The engine carries the commands of a run out in their order, also if it kills it in their middle.
+    let sql = format!("SELECT entry_json FROM sys_journal WHERE id = '{run}' ORDER BY index");
+    let commands = engine.query(&sql).await;
+    let last = |what: &str| {
+        let is_it = |row: &Value| row["entry_json"].as_str().is_some_and(|it| it.contains(what));
+        commands.iter().rposition(is_it).expect("the command")
+    };
+    assert!(last(r#""handler":"expired""#) < last(r#""key":"chunks""#));
+}
+
+#[tokio::test]
 async fn a_timer_that_fails_comes_again() {
     let Some(engine) = Engine::start().await else { return };
     let worker = engine.worker("", &[("MAIL_WAITS", "2000")]);
@@ -564,7 +583,7 @@ async fn what_the_engine_would_not_take_is_not_sent() {
     assert!(refused(chat.send("Hello.", "three").await.map(drop)));
     // By hand, too.
     let Some((engine, _worker)) = calm().await else { return };
-    let words = serde_json::json!({
+    let words = json!({
         "message": harness::Message::user("Hello."), "kind": "k".repeat(1025)
     });
     let (status, said) = engine.by_hand("kind/send", &words).await;
