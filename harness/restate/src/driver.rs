@@ -15,7 +15,7 @@ use crate::{
     run::{Run, again, ends, read},
     said::{Ended, Facts, Said, Words},
     state::{RUN, shared_facts_of, shared_turn_of, turn_of},
-    stop::{CANCELLED, GONE, TOLD, Told, tell},
+    stop::{Bells, CANCELLED, GONE, TOLD, Told, stops},
 };
 
 /// Serves the conversations of one agent as a virtual object of the engine. Their names are its keys.
@@ -146,7 +146,7 @@ impl Conversations {
     }
 
     /// The mark of a stop in the queue: it stops what waits if no run has heard this stop.
-    #[handler]
+    #[handler(idempotency_retention = "0s")]
     async fn end(&self, ctx: ObjectContext<'_>, stop: String) -> HandlerResult<Json<Ended>> {
         match Run::begins(self, &ctx, None).await {
             Ok(mut run) => {
@@ -211,12 +211,7 @@ impl Conversations {
     #[handler(lazy_state = true, idempotency_retention = "0s")]
     async fn stop(&self, ctx: SharedObjectContext<'_>) -> HandlerResult<()> {
         let bell = shared_turn_of(&ctx).await?.unwrap_or_default().bell;
-        let stop = ctx.invocation_id().to_owned();
-        let told = Told::Stopped(stop.clone());
-        tell(&ctx, ctx.key(), &bell, &told).await;
-        ctx.object_client::<ConversationsClient>(ctx.key()).end(stop).send();
-        // The engine takes what it is sent in order: once this has an answer the mark is in the queue.
-        tell(&ctx, ctx.key(), &bell, &told).await;
+        stops(&ctx, Bells::of(self, ctx.key()), &bell).await;
         Ok(())
     }
 

@@ -370,7 +370,7 @@ impl<'a> Run<'a> {
 }
 
 fn bells(of: &Conversations, ctx: &ObjectContext<'_>) -> Bells {
-    Bells::of(of.http.clone(), of.ingress.clone(), ctx.key())
+    Bells::of(of, ctx.key())
 }
 
 fn listens(of: &Conversations, ctx: &ObjectContext<'_>, bell: &str, skipped: usize) -> Stop {

@@ -40,7 +40,7 @@ use tokio::{sync::oneshot, task::yield_now};
 
 use crate::{
     client::{NOT_OVER, UNKNOWN, address, source},
-    driver::ConversationsClient,
+    driver::{Conversations, ConversationsClient},
 };
 
 /// The signal by which a bell is told something.
@@ -141,23 +141,29 @@ pub(crate) struct Bells {
 }
 
 impl Bells {
-    pub(crate) fn of(http: Client, ingress: Url, conversation: &str) -> Self {
+    pub(crate) fn of(of: &Conversations, conversation: &str) -> Self {
+        let (http, ingress) = (of.http.clone(), of.ingress.clone());
         Self { http, ingress, conversation: conversation.to_owned() }
     }
 
     /// The bell of a conversation that has no state: the one behind all ends of one of this name that was deleted.
     pub(crate) async fn first(self) -> Result<String, String> {
-        Ok(self.walks(FIRST).await?.0)
+        Ok(self.walks(FIRST).await?.behind)
     }
 
     /// How many stops there are now from this bell on.
     pub(crate) async fn stops(self, bell: String) -> Result<usize, String> {
-        Ok(self.walks(&bell).await?.1)
+        Ok(self.walks(&bell).await?.stops)
     }
 
-    /// Goes from this bell to the end of the list. Returns the bell behind the last end of a run, and how many stops it has
-    /// passed. Fails if it does not reach the end of the list: a stop that is not seen would count for a later run.
-    async fn walks(&self, from: &str) -> Result<(String, usize), String> {
+    /// The bell that is now at the end of the list, if the ingress can be asked.
+    pub(crate) async fn end(self, bell: String) -> Option<String> {
+        Some(self.walks(&bell).await.ok()?.end)
+    }
+
+    /// Goes from this bell to the end of the list. Fails if it is not reached: a stop that is not seen would count for a
+    /// later run.
+    async fn walks(&self, from: &str) -> Result<Walked, String> {
         let (mut behind, mut bell, mut lost) = (from.to_owned(), from.to_owned(), 0);
         let mut stops = 0;
         loop {
@@ -171,7 +177,7 @@ impl Bells {
                     }
                 }
                 Err(Silent::Lost) => lost += 1,
-                Err(Silent::Untold) => return Ok((behind, stops)),
+                Err(Silent::Untold) => return Ok(Walked { behind, stops, end: bell }),
                 Err(Silent::Unclear(why)) => {
                     return Err(format!("the ingress did not say what has been stopped: {why}"));
                 }
@@ -243,6 +249,15 @@ impl Bells {
     }
 }
 
+/// What was found from a bell to the end of the list.
+struct Walked {
+    /// The bell behind the last end of a run.
+    behind: String,
+    stops: usize,
+    /// The bell that was told nothing yet.
+    end: String,
+}
+
 /// Why it is not known what a bell was told.
 enum Silent {
     /// An operator has ended it.
@@ -266,6 +281,34 @@ pub(crate) struct Way {
     pub(crate) stops: Vec<String>,
     /// Whether an operator has cancelled the invocation meanwhile.
     pub(crate) is_cancelled: bool,
+    /// The bell at which it ended.
+    bell: String,
+    /// What this bell was told, if that was enough.
+    found: Option<Told>,
+}
+
+/// Stops, and leaves the mark. Where others have stopped before, it asks the ingress for the end of the list. A stop that
+/// it finds there stops the same, so the mark of that is enough: many stops at once are few.
+pub(crate) async fn stops(ctx: &SharedObjectContext<'_>, bells: Bells, bell: &str) {
+    let mut stop = ctx.invocation_id().to_owned();
+    let told = Told::Stopped(stop.clone());
+    let mut way = goes(ctx, ctx.key(), bell, &told, |_| true).await;
+    if let Some(first) = way.found {
+        let (from, next) = (way.bell, first.next());
+        let end = ctx.run(|| async move { Ok(Json(bells.end(next).await)) }).name("end").await;
+        let is_stop = |found: &Told| matches!(found, Told::Stopped(_));
+        way = match end.map_or(None, Json::into_inner) {
+            Some(end) => goes(ctx, ctx.key(), &end, &told, is_stop).await,
+            None => tell(ctx, ctx.key(), &from, &told).await,
+        };
+        if let Some(Told::Stopped(other)) = way.found {
+            stop = other;
+        }
+    }
+    let mark = ctx.object_client::<ConversationsClient>(ctx.key()).end(stop.clone());
+    mark.idempotency_key(stop.clone()).send();
+    // The engine takes what it is sent in order: once this has an answer the mark is in the queue.
+    tell(ctx, ctx.key(), &way.bell, &Told::Stopped(stop)).await;
 }
 
 /// Goes along the bells from this one and says `told` at the end of the list.
@@ -275,13 +318,27 @@ pub(crate) async fn tell<'a>(
     bell: &str,
     told: &Told,
 ) -> Way {
+    goes(ctx, conversation, bell, told, |_| false).await
+}
+
+/// The same, or only to the first bell that was told something that is enough.
+async fn goes<'a>(
+    ctx: &impl ContextClient<'a>,
+    conversation: &str,
+    bell: &str,
+    told: &Told,
+    is_enough: impl Fn(&Told) -> bool,
+) -> Way {
     let (mut way, mut bell, mut lost) = (Way::default(), bell.to_owned(), 0);
     loop {
         let (rung, cancelled) = ring(ctx, conversation, named(&bell, lost), told.clone()).await;
         way.is_cancelled |= cancelled;
         match rung.attach::<Json<Told>>().await {
-            Ok(Json(first)) if first == *told => return way,
+            Ok(Json(first)) if first == *told => return Way { bell, ..way },
             Ok(Json(first)) => {
+                if is_enough(&first) {
+                    return Way { bell, found: Some(first), ..way };
+                }
                 if let Told::Stopped(by) = &first {
                     way.stops.push(by.clone());
                 }

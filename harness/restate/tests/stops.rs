@@ -83,6 +83,29 @@ async fn two_stops_of_one_run_stop_none_that_queued_behind_it() {
 }
 
 #[tokio::test]
+async fn a_stop_behind_many_others_rings_few_bells() {
+    let Some(engine) = Engine::start().await else { return };
+    let more = [("HOLD_AT", "kept ask#1"), ("KEEP_JOURNALS", "1")];
+    let worker = engine.worker("100000", &more);
+    engine.register().await;
+    let chat = engine.chat("many");
+    let run = thinks(&chat, &worker, "one").await;
+    for _ in 0..6 {
+        chat.stop().await.expect("it is stopped");
+    }
+    let last = engine.invocations("many", "stop", "= 'completed'").await.pop().expect("a stop");
+    let sql = format!("SELECT entry_json FROM sys_journal WHERE id = '{last}'");
+    let rings = |row: &&Value| row.to_string().contains(r#"handler\":\"stopped"#);
+    assert_eq!(engine.query(&sql).await.iter().filter(rings).count(), 3);
+    // Of stops at once, each counts.
+    let stops = futures_util::future::join_all((0..6).map(async |_| chat.stop().await));
+    assert!(stops.await.iter().all(Result::is_ok));
+    worker.releases();
+    assert_eq!(outcome(&chat, &run).await, Outcome::Cancelled);
+    assert_eq!(chat.send("Hello.", "two").await.expect("an end").outcome, Outcome::Answered);
+}
+
+#[tokio::test]
 async fn two_stops_of_what_waits_stop_none_that_was_started_before_them() {
     let Some(engine) = Engine::start().await else { return };
     let worker = held_at(&engine, "before expire#1");
