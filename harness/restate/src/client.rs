@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::{
     said::{Ended, Facts, Said, Words},
-    size::message_fits as fits,
+    size::{answer_fits, message_fits as fits},
 };
 
 /// How often facts are asked for while a run goes on.
@@ -217,7 +217,7 @@ impl Conversation {
     }
 
     /// Says something and waits for the end of the run. It queues behind a run that goes on. What is said with
-    /// the same `key` within a day is said once, and comes to the same end. A key has 1 to 1,024 bytes.
+    /// the same `key` within a day is said once, and comes to the same end, also if the conversation was deleted meanwhile. A key has 1 to 1,024 bytes.
     ///
     /// # Errors
     /// Fails if the run cannot begin or the engine is not reached, and with [`ClientError::Refused`], before it sends
@@ -286,12 +286,11 @@ impl Conversation {
     /// before it may fail, too.
     async fn is_over(&self, run: &str) -> Result<Option<bool>, ClientError> {
         let response = self.of_run(run, "output").await?;
-        let status = response.status();
-        if status.is_success() {
-            return Ok(Some(true));
-        }
-        let text = response.text().await?;
+        let (status, text) = (response.status(), response.text().await?);
         match source(&text) {
+            None if status.is_success() && serde_json::from_str::<Ended>(&text).is_ok() => {
+                Ok(Some(true))
+            }
             Some(_) if status == UNKNOWN => Ok(None),
             Some(_) if status == NOT_OVER => Ok(Some(false)),
             Some(source) if source == "invocation" => Ok(Some(true)),
@@ -326,7 +325,7 @@ impl Conversation {
     /// # Errors
     /// Fails if the engine cannot be reached or does not know this run. It knows the end of a run for a day if that began
     /// with a key, as those of `start`, `send`, `decide` and `settle` do; one that a timer or [`resume`](Self::resume) has
-    /// begun it knows only while it goes on. A run that fails is no error here: [`ended`](Self::ended) tells how it ended.
+    /// begun it knows only while it goes on, and one that an operator has ended before it began it does not know. A run that fails is no error here: [`ended`](Self::ended) tells how it ended.
     pub async fn watch(
         &self,
         run: &str,
@@ -348,7 +347,10 @@ impl Conversation {
                     // The run has failed, or only this request.
                     Err(error) => match self.is_over(run).await? {
                         Some(true) => is_over = true,
-                        Some(false) => over.set(self.ended(run)),
+                        Some(false) => {
+                            tokio::time::sleep(OFTEN).await;
+                            over.set(self.ended(run));
+                        }
                         None => return Err(error),
                     },
                 },
@@ -370,18 +372,23 @@ impl Conversation {
     /// earlier messages, and this waits for them. Of two decisions at once, one counts.
     ///
     /// # Errors
-    /// Fails with [`ClientError::Refused`] if it does not count.
+    /// Fails with [`ClientError::Refused`] if it does not count, or has more than 30 MiB.
     pub async fn decide(&self, approval: Approval) -> Result<String, ClientError> {
-        self.post(&["answer"], None, &Said::Decided(approval)).await
+        self.says(&Said::Decided(approval)).await
     }
 
     /// Says what became of a call that waits or is in doubt; a run that waits continues. It returns when
     /// [`decide`](Self::decide) would.
     ///
     /// # Errors
-    /// Fails with [`ClientError::Refused`] if it does not count.
+    /// Fails with [`ClientError::Refused`] if it does not count, or has more than 30 MiB.
     pub async fn settle(&self, settlement: Settlement) -> Result<String, ClientError> {
-        self.post(&["answer"], None, &Said::Settled(settlement)).await
+        self.says(&Said::Settled(settlement)).await
+    }
+
+    async fn says(&self, said: &Said) -> Result<String, ClientError> {
+        answer_fits(said).map_err(ClientError::Refused)?;
+        self.post(&["answer"], None, said).await
     }
 
     /// Stops the run that goes on or waits. If there is none, this stops the one that was started and has not begun:
@@ -420,11 +427,12 @@ async fn read<T: DeserializeOwned>(response: reqwest::Response) -> Result<T, Cli
     }
     let status = response.status();
     if status.is_success() {
-        let bytes = response.bytes().await?;
-        let json: &[u8] = if bytes.is_empty() { b"null" } else { &bytes };
-        return serde_json::from_slice(json).map_err(|err| ClientError::Failed {
-            status: status.as_u16(),
-            message: format!("the answer cannot be read: {err}"),
+        // What stands before the engine may answer, too.
+        return serde_json::from_slice(&response.bytes().await?).map_err(|err| {
+            ClientError::Failed {
+                status: status.as_u16(),
+                message: format!("the answer cannot be read: {err}"),
+            }
         });
     }
     let text = response.text().await?;

@@ -209,10 +209,10 @@ impl Conversations {
 
     /// Stops the run that goes on or waits, or else the one that was started and begins next.
     #[handler(lazy_state = true, idempotency_retention = "0s")]
-    async fn stop(&self, ctx: SharedObjectContext<'_>) -> HandlerResult<()> {
+    async fn stop(&self, ctx: SharedObjectContext<'_>) -> HandlerResult<Json<()>> {
         let bell = shared_turn_of(&ctx).await?.unwrap_or_default().bell;
         stops(&ctx, Bells::of(self, ctx.key()), &bell).await;
-        Ok(())
+        Ok(Json(()))
     }
 
     /// The bell of a run: waits until it is told that the run is stopped or over.

@@ -10,6 +10,7 @@ use std::{
         Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
     },
+    time::{Duration, Instant},
 };
 
 use harness::{CallOutcome, Outcome, journal::Entry};
@@ -596,6 +597,41 @@ async fn the_time_of_a_gateway_is_not_the_end_of_a_run() {
 }
 
 #[tokio::test]
+async fn only_the_engines_own_word_counts() {
+    let Some((engine, worker)) = calm().await else { return };
+    let empty = || Some("HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
+    let behind = async |what| {
+        let client = Client::new(&gateway(&engine, what, empty).await).expect("an address");
+        client.conversation("word").expect("a name")
+    };
+    thinks(&engine.chat("word"), &worker, "one").await;
+    let is_failed = |error| matches!(error, ClientError::Failed { status: 200, .. });
+    assert!(behind("/output").await.facts(0).await.is_err_and(is_failed), "it goes on");
+    assert!(behind("/stop ").await.stop().await.is_err_and(is_failed), "nobody has stopped it");
+}
+
+#[tokio::test]
+async fn who_watches_behind_a_gateway_that_fails_asks_no_more_often() {
+    let Some((engine, worker)) = calm().await else { return };
+    let times = Arc::new(AtomicUsize::new(0));
+    let seen = Arc::clone(&times);
+    let late = move || {
+        seen.fetch_add(1, Ordering::Relaxed);
+        Some(LATE)
+    };
+    let client = Client::new(&gateway(&engine, "/attach", late).await).expect("an address");
+    let chat = client.conversation("often").expect("a name");
+    let run = thinks(&engine.chat("often"), &worker, "one").await;
+    let often = async || (times.load(Ordering::Relaxed) > 20).then_some(());
+    let begun = Instant::now();
+    tokio::select! {
+        watched = chat.watch(&run, 0, |_| ()) => drop(watched.expect_err("it goes on")),
+        () = until("it has asked", often) => {}
+    }
+    assert!(begun.elapsed() >= Duration::from_secs(1), "{:?}", begun.elapsed());
+}
+
+#[tokio::test]
 async fn what_the_engine_would_not_take_is_not_sent() {
     let nowhere = Client::new("http://127.0.0.1:1").expect("an address");
     let chat = nowhere.conversation("nowhere").expect("a name");
@@ -604,8 +640,12 @@ async fn what_the_engine_would_not_take_is_not_sent() {
     assert!(refused(chat.start("x".repeat(8 << 20), "two").await.map(drop)));
     let chat = chat.kind("k".repeat(1025));
     assert!(refused(chat.send("Hello.", "three").await.map(drop)));
-    // By hand, too.
     let Some((engine, _worker)) = calm().await else { return };
+    engine.chat("large").send("Mail soon.", "one").await.expect("it waits");
+    let question = engine.chat("large").open().await.expect("calls")[0].question();
+    let no = question.expect("a question").no("x".repeat(30 << 20));
+    assert!(refused(chat.decide(no).await.map(drop)));
+    // By hand, too.
     let words = json!({
         "message": harness::Message::user("Hello."), "kind": "k".repeat(1025)
     });
