@@ -217,7 +217,8 @@ impl Conversation {
     }
 
     /// Says something and waits for the end of the run. It queues behind a run that goes on. What is said with
-    /// the same `key` within a day is said once, and comes to the same end, also if the conversation was deleted meanwhile. A key has 1 to 1,024 bytes.
+    /// the same `key` within a day is said once, and comes to the same end, also if the conversation was deleted
+    /// meanwhile. A key has 1 to 1,024 bytes.
     ///
     /// # Errors
     /// Fails if the run cannot begin or the engine is not reached, and with [`ClientError::Refused`], before it sends
@@ -325,7 +326,8 @@ impl Conversation {
     /// # Errors
     /// Fails if the engine cannot be reached or does not know this run. It knows the end of a run for a day if that began
     /// with a key, as those of `start`, `send`, `decide` and `settle` do; one that a timer or [`resume`](Self::resume) has
-    /// begun it knows only while it goes on, and one that an operator has ended before it began it does not know. A run that fails is no error here: [`ended`](Self::ended) tells how it ended.
+    /// begun it knows only while it goes on, and one that an operator has ended before it began it does not know. A run
+    /// that fails is no error here: [`ended`](Self::ended) tells how it ended.
     pub async fn watch(
         &self,
         run: &str,
