@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::{
     said::{Ended, Facts, Said, Words},
-    size::message_fits as fits,
+    size::{answer_fits, message_fits as fits},
 };
 
 /// How often facts are asked for while a run goes on.
@@ -44,6 +44,15 @@ pub(crate) fn ingress(at: &str) -> Result<(reqwest::Client, Url), Error> {
     let http = reqwest::Client::builder().tcp_keepalive(ALIVE);
     let http = http.build().map_err(|err| wrong(err.to_string()))?;
     Ok((http, url))
+}
+
+/// What has failed, in the engine's own word, or `None` if somebody else says that something has.
+pub(crate) fn source(text: &str) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Says {
+        source: String,
+    }
+    serde_json::from_str::<Says>(text).ok().map(|says| says.source)
 }
 
 /// Refuses names that would be another name in an address.
@@ -208,7 +217,8 @@ impl Conversation {
     }
 
     /// Says something and waits for the end of the run. It queues behind a run that goes on. What is said with
-    /// the same `key` within a day is said once, and comes to the same end. A key has 1 to 1,024 bytes.
+    /// the same `key` within a day is said once, and comes to the same end, also if the conversation was deleted
+    /// meanwhile. A key has 1 to 1,024 bytes.
     ///
     /// # Errors
     /// Fails if the run cannot begin or the engine is not reached, and with [`ClientError::Refused`], before it sends
@@ -276,20 +286,15 @@ impl Conversation {
     /// Whether a run is over, or `None` if the engine does not know it. Only the engine's own word counts: what stands
     /// before it may fail, too.
     async fn is_over(&self, run: &str) -> Result<Option<bool>, ClientError> {
-        #[derive(Deserialize)]
-        struct Says {
-            source: String,
-        }
         let response = self.of_run(run, "output").await?;
-        let status = response.status();
-        if status.is_success() {
-            return Ok(Some(true));
-        }
-        let text = response.text().await?;
-        match serde_json::from_str::<Says>(&text).map(|says| says.source) {
-            Ok(_) if status == UNKNOWN => Ok(None),
-            Ok(_) if status == NOT_OVER => Ok(Some(false)),
-            Ok(source) if source == "invocation" => Ok(Some(true)),
+        let (status, text) = (response.status(), response.text().await?);
+        match source(&text) {
+            None if status.is_success() && serde_json::from_str::<Ended>(&text).is_ok() => {
+                Ok(Some(true))
+            }
+            Some(_) if status == UNKNOWN => Ok(None),
+            Some(_) if status == NOT_OVER => Ok(Some(false)),
+            Some(source) if source == "invocation" => Ok(Some(true)),
             _ => Err(ClientError::Failed { status: status.as_u16(), message: text }),
         }
     }
@@ -321,7 +326,8 @@ impl Conversation {
     /// # Errors
     /// Fails if the engine cannot be reached or does not know this run. It knows the end of a run for a day if that began
     /// with a key, as those of `start`, `send`, `decide` and `settle` do; one that a timer or [`resume`](Self::resume) has
-    /// begun it knows only while it goes on. A run that fails is no error here: [`ended`](Self::ended) tells how it ended.
+    /// begun it knows only while it goes on, and one that an operator has ended before it began it does not know. A run
+    /// that fails is no error here: [`ended`](Self::ended) tells how it ended.
     pub async fn watch(
         &self,
         run: &str,
@@ -343,7 +349,10 @@ impl Conversation {
                     // The run has failed, or only this request.
                     Err(error) => match self.is_over(run).await? {
                         Some(true) => is_over = true,
-                        Some(false) => over.set(self.ended(run)),
+                        Some(false) => {
+                            tokio::time::sleep(OFTEN).await;
+                            over.set(self.ended(run));
+                        }
                         None => return Err(error),
                     },
                 },
@@ -365,18 +374,23 @@ impl Conversation {
     /// earlier messages, and this waits for them. Of two decisions at once, one counts.
     ///
     /// # Errors
-    /// Fails with [`ClientError::Refused`] if it does not count.
+    /// Fails with [`ClientError::Refused`] if it does not count, or has more than 30 MiB.
     pub async fn decide(&self, approval: Approval) -> Result<String, ClientError> {
-        self.post(&["answer"], None, &Said::Decided(approval)).await
+        self.says(&Said::Decided(approval)).await
     }
 
     /// Says what became of a call that waits or is in doubt; a run that waits continues. It returns when
     /// [`decide`](Self::decide) would.
     ///
     /// # Errors
-    /// Fails with [`ClientError::Refused`] if it does not count.
+    /// Fails with [`ClientError::Refused`] if it does not count, or has more than 30 MiB.
     pub async fn settle(&self, settlement: Settlement) -> Result<String, ClientError> {
-        self.post(&["answer"], None, &Said::Settled(settlement)).await
+        self.says(&Said::Settled(settlement)).await
+    }
+
+    async fn says(&self, said: &Said) -> Result<String, ClientError> {
+        answer_fits(said).map_err(ClientError::Refused)?;
+        self.post(&["answer"], None, said).await
     }
 
     /// Stops the run that goes on or waits. If there is none, this stops the one that was started and has not begun:
@@ -415,11 +429,12 @@ async fn read<T: DeserializeOwned>(response: reqwest::Response) -> Result<T, Cli
     }
     let status = response.status();
     if status.is_success() {
-        let bytes = response.bytes().await?;
-        let json: &[u8] = if bytes.is_empty() { b"null" } else { &bytes };
-        return serde_json::from_slice(json).map_err(|err| ClientError::Failed {
-            status: status.as_u16(),
-            message: format!("the answer cannot be read: {err}"),
+        // What stands before the engine may answer, too.
+        return serde_json::from_slice(&response.bytes().await?).map_err(|err| {
+            ClientError::Failed {
+                status: status.as_u16(),
+                message: format!("the answer cannot be read: {err}"),
+            }
         });
     }
     let text = response.text().await?;

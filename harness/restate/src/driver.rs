@@ -12,10 +12,10 @@ use restate_sdk::prelude::*;
 use crate::{
     alone::Alone,
     client::{check_kind, ingress},
-    run::{Run, ends, read},
+    run::{Run, again, ends, read},
     said::{Ended, Facts, Said, Words},
-    state::{shared_facts_of, shared_turn_of},
-    stop::{CANCELLED, GONE, TOLD, Told, tell},
+    state::{RUN, shared_facts_of, shared_turn_of, turn_of},
+    stop::{Bells, CANCELLED, GONE, TOLD, Told, stops},
 };
 
 /// Serves the conversations of one agent as a virtual object of the engine. Their names are its keys.
@@ -126,8 +126,15 @@ impl Conversations {
         ctx: ObjectContext<'_>,
         wait: Json<(String, u64)>,
     ) -> HandlerResult<Json<Ended>> {
-        let mut run = Run::begins(self, &ctx, None).await?;
-        let (steps, (call, until)) = (Arc::clone(&run.steps), wait.into_inner());
+        let (call, until) = wait.into_inner();
+        let run = Run::begins(self, &ctx, None).await;
+        if run.as_ref().is_err_and(|error| error.code() != CANCELLED) {
+            // The question still waits for its end.
+            let timer = ctx.object_client::<ConversationsClient>(ctx.key());
+            timer.expired(Json((call.clone(), until))).send_after(again(until));
+        }
+        let mut run = run?;
+        let steps = Arc::clone(&run.steps);
         let expiry = async move {
             let steps = read(&steps);
             let same = |open: &OpenCall| open.call.id() == call && ends(open) == Some(until);
@@ -139,11 +146,21 @@ impl Conversations {
     }
 
     /// The mark of a stop in the queue: it stops what waits if no run has heard this stop.
-    #[handler]
+    #[handler(idempotency_retention = "0s")]
     async fn end(&self, ctx: ObjectContext<'_>, stop: String) -> HandlerResult<Json<Ended>> {
-        let mut run = Run::begins(self, &ctx, None).await?;
-        let came = run.meets_mark(&stop).await;
-        run.ends(came).await
+        match Run::begins(self, &ctx, None).await {
+            Ok(mut run) => {
+                let came = run.meets_mark(&stop).await;
+                run.ends(came).await
+            }
+            Err(error) => {
+                // Else it would count for what is started later.
+                let mut turn = turn_of(&ctx).await?.unwrap_or_default();
+                turn.late |= turn.meets_mark(&ctx, &stop).await;
+                ctx.set(RUN, Json(turn));
+                Err(error.into())
+            }
+        }
     }
 
     /// Returns the facts from a place on, also while a run goes on.
@@ -192,15 +209,10 @@ impl Conversations {
 
     /// Stops the run that goes on or waits, or else the one that was started and begins next.
     #[handler(lazy_state = true, idempotency_retention = "0s")]
-    async fn stop(&self, ctx: SharedObjectContext<'_>) -> HandlerResult<()> {
+    async fn stop(&self, ctx: SharedObjectContext<'_>) -> HandlerResult<Json<()>> {
         let bell = shared_turn_of(&ctx).await?.unwrap_or_default().bell;
-        let stop = ctx.invocation_id().to_owned();
-        let told = Told::Stopped(stop.clone());
-        tell(&ctx, ctx.key(), &bell, &told).await;
-        ctx.object_client::<ConversationsClient>(ctx.key()).end(stop).send();
-        // The engine takes what it is sent in order: once this has an answer the mark is in the queue.
-        tell(&ctx, ctx.key(), &bell, &told).await;
-        Ok(())
+        stops(&ctx, Bells::of(self, ctx.key()), &bell).await;
+        Ok(Json(()))
     }
 
     /// The bell of a run: waits until it is told that the run is stopped or over.

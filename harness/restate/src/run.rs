@@ -29,7 +29,8 @@ use crate::{
 };
 
 type Came = Result<Vec<Envelope>, Error>;
-type Kept = Result<Vec<Envelope>, TerminalError>;
+type Done<T> = Result<T, TerminalError>;
+type Kept = Done<Vec<Envelope>>;
 
 pub(crate) struct Run<'a> {
     of: &'a Conversations,
@@ -45,8 +46,6 @@ pub(crate) struct Run<'a> {
     skipped: usize,
     /// Whether this invocation has begun or continued a run: see [`stop`](crate::stop).
     is_run: bool,
-    /// The calls that waited already, for which there are timers.
-    timed: Vec<(String, u64)>,
 }
 
 impl<'a> Run<'a> {
@@ -55,13 +54,14 @@ impl<'a> Run<'a> {
         of: &'a Conversations,
         ctx: &'a ObjectContext<'_>,
         kind: Option<String>,
-    ) -> HandlerResult<Self> {
+    ) -> Done<Self> {
         check_name(ctx.key()).map_err(|err| refused(&err, 400))?;
         let mut turn = match turn_of(ctx).await? {
             Some(turn) => turn,
             None => {
                 let bells = bells(of, ctx);
-                let first = ctx.run(|| async move { Ok(Json(bells.first().await)) });
+                // If this fails the engine tries it again.
+                let first = ctx.run(|| async move { Ok(Json(bells.first().await?)) });
                 Turn { bell: first.name("first").await?.into_inner(), ..Turn::default() }
             }
         };
@@ -70,11 +70,16 @@ impl<'a> Run<'a> {
         turn.run = Some(ctx.invocation_id().to_owned());
         ctx.set(RUN, Json(turn.clone()));
         let begun = async {
-            let run = Self::open(of, ctx, kind, turn.clone()).await?;
-            if !run.timed.is_empty() {
+            let mut run = Self::open(of, ctx, kind, turn.clone()).await?;
+            if !turn.killed && !dates(&run.steps()).is_empty() {
                 // Before anything happens the engine has stored whose turn it is: if it kills this invocation, the timers
                 // of what waits continue nothing.
                 ctx.run(|| async { Ok(()) }).name("begins").await?;
+            }
+            if run.turn.late {
+                run.stop("end").await?;
+                run.turn.late = false;
+                ctx.set(RUN, Json(run.turn.clone()));
             }
             Ok(run)
         };
@@ -92,7 +97,7 @@ impl<'a> Run<'a> {
         ctx: &'a ObjectContext<'_>,
         kind: Option<String>,
         turn: Turn,
-    ) -> HandlerResult<Self> {
+    ) -> Done<Self> {
         let goes_on = kind_of(ctx).await?;
         let (mut facts, mut chunks, mut bytes) = facts_of(ctx, 0).await?;
         if let Some((last, size)) = last_of(ctx, chunks).await? {
@@ -106,10 +111,9 @@ impl<'a> Run<'a> {
         let given = || (of.each_run)(ctx.key(), has, steps);
         let steps = catch_unwind(AssertUnwindSafe(given)).map_err(|panic| panicked(&*panic))?;
         let stop = listens(of, ctx, &turn.bell, 0);
-        let timed = if turn.killed { Vec::new() } else { dates(&steps) };
         let steps = Arc::new(RwLock::new(steps));
         let (skipped, is_run) = (0, false);
-        Ok(Self { of, ctx, steps, chunks, bytes, kind, turn, stop, skipped, is_run, timed })
+        Ok(Self { of, ctx, steps, chunks, bytes, kind, turn, stop, skipped, is_run })
     }
 
     pub(crate) fn steps(&self) -> RwLockReadGuard<'_, Steps> {
@@ -121,7 +125,7 @@ impl<'a> Run<'a> {
     }
 
     /// Begins a run with a message, and drives it.
-    pub(crate) async fn says(&mut self, message: Message) -> HandlerResult<()> {
+    pub(crate) async fn says(&mut self, message: Message) -> Done<()> {
         let (waits, said) = (self.waits(), self.steps().say(message.clone()).boxed());
         self.begin("say", said, waits).await?;
         if self.kind.is_some() {
@@ -129,7 +133,10 @@ impl<'a> Run<'a> {
             // stopped is settled, also if the message is refused, and nobody asks any more what became of it.
             self.drive().await?;
             if waits {
-                self.skipped = 1;
+                // So are other stops that are there already: they came after this message, too.
+                let (bells, bell) = (bells(self.of, self.ctx), self.turn.bell.clone());
+                let stops = self.ctx.run(|| async move { Ok(Json(bells.stops(bell).await?)) });
+                self.skipped = stops.name("stops").await?.into_inner();
                 self.stop = listens(self.of, self.ctx, &self.turn.bell, self.skipped);
             }
             let said = self.steps().say(message);
@@ -139,18 +146,13 @@ impl<'a> Run<'a> {
     }
 
     /// Continues a run that had stopped.
-    pub(crate) async fn resumes(&mut self) -> HandlerResult<()> {
+    pub(crate) async fn resumes(&mut self) -> Done<()> {
         let resumed = self.steps().resume().boxed();
         self.begin("resume", resumed, false).await?;
         self.drive().await
     }
 
-    async fn begin(
-        &mut self,
-        name: &str,
-        with: BoxFuture<'static, Came>,
-        knows: bool,
-    ) -> HandlerResult<()> {
+    async fn begin(&mut self, name: &str, with: BoxFuture<'static, Came>, knows: bool) -> Done<()> {
         let with = unless_stopped(Arc::clone(&self.steps), with, self.stop.clone(), knows);
         self.keep(name, self.checked(with, MOST, 413), false).await?;
         self.becomes_run();
@@ -188,7 +190,7 @@ impl<'a> Run<'a> {
         name: &str,
         with: BoxFuture<'static, Kept>,
         is_kept: impl FnOnce(),
-    ) -> HandlerResult<()> {
+    ) -> Done<()> {
         let (waits, kept) = (self.waits(), self.bytes);
         let with = async move {
             let facts = with.await?;
@@ -206,7 +208,7 @@ impl<'a> Run<'a> {
     }
 
     /// The same for the end of a time. After a kill it continues nothing.
-    pub(crate) async fn expires(&mut self, with: BoxFuture<'static, Kept>) -> HandlerResult<()> {
+    pub(crate) async fn expires(&mut self, with: BoxFuture<'static, Kept>) -> Done<()> {
         if self.turn.killed {
             return self.keep("expire", with, false).await.map(drop);
         }
@@ -214,7 +216,7 @@ impl<'a> Run<'a> {
     }
 
     /// Stops the run, if one goes on or waits.
-    async fn stop(&mut self, name: &str) -> HandlerResult<()> {
+    async fn stop(&mut self, name: &str) -> Done<()> {
         let stopped = self.steps().stop(InterruptCause::Program).unwrap_or_default();
         let stops = !stopped.is_empty();
         self.keep(name, async move { Ok(stopped) }.boxed(), stops).await?;
@@ -222,23 +224,12 @@ impl<'a> Run<'a> {
     }
 
     /// The mark of a stop: see [`stop`](crate::stop).
-    pub(crate) async fn meets_mark(&mut self, stop: &str) -> HandlerResult<()> {
-        if let Some(at) = self.turn.passed.iter().position(|it| it == stop) {
-            self.turn.passed.drain(..=at);
-            self.turn.bell = stop.to_owned();
-            return Ok(());
-        }
-        let over = Told::Over(self.ctx.invocation_id().to_owned());
-        let way = tell(self.ctx, self.ctx.key(), &self.turn.bell, &over).await;
-        if !way.stops.iter().any(|it| it == stop) {
-            return Ok(());
-        }
-        self.turn.bell = stop.to_owned();
-        self.stop("end").await
+    pub(crate) async fn meets_mark(&mut self, stop: &str) -> Done<()> {
+        if self.turn.meets_mark(self.ctx, stop).await { self.stop("end").await } else { Ok(()) }
     }
 
     /// Passes the turn on, however this invocation ends.
-    pub(crate) async fn ends(mut self, mut came: HandlerResult<()>) -> HandlerResult<Json<Ended>> {
+    pub(crate) async fn ends(mut self, mut came: Done<()>) -> HandlerResult<Json<Ended>> {
         if self.is_run {
             let run = self.ctx.invocation_id().to_owned();
             let over = Told::Over(run.clone());
@@ -248,11 +239,6 @@ impl<'a> Run<'a> {
                 came = came.and(self.stop("stop").await);
             }
             (self.turn.bell, self.turn.passed) = (run, way.stops);
-            let waiting = dates(&self.steps());
-            for (call, until) in waiting.into_iter().filter(|it| !self.timed.contains(it)) {
-                let client = self.ctx.object_client::<ConversationsClient>(self.ctx.key());
-                client.expired(Json((call, until))).send_after(left(until));
-            }
         }
         self.turn.run = None;
         self.ctx.set(RUN, Json(self.turn.clone()));
@@ -266,7 +252,7 @@ impl<'a> Run<'a> {
         Ok(Json(Ended { outcome, text: said_last(&steps) }))
     }
 
-    async fn drive(&mut self) -> HandlerResult<()> {
+    async fn drive(&mut self) -> Done<()> {
         loop {
             let next = self.steps().next();
             let name = match next {
@@ -286,6 +272,12 @@ impl<'a> Run<'a> {
             }
             let (act, steps, kept) =
                 (self.steps().act().boxed(), Arc::clone(&self.steps), self.bytes);
+            // Calls do not run before it is known that nobody has stopped them.
+            let known = self.stop.known.clone();
+            let act = match name {
+                "run" => async move { known.then(|()| act).await }.boxed(),
+                _ => act,
+            };
             let act = match name {
                 "settle" => act,
                 _ => unless_stopped(Arc::clone(&steps), act, self.stop.clone(), true).boxed(),
@@ -312,7 +304,7 @@ impl<'a> Run<'a> {
         name: &str,
         act: BoxFuture<'static, Kept>,
         is_action: bool,
-    ) -> HandlerResult<bool> {
+    ) -> Done<bool> {
         let (told, step) = (Arc::clone(&self.of.on_step), name.to_owned());
         let came = Arc::new(Mutex::new(None));
         let known = Arc::clone(&came);
@@ -329,13 +321,19 @@ impl<'a> Run<'a> {
         let facts = match kept.name(name).await {
             Ok(Json(facts)) => facts,
             Err(error) if is_action && error.code() == CANCELLED => self.cancelled(came).await?,
-            Err(error) => return Err(error.into()),
+            Err(error) => return Err(error),
         };
         if facts.is_empty() {
             return Ok(false);
         }
         let mut steps = self.steps.write().unwrap_or_else(PoisonError::into_inner);
+        let timed = dates(&steps);
         steps.apply(facts.clone()).map_err(failed)?;
+        // The timer comes first: if the engine kills this invocation, no question is without one.
+        for (call, until) in dates(&steps).into_iter().filter(|it| !timed.contains(it)) {
+            let client = self.ctx.object_client::<ConversationsClient>(self.ctx.key());
+            client.expired(Json((call, until))).send_after(left(until));
+        }
         // The kind changes with the message, and not before: a message that is refused changes nothing.
         let is_said = |fact: &Envelope| matches!(fact.entry(), Ok(Entry::UserSaid { .. }));
         if facts.iter().any(is_said)
@@ -353,10 +351,7 @@ impl<'a> Run<'a> {
 
     /// Returns the facts of a run that an operator has cancelled. A step may have ended before and not be stored yet:
     /// then its facts come first.
-    async fn cancelled(
-        &self,
-        came: Arc<Mutex<Option<Vec<Envelope>>>>,
-    ) -> HandlerResult<Vec<Envelope>> {
+    async fn cancelled(&self, came: Arc<Mutex<Option<Vec<Envelope>>>>) -> Done<Vec<Envelope>> {
         let (agent, key) = (self.of.agent.clone(), self.ctx.key().to_owned());
         let so_far = self.steps().facts().to_vec();
         let stopped = self.ctx.run(|| async move {
@@ -375,7 +370,7 @@ impl<'a> Run<'a> {
 }
 
 fn bells(of: &Conversations, ctx: &ObjectContext<'_>) -> Bells {
-    Bells::of(of.http.clone(), of.ingress.clone(), ctx.key())
+    Bells::of(of, ctx.key())
 }
 
 fn listens(of: &Conversations, ctx: &ObjectContext<'_>, bell: &str, skipped: usize) -> Stop {
@@ -466,7 +461,16 @@ pub(crate) fn ends(open: &OpenCall) -> Option<u64> {
     open.wait.as_ref()?.until
 }
 
+fn now() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
 fn left(until: u64) -> Duration {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Duration::from_millis(until).saturating_sub(now)
+    Duration::from_millis(until).saturating_sub(now())
+}
+
+/// When a timer that could not begin comes again: the later it is, the later.
+pub(crate) fn again(until: u64) -> Duration {
+    let late = now().saturating_sub(Duration::from_millis(until));
+    late.clamp(Duration::from_secs(1), Duration::from_secs(60 * 60))
 }

@@ -3,7 +3,9 @@
 
 use harness::journal::Envelope;
 
-use crate::said::Words;
+use serde::Serialize;
+
+use crate::said::{Said, Words};
 
 /// What one step may come to, in bytes of JSON: a quarter of what the engine takes as one message.
 const LARGEST: usize = 8 << 20;
@@ -37,10 +39,17 @@ pub(crate) fn fits(facts: &[Envelope], kept: usize, most: usize) -> Result<(), S
 
 /// Fails if a message is larger than what any step may come to.
 pub(crate) fn message_fits(words: &Words) -> Result<(), String> {
-    match serde_json::to_vec(words).map_or(usize::MAX, |json| json.len()) {
-        ..=LARGEST => Ok(()),
-        bytes => {
-            Err(format!("a message has {bytes} bytes, and the engine is given {LARGEST} at most"))
-        }
+    sent("a message", words, LARGEST)
+}
+
+/// Fails if what is said about a call is larger than what the engine takes as one message.
+pub(crate) fn answer_fits(said: &Said) -> Result<(), String> {
+    sent("what is said about a call", said, MOST_WITH_ANSWERS)
+}
+
+fn sent(what: &str, value: &impl Serialize, most: usize) -> Result<(), String> {
+    match serde_json::to_vec(value).map_or(usize::MAX, |json| json.len()) {
+        bytes if bytes <= most => Ok(()),
+        bytes => Err(format!("{what} has {bytes} bytes, and the engine is given {most} at most")),
     }
 }

@@ -14,6 +14,8 @@ pub(crate) const RUN: &str = "run";
 /// The kind of the run that the last message has begun.
 pub(crate) const KIND: &str = "kind";
 
+type Read<T> = Result<T, TerminalError>;
+
 /// More chunks than this are counted before they are read.
 const MANY: u32 = 10_000;
 
@@ -25,7 +27,7 @@ pub(crate) fn named(chunk: u32) -> String {
 /// The engine does not try this again, since it would stay so.
 fn wrong(what: String) -> TerminalError {
     TerminalError::new(format!(
-        "{what}: an operator can write the state as it was, or delete all of it"
+        "{what}: an operator can write this value as it was, or delete all of the state"
     ))
 }
 
@@ -46,12 +48,12 @@ fn missing(name: &str, of: u32) -> TerminalError {
 macro_rules! reads {
     ($facts:ident, $turn:ident, $context:ident) => {
         /// `None` in a new conversation.
-        pub(crate) async fn $turn(ctx: &$context<'_>) -> HandlerResult<Option<Turn>> {
+        pub(crate) async fn $turn(ctx: &$context<'_>) -> Read<Option<Turn>> {
             let kept = ctx.get::<Vec<u8>>(RUN).await?;
             let turn: Option<Turn> = parsed(RUN, kept.as_deref())?;
             match &turn {
                 Some(turn) if turn.bell.is_empty() => {
-                    Err(wrong(format!("the state `{RUN}` names no bell")).into())
+                    Err(wrong(format!("the state `{RUN}` names no bell")))
                 }
                 _ => Ok(turn),
             }
@@ -61,7 +63,7 @@ macro_rules! reads {
         pub(crate) fn $facts<'a>(
             ctx: &'a $context<'_>,
             from: u32,
-        ) -> BoxFuture<'a, HandlerResult<(Vec<Envelope>, u32, usize)>> {
+        ) -> BoxFuture<'a, Read<(Vec<Envelope>, u32, usize)>> {
             async move {
                 let kept = ctx.get::<Vec<u8>>(CHUNKS).await?;
                 let next: u32 = parsed(CHUNKS, kept.as_deref())?.unwrap_or(0);
@@ -97,18 +99,18 @@ reads!(shared_facts_of, shared_turn_of, SharedObjectContext);
 pub(crate) async fn last_of(
     ctx: &ObjectContext<'_>,
     next: u32,
-) -> HandlerResult<Option<(Vec<Envelope>, usize)>> {
+) -> Read<Option<(Vec<Envelope>, usize)>> {
     let (name, later) = (named(next), named(next.saturating_add(1)));
     let Some(kept) = ctx.get::<Vec<u8>>(&name).await? else { return Ok(None) };
     if ctx.get::<Vec<u8>>(&later).await?.is_some() {
         let what = format!("the state `{CHUNKS}` says {next}, and there is `{later}`");
-        return Err(wrong(what).into());
+        return Err(wrong(what));
     }
     Ok(parsed(&name, Some(&kept))?.map(|facts| (facts, kept.len())))
 }
 
 /// The kind of the run that goes on.
-pub(crate) async fn kind_of(ctx: &ObjectContext<'_>) -> HandlerResult<String> {
+pub(crate) async fn kind_of(ctx: &ObjectContext<'_>) -> Read<String> {
     let kept = ctx.get::<Vec<u8>>(KIND).await?;
     Ok(parsed(KIND, kept.as_deref())?.unwrap_or_default())
 }

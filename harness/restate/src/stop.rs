@@ -13,7 +13,8 @@
 //! 2. A run that ends goes to the end of the list, and says there that it is over. If it waits and there was a stop on the
 //!    way, it stops what waits. The stops on the way were for it, so the next run listens behind them ([`Turn::passed`]).
 //! 3. If the mark of a stop comes first, no run has heard it: the mark stops what waits, or what a killed run has left. The
-//!    next run listens behind this stop, since it was started after it.
+//!    next run listens behind this stop, since it was started after it. If the mark cannot begin, the next invocation that
+//!    does stops what it would have stopped ([`Turn::late`]).
 //! 4. If the run before the mark has passed the stop, the next run was started after it, too. It listens behind this stop,
 //!    and so hears a later one that came while the run before it was ending.
 //! 5. If another run has begun since, the mark does nothing.
@@ -23,7 +24,8 @@
 //! listens behind the last end of the old one ([`Bells::first`]), at which all old stops have been heard or marked.
 //!
 //! The engine tells a step nothing before its end, so a worker asks for the result of the bell through the ingress, as a
-//! client does.
+//! client does. If the ingress fails, it asks again, and until it knows whether a stop is there already no call runs and
+//! no action ends.
 
 use std::time::Duration;
 
@@ -37,8 +39,8 @@ use serde::{Deserialize, Serialize};
 use tokio::{sync::oneshot, task::yield_now};
 
 use crate::{
-    client::{NOT_OVER, UNKNOWN, address},
-    driver::ConversationsClient,
+    client::{NOT_OVER, UNKNOWN, address, source},
+    driver::{Conversations, ConversationsClient},
 };
 
 /// The signal by which a bell is told something.
@@ -47,6 +49,11 @@ pub(crate) const TOLD: &str = "stop";
 pub(crate) const GONE: u16 = 410;
 /// The code with which the engine says that a run is cancelled.
 pub(crate) const CANCELLED: u16 = 409;
+
+/// When the ingress is asked again that has failed once. After that it is longer each time, up to a second.
+const SOON: Duration = Duration::from_millis(10);
+/// A request that has its answer at once is asked again after this time.
+const LONG: Duration = Duration::from_secs(10);
 
 /// The name of the first bell.
 const FIRST: &str = "first";
@@ -81,11 +88,33 @@ pub(crate) struct Turn {
     /// Whether a run was killed and none has begun or continued since. Then no timer continues what it has left.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) killed: bool,
+    /// Whether the mark of a stop could not begin. What it was to stop is stopped by the next invocation that begins.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) late: bool,
 }
 
 impl Default for Turn {
     fn default() -> Self {
-        Self { bell: FIRST.to_owned(), run: None, passed: Vec::new(), killed: false }
+        let (bell, passed) = (FIRST.to_owned(), Vec::new());
+        Self { bell, run: None, passed, killed: false, late: false }
+    }
+}
+
+impl Turn {
+    /// The mark of this stop has come. The next run listens behind the stop. Returns whether no run has heard it.
+    pub(crate) async fn meets_mark(&mut self, ctx: &ObjectContext<'_>, stop: &str) -> bool {
+        if let Some(at) = self.passed.iter().position(|it| it == stop) {
+            self.passed.drain(..=at);
+            self.bell = stop.to_owned();
+            return false;
+        }
+        let over = Told::Over(ctx.invocation_id().to_owned());
+        let way = tell(ctx, ctx.key(), &self.bell, &over).await;
+        let is_next = way.stops.iter().any(|it| it == stop);
+        if is_next {
+            self.bell = stop.to_owned();
+        }
+        is_next
     }
 }
 
@@ -99,8 +128,7 @@ fn named(bell: &str, lost: u32) -> String {
 pub(crate) struct Stop {
     /// Ready once somebody stops the run.
     pub(crate) heard: Shared<BoxFuture<'static, ()>>,
-    /// Ready once it is known whether somebody had stopped it before it listened, or that the engine cannot be asked.
-    /// It needs `heard` to be polled.
+    /// Ready once it is known whether somebody had stopped it before it listened. It needs `heard` to be polled.
     pub(crate) known: Shared<BoxFuture<'static, ()>>,
 }
 
@@ -113,26 +141,46 @@ pub(crate) struct Bells {
 }
 
 impl Bells {
-    pub(crate) fn of(http: Client, ingress: Url, conversation: &str) -> Self {
+    pub(crate) fn of(of: &Conversations, conversation: &str) -> Self {
+        let (http, ingress) = (of.http.clone(), of.ingress.clone());
         Self { http, ingress, conversation: conversation.to_owned() }
     }
 
     /// The bell of a conversation that has no state: the one behind all ends of one of this name that was deleted.
-    pub(crate) async fn first(self) -> String {
-        let (mut first, mut bell, mut lost) = (FIRST.to_owned(), FIRST.to_owned(), 0);
+    pub(crate) async fn first(self) -> Result<String, String> {
+        Ok(self.walks(FIRST).await?.behind)
+    }
+
+    /// How many stops there are now from this bell on.
+    pub(crate) async fn stops(self, bell: String) -> Result<usize, String> {
+        Ok(self.walks(&bell).await?.stops)
+    }
+
+    /// The bell that is now at the end of the list, if the ingress can be asked.
+    pub(crate) async fn end(self, bell: String) -> Option<String> {
+        Some(self.walks(&bell).await.ok()?.end)
+    }
+
+    /// Goes from this bell to the end of the list. Fails if it is not reached: a stop that is not seen would count for a
+    /// later run.
+    async fn walks(&self, from: &str) -> Result<Walked, String> {
+        let (mut behind, mut bell, mut lost) = (from.to_owned(), from.to_owned(), 0);
+        let mut stops = 0;
         loop {
             match self.asks(&named(&bell, lost), true).await {
                 Ok(told) => {
                     let is_over = matches!(told, Told::Over(_));
+                    stops += usize::from(!is_over);
                     (bell, lost) = (told.next(), 0);
                     if is_over {
-                        first.clone_from(&bell);
+                        behind.clone_from(&bell);
                     }
                 }
-                Err(err) => match err.status().map(|status| status.as_u16()) {
-                    Some(CANCELLED | GONE) => lost += 1,
-                    _ => return first,
-                },
+                Err(Silent::Lost) => lost += 1,
+                Err(Silent::Untold) => return Ok(Walked { behind, stops, end: bell }),
+                Err(Silent::Unclear(why)) => {
+                    return Err(format!("the ingress did not say what has been stopped: {why}"));
+                }
             }
         }
     }
@@ -152,6 +200,7 @@ impl Bells {
         knows: oneshot::Sender<()>,
     ) {
         let (mut lost, mut left, mut knows) = (0, skipped, Some(knows));
+        let mut pause = SOON;
         loop {
             match self.asks(&named(&bell, lost), knows.is_some()).await {
                 Ok(Told::Stopped(_)) if left == 0 => return,
@@ -163,32 +212,65 @@ impl Bells {
                     left -= usize::from(matches!(told, Told::Stopped(_)));
                     (bell, lost) = (told.next(), 0);
                 }
-                Err(err) => match err.status().map(|status| status.as_u16()) {
-                    Some(CANCELLED | GONE) => lost += 1,
-                    // This is the end of the list. What waits for this alone ends before a bell is made.
-                    Some(UNKNOWN | NOT_OVER) if knows.take().is_some() => yield_now().await,
-                    // The engine cannot be reached, so nobody can stop the run either.
-                    _ => {
-                        knows = None;
-                        tokio::time::sleep(Duration::from_secs(1)).await;
-                    }
-                },
+                Err(Silent::Lost) => lost += 1,
+                // This is the end of the list. What waits for this alone ends before a bell is made.
+                Err(Silent::Untold) if knows.take().is_some() => yield_now().await,
+                // It is asked again, and what waits for this goes on waiting: a stop may be there already.
+                Err(_) => {
+                    tokio::time::sleep(pause).await;
+                    pause = (pause * 2).min(Duration::from_secs(1));
+                }
             }
         }
     }
 
     /// What a bell was told, at once or when it is told.
-    async fn asks(&self, name: &str, at_once: bool) -> Result<Told, reqwest::Error> {
+    async fn asks(&self, name: &str, at_once: bool) -> Result<Told, Silent> {
         let chat = &*self.conversation;
         let asked = if at_once {
             let output =
                 ["restate", "invocation", "Conversations", chat, "stopped", name, "output"];
-            self.http.get(address(&self.ingress, &output))
+            self.http.get(address(&self.ingress, &output)).timeout(LONG)
         } else {
             let stopped = address(&self.ingress, &["Conversations", chat, "stopped"]);
             self.http.post(stopped).header("idempotency-key", name)
         };
-        asked.send().await?.error_for_status()?.json().await
+        let answer = asked.send().await?;
+        let status = answer.status();
+        let text = answer.text().await?;
+        if status.is_success() {
+            return serde_json::from_str(&text).map_err(|err| Silent::Unclear(err.to_string()));
+        }
+        Err(match (status.as_u16(), source(&text).as_deref()) {
+            (CANCELLED | GONE, Some("invocation")) => Silent::Lost,
+            (UNKNOWN | NOT_OVER, Some(_)) => Silent::Untold,
+            _ => Silent::Unclear(format!("{status}: {text}")),
+        })
+    }
+}
+
+/// What was found from a bell to the end of the list.
+struct Walked {
+    /// The bell behind the last end of a run.
+    behind: String,
+    stops: usize,
+    /// The bell that was told nothing yet.
+    end: String,
+}
+
+/// Why it is not known what a bell was told.
+enum Silent {
+    /// An operator has ended it.
+    Lost,
+    /// It was told nothing yet.
+    Untold,
+    /// The engine was not reached, or its answer was broken. What stands before it may fail, too.
+    Unclear(String),
+}
+
+impl From<reqwest::Error> for Silent {
+    fn from(error: reqwest::Error) -> Self {
+        Self::Unclear(error.to_string())
     }
 }
 
@@ -199,6 +281,34 @@ pub(crate) struct Way {
     pub(crate) stops: Vec<String>,
     /// Whether an operator has cancelled the invocation meanwhile.
     pub(crate) is_cancelled: bool,
+    /// The bell at which it ended.
+    bell: String,
+    /// What this bell was told, if that was enough.
+    found: Option<Told>,
+}
+
+/// Stops, and leaves the mark. Where others have stopped before, it asks the ingress for the end of the list. A stop that
+/// it finds there stops the same, so the mark of that is enough: many stops at once are few.
+pub(crate) async fn stops(ctx: &SharedObjectContext<'_>, bells: Bells, bell: &str) {
+    let mut stop = ctx.invocation_id().to_owned();
+    let told = Told::Stopped(stop.clone());
+    let mut way = goes(ctx, ctx.key(), bell, &told, |_| true).await;
+    if let Some(first) = way.found {
+        let (from, next) = (way.bell, first.next());
+        let end = ctx.run(|| async move { Ok(Json(bells.end(next).await)) }).name("end").await;
+        let is_stop = |found: &Told| matches!(found, Told::Stopped(_));
+        way = match end.map_or(None, Json::into_inner) {
+            Some(end) => goes(ctx, ctx.key(), &end, &told, is_stop).await,
+            None => tell(ctx, ctx.key(), &from, &told).await,
+        };
+        if let Some(Told::Stopped(other)) = way.found {
+            stop = other;
+        }
+    }
+    let mark = ctx.object_client::<ConversationsClient>(ctx.key()).end(stop.clone());
+    mark.idempotency_key(stop.clone()).send();
+    // The engine takes what it is sent in order: once this has an answer the mark is in the queue.
+    tell(ctx, ctx.key(), &way.bell, &Told::Stopped(stop)).await;
 }
 
 /// Goes along the bells from this one and says `told` at the end of the list.
@@ -208,13 +318,27 @@ pub(crate) async fn tell<'a>(
     bell: &str,
     told: &Told,
 ) -> Way {
+    goes(ctx, conversation, bell, told, |_| false).await
+}
+
+/// The same, or only to the first bell that was told something that is enough.
+async fn goes<'a>(
+    ctx: &impl ContextClient<'a>,
+    conversation: &str,
+    bell: &str,
+    told: &Told,
+    is_enough: impl Fn(&Told) -> bool,
+) -> Way {
     let (mut way, mut bell, mut lost) = (Way::default(), bell.to_owned(), 0);
     loop {
         let (rung, cancelled) = ring(ctx, conversation, named(&bell, lost), told.clone()).await;
         way.is_cancelled |= cancelled;
         match rung.attach::<Json<Told>>().await {
-            Ok(Json(first)) if first == *told => return way,
+            Ok(Json(first)) if first == *told => return Way { bell, ..way },
             Ok(Json(first)) => {
+                if is_enough(&first) {
+                    return Way { bell, found: Some(first), ..way };
+                }
                 if let Told::Stopped(by) = &first {
                     way.stops.push(by.clone());
                 }

@@ -7,14 +7,16 @@ mod script;
 use std::{
     collections::BTreeMap,
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
     },
+    time::{Duration, Instant},
 };
 
 use harness::{CallOutcome, Outcome, journal::Entry};
 use harness_restate::{Client, ClientError, Conversation};
 use rig::{Engine, PATIENCE, Worker, calm, ends, entries, harm, held_at, is_noted, said, until};
+use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpListener, TcpStream},
@@ -82,6 +84,51 @@ async fn two_stops_of_one_run_stop_none_that_queued_behind_it() {
 }
 
 #[tokio::test]
+async fn a_stop_behind_many_others_rings_few_bells() {
+    let Some(engine) = Engine::start().await else { return };
+    let more = [("HOLD_AT", "kept ask#1"), ("KEEP_JOURNALS", "1")];
+    let worker = engine.worker("100000", &more);
+    engine.register().await;
+    let chat = engine.chat("many");
+    let run = thinks(&chat, &worker, "one").await;
+    for _ in 0..6 {
+        chat.stop().await.expect("it is stopped");
+    }
+    let last = engine.invocations("many", "stop", "= 'completed'").await.pop().expect("a stop");
+    let sql = format!("SELECT entry_json FROM sys_journal WHERE id = '{last}'");
+    let rings = |row: &&Value| row.to_string().contains(r#"handler\":\"stopped"#);
+    assert_eq!(engine.query(&sql).await.iter().filter(rings).count(), 3);
+    // Of stops at once, each counts.
+    let stops = futures_util::future::join_all((0..6).map(async |_| chat.stop().await));
+    assert!(stops.await.iter().all(Result::is_ok));
+    worker.releases();
+    assert_eq!(outcome(&chat, &run).await, Outcome::Cancelled);
+    assert_eq!(chat.send("Hello.", "two").await.expect("an end").outcome, Outcome::Answered);
+}
+
+#[tokio::test]
+async fn two_stops_of_what_waits_stop_none_that_was_started_before_them() {
+    let Some(engine) = Engine::start().await else { return };
+    let worker = held_at(&engine, "before expire#1");
+    engine.register().await;
+    let chat = engine.chat("both");
+    chat.send("Mail soon.", "one").await.expect("it waits");
+    let stops = async {
+        is_noted(&worker, "held", 1).await;
+        let run = chat.start("Hello.", "two").await.expect("it is taken");
+        let (one, other) = tokio::join!(chat.stop(), chat.stop());
+        one.and(other).expect("it is stopped");
+        worker.releases();
+        outcome(&chat, &run).await
+    };
+    // A timer of nothing has the turn.
+    let timer = json!(["no call", 0]);
+    let (_, outcome) = tokio::join!(engine.by_hand("both/expired", &timer), stops);
+    assert_eq!(outcome, Outcome::Answered);
+    nothing_waits(&chat).await;
+}
+
+#[tokio::test]
 async fn stops_and_starts_in_turn_stop_each_run() {
     let Some((engine, worker)) = calm().await else { return };
     for turn in 0..20 {
@@ -145,6 +192,31 @@ async fn a_stop_counts_for_what_waits_while_a_request_is_refused() {
         assert!(matches!(chat.decide(question.yes()).await, Err(ClientError::Refused(_))));
         assert!(worker.read("effects").is_empty());
     }
+}
+
+#[tokio::test]
+async fn a_stop_counts_for_a_run_that_begins_while_the_ingress_fails() {
+    let Some(engine) = Engine::start().await else { return };
+    let answers = Arc::new(Mutex::new(Vec::new()));
+    let next = Arc::clone(&answers);
+    let at = gateway(&engine, "/stopped", move || next.lock().unwrap().pop()).await;
+    let worker = engine.worker("100000", &[("HOLD_AT", "before say#2"), ("INGRESS", &at)]);
+    engine.register().await;
+    let chat = engine.chat("begins");
+    chat.send("Hello.", "one").await.expect("an end");
+    let stops = async {
+        is_noted(&worker, "held", 1).await;
+        let run = chat.start("Write.", "three").await.expect("it is taken");
+        chat.stop().await.expect("it is stopped");
+        answers.lock().unwrap().extend(FAILS);
+        worker.releases();
+        outcome(&chat, &run).await
+    };
+    let (refused, outcome) = tokio::join!(chat.send("", "two"), stops);
+    refused.expect_err("it is refused");
+    assert_eq!(outcome, Outcome::Cancelled);
+    assert!(answers.lock().unwrap().is_empty(), "it has failed");
+    assert!(worker.read("effects").is_empty());
 }
 
 #[tokio::test]
@@ -219,6 +291,30 @@ async fn a_stop_is_heard_in_a_conversation_that_was_deleted() {
 }
 
 #[tokio::test]
+async fn an_old_stop_counts_no_more_though_the_ingress_fails_once() {
+    let Some(engine) = Engine::start().await else { return };
+    let answer = Arc::new(Mutex::new(None));
+    let once = Arc::clone(&answer);
+    let at = gateway(&engine, "stopped/first/output", move || once.lock().unwrap().take()).await;
+    let worker = engine.worker("", &[("INGRESS", &at)]);
+    engine.register().await;
+    for (number, fails) in FAILS.into_iter().enumerate() {
+        let name = format!("deleted {number}");
+        let chat = engine.chat(&name);
+        let run = thinks(&chat, &worker, "one").await;
+        chat.stop().await.expect("it is stopped");
+        assert_eq!(outcome(&chat, &run).await, Outcome::Cancelled);
+        let marks = async || engine.open_invocations(&name, "end").await;
+        until("no mark is left", async || marks().await.is_empty().then_some(())).await;
+        engine.write_state(&name, &BTreeMap::new()).await;
+        *answer.lock().unwrap() = Some(fails);
+        let ended = chat.send("Hello.", "two").await.expect("an end");
+        assert_eq!(ended.outcome, Outcome::Answered, "{fails}");
+        assert_eq!(*answer.lock().unwrap(), None, "it has failed");
+    }
+}
+
+#[tokio::test]
 async fn a_stop_counts_though_a_run_was_killed_as_it_came_to_wait() {
     let Some((engine, _worker)) = calm().await else { return };
     let chat = engine.chat("came to wait");
@@ -263,6 +359,48 @@ async fn a_cancel_of_the_mark_of_a_stop_stops_what_waits() {
     engine.operator(&marks[0], "cancel").await;
     worker.releases();
     nothing_waits(&chat).await;
+}
+
+#[tokio::test]
+async fn a_stop_whose_mark_fails_counts_for_what_waits_and_for_no_later_message() {
+    let Some((engine, worker)) = calm().await else { return };
+    let marked = async |name: &str| {
+        let marks = async || engine.open_invocations(name, "end").await;
+        until("no mark is left", async || marks().await.is_empty().then_some(())).await;
+    };
+    let cases = [("Hello.", "Hello."), ("Mail soon.", "Hello."), ("Mail soon.", "")];
+    for (number, (said, then)) in cases.into_iter().enumerate() {
+        let name = format!("ill {number}");
+        let chat = engine.chat(&name).kind("ill");
+        chat.send(said, "one").await.expect("an end");
+        let open = chat.open().await.expect("calls");
+        worker.is_ill(true);
+        chat.stop().await.expect("it is stopped");
+        is_noted(&worker, "was ill", number + 1).await;
+        marked(&name).await;
+        worker.is_ill(false);
+        if then.is_empty() {
+            let decided = chat.decide(open[0].question().expect("a question").yes()).await;
+            assert!(matches!(decided, Err(ClientError::Refused(_))), "{decided:?}");
+        } else {
+            let ended = chat.send(then, "two").await.expect("an end");
+            assert_eq!(ended.outcome, Outcome::Answered, "{said}");
+        }
+        nothing_waits(&chat).await;
+        assert!(worker.read("effects").is_empty());
+    }
+    let chat = engine.chat("unread");
+    chat.send("Hello.", "one").await.expect("an end");
+    let (mut state, chunk) = (engine.state("unread").await, "facts 00000000".to_owned());
+    let was = state.insert(chunk.clone(), "no facts".to_owned()).expect("facts");
+    engine.write_state("unread", &state).await;
+    chat.stop().await.expect("it is stopped");
+    marked("unread").await;
+    let mut state = engine.state("unread").await;
+    state.insert(chunk, was);
+    engine.write_state("unread", &state).await;
+    let ended = chat.send("Hello.", "two").await.expect("an end");
+    assert_eq!(ended.outcome, Outcome::Answered);
 }
 
 // Kills by an operator.
@@ -345,25 +483,72 @@ async fn each_question_has_one_timer() {
     assert_eq!(engine.invocations("timers", "expired", "IS NOT NULL").await.len(), 2);
 }
 
+#[tokio::test]
+async fn a_question_is_kept_behind_its_timer() {
+    let Some(engine) = Engine::start().await else { return };
+    let _worker = engine.worker("", &[("KEEP_JOURNALS", "1"), ("MAIL_WAITS", "600000")]);
+    engine.register().await;
+    let chat = engine.chat("behind");
+    let run = chat.start("Mail soon.", "one").await.expect("it is taken");
+    assert_eq!(outcome(&chat, &run).await, Outcome::Waiting);
+    // The engine carries the commands of a run out in their order, also if it kills it in their middle.
+    let sql = format!("SELECT entry_json FROM sys_journal WHERE id = '{run}' ORDER BY index");
+    let commands = engine.query(&sql).await;
+    let last = |what: &str| {
+        let is_it = |row: &Value| row["entry_json"].as_str().is_some_and(|it| it.contains(what));
+        commands.iter().rposition(is_it).expect("the command")
+    };
+    assert!(last(r#""handler":"expired""#) < last(r#""key":"chunks""#));
+}
+
+#[tokio::test]
+async fn a_timer_that_fails_comes_again() {
+    let Some(engine) = Engine::start().await else { return };
+    let worker = engine.worker("", &[("MAIL_WAITS", "2000")]);
+    engine.register().await;
+    let chat = engine.chat("fails").kind("ill");
+    chat.send("Mail soon.", "one").await.expect("it waits");
+    worker.is_ill(true);
+    is_noted(&worker, "was ill", 1).await;
+    worker.is_ill(false);
+    nothing_waits(&chat).await;
+    assert!(worker.read("effects").is_empty());
+}
+
 // What a program is told.
 
-/// Stands before the engine, and answers requests of this kind as a gateway does that waits no longer.
-async fn gateway(engine: &Engine, what: &'static str, times: &Arc<AtomicUsize>) -> String {
-    let times = Arc::clone(times);
+/// The answer of a gateway that waits no longer.
+const LATE: &str =
+    "HTTP/1.1 504 Gateway Timeout\r\ncontent-length: 4\r\nconnection: close\r\n\r\nlate";
+
+/// What a gateway says that has failed. At last it says nothing.
+const FAILS: [&str; 4] = [
+    LATE,
+    "HTTP/1.1 404 Not Found\r\ncontent-length: 8\r\nconnection: close\r\n\r\nno route",
+    "HTTP/1.1 200 OK\r\ncontent-length: 40\r\nconnection: close\r\n\r\n{\"over\"",
+    "",
+];
+
+/// Stands before the engine, and answers requests of this kind itself, if it has an answer.
+async fn gateway(
+    engine: &Engine,
+    what: &'static str,
+    answer: impl Fn() -> Option<&'static str> + Send + Sync + 'static,
+) -> String {
+    let answer = Arc::new(answer);
     let to = engine.ingress().replace("http://", "");
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a port");
     let address = listener.local_addr().expect("an address");
     tokio::spawn(async move {
         while let Ok((mut from, _)) = listener.accept().await {
-            let (to, times) = (to.clone(), Arc::clone(&times));
+            let (to, answer) = (to.clone(), Arc::clone(&answer));
             tokio::spawn(async move {
                 let mut head = vec![0; 16 << 10];
                 let read = from.read(&mut head).await.unwrap_or(0);
                 let head = String::from_utf8_lossy(&head[..read]).into_owned();
-                if head.lines().next().is_some_and(|line| line.contains(what)) {
-                    times.fetch_add(1, Ordering::Relaxed);
-                    let answer = "HTTP/1.1 504 Gateway Timeout\r\ncontent-length: 4\r\n\
-                                  connection: close\r\n\r\nlate";
+                if head.lines().next().is_some_and(|line| line.contains(what))
+                    && let Some(answer) = answer()
+                {
                     let _ = from.write_all(answer.as_bytes()).await;
                     return;
                 }
@@ -382,7 +567,12 @@ async fn the_time_of_a_gateway_is_not_the_end_of_a_run() {
     let Some((engine, worker)) = calm().await else { return };
     let times = Arc::new(AtomicUsize::new(0));
     let behind = async |what| {
-        let client = Client::new(&gateway(&engine, what, &times).await).expect("an address");
+        let times = Arc::clone(&times);
+        let late = move || {
+            times.fetch_add(1, Ordering::Relaxed);
+            Some(LATE)
+        };
+        let client = Client::new(&gateway(&engine, what, late).await).expect("an address");
         client.conversation("gateway").expect("a name")
     };
     let (long, all) = (behind("/attach").await, behind("/restate/invocation").await);
@@ -407,6 +597,41 @@ async fn the_time_of_a_gateway_is_not_the_end_of_a_run() {
 }
 
 #[tokio::test]
+async fn only_the_engines_own_word_counts() {
+    let Some((engine, worker)) = calm().await else { return };
+    let empty = || Some("HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
+    let behind = async |what| {
+        let client = Client::new(&gateway(&engine, what, empty).await).expect("an address");
+        client.conversation("word").expect("a name")
+    };
+    thinks(&engine.chat("word"), &worker, "one").await;
+    let is_failed = |error| matches!(error, ClientError::Failed { status: 200, .. });
+    assert!(behind("/output").await.facts(0).await.is_err_and(is_failed), "it goes on");
+    assert!(behind("/stop ").await.stop().await.is_err_and(is_failed), "nobody has stopped it");
+}
+
+#[tokio::test]
+async fn who_watches_behind_a_gateway_that_fails_asks_no_more_often() {
+    let Some((engine, worker)) = calm().await else { return };
+    let times = Arc::new(AtomicUsize::new(0));
+    let seen = Arc::clone(&times);
+    let late = move || {
+        seen.fetch_add(1, Ordering::Relaxed);
+        Some(LATE)
+    };
+    let client = Client::new(&gateway(&engine, "/attach", late).await).expect("an address");
+    let chat = client.conversation("often").expect("a name");
+    let run = thinks(&engine.chat("often"), &worker, "one").await;
+    let often = async || (times.load(Ordering::Relaxed) > 20).then_some(());
+    let begun = Instant::now();
+    tokio::select! {
+        watched = chat.watch(&run, 0, |_| ()) => drop(watched.expect_err("it goes on")),
+        () = until("it has asked", often) => {}
+    }
+    assert!(begun.elapsed() >= Duration::from_secs(1), "{:?}", begun.elapsed());
+}
+
+#[tokio::test]
 async fn what_the_engine_would_not_take_is_not_sent() {
     let nowhere = Client::new("http://127.0.0.1:1").expect("an address");
     let chat = nowhere.conversation("nowhere").expect("a name");
@@ -415,9 +640,13 @@ async fn what_the_engine_would_not_take_is_not_sent() {
     assert!(refused(chat.start("x".repeat(8 << 20), "two").await.map(drop)));
     let chat = chat.kind("k".repeat(1025));
     assert!(refused(chat.send("Hello.", "three").await.map(drop)));
-    // By hand, too.
     let Some((engine, _worker)) = calm().await else { return };
-    let words = serde_json::json!({
+    engine.chat("large").send("Mail soon.", "one").await.expect("it waits");
+    let question = engine.chat("large").open().await.expect("calls")[0].question();
+    let no = question.expect("a question").no("x".repeat(30 << 20));
+    assert!(refused(chat.decide(no).await.map(drop)));
+    // By hand, too.
+    let words = json!({
         "message": harness::Message::user("Hello."), "kind": "k".repeat(1025)
     });
     let (status, said) = engine.by_hand("kind/send", &words).await;

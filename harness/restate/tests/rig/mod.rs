@@ -308,7 +308,8 @@ impl Engine {
         client.conversation(name).expect("a name")
     }
 
-    /// Keeps a worker alive that dies at these points, until the guard is dropped.
+    /// Keeps a worker alive that dies at these points, until the guard is dropped. It reaches the engine at `INGRESS`, if
+    /// something stands before the engine.
     pub fn worker(&self, kill_at: &str, more: &[(&str, &str)]) -> Worker {
         let world = Arc::new(tempfile::tempdir().expect("a folder"));
         Worker::keep(self.command(world.path(), kill_at, more), world, "lives")
@@ -329,9 +330,10 @@ impl Engine {
             .join("examples/scripted_worker");
         assert!(built.is_file(), "run `cargo build --example scripted_worker` first");
         let mut command = Command::new(built);
+        let ingress = more.iter().find(|(name, _)| *name == "INGRESS");
         command
             .arg(self.port.to_string())
-            .arg(self.ingress())
+            .arg(ingress.map_or_else(|| self.ingress(), |(_, at)| (*at).to_owned()))
             .env("WORLD", world)
             .env("KILL_AT", kill_at);
         command.envs(more.iter().copied()).kill_on_drop(true);
@@ -438,6 +440,12 @@ impl Worker {
     /// Lets what is held at a point go on.
     pub fn releases(&self) {
         fs::write(self.world.path().join("released"), "").expect("a file");
+    }
+
+    /// Lets it panic in runs of the kind `ill`, or no more.
+    pub fn is_ill(&self, is_ill: bool) {
+        let file = self.world.path().join("ill");
+        if is_ill { fs::write(file, "") } else { fs::remove_file(file) }.expect("a file");
     }
 
     /// How often it has died.

@@ -71,6 +71,7 @@ pub fn given(conversation: &str, kind: &str, steps: Steps) -> Steps {
     let steps = steps.state(User(format!("the {who} of {conversation}")));
     match kind {
         "panics" => panic!("no such kind"),
+        "ill" if World::of_this_process().is_ill(conversation) => panic!("it is ill"),
         "book" => steps.answer::<Book>(),
         "short" => steps.limits(two_calls()),
         "checked" => steps.verify(1, |_| async { Err::<(), _>("say more") }),
@@ -139,6 +140,15 @@ impl World {
                 }
             });
         }
+    }
+
+    /// Whether there is a file `ill`. It notes who has asked.
+    fn is_ill(&self, conversation: &str) -> bool {
+        let is_ill = self.folder.join("ill").exists();
+        if is_ill {
+            self.note("was ill", conversation);
+        }
+        is_ill
     }
 
     pub fn effects(&self) -> String {
