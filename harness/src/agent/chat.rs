@@ -401,6 +401,9 @@ impl Chat {
         self.fold(entry)?;
         self.only_looked_at = false;
         self.tell(entry);
+        if self.durable.is_none() {
+            return Ok(());
+        }
         let elapsed = self.elapsed();
         let Some(durable) = &mut self.durable else { return Ok(()) };
         durable.add(entry, elapsed)

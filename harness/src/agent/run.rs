@@ -542,11 +542,11 @@ impl<'a> Run<'a> {
     /// Records how calls have ended that were told to stop and went on. Their large results are kept like those of other
     /// calls. If the run is stopped meanwhile, the next one hears the rest.
     pub(super) async fn hear_late_ends(&mut self) -> Result<(), Error> {
-        let mut all = Ok(());
-        for end in self.late_ends() {
-            let LateEnd { number, identity, outcome, content, file } = end;
-            let Some(result) = self.readable_late(&identity.call, outcome, content, file).await
-            else {
+        let (ends, mut all) = (self.late_ends(), Ok(()));
+        for LateEnd { number, identity, outcome, content, file } in ends {
+            // In a box, since this is rare and the future is large.
+            let readable = Box::pin(self.readable_late(&identity.call, outcome, content, file));
+            let Some(result) = readable.await else {
                 break;
             };
             all = all.and(self.heard(number, &identity, result));

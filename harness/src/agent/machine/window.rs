@@ -43,8 +43,8 @@ pub(super) struct Window {
     pub(super) ended: HashMap<String, (String, Option<String>)>,
     /// What is known of the messages with which the conversation was begun.
     given: Given,
-    /// The largest request that each model has answered, by the count of its vendor.
-    answered: HashMap<(String, String), u64>,
+    /// The largest request that was answered, by the count of its vendor.
+    answered: u64,
     /// Whether a refusal since the last answer has named a window that is smaller than what was answered.
     doubted: bool,
     /// How many requests in a row did not fit.
@@ -335,8 +335,7 @@ impl Window {
     ) {
         (self.overflows, self.refused, self.too_large, self.doubted) = (0, false, None, false);
         let answered = usage.input.unwrap_or(0);
-        let largest = self.answered.entry((provider.to_owned(), model.to_owned())).or_default();
-        *largest = answered.max(*largest);
+        self.answered = self.answered.max(answered);
         self.told.retain(|it| it.fallback || !it.is_of(provider, model) || it.tokens > answered);
         // Some servers count nothing and report zero tokens.
         if let Some(input) = usage.input.filter(|input| *input > 0) {
@@ -599,10 +598,9 @@ impl Machine {
                 let is_same = self.window.told.last().is_none_or(|it| it.is_of(provider, model));
                 let before = if is_same { self.window.overflows } else { 0 };
                 let (provider, model) = (provider.clone(), model.clone());
-                // A window that is not larger than what this model has answered is a mistake the first time, and nothing
-                // follows from it. If it is named again before an answer has come, the window has become smaller.
-                let answered = self.window.answered.get(&(provider.clone(), model.clone()));
-                let is_odd = window.zip(answered).is_some_and(|(it, most)| it <= *most);
+                // A window that is not larger than what was answered before is a mistake the first time, and nothing follows
+                // from it. If it is named again before an answer has come, the window is smaller now.
+                let is_odd = window.is_some_and(|it| it <= self.window.answered);
                 if !fallback && is_odd && !mem::replace(&mut self.window.doubted, true) {
                     return Ok(());
                 }
