@@ -295,7 +295,7 @@ impl Way {
         events.boxed()
     }
 
-    /// Sends a message that needs no answer, without waiting for its end, so that it keeps back no other one.
+    /// Sends a message that needs no answer, and does not wait for the server: a slow one does not delay other messages.
     fn tell(&self, post: Post) {
         let is_cancelled = is_cancellation(&post.message);
         let place = Arc::clone(&self.answers).try_acquire_owned();

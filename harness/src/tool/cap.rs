@@ -70,7 +70,7 @@ impl ToolRegistry {
         }
     }
 
-    /// The result of a call whose outcome somebody else reports, as it may be kept.
+    /// The result that a program or a person gives for a call: without known secrets, cut to the room, and kept whole there.
     pub(crate) async fn readable_said(&self, said: &ToolResult, room: Room<'_>) -> ToolResult {
         let (id, content) = (said.call_id(), said.content().to_vec());
         let result = self.readable_in(room, id, said.outcome(), content).await;

@@ -11,7 +11,7 @@ pub(super) struct Challenge {
 }
 
 impl Challenge {
-    /// Reads the challenge of the scheme `Bearer`, wherever it is in the headers, each of which is a line.
+    /// Reads the challenge of the scheme `Bearer` from the values of all headers, one on each line.
     pub(super) fn read(headers: &str) -> Self {
         let mut read = Self::default();
         headers.lines().for_each(|header| read.add(header));
