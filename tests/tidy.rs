@@ -12,6 +12,7 @@ use std::{
 const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("secret", &[]),
     ("error", &["secret"]),
+    ("sse", &["error"]),
     ("unwind", &[]),
     ("watchdog", &[]),
     ("stop", &[]),
@@ -22,11 +23,14 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("toolbox", &["error", "message", "tool", "watchdog"]),
     (
         "mcp",
-        &["error", "message", "policy", "schema", "secret", "tls", "tool", "unwind", "watchdog"],
+        &[
+            "error", "message", "policy", "schema", "secret", "sse", "tls", "tool", "unwind",
+            "watchdog",
+        ],
     ),
     ("provider", &["error", "message", "schema", "secret"]),
     ("models", &["provider"]),
-    ("wire", &["error", "message", "models", "provider", "schema", "secret"]),
+    ("wire", &["error", "message", "models", "provider", "schema", "secret", "sse"]),
     (
         "client",
         &[

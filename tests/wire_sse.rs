@@ -69,6 +69,53 @@ fn an_event_over_the_limit_is_refused_however_it_comes() {
     }
 }
 
+#[test]
+fn comments_have_no_limit() {
+    let body = format!(": {}\n\n: x\rdata: a\n\n", "x".repeat(100));
+    for size in [1, 7, 1000] {
+        let mut parser = SseParser::new(64);
+        let mut count = 0;
+        for piece in body.as_bytes().chunks(size) {
+            parser.push(piece, |record| Ok(count += record.data.len())).unwrap();
+        }
+        assert_eq!(count, 1);
+    }
+}
+
+/// A stream that breaks off goes on after the last complete event.
+#[test]
+fn an_id_counts_when_its_event_is_complete() {
+    for (body, expected) in [
+        ("id: 1\ndata: a\n\ndata: b\n\n", Some("1")),
+        ("id: 1\ndata: a\n\nid: 2\ndata: b\n", Some("1")),
+        ("id: 1\n\n", Some("1")),
+        ("id: 1\n", None),
+        ("id: 1\n\nid: 2\u{0}\n\n", Some("1")),
+        ("id: 1\n\nid\n\n", Some("")),
+        ("data: a\rid:  é\r\r", Some(" é")),
+        ("data: a\n\n", None),
+    ] {
+        for at in 0..=body.len() {
+            let mut parser = SseParser::new(64);
+            let mut of_records = None;
+            let (first, second) = body.as_bytes().split_at(at);
+            for piece in [first, second] {
+                let each = |record: harness::wire::Record<'_>| {
+                    of_records = record.id.map(Vec::from);
+                    Ok(())
+                };
+                parser.push(piece, each).unwrap();
+            }
+            assert_eq!(parser.last_id(), expected.map(str::as_bytes), "{body:?} {at}");
+            assert!(of_records.is_none() || of_records.as_deref() == parser.last_id(), "{body:?}");
+            assert_eq!(parser.retry(), None);
+        }
+    }
+    let mut parser = SseParser::new(64);
+    parser.push(b"retry: 20\nretry: 1x\nretry: \n", |_| Ok(())).unwrap();
+    assert_eq!(parser.retry(), Some(20));
+}
+
 /// Searching what was searched before would take minutes here.
 #[test]
 fn a_large_event_in_small_pieces_is_read_once() {

@@ -147,6 +147,7 @@ pub mod policy;
 pub mod provider;
 mod schema;
 pub mod secret;
+mod sse;
 mod stop;
 #[cfg(feature = "testing")]
 pub mod testing;

@@ -1,7 +1,5 @@
-//! Reads the events of a stream, and asks for a stream of them. The SDK's own reader ends a stream at lines that the standard
+//! Hands on the events of a stream, and asks for a stream of them. The SDK's own reader ends a stream at lines that the standard
 //! ignores.
-//!
-//! Source: <https://html.spec.whatwg.org/multipage/server-sent-events.html>, section 9.2.6.
 
 use std::{collections::VecDeque, future, sync::Arc};
 
@@ -13,29 +11,33 @@ use rmcp::transport::{
 };
 use sse_stream::{Error, Sse};
 
+use crate::sse::SseParser;
+
 use super::post::{EVENTS, Failed, Headers, challenge, has_type, unexpected, wait, with};
 
 /// The events of an answer. In place of one that is too large, `end` is read, and then the stream ends; without an `end`,
 /// nothing more comes.
 pub(super) fn events(answer: Response, most: usize, end: Option<String>) -> BoxedSseResponse {
     let answer = Some(answer);
-    let reader = Reader { answer, end, lines: Lines::new(most) };
+    let reader = Reader { answer, end, events: Events::new(most), is_exceeded: false };
     stream::unfold(reader, |mut reader| async { Some((reader.next().await?, reader)) }).boxed()
 }
 
 struct Reader {
     answer: Option<Response>,
     end: Option<String>,
-    lines: Lines,
+    events: Events,
+    /// Whether an event was too large.
+    is_exceeded: bool,
 }
 
 impl Reader {
     async fn next(&mut self) -> Option<Result<Sse, Error>> {
         loop {
-            if let Some(event) = self.lines.events.pop_front() {
+            if let Some(event) = self.events.read.pop_front() {
                 return Some(Ok(event));
             }
-            if std::mem::take(&mut self.lines.is_exceeded) {
+            if std::mem::take(&mut self.is_exceeded) {
                 self.answer = None;
                 return match self.end.take() {
                     Some(end) => Some(Ok(Sse::default().data(end.trim()))),
@@ -44,7 +46,7 @@ impl Reader {
                 };
             }
             match self.answer.as_mut()?.chunk().await {
-                Ok(Some(piece)) => self.lines.read(&piece),
+                Ok(Some(piece)) => self.is_exceeded = self.events.push(&piece).is_err(),
                 Ok(None) => self.answer = None,
                 Err(err) => {
                     self.answer = None;
@@ -55,115 +57,44 @@ impl Reader {
     }
 }
 
-/// The lines of a stream, and the events that they are.
-struct Lines {
-    most: usize,
-    /// The current line, of which a comment is not kept.
-    line: Vec<u8>,
-    is_first: bool,
-    is_after_return: bool,
-    /// The current event.
-    event: Option<Sse>,
-    /// The size of the current event so far, without comments.
-    size: usize,
-    /// Whether an event was larger than `most`. Nothing is read any more.
-    is_exceeded: bool,
-    events: VecDeque<Sse>,
+/// The events of a stream.
+struct Events {
+    parser: SseParser,
+    /// What came of `id` and `retry`, and was handed on.
+    told: (Option<Vec<u8>>, Option<u64>),
+    read: VecDeque<Sse>,
 }
 
-impl Lines {
+impl Events {
     fn new(most: usize) -> Self {
-        Self {
-            most,
-            line: Vec::new(),
-            is_first: true,
-            is_after_return: false,
-            event: None,
-            size: 0,
-            is_exceeded: false,
-            events: VecDeque::new(),
-        }
+        Self { parser: SseParser::new(most), told: (None, None), read: VecDeque::new() }
     }
 
-    fn read(&mut self, mut piece: &[u8]) {
-        while let Some((first, rest)) = piece.split_first() {
-            // Two bytes may end one line.
-            if std::mem::take(&mut self.is_after_return) && *first == b'\n' {
-                piece = rest;
-                continue;
-            }
-            let end = memchr::memchr2(b'\n', b'\r', piece);
-            let (part, rest) = piece.split_at(end.unwrap_or(piece.len()));
-            self.keep(part);
-            if self.is_exceeded {
-                return;
-            }
-            piece = rest;
-            if let Some((end, rest)) = rest.split_first() {
-                self.is_after_return = *end == b'\r';
-                self.end_line();
-                piece = rest;
-            }
+    /// Reads the events of a piece. An id and a time to wait without data are an event too: the SDK asks for the rest of a
+    /// stream by them.
+    ///
+    /// # Errors
+    /// If an event is too large: nothing is to be read after it.
+    fn push(&mut self, piece: &[u8]) -> Result<(), crate::error::Error> {
+        let Self { parser, told, read } = self;
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let result = parser.push(piece, |record| {
+            told.0 = record.id.map(<[u8]>::to_vec);
+            read.push_back(Sse {
+                event: Some(text(record.event)).filter(|event| !event.is_empty()),
+                data: Some(text(record.data)),
+                id: record.id.map(text),
+                retry: None,
+            });
+            Ok(())
+        });
+        let now = (parser.last_id().map(<[u8]>::to_vec), parser.retry());
+        if *told != now {
+            let id = now.0.as_deref().map(text);
+            read.push_back(Sse { id, retry: now.1, ..Sse::default() });
+            *told = now;
         }
-    }
-
-    /// Counts a part of a line, and keeps it.
-    fn keep(&mut self, part: &[u8]) {
-        if self.line.first().or(part.first()) == Some(&b':') {
-            self.line = vec![b':'];
-            return;
-        }
-        self.size = self.size.saturating_add(part.len());
-        self.is_exceeded = self.size > self.most;
-        if !self.is_exceeded {
-            self.line.extend_from_slice(part);
-        }
-    }
-
-    fn end_line(&mut self) {
-        let line = std::mem::take(&mut self.line);
-        let line = match std::mem::take(&mut self.is_first) {
-            true => line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&line),
-            false => &line,
-        };
-        if line.is_empty() {
-            self.size = 0;
-            self.events.extend(self.event.take());
-            return;
-        }
-        // A line without a colon is a field without a value.
-        let (name, value) = match memchr::memchr(b':', line) {
-            Some(0) => return,
-            Some(at) => {
-                (line.get(..at).unwrap_or_default(), line.get(at + 1..).unwrap_or_default())
-            }
-            None => (line, &[][..]),
-        };
-        self.size = self.size.saturating_add(1);
-        self.is_exceeded = self.size > self.most;
-        let value = value.strip_prefix(b" ").unwrap_or(value);
-        self.field(name, value);
-    }
-
-    fn field(&mut self, name: &[u8], value: &[u8]) {
-        let text = String::from_utf8_lossy(value);
-        let mut event = self.event.take().unwrap_or_default();
-        match name {
-            b"data" => match &mut event.data {
-                Some(data) => data.extend(["\n", &text]),
-                None => event.data = Some(text.into_owned()),
-            },
-            b"event" => event.event = Some(text.into_owned()),
-            b"id" if !value.contains(&0) => event.id = Some(text.into_owned()),
-            b"retry" => {
-                let wait = text.trim();
-                let is_number = wait.bytes().all(|byte| byte.is_ascii_digit());
-                let wait = wait.parse().ok().filter(|_| is_number);
-                event.retry = wait.or(event.retry);
-            }
-            _ => {}
-        }
-        self.event = Some(event).filter(|event| *event != Sse::default());
+        result
     }
 }
 
@@ -214,34 +145,28 @@ mod tests {
     /// What is read of a text that arrives in two pieces.
     fn read(text: &str, at: usize, most: usize) -> (Vec<Sse>, bool) {
         let (first, second) = text.as_bytes().split_at(at);
-        let mut lines = Lines::new(most);
-        lines.read(first);
-        if !lines.is_exceeded {
-            lines.read(second);
-        }
-        (lines.events.into(), lines.is_exceeded)
+        let mut events = Events::new(most);
+        let is_exceeded = events.push(first).and_then(|()| events.push(second)).is_err();
+        (events.read.into(), is_exceeded)
     }
 
     #[test]
-    fn the_lines_of_one_event_count_together_and_comments_do_not() {
+    fn an_event_has_a_size_and_a_comment_has_none() {
         for end in ["\n", "\r", "\r\n"] {
-            let line = format!("data: 12345{end}");
-            let event = format!("{line}{line}{end}");
-            let events = event.repeat(9);
+            let event = format!("data: 1234567890{end}{end}");
             let comments = format!(": {}{end}{event}", "x".repeat(100));
+            let large = format!("{event}data: {}{end}{end}{event}", "x".repeat(30));
             for (text, count, exceeds) in [
-                (&events, 9, false),
+                (&event.repeat(9), 9, false),
                 (&comments, 1, false),
-                (&format!("{line}{line}{line}"), 0, true),
+                (&comments.repeat(9), 9, false),
+                (&large, 1, true),
                 (&"x".repeat(31), 0, true),
-                (&format!("data:{end}").repeat(9), 0, true),
+                (&format!("data:{end}").repeat(40), 0, true),
             ] {
                 for at in 0..=text.len() {
                     let (events, is_exceeded) = read(text, at, 30);
                     assert_eq!((events.len(), is_exceeded), (count, exceeds), "{text:?} {at}");
-                    for event in events {
-                        assert_eq!(event, Sse::default().data("12345\n12345"), "{text:?} {at}");
-                    }
                 }
             }
         }
@@ -250,14 +175,21 @@ mod tests {
     #[test]
     fn fields_are_read_as_the_standard_says() {
         let data = |text: &str| Sse::default().data(text);
+        let by = |text: &str, id: &str| data(text).id(id);
         for (text, expected) in [
             ("\u{feff}data: a\n\n", vec![data("a")]),
             ("\u{feff}\n\ndata:  a\ndata\ndata:b: c\n\n", vec![data(" a\n\nb: c")]),
-            ("data\n\nid\n\n", vec![data(""), Sse::default().id("")]),
+            ("\u{feff}: \u{feff}data: a\n\ndata: b\n\n", vec![data("b")]),
+            ("id: 1\ndata: a\n\ndata: b\n\n", vec![by("a", "1"), by("b", "1")]),
+            ("data: a\nid: 1\n\nid: 2\ndata: b\n\n", vec![by("a", "1"), by("b", "2")]),
+            ("id: 1\nid: 2\n\n", vec![Sse::default().id("2")]),
+            // An event that does not end has no id, for the rest of it is asked for.
+            ("data: a\n\nid: 1\ndata: b\n", vec![data("a")]),
+            ("data: a\n\nid: 1\n", vec![data("a")]),
             ("retry: 7\nretry: +8\nretry: x\nretry\n\n", vec![Sse::default().retry(7)]),
             ("retry: 99999999999999999999\n\nother: x\n\nother\n\n : x\n\n", vec![]),
             ("id: a\u{0}b\n\n{\"a\": 1}\n\n:\n\n: x\n\n", vec![]),
-            ("event: a\nevent: b\nid: 1\nid: 2\n\n", vec![Sse::default().event("b").id("2")]),
+            ("event: a\nevent: b\ndata: c\n\n", vec![data("c").event("b")]),
             ("data: a\n\ndata: b\n", vec![data("a")]),
         ] {
             for at in 0..=text.len() {

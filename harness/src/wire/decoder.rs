@@ -11,13 +11,13 @@ use super::{
     cited,
     halves::{self, Halves, Of},
     shape::{Places, Shape},
-    sse::{Record, SseParser},
 };
 use crate::{
     error::{Error, ErrorKind},
     message::{Citation, Media, VendorData},
     provider::{AnswerLimits, StopReason, StreamEvent, Usage, VendorPart, cut_off},
     secret::beginning,
+    sse::{Record, SseParser},
 };
 
 /// The maximum number of parts of one answer: blocks, items, calls. Models send some dozens.
@@ -234,7 +234,7 @@ impl<D: Dialect> Decoder<D> {
     /// # Errors
     /// The same as [`push`](Self::push) and [`finish`](Self::finish).
     pub fn push_whole(&mut self, body: &[u8]) -> Result<(), Error> {
-        let record = Record { event: b"", data: body };
+        let record = Record { event: b"", data: body, id: None };
         let Self { dialect, out, pace, heard, .. } = self;
         let result = read(record, dialect, out, pace, heard);
         self.failed = result.is_err();

@@ -15,7 +15,6 @@ mod names;
 mod reader;
 mod scan;
 mod shape;
-mod sse;
 mod tolerant;
 pub(crate) mod wait;
 mod walk;
@@ -42,9 +41,5 @@ pub fn error_of(status: u16, body: &[u8]) -> crate::error::Error {
     fault::of_body(status, body)
 }
 
-pub use self::{
-    decoder::Decoder,
-    encoded::Encoded,
-    media::Takes,
-    sse::{Record, SseParser},
-};
+pub use self::{decoder::Decoder, encoded::Encoded, media::Takes};
+pub use crate::sse::{Record, SseParser};

@@ -1,5 +1,7 @@
-//! Splits a byte stream into server-sent events. This module depends on no JSON and no vendor; the
-//! wires interpret the events.
+//! Splits a byte stream into server-sent events. This module depends on no JSON and no vendor: the wires and the client of MCP
+//! interpret the events.
+//!
+//! Source: <https://html.spec.whatwg.org/multipage/server-sent-events.html>, section 9.2.6.
 
 use memchr::memchr2;
 
@@ -12,6 +14,9 @@ pub struct Record<'a> {
     pub event: &'a [u8],
     /// The value of the `data` fields.
     pub data: &'a [u8],
+    /// The id of this event or, if it has none, of the last one before it that had one. A stream that broke off goes on after
+    /// this event if the request names it.
+    pub id: Option<&'a [u8]>,
 }
 
 /// Splits bytes into records, however the bytes are cut into pieces.
@@ -44,6 +49,10 @@ pub struct SseParser {
     event: Vec<u8>,
     data: Vec<u8>,
     has_data: bool,
+    /// The `id` of the event that is being read. It counts when the event is complete.
+    new_id: Option<Vec<u8>>,
+    id: Option<Vec<u8>>,
+    retry: Option<u64>,
     /// Whether the last byte was a carriage return, so that a line feed would belong to it.
     after_cr: bool,
     /// Whether a byte order mark may still follow.
@@ -59,10 +68,23 @@ impl SseParser {
             event: Vec::new(),
             data: Vec::new(),
             has_data: false,
+            new_id: None,
+            id: None,
+            retry: None,
             after_cr: false,
             at_start: true,
             limit,
         }
+    }
+
+    /// The id of the last complete event that had one, also if it had no data and so was no record.
+    pub fn last_id(&self) -> Option<&[u8]> {
+        self.id.as_deref()
+    }
+
+    /// How many milliseconds the server asks to wait before the stream is requested again.
+    pub fn retry(&self) -> Option<u64> {
+        self.retry
     }
 
     /// Parses the next bytes and calls `each` for every record that they complete.
@@ -83,10 +105,11 @@ impl SseParser {
     }
 
     /// Whether the parser is between two events and keeps nothing of an event.
-    pub(super) fn is_between(&self) -> bool {
+    pub(crate) fn is_between(&self) -> bool {
         !self.at_start
             && !self.after_cr
             && !self.has_data
+            && self.new_id.is_none()
             && self.line.is_empty()
             && self.event.is_empty()
     }
@@ -94,12 +117,12 @@ impl SseParser {
     /// Takes the first record if it is complete and has one line of data, at most preceded by its
     /// name, like nearly all records. It is handed on without a copy. Otherwise takes one or two
     /// lines, and hands on the record that they complete. Returns the bytes after them.
-    pub(super) fn take_first<'a>(
+    pub(crate) fn take_first<'a>(
         &mut self,
         bytes: &'a [u8],
         each: &mut impl FnMut(Record<'_>) -> Result<(), Error>,
     ) -> Result<&'a [u8], Error> {
-        if !self.is_between() {
+        if !self.is_between() || bytes.first() == Some(&b':') {
             return self.take_next(bytes, each);
         }
         let (event, lines) = match bytes.strip_prefix(b"event:").map(split) {
@@ -118,7 +141,8 @@ impl SseParser {
         let (line, rest) = lines.split_at(end.unwrap_or(lines.len()));
         self.check(line.len())?;
         if let (Some(data), Some(rest)) = (line.strip_prefix(b"data:"), blank(rest)) {
-            each(Record { event, data: data.strip_prefix(b" ").unwrap_or(data) })?;
+            let data = data.strip_prefix(b" ").unwrap_or(data);
+            each(Record { event, data, id: self.id.as_deref() })?;
             return Ok(rest);
         }
         self.event.extend_from_slice(event);
@@ -147,13 +171,24 @@ impl SseParser {
             Some(b'\n') => Some(0),
             _ => memchr2(b'\r', b'\n', bytes),
         };
+        // Of a comment, nothing is kept.
+        let is_comment = self.line.first().or(bytes.first()) == Some(&b':');
         let Some(at) = end else {
+            if is_comment {
+                self.line = b":".to_vec();
+                return Ok(b"");
+            }
             self.line.extend_from_slice(bytes);
             self.check(self.line.len())?;
             return Ok(b"");
         };
         let (part, rest) = bytes.split_at(at);
         let rest = self.skip_line_end(rest);
+        if is_comment {
+            self.line.clear();
+            self.at_start = false;
+            return Ok(rest);
+        }
         if self.line.is_empty() {
             self.check(part.len())?;
             return self.take_line(part, rest, each);
@@ -196,8 +231,9 @@ impl SseParser {
             false => line,
         };
         if line.is_empty() {
+            self.take_id();
             if self.has_data {
-                each(Record { event: &self.event, data: &self.data })?;
+                each(Record { event: &self.event, data: &self.data, id: self.id.as_deref() })?;
             }
             self.data.clear();
             self.has_data = false;
@@ -221,7 +257,8 @@ impl SseParser {
             b"data"
                 if !self.has_data && rest.first().is_some_and(|b| matches!(b, b'\r' | b'\n')) =>
             {
-                each(Record { event: &self.event, data: value })?;
+                self.take_id();
+                each(Record { event: &self.event, data: value, id: self.id.as_deref() })?;
                 self.event.clear();
                 return Ok(self.skip_line_end(rest));
             }
@@ -237,10 +274,22 @@ impl SseParser {
                 self.event.clear();
                 self.event.extend_from_slice(value);
             }
-            b"error" => each(Record { event: b"error", data: value })?,
+            b"id" if !value.contains(&0) => self.new_id = Some(value.to_vec()),
+            b"retry" if !value.is_empty() && value.iter().all(u8::is_ascii_digit) => {
+                let wait = str::from_utf8(value).ok().and_then(|value| value.parse().ok());
+                self.retry = wait.or(self.retry);
+            }
+            b"error" => each(Record { event: b"error", data: value, id: self.id.as_deref() })?,
             _ => {}
         }
         Ok(rest)
+    }
+
+    /// The event is complete, so its id counts.
+    fn take_id(&mut self) {
+        if self.new_id.is_some() {
+            self.id = self.new_id.take();
+        }
     }
 
     /// Skips one line end. Its line feed may come with later bytes.
