@@ -1,5 +1,6 @@
 //! Attacks on conversations in a journal: calls that wait, and what others decide meanwhile.
 
+mod both;
 mod limits;
 
 use super::*;

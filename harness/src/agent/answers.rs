@@ -8,7 +8,7 @@ use super::{
     calling::idempotency_key,
     durable::{Durable, Written, guarded, is_answer},
     observed::{append_failed, appending, held, holding, tell_answer},
-    open_call::{Settled, decided, expired, is_over, settled, waits},
+    open_call::{Settled, decided, settled, waits},
     spilling::Spilling,
 };
 use crate::{
@@ -174,7 +174,8 @@ impl Chat {
     /// # Errors
     /// Fails with [`ErrorKind::NotWaiting`], and changes nothing, if no call waits for this
     /// approval or it comes too late. Fails with [`ErrorKind::Journal`] if the decision cannot be
-    /// written; the next run then tries again. Fails with [`ErrorKind::Conflict`] if another owner
+    /// written; the next run then tries again, unless an [`Inbox`] has answered the call meanwhile: that answer
+    /// counts then. Fails with [`ErrorKind::Conflict`] if another owner
     /// has continued the conversation.
     pub async fn decide(&mut self, approval: Approval) -> Result<(), Error> {
         self.hear().await?;
@@ -277,63 +278,6 @@ impl Chat {
         self.take_in_news().await
     }
 
-    /// Writes an answer to a call, and only then takes it in, so that it can still give way to the answer of somebody else.
-    /// `counts` checks it against what others have written. If it cannot be written, or the future is dropped, it is
-    /// written with the next facts.
-    async fn answers(
-        &mut self,
-        fact: &Entry,
-        counts: impl Fn(&Machine) -> Result<(), Error>,
-    ) -> Result<(), Error> {
-        let elapsed = self.elapsed();
-        let has_journal = self.durable.as_ref().is_some_and(|it| it.journal().is_some());
-        if !has_journal {
-            return self.record(fact);
-        }
-        if self.is_behind() {
-            self.only_looked_at = false;
-            if let Err(error) = self.write_down().await {
-                self.record(fact)?;
-                return Err(error);
-            }
-            counts(&self.machine)?;
-        }
-        loop {
-            self.machine.clone().apply(fact)?;
-            let Some(durable) = &mut self.durable else { return Ok(()) };
-            durable.add(fact, elapsed)?;
-            self.append_begins();
-            let mut taken_in = TakenIn { chat: self, fact: Some(fact) };
-            let Some(durable) = &mut taken_in.chat.durable else { return Ok(()) };
-            let written = durable.write().await;
-            if let Ok(Written::Behind(facts)) = written {
-                durable.take_pending();
-                taken_in.fact = None;
-                drop(taken_in);
-                let news = self.takes_in(facts).await.map(|()| false);
-                self.append_ended(&news);
-                news?;
-                counts(&self.machine)?;
-                continue;
-            }
-            drop(taken_in);
-            let written = written.map(|_| true);
-            self.append_ended(&written);
-            return written.map(drop);
-        }
-    }
-
-    async fn take_in_news(&mut self) -> Result<(), Error> {
-        if self.machine.waiting().next().is_none() {
-            return Ok(());
-        }
-        let Some(durable) = &mut self.durable else { return Ok(()) };
-        let news = durable.news().await?;
-        let taken_in = self.takes_in(news).await;
-        self.tell_loss();
-        taken_in
-    }
-
     /// Writes all facts into the journal that are not there yet. The end of a run is written before
     /// the run returns, so this is useful after the future of a run was dropped; otherwise its
     /// facts are written with the next run. If the conversation was only opened, in the middle of a
@@ -381,50 +325,6 @@ impl Chat {
         self.durable.as_ref().is_some_and(Durable::is_lost)
     }
 
-    /// Takes in the facts by which others have answered waiting calls. They come before the facts
-    /// that are not written yet.
-    pub(super) async fn takes_in(&mut self, facts: Vec<Envelope>) -> Result<(), Error> {
-        let Some(durable) = &mut self.durable else { return Ok(()) };
-        if facts.is_empty() {
-            return Ok(());
-        }
-        let entries: Result<Vec<Entry>, Error> = facts.iter().map(Envelope::entry).collect();
-        let Ok(entries) = entries else { return Err(durable.lose()) };
-        if !entries.iter().all(is_answer) {
-            return Err(durable.lose());
-        }
-        if durable.is_behind() {
-            let Some(journal) = durable.journal().cloned() else { return Ok(()) };
-            // The pending facts are kept: nobody may wait for the answer to the end, and a journal
-            // that cannot be read now may be readable later.
-            let read = guarded(|| journal.read(durable.id(), 0)).await?;
-            let again = folded(read.iter().chain(durable.pending()));
-            let Ok(machine) = again else {
-                let is_answer = |it: &Envelope| it.entry().is_ok_and(|entry| is_answer(&entry));
-                return Err(match durable.pending().iter().any(is_answer) {
-                    true => durable.lose_answer(),
-                    false => durable.lose(),
-                });
-            };
-            durable.knows(facts.len());
-            for (entry, envelope) in entries.iter().zip(&facts) {
-                self.fold_beside_machine(entry);
-                self.tell_news(entry, envelope.at);
-            }
-            self.machine = machine;
-            return Ok(());
-        }
-        durable.knows(facts.len());
-        for (entry, envelope) in entries.iter().zip(&facts) {
-            if self.fold(entry).is_err() {
-                let Some(durable) = &mut self.durable else { return Ok(()) };
-                return Err(durable.lose());
-            }
-            self.tell_news(entry, envelope.at);
-        }
-        Ok(())
-    }
-
     /// A question of a call that had run in several processes may be answered here, where its tool
     /// no longer repeats. Such a call is in doubt, and its outcome has to be found out.
     pub(super) fn doubt_answered(&mut self) -> Result<(), Error> {
@@ -432,40 +332,6 @@ impl Chat {
         match doubtful.is_empty() {
             true => Ok(()),
             false => self.record(&Entry::Reopened { doubtful }),
-        }
-    }
-
-    /// Closes the waits whose deadline has passed, unless somebody has answered in time.
-    pub(super) async fn expire(&mut self) -> Result<(), Error> {
-        loop {
-            let over = self.machine.waiting().find(|(_, wait)| is_over(wait));
-            let Some((call, wait)) = over else { return Ok(()) };
-            let (id, fact) = (call.id().to_owned(), expired(call, wait));
-            let waits = |machine: &Machine| match machine.waiting().any(|(it, _)| it.id() == id) {
-                true => Ok(()),
-                false => Err(Error::new(ErrorKind::NotWaiting, "it was answered in time")),
-            };
-            match self.answers(&fact, waits).await {
-                Err(error) if error.kind() == ErrorKind::NotWaiting => {}
-                ended => ended?,
-            }
-        }
-    }
-}
-
-/// Takes in an answer when it is dropped, unless that gave way.
-struct TakenIn<'a> {
-    chat: &'a mut Chat,
-    fact: Option<&'a Entry>,
-}
-
-impl Drop for TakenIn<'_> {
-    fn drop(&mut self) {
-        let Some(fact) = self.fact else { return };
-        // It was tried before.
-        if self.chat.fold(fact).is_ok() {
-            self.chat.only_looked_at = false;
-            self.chat.tell(fact);
         }
     }
 }

@@ -46,6 +46,8 @@ pub struct Chat {
     pub(super) clock: RunClock,
     /// The connection to the journal, if the conversation has one.
     pub(super) durable: Option<Durable>,
+    /// Answers that only the machine has taken in, since it is not known whether they are written.
+    pub(super) unwritten: Vec<Envelope>,
     /// Whether the conversation was opened in the middle of a run and nothing has happened since.
     pub(super) only_looked_at: bool,
     pub(super) tracer: Tracer,
@@ -104,6 +106,7 @@ impl Chat {
             gauge,
             told: None,
             grants: Vec::new(),
+            unwritten: Vec::new(),
             heard_ends: HashSet::new(),
             exposed: Exposed::default(),
             values: None,

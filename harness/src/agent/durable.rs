@@ -3,6 +3,7 @@
 
 use std::{mem, sync::Arc};
 
+use super::Machine;
 use crate::{
     error::{Error, ErrorKind},
     journal::{Decider, Decision, Entry, Envelope, Hold, Journal, Life},
@@ -209,19 +210,6 @@ impl Durable {
              kept. Open it again",
             self.id
         );
-        self.lose_as(why)
-    }
-
-    /// Records that somebody else has answered a call before an answer of this chat could be written.
-    pub(super) fn lose_answer(&mut self) -> Error {
-        self.lose_as(format!(
-            "somebody else has answered a call of the conversation `{}` that was answered here, too, and what was said \
-             here since then is not kept. Open it again",
-            self.id
-        ))
-    }
-
-    fn lose_as(&mut self, why: String) -> Error {
         self.lost = Some(why.clone());
         self.untold = true;
         Error::new(ErrorKind::Conflict, why)
@@ -252,6 +240,29 @@ impl Durable {
         &self.pending
     }
 
+    /// Applies the pending facts to what is in the journal. An answer gives way to that of somebody else, which is in the
+    /// journal, and is not pending any more.
+    ///
+    /// # Errors
+    /// If the facts cannot follow, and if something was done because of an answer that would give way. Nothing is changed
+    /// then.
+    pub(super) fn follows(&mut self, mut machine: Machine) -> Result<Machine, Error> {
+        let entries = self.pending.iter().map(Envelope::entry).collect::<Result<Vec<_>, _>>()?;
+        let says_no_more = entries.iter().all(|entry| is_answer(entry) || is_beside_runs(entry));
+        let mut stays = Vec::with_capacity(entries.len());
+        for entry in &entries {
+            let applied = machine.apply(entry);
+            let gives_way = applied.is_err() && says_no_more && is_answer(entry);
+            stays.push(!gives_way);
+            if !gives_way {
+                applied?;
+            }
+        }
+        let mut stays = stays.into_iter();
+        self.pending.retain(|_| stays.next() != Some(false));
+        Ok(machine)
+    }
+
     /// Takes the facts that are not written, for another driver.
     pub(super) fn take_pending(&mut self) -> Vec<Envelope> {
         mem::take(&mut self.pending)
@@ -272,6 +283,14 @@ pub(super) fn is_answer(entry: &Entry) -> bool {
         Entry::CallAnswered { .. } | Entry::CallSettled { .. } => true,
         _ => false,
     }
+}
+
+/// Whether a fact does not depend on the answers before it.
+fn is_beside_runs(entry: &Entry) -> bool {
+    matches!(
+        entry,
+        Entry::ContextPinned { .. } | Entry::GrantRevoked { .. } | Entry::Reopened { .. }
+    )
 }
 
 /// Calls the journal. It is code of the program, so a panic in it becomes an error.

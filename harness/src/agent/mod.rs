@@ -34,6 +34,7 @@ mod events;
 mod found;
 mod halt;
 mod machine;
+mod news;
 mod numbered;
 mod observed;
 mod open_call;

@@ -1,0 +1,187 @@
+//! What others answer while a conversation is open, and the answers that are given here: each call has one answer, the one
+//! that is in the journal first.
+
+use super::{
+    Chat, Machine,
+    answers::folded,
+    durable::{Written, guarded, is_answer},
+    open_call::{expired, is_over},
+};
+use crate::{
+    error::{Error, ErrorKind},
+    journal::{Entry, Envelope},
+};
+
+impl Chat {
+    /// Writes an answer to a call, and only then takes it in, so that it can still give way to the answer of somebody else.
+    /// `counts` checks it against what others have written. If it cannot be written, or the future is dropped, it is
+    /// written with the next facts.
+    pub(super) async fn answers(
+        &mut self,
+        fact: &Entry,
+        counts: impl Fn(&Machine) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let elapsed = self.elapsed();
+        let has_journal = self.durable.as_ref().is_some_and(|it| it.journal().is_some());
+        if !has_journal {
+            return self.record(fact);
+        }
+        if self.is_behind() {
+            self.only_looked_at = false;
+            if let Err(error) = self.write_down().await {
+                self.machine.apply(fact)?;
+                if let Some(durable) = &mut self.durable {
+                    durable.add(fact, elapsed)?;
+                }
+                self.takes_in_unwritten(fact);
+                return Err(error);
+            }
+            counts(&self.machine)?;
+        }
+        loop {
+            self.machine.clone().apply(fact)?;
+            let Some(durable) = &mut self.durable else { return Ok(()) };
+            durable.add(fact, elapsed)?;
+            self.append_begins();
+            let mut taken_in = TakenIn { chat: self, fact: Some(fact) };
+            let Some(durable) = &mut taken_in.chat.durable else { return Ok(()) };
+            let written = durable.write().await;
+            let Ok(Written::Behind(facts)) = written else {
+                drop(taken_in);
+                let written = written.map(|_| true);
+                self.append_ended(&written);
+                return written.map(drop);
+            };
+            // An append that failed may have written the answer, and others came after it.
+            let is_written = durable.take_pending().is_empty();
+            if !is_written {
+                taken_in.fact = None;
+            }
+            drop(taken_in);
+            let news = self.takes_in(facts).await.map(|()| is_written);
+            self.append_ended(&news);
+            if news? {
+                return Ok(());
+            }
+            counts(&self.machine)?;
+        }
+    }
+
+    /// Takes in what others have answered meanwhile.
+    pub(super) async fn take_in_news(&mut self) -> Result<(), Error> {
+        if self.machine.waiting().next().is_none() {
+            return Ok(());
+        }
+        let Some(durable) = &mut self.durable else { return Ok(()) };
+        let news = durable.news().await?;
+        let taken_in = self.takes_in(news).await;
+        self.tell_loss();
+        taken_in
+    }
+
+    /// Takes in the facts by which others have answered waiting calls. They come before the facts
+    /// that are not written yet.
+    pub(super) async fn takes_in(&mut self, facts: Vec<Envelope>) -> Result<(), Error> {
+        if facts.is_empty() {
+            return Ok(());
+        }
+        self.answers_are_written();
+        let Some(durable) = &mut self.durable else { return Ok(()) };
+        let entries: Result<Vec<Entry>, Error> = facts.iter().map(Envelope::entry).collect();
+        let Ok(entries) = entries else { return Err(durable.lose()) };
+        if !entries.iter().all(is_answer) {
+            return Err(durable.lose());
+        }
+        if durable.is_behind() {
+            let Some(journal) = durable.journal().cloned() else { return Ok(()) };
+            // The pending facts are kept: nobody may wait for the answer to the end, and a journal
+            // that cannot be read now may be readable later.
+            let mut read = guarded(|| journal.read(durable.id(), 0)).await?;
+            let known = durable.written().saturating_add(facts.len() as u64);
+            read.truncate(usize::try_from(known).unwrap_or(usize::MAX));
+            let machine = folded(read.iter()).and_then(|machine| durable.follows(machine));
+            let Ok(machine) = machine else { return Err(durable.lose()) };
+            durable.knows(facts.len());
+            // Others gave way.
+            self.unwritten.retain(|it| durable.pending().contains(it));
+            for (entry, envelope) in entries.iter().zip(&facts) {
+                self.fold_beside_machine(entry);
+                self.tell_news(entry, envelope.at);
+            }
+            self.machine = machine;
+            return Ok(());
+        }
+        durable.knows(facts.len());
+        for (entry, envelope) in entries.iter().zip(&facts) {
+            if self.fold(entry).is_err() {
+                let Some(durable) = &mut self.durable else { return Ok(()) };
+                return Err(durable.lose());
+            }
+            self.tell_news(entry, envelope.at);
+        }
+        Ok(())
+    }
+
+    /// Notes an answer that the machine has taken in although it is not known whether it is written.
+    fn takes_in_unwritten(&mut self, fact: &Entry) {
+        self.only_looked_at = false;
+        let pending = self.durable.as_ref().and_then(|durable| durable.pending().last());
+        self.unwritten.extend(pending.cloned());
+        self.tell(fact);
+    }
+
+    /// Takes in, apart from the machine, those of the answers above that are not pending any more.
+    pub(super) fn answers_are_written(&mut self) {
+        let Some(durable) = self.durable.as_ref().filter(|_| !self.unwritten.is_empty()) else {
+            return;
+        };
+        let (still, written) =
+            self.unwritten.drain(..).partition(|it| durable.pending().contains(it));
+        self.unwritten = still;
+        let written: Vec<Envelope> = written;
+        for entry in written.iter().filter_map(|it| it.entry().ok()) {
+            self.fold_beside_machine(&entry);
+        }
+    }
+
+    /// Closes the waits whose deadline has passed, unless somebody has answered in time.
+    pub(super) async fn expire(&mut self) -> Result<(), Error> {
+        loop {
+            let over = self.machine.waiting().find(|(_, wait)| is_over(wait));
+            let Some((call, wait)) = over else { return Ok(()) };
+            let (id, fact) = (call.id().to_owned(), expired(call, wait));
+            let waits = |machine: &Machine| match machine.waiting().any(|(it, _)| it.id() == id) {
+                true => Ok(()),
+                false => Err(Error::new(ErrorKind::NotWaiting, "it was answered in time")),
+            };
+            match self.answers(&fact, waits).await {
+                Err(error) if error.kind() == ErrorKind::NotWaiting => {}
+                ended => ended?,
+            }
+        }
+    }
+}
+
+/// Takes in an answer when it is dropped, unless that gave way.
+struct TakenIn<'a> {
+    chat: &'a mut Chat,
+    fact: Option<&'a Entry>,
+}
+
+impl Drop for TakenIn<'_> {
+    fn drop(&mut self) {
+        let Some(fact) = self.fact else { return };
+        // It was tried before.
+        if self.chat.machine.apply(fact).is_err() {
+            return;
+        }
+        match self.chat.is_behind() {
+            true => self.chat.takes_in_unwritten(fact),
+            false => {
+                self.chat.only_looked_at = false;
+                self.chat.fold_beside_machine(fact);
+                self.chat.tell(fact);
+            }
+        }
+    }
+}
