@@ -15,9 +15,7 @@ use harness::{
     Permissions, Role, State, Tool, ToolContent, ToolError, ToolLimits, ToolOutput, Transcript,
     agent::OpenCall,
     context::Window,
-    journal::{
-        Conversations, Envelope, Hold, Journal, JournalFuture, Listing, MemoryJournal, Metadata,
-    },
+    journal::{Journal, JournalFuture, MemoryJournal},
     policy::{FallbackProvider, RetryPolicy},
     testing::{Gate, ScriptedProvider, reply},
     tool, tools,
@@ -27,6 +25,7 @@ use serde_json::json;
 use crate::{
     attacked_again::{does, ended_late, loose, script, sent, tokens, too_long},
     context_moves::{asks, summary},
+    kept::hands_on,
     probe::{READ, WRITE},
     threads::Door,
 };
@@ -41,7 +40,7 @@ fn stubborn(door: State<Arc<Door>>) -> Result<String, ToolError> {
 }
 
 /// The text of a transcript, and the conversation that goes on from it.
-fn elsewhere(chat: &Chat, agent: &Agent) -> Chat {
+pub(crate) fn elsewhere(chat: &Chat, agent: &Agent) -> Chat {
     let text = serde_json::to_string(chat.transcript()).unwrap();
     let transcript: Transcript = serde_json::from_str(&text).unwrap();
     agent.chat_from(transcript)
@@ -302,29 +301,7 @@ async fn a_file_that_comes_late_is_read() {
 struct Slow(MemoryJournal, Gate);
 
 impl Journal for Slow {
-    fn read<'a>(&'a self, id: &'a str, from: u64) -> JournalFuture<'a, Vec<Envelope>> {
-        self.0.read(id, from)
-    }
-    fn append<'a>(
-        &'a self,
-        id: &'a str,
-        after: u64,
-        facts: &'a [Envelope],
-    ) -> JournalFuture<'a, ()> {
-        self.0.append(id, after, facts)
-    }
-    fn hold<'a>(&'a self, id: &'a str) -> JournalFuture<'a, Hold> {
-        self.0.hold(id)
-    }
-    fn describe<'a>(&'a self, id: &'a str, metadata: &'a Metadata) -> JournalFuture<'a, ()> {
-        self.0.describe(id, metadata)
-    }
-    fn list<'a>(&'a self, listing: &'a Listing) -> JournalFuture<'a, Conversations> {
-        self.0.list(listing)
-    }
-    fn delete<'a>(&'a self, id: &'a str) -> JournalFuture<'a, bool> {
-        self.0.delete(id)
-    }
+    hands_on!(0: read append hold rest);
     fn keeps_spills(&self) -> bool {
         true
     }

@@ -179,40 +179,8 @@ async fn a_conversation_is_held_by_who_has_opened_it() {
 #[derive(Clone)]
 struct Unheld(MemoryJournal);
 
-macro_rules! delegate {
-    () => {
-        fn read<'a>(&'a self, id: &'a str, from: u64) -> JournalFuture<'a, Vec<Envelope>> {
-            self.0.read(id, from)
-        }
-        fn append<'a>(
-            &'a self,
-            id: &'a str,
-            after: u64,
-            facts: &'a [Envelope],
-        ) -> JournalFuture<'a, ()> {
-            self.0.append(id, after, facts)
-        }
-        fn describe<'a>(
-            &'a self,
-            id: &'a str,
-            metadata: &'a harness::journal::Metadata,
-        ) -> JournalFuture<'a, ()> {
-            self.0.describe(id, metadata)
-        }
-        fn list<'a>(
-            &'a self,
-            listing: &'a harness::journal::Listing,
-        ) -> JournalFuture<'a, harness::journal::Conversations> {
-            self.0.list(listing)
-        }
-        fn delete<'a>(&'a self, id: &'a str) -> JournalFuture<'a, bool> {
-            self.0.delete(id)
-        }
-    };
-}
-
 impl Journal for Unheld {
-    delegate!();
+    crate::kept::hands_on!(0: read append rest);
 
     fn hold<'a>(&'a self, _: &'a str) -> JournalFuture<'a, harness::journal::Hold> {
         Box::pin(async { Ok(harness::journal::Hold::new(())) })
@@ -250,9 +218,7 @@ fn failing(at: usize, after: bool) -> (impl Journal + Clone + 'static, MemoryJou
         after: bool,
     }
     impl Journal for Failing {
-        fn read<'a>(&'a self, id: &'a str, from: u64) -> JournalFuture<'a, Vec<Envelope>> {
-            self.inner.read(id, from)
-        }
+        crate::kept::hands_on!(inner: read hold rest);
         fn append<'a>(
             &'a self,
             id: &'a str,
@@ -269,25 +235,6 @@ fn failing(at: usize, after: bool) -> (impl Journal + Clone + 'static, MemoryJou
                     false => Ok(()),
                 }
             })
-        }
-        fn hold<'a>(&'a self, id: &'a str) -> JournalFuture<'a, harness::journal::Hold> {
-            self.inner.hold(id)
-        }
-        fn describe<'a>(
-            &'a self,
-            id: &'a str,
-            metadata: &'a harness::journal::Metadata,
-        ) -> JournalFuture<'a, ()> {
-            self.inner.describe(id, metadata)
-        }
-        fn list<'a>(
-            &'a self,
-            listing: &'a harness::journal::Listing,
-        ) -> JournalFuture<'a, harness::journal::Conversations> {
-            self.inner.list(listing)
-        }
-        fn delete<'a>(&'a self, id: &'a str) -> JournalFuture<'a, bool> {
-            self.inner.delete(id)
         }
     }
     (Failing { inner, count, at, after }, journal)

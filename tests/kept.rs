@@ -3,14 +3,62 @@
 use futures_util::FutureExt as _;
 use harness::{
     Agent, Chat, Error,
-    journal::{
-        Conversations, Entry, Envelope, Hold, Journal, JournalFuture, Listing, MemoryJournal,
-        Metadata,
-    },
+    journal::{Entry, Envelope, Journal, JournalFuture, MemoryJournal},
 };
 
 /// The name of the conversation.
 pub(crate) const CHAT: &str = "chat";
+
+/// The methods of a journal that hand on to another one, which is in the field `at`.
+macro_rules! hands_on {
+    ($at:tt: $($method:ident)*) => { $(crate::kept::hands_on!(@ $method $at);)* };
+    (@ read $at:tt) => {
+        fn read<'a>(
+            &'a self,
+            id: &'a str,
+            from: u64,
+        ) -> harness::journal::JournalFuture<'a, Vec<harness::journal::Envelope>> {
+            self.$at.read(id, from)
+        }
+    };
+    (@ append $at:tt) => {
+        fn append<'a>(
+            &'a self,
+            id: &'a str,
+            after: u64,
+            facts: &'a [harness::journal::Envelope],
+        ) -> harness::journal::JournalFuture<'a, ()> {
+            self.$at.append(id, after, facts)
+        }
+    };
+    (@ hold $at:tt) => {
+        fn hold<'a>(
+            &'a self,
+            id: &'a str,
+        ) -> harness::journal::JournalFuture<'a, harness::journal::Hold> {
+            self.$at.hold(id)
+        }
+    };
+    (@ rest $at:tt) => {
+        fn describe<'a>(
+            &'a self,
+            id: &'a str,
+            metadata: &'a harness::journal::Metadata,
+        ) -> harness::journal::JournalFuture<'a, ()> {
+            self.$at.describe(id, metadata)
+        }
+        fn list<'a>(
+            &'a self,
+            listing: &'a harness::journal::Listing,
+        ) -> harness::journal::JournalFuture<'a, harness::journal::Conversations> {
+            self.$at.list(listing)
+        }
+        fn delete<'a>(&'a self, id: &'a str) -> harness::journal::JournalFuture<'a, bool> {
+            self.$at.delete(id)
+        }
+    };
+}
+pub(crate) use hands_on;
 
 /// A conversation, and the journal that keeps it.
 pub(crate) fn recorded(agent: &Agent) -> (Chat, MemoryJournal) {
@@ -50,9 +98,7 @@ impl<F: Fn(&[Entry]) -> Result<(), Error> + Clone + Send + Sync> Watched<F> {
 }
 
 impl<F: Fn(&[Entry]) -> Result<(), Error> + Clone + Send + Sync> Journal for Watched<F> {
-    fn read<'a>(&'a self, conversation: &'a str, from: u64) -> JournalFuture<'a, Vec<Envelope>> {
-        self.journal.read(conversation, from)
-    }
+    hands_on!(journal: read);
 
     fn append<'a>(
         &'a self,
@@ -67,23 +113,5 @@ impl<F: Fn(&[Entry]) -> Result<(), Error> + Clone + Send + Sync> Journal for Wat
         }
     }
 
-    fn hold<'a>(&'a self, conversation: &'a str) -> JournalFuture<'a, Hold> {
-        self.journal.hold(conversation)
-    }
-
-    fn describe<'a>(
-        &'a self,
-        conversation: &'a str,
-        metadata: &'a Metadata,
-    ) -> JournalFuture<'a, ()> {
-        self.journal.describe(conversation, metadata)
-    }
-
-    fn list<'a>(&'a self, listing: &'a Listing) -> JournalFuture<'a, Conversations> {
-        self.journal.list(listing)
-    }
-
-    fn delete<'a>(&'a self, conversation: &'a str) -> JournalFuture<'a, bool> {
-        self.journal.delete(conversation)
-    }
+    hands_on!(journal: hold rest);
 }

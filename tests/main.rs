@@ -16,6 +16,7 @@ mod attacked_chats;
 mod attacked_children;
 mod attacked_context;
 mod attacked_durable;
+mod attacked_given;
 mod attacked_panics;
 mod attacked_steering;
 mod attacked_threads;

@@ -12,10 +12,7 @@ use std::{
 use harness::{
     Agent, CallOutcome, Outcome, Permissions, SideEffect, SideEffects, Tool, ToolError,
     agent::AgentBuilder,
-    journal::{
-        Conversations, Decider, Entry, Envelope, Hold, Journal, JournalFuture, Listing,
-        MemoryJournal, Metadata,
-    },
+    journal::{Decider, Entry, Envelope, Hold, Journal, JournalFuture, MemoryJournal},
     policy::{Approval, Question},
     testing::{FaultyJournal, JournalCall, JournalFault, ScriptedProvider, reply},
     tool::{CancellationToken, ReconcileFault, Reconciled},
@@ -647,28 +644,9 @@ async fn what_fails_for_days_between_two_runs_is_kept_within_a_bound() {
 struct Unheld(MemoryJournal);
 
 impl Journal for Unheld {
-    fn read<'a>(&'a self, id: &'a str, from: u64) -> JournalFuture<'a, Vec<Envelope>> {
-        self.0.read(id, from)
-    }
-    fn append<'a>(
-        &'a self,
-        id: &'a str,
-        after: u64,
-        facts: &'a [Envelope],
-    ) -> JournalFuture<'a, ()> {
-        self.0.append(id, after, facts)
-    }
+    crate::kept::hands_on!(0: read append rest);
     fn hold<'a>(&'a self, _: &'a str) -> JournalFuture<'a, Hold> {
         Box::pin(async { Ok(Hold::new(())) })
-    }
-    fn describe<'a>(&'a self, id: &'a str, metadata: &'a Metadata) -> JournalFuture<'a, ()> {
-        self.0.describe(id, metadata)
-    }
-    fn list<'a>(&'a self, listing: &'a Listing) -> JournalFuture<'a, Conversations> {
-        self.0.list(listing)
-    }
-    fn delete<'a>(&'a self, id: &'a str) -> JournalFuture<'a, bool> {
-        self.0.delete(id)
     }
 }
 
@@ -726,29 +704,7 @@ async fn with_no_trace_nothing_is_told() {
             self.1.store(true, Ordering::Relaxed);
             "asked"
         }
-        fn read<'a>(&'a self, id: &'a str, from: u64) -> JournalFuture<'a, Vec<Envelope>> {
-            self.0.read(id, from)
-        }
-        fn append<'a>(
-            &'a self,
-            id: &'a str,
-            after: u64,
-            facts: &'a [Envelope],
-        ) -> JournalFuture<'a, ()> {
-            self.0.append(id, after, facts)
-        }
-        fn hold<'a>(&'a self, id: &'a str) -> JournalFuture<'a, Hold> {
-            self.0.hold(id)
-        }
-        fn describe<'a>(&'a self, id: &'a str, metadata: &'a Metadata) -> JournalFuture<'a, ()> {
-            self.0.describe(id, metadata)
-        }
-        fn list<'a>(&'a self, listing: &'a Listing) -> JournalFuture<'a, Conversations> {
-            self.0.list(listing)
-        }
-        fn delete<'a>(&'a self, id: &'a str) -> JournalFuture<'a, bool> {
-            self.0.delete(id)
-        }
+        crate::kept::hands_on!(0: read append hold rest);
     }
     for (trace, told) in [(Trace::off(), false), (Trace::default(), true)] {
         let journal = Asked(Unheld(MemoryJournal::new()), Arc::clone(&asked));

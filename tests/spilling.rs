@@ -6,10 +6,7 @@ use std::{path::Path, sync::Arc, time::Duration};
 use harness::{
     Agent, CallOutcome, Chat, Tool, ToolLimits, ToolOutput,
     agent::Action,
-    journal::{
-        Conversations, Envelope, Hold, Journal, JournalFuture, Listing, MemoryJournal, Metadata,
-        SqliteJournal,
-    },
+    journal::{Envelope, Journal, Listing, MemoryJournal, SqliteJournal},
     models::{Model, Models},
     testing::{FaultyJournal, JournalCall, JournalFault, RecordedRequest, ScriptedProvider, reply},
 };
@@ -242,32 +239,10 @@ async fn a_folder_takes_what_no_journal_keeps() {
 
 /// Keeps facts and nothing else, as journals that others have written.
 #[derive(Clone)]
-struct FactsAlone(MemoryJournal);
+pub(crate) struct FactsAlone(pub(crate) MemoryJournal);
 
 impl Journal for FactsAlone {
-    fn read<'a>(&'a self, id: &'a str, from: u64) -> JournalFuture<'a, Vec<Envelope>> {
-        self.0.read(id, from)
-    }
-    fn append<'a>(
-        &'a self,
-        id: &'a str,
-        after: u64,
-        facts: &'a [Envelope],
-    ) -> JournalFuture<'a, ()> {
-        self.0.append(id, after, facts)
-    }
-    fn hold<'a>(&'a self, id: &'a str) -> JournalFuture<'a, Hold> {
-        self.0.hold(id)
-    }
-    fn describe<'a>(&'a self, id: &'a str, metadata: &'a Metadata) -> JournalFuture<'a, ()> {
-        self.0.describe(id, metadata)
-    }
-    fn list<'a>(&'a self, listing: &'a Listing) -> JournalFuture<'a, Conversations> {
-        self.0.list(listing)
-    }
-    fn delete<'a>(&'a self, id: &'a str) -> JournalFuture<'a, bool> {
-        self.0.delete(id)
-    }
+    crate::kept::hands_on!(0: read append hold rest);
 }
 
 #[tokio::test]

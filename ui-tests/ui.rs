@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     fmt::Write as _,
-    fs,
+    fs, panic,
     path::{Path, PathBuf},
     process::Command,
 };
@@ -13,7 +13,28 @@ use serde_json::Value;
 /// Each mistake that the macros find themselves, with all that is said of it.
 #[test]
 fn mistakes() {
-    trybuild::TestCases::new().compile_fail("fail/*/*.rs");
+    let all = || trybuild::TestCases::new().compile_fail("fail/*/*.rs");
+    if panic::catch_unwind(all).is_err() {
+        // trybuild takes a fixture that cargo has said nothing of for one that compiles. So if cargo itself fails, for example
+        // at a dependency, each of them seems to compile. A mistake of ours fails twice.
+        println!("once more, since cargo said: {}", last_words_of_cargo());
+        all();
+    }
+}
+
+/// How cargo ends in the folder of trybuild.
+fn last_words_of_cargo() -> String {
+    let folder = target().join("tests/trybuild");
+    let output = Command::new(env!("CARGO"))
+        .args(["check", "--bins", "--offline", "--keep-going", "--quiet", "--message-format=short"])
+        .current_dir(folder.join("ui-tests"))
+        .env("CARGO_TARGET_DIR", folder)
+        .output();
+    let Ok(output) = output else { return "it cannot be started".to_owned() };
+    let said = String::from_utf8_lossy(&output.stderr);
+    let of_cargo = said.lines().filter(|line| !line.contains(".rs:"));
+    let last: Vec<&str> = of_cargo.rev().take(20).collect();
+    format!("{}\n{}", output.status, last.into_iter().rev().collect::<Vec<_>>().join("\n"))
 }
 
 /// Each mistake that rustc finds: its words change, so the number of errors, their places and

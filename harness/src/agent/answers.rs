@@ -173,8 +173,9 @@ impl Chat {
     ///
     /// # Errors
     /// Fails with [`ErrorKind::NotWaiting`], and changes nothing, if no call waits for this
-    /// approval or it comes too late. Fails with [`ErrorKind::Journal`] if the decision cannot be
-    /// written; the next run then tries again, unless an [`Inbox`] has answered the call meanwhile: that answer
+    /// approval or it comes too late. Fails with [`ErrorKind::Journal`] if the journal cannot be
+    /// read, and changes nothing, or if the decision cannot be written: then the call is not among those that
+    /// [wait](Self::waiting), and the next run tries again, unless an [`Inbox`] has answered the call meanwhile: that answer
     /// counts then. Fails with [`ErrorKind::Conflict`] if another owner
     /// has continued the conversation.
     pub async fn decide(&mut self, approval: Approval) -> Result<(), Error> {
@@ -566,7 +567,7 @@ impl Inbox {
                 Some(made) => made,
                 None => {
                     let Self { agent, journal, .. } = self;
-                    let spilling = Spilling::in_journal(agent, journal, conversation, &machine);
+                    let spilling = Spilling::of_unopened(agent, journal, conversation, &machine);
                     let fact = settled.fact(&machine, agent.tools(), &spilling).await;
                     if is_result {
                         // Time has passed while a large result was kept.

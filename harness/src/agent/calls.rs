@@ -178,8 +178,9 @@ impl Contexts {
     }
 
     /// Drops the contexts of a turn that is over.
-    pub(super) fn clear(&mut self) {
+    pub(super) fn clear(&mut self, chat: &Chat) {
         self.made.clear();
+        self.spilling.looks_again(chat);
     }
 
     /// The true result of a call that was stopped: its function may be one that cannot be stopped

@@ -176,7 +176,7 @@ impl Run<'_> {
                 return Err(failed_twice(self.last_fault.as_deref(), true));
             }
             let used = self.chat.used();
-            let window = self.chat.window_or(used);
+            let window = self.chat.window_to_sum_up(used);
             let Some(cut) = self.chat.cut(window, used) else {
                 return Err(Error::new(
                     ErrorKind::Transcript,
@@ -228,7 +228,7 @@ impl Run<'_> {
             return Err(failed_twice(self.last_fault.as_deref(), false));
         }
         let used = self.chat.used();
-        let window = self.chat.window_or(used);
+        let window = self.chat.window_to_sum_up(used);
         let Some(cut) = self.chat.cut(window, used) else { return Ok(()) };
         // Earlier facts are written before the model is asked.
         if !self.write().await? {
@@ -289,11 +289,9 @@ impl Run<'_> {
                 (self.hears_summary(&all, vendors.as_ref(), How::Whole).await, used.tokens)
             }
             true => {
-                let room = (window / 2).saturating_sub(self.chat.agent.meter().tools());
                 // An earlier one that was refused as too large had twice as much.
-                let least = window / 8;
-                let room =
-                    machine.too_large().map_or(room, |refused| room.min((refused / 2).max(least)));
+                let room = (window / 2).saturating_sub(self.chat.agent.meter().tools());
+                let room = room.max(self.chat.window_or(used) / 16);
                 let (told, size) = (in_short(machine.sent().messages(), room, words), room);
                 (self.hears_summary(&told, None, How::Short).await, size)
             }

@@ -3,6 +3,7 @@
 
 mod ends;
 mod given;
+mod stated;
 mod window;
 
 use std::{collections::HashSet, mem, sync::Arc};
@@ -327,8 +328,9 @@ impl Machine {
                 self.said(marked.as_ref().or(message.as_ref()), called, ended)?;
                 self.turns = self.turns.saturating_add(1);
                 self.usage.add(usage);
-                self.window.was_sent(sent, usage, (provider, model));
-                self.answered_by = Some((provider.clone(), model.clone()));
+                let by = Some((provider.clone(), model.clone()));
+                self.window.was_sent(sent, usage, (provider, model), self.answered_by == by);
+                self.answered_by = by;
             }
             Entry::Interrupted { message, usage, cause, asked: _ } => {
                 let outcome = match cause {

@@ -14,6 +14,8 @@ use crate::{
 pub(super) struct Spilling {
     place: Option<Where>,
     limit: usize,
+    /// The size of the window for which this is the limit.
+    window: Option<u64>,
     /// How many messages the conversation began with. Some of their arguments may have been left out elsewhere.
     given: usize,
 }
@@ -37,22 +39,35 @@ impl Spilling {
             (true, None, Some(folder)) => Some(Where::Folder(folder.clone())),
         };
         let limits = agent.tools().limits();
-        let limit = limits.output_in(chat.window_tokens(), place.is_some());
-        Self { place, limit, given: chat.machine.began_with() }
+        let window = chat.window_tokens();
+        let limit = limits.output_in(window, place.is_some());
+        Self { place, limit, window, given: chat.machine.began_with() }
+    }
+
+    /// The vendor may have stated the size of the window since the run has begun.
+    pub(super) fn looks_again(&mut self, chat: &Chat) {
+        let window = chat.window_tokens();
+        if self.window != window {
+            self.window = window;
+            self.limit = chat.agent.tools().limits().output_in(window, self.place.is_some());
+        }
     }
 
     /// The same for an answer to a call of a conversation that is not opened here.
-    pub(super) fn in_journal(
+    pub(super) fn of_unopened(
         agent: &Agent,
         journal: &Arc<dyn Journal>,
         id: &str,
         machine: &Machine,
     ) -> Self {
-        let keeps = agent.spills() && keeps(&**journal);
-        let limits = agent.tools().limits();
-        let place = keeps.then(|| Where::Journal(Arc::clone(journal), id.into()));
-        let limit = limits.output_in(agent.window_in(machine), keeps);
-        Self { place, limit, given: machine.began_with() }
+        let place = match (agent.spills(), agent.spill_folder()) {
+            (false, _) => None,
+            (true, _) if keeps(&**journal) => Some(Where::Journal(Arc::clone(journal), id.into())),
+            (true, folder) => folder.cloned().map(Where::Folder),
+        };
+        let window = agent.window_in(machine);
+        let limit = agent.tools().limits().output_in(window, place.is_some());
+        Self { place, limit, window, given: machine.began_with() }
     }
 
     /// How many bytes of a result the model gets.

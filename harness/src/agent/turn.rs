@@ -66,7 +66,7 @@ enum Heard {
 impl Run<'_> {
     /// Requests one answer from the provider.
     pub(super) async fn ask(&mut self) -> Result<(), Error> {
-        self.contexts.clear();
+        self.contexts.clear(self.chat);
         let turn = self.chat.machine.turns().saturating_add(1);
         self.chat.tracer.turn(turn);
         let mut gauge = self.chat.gauge;

@@ -275,6 +275,12 @@ impl Chat {
         self.window_tokens().unwrap_or(used.tokens)
     }
 
+    /// The same for a summary: if a request for one was refused as too large, the window is not larger than that one.
+    pub(super) fn window_to_sum_up(&self, used: Used) -> u64 {
+        let window = self.window_or(used);
+        self.machine.too_large().map_or(window, |refused| refused.min(window))
+    }
+
     /// Resets the estimate, because what is sent has changed.
     pub(super) fn was_moved(&mut self) {
         self.gauge = Gauge::new(self.meter());
@@ -312,7 +318,7 @@ impl Run<'_> {
         }
         let Chat { agent, machine, .. } = &*self.chat;
         let (name, model) = agent.answers();
-        let is_again = machine.overflows(name, model) > 0;
+        let refused_before = machine.last_refused(name, model);
         // The first failure may be another one, after which a second try or another provider was asked.
         let is_last = error.last().is_context_full();
         if !(is_last || error.is_context_full()) || agent.window().is_off() {
@@ -330,7 +336,10 @@ impl Run<'_> {
             // The request is sent again as it is. If it is refused again, the window is what was named.
             return Ok(true);
         }
-        Ok(!is_again && self.chat.due().is_some())
+        // If no size is named, the window is found by halves.
+        let is_smaller = |before: u64| estimated <= before.saturating_sub(before / 4);
+        let is_new = (window, tokens) == (None, None) && refused_before.is_some_and(is_smaller);
+        Ok((refused_before.is_none() || is_new) && self.chat.due().is_some())
     }
 
     /// Records that a request was refused because it is too large: how many tokens the window and the request have, if

@@ -1,7 +1,8 @@
 //! One call is answered twice: in the chat, where the journal fails, and by an inbox.
 
 use super::*;
-use harness::policy::Approval;
+use harness::{agent::Inbox, policy::Approval};
+use std::sync::atomic::AtomicBool;
 
 /// What somebody says about a call.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -57,6 +58,66 @@ async fn of_two_answers_the_first_one_in_the_journal_counts() {
         }
     }
     assert!(broken.is_empty(), "{} cases:\n{}", broken.len(), broken.join("\n"));
+}
+
+/// The journal has taken the chat's answer and says that it failed. Before the chat looks, an inbox answers another call: the
+/// first answer is not written again.
+#[derive(Clone)]
+struct Broken {
+    inner: MemoryJournal,
+    inbox: Option<Arc<Inbox>>,
+    is_on: Arc<AtomicBool>,
+}
+
+impl Journal for Broken {
+    crate::kept::hands_on!(inner: read hold rest);
+
+    fn append<'a>(
+        &'a self,
+        id: &'a str,
+        after: u64,
+        facts: &'a [Envelope],
+    ) -> JournalFuture<'a, ()> {
+        Box::pin(async move {
+            self.inner.append(id, after, facts).await?;
+            let Some(inbox) =
+                self.inbox.as_ref().filter(|_| self.is_on.swap(false, Ordering::SeqCst))
+            else {
+                return Ok(());
+            };
+            let last = inbox.waiting(id).await?.pop().expect("another one waits");
+            inbox.decide(id, last.question().expect("a question").yes()).await?;
+            Err(Error::new(ErrorKind::Journal, "the connection broke"))
+        })
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_was_written_after_all_is_not_written_again() {
+    for dropped in [false, true] {
+        let (inner, world) = (MemoryJournal::new(), World::default());
+        let agent = mailing(&world, 2);
+        let (inbox, is_on) = (Arc::new(agent.inbox(&inner)), Arc::new(AtomicBool::new(false)));
+        let journal =
+            Broken { inner: inner.clone(), inbox: Some(inbox), is_on: Arc::clone(&is_on) };
+        let mut chat = agent.open(&journal, CHAT).await.expect("new");
+        chat.send("Go.").await.expect_err("it waits");
+        let yes = chat.waiting()[0].question().expect("a question").always();
+        is_on.store(true, Ordering::SeqCst);
+        match dropped {
+            false => chat.decide(yes).await.expect("it is written"),
+            true => {
+                let _ = polled(std::pin::pin!(chat.decide(yes)), 1).await;
+            }
+        }
+        assert_eq!(chat.resume().await.expect("an answer").text(), "Done.");
+        assert_eq!((world.count("mail 1"), world.count("mail 2")), (1, 1));
+        is_kept("an answer", &inner, chat.transcript());
+        let grants = chat.grants().to_vec();
+        drop(chat);
+        let again = agent.open(&inner, CHAT).await.expect("it opens");
+        assert_eq!(again.grants(), grants);
+    }
 }
 
 async fn answered_twice(

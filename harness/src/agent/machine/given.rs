@@ -1,6 +1,6 @@
 //! What is known of the messages with which a conversation was begun, such as a transcript from elsewhere.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::super::told::{NEWS, ended_call};
 use crate::{
@@ -19,8 +19,9 @@ pub(super) struct Given {
     told: HashMap<String, (String, Option<String>)>,
     /// How many messages there were.
     messages: usize,
-    /// Whether no message was marked as the program's own, such as in a transcript of an earlier version.
-    is_unmarked: bool,
+    /// Where a summary of an earlier version may stand, which did not mark it as the program's: before the first words of the
+    /// model, if no message is marked.
+    unmarked: usize,
 }
 
 /// How many bytes are left of several ends together.
@@ -36,12 +37,21 @@ impl Given {
     pub(super) fn of(messages: &Messages) -> Self {
         let mut ends: HashMap<String, Vec<String>> = HashMap::new();
         let mut running: Vec<(String, String)> = Vec::new();
+        // The ends that a result of a tool tells: the library adds them behind it, and the tool may have done so itself.
+        let mut doubtful: HashSet<String> = HashSet::new();
         let mut asked: Option<&Message> = None;
         for message in messages {
             if message.role() != Role::Assistant {
                 for (call, news) in &running {
                     let told = ends.entry(call.clone()).or_default();
-                    told.extend(news_in(message, news).filter(|end| !told.contains(end)));
+                    for end in news_in(message, news) {
+                        if !told.contains(&end) {
+                            told.push(end);
+                        }
+                    }
+                    if message.role() == Role::Tool && !told.is_empty() {
+                        doubtful.insert(call.clone());
+                    }
                 }
             }
             for result in message.results().filter(|it| it.outcome() == CallOutcome::StillRunning) {
@@ -52,13 +62,15 @@ impl Given {
             asked = Some(message);
         }
         ends.retain(|_, told| !told.is_empty());
-        let told = |ends: &Vec<String>| match &**ends {
-            [end] => (end.clone(), name_in(end)),
-            ends => (together(ends), None),
+        let told = |(call, ends): (&String, &Vec<String>)| match &**ends {
+            [end] if !doubtful.contains(call) => (call.clone(), (end.clone(), name_in(end))),
+            ends => (call.clone(), (together(ends), None)),
         };
-        let told = ends.iter().map(|(call, ends)| (call.clone(), told(ends))).collect();
-        let is_unmarked = !messages.iter().any(Message::is_by_program);
-        Self { ends, told, messages: messages.len(), is_unmarked }
+        let told = ends.iter().map(told).collect();
+        let is_marked = messages.iter().any(Message::is_by_program);
+        let first = messages.iter().take_while(|message| message.role() != Role::Assistant).count();
+        let unmarked = if is_marked { 0 } else { first };
+        Self { ends, told, messages: messages.len(), unmarked }
     }
 
     /// What the model was told of the late end of a call, and the name under which the whole is kept.
@@ -81,7 +93,7 @@ impl Given {
 
     /// Whether the message at this index is a summary of an earlier version, which did not mark it as the program's.
     pub(super) fn is_summary(&self, at: usize, message: &Message) -> bool {
-        self.is_unmarked && at < self.messages && context::is_summary(message)
+        at < self.unmarked && context::is_summary(message)
     }
 }
 
@@ -105,11 +117,16 @@ fn together(ends: &[String]) -> String {
         }
     });
     let parts: Vec<String> = parts.collect();
-    format!(
-        "[From the program: {count} ends of this call were told, and some may be quotations. The first and the last \
-         ones:\n{}]",
-        parts.join("\n")
-    )
+    let parts = parts.join("\n");
+    match count {
+        1 => format!(
+            "[From the program: an end of this call was told, and may be a quotation:\n{parts}]"
+        ),
+        _ => format!(
+            "[From the program: {count} ends of this call were told, and some may be quotations. The first and the last \
+             ones:\n{parts}]"
+        ),
+    }
 }
 
 /// A text without the names of kept results: each time, a result is kept under a new one.
@@ -126,16 +143,23 @@ fn without_names(text: &str) -> String {
 
 /// What the library has added to a message about a call that has ended late. `news` is how that begins. The library adds
 /// a last part to a message of the user, or to the last result; such words elsewhere are somebody else's.
-fn news_in(message: &Message, news: &str) -> Option<String> {
+/// A result that is told may quote others, so there may be several.
+fn news_in(message: &Message, news: &str) -> Vec<String> {
     let last = match message.blocks() {
         [_, .., Block::Text(text)] => text.text(),
         [.., Block::ToolResult(result)] => match result.content() {
             [_, .., ToolContent::Text(text)] => text,
-            _ => return None,
+            _ => return Vec::new(),
         },
-        _ => return None,
+        _ => return Vec::new(),
     };
-    let told = last.strip_prefix(NEWS).and(last.get(last.find(&format!("[{news}"))?..))?;
-    let end = told.find(&format!("\n{NEWS}")).unwrap_or(told.len());
-    told.get(..end).map(str::to_owned)
+    if !last.starts_with(NEWS) {
+        return Vec::new();
+    }
+    let (begin, next) = (format!("[{news}"), format!("\n{NEWS}"));
+    let told = last.match_indices(&begin).filter_map(|(at, _)| {
+        let told = last.get(at..)?;
+        told.get(..told.find(&next).unwrap_or(told.len()))
+    });
+    told.map(str::to_owned).collect()
 }

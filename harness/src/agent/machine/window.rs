@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use super::{super::told::late_end, Machine, Phase, cannot, given::Given};
+use super::{super::told::late_end, Machine, Phase, cannot, given::Given, stated::Stated};
 use crate::{
     context::has_line,
     error::Error,
@@ -53,6 +53,8 @@ pub(super) struct Window {
     refused: bool,
     /// How many requests for a summary as text have failed in this run since the last summary.
     failures: u32,
+    /// How many requests for a summary were refused as too large.
+    refusals: u32,
     /// How many tokens of the conversation were in the last request for a summary that was refused as too large since
     /// the last summary.
     too_large: Option<u64>,
@@ -64,23 +66,6 @@ pub(super) struct Window {
     pins: Arc<Vec<String>>,
     /// The tools that the model has searched for.
     found: Arc<Vec<FoundTools>>,
-}
-
-/// The size of a window, as an error of the vendor has stated it.
-#[derive(Clone, Debug)]
-struct Stated {
-    provider: String,
-    model: String,
-    /// Whether it is the window of another provider, to which the agent of this model fell back.
-    fallback: bool,
-    tokens: u64,
-}
-
-impl Stated {
-    /// Whether it is about this model. Facts of earlier versions do not name the model, and are about every one.
-    fn is_of(&self, provider: &str, model: &str) -> bool {
-        self.model.is_empty() || (&*self.provider, &*self.model) == (provider, model)
-    }
 }
 
 /// A request whose tokens the vendor has counted.
@@ -302,10 +287,13 @@ impl View {
     }
 }
 
+/// How many refused requests for a summary are no failure: each has half of the one before it.
+const REFUSALS: u32 = 2;
+
 impl Window {
     /// Resets the counts of failures, because a summary was made or a run has begun.
     fn forgets_failures(&mut self) {
-        (self.failures, self.vendor_failed) = (0, false);
+        (self.failures, self.refusals, self.vendor_failed) = (0, 0, false);
     }
 
     /// A run has begun: a request that is refused as too large may be repeated once, and a summary is asked for anew.
@@ -332,10 +320,11 @@ impl Window {
         messages: usize,
         usage: &Usage,
         (provider, model): (&str, &str),
+        is_same: bool,
     ) {
         (self.overflows, self.refused, self.too_large, self.doubted) = (0, false, None, false);
         let answered = usage.input.unwrap_or(0);
-        self.answered = self.answered.max(answered);
+        self.answered = if is_same { self.answered.max(answered) } else { answered };
         self.told.retain(|it| it.fallback || !it.is_of(provider, model) || it.tokens > answered);
         // Some servers count nothing and report zero tokens.
         if let Some(input) = usage.input.filter(|input| *input > 0) {
@@ -453,10 +442,10 @@ impl Machine {
         counts.map(|(_, it)| it.tokens).min()
     }
 
-    /// How many requests in a row did not fit into the window of this model.
-    pub(in crate::agent) fn overflows(&self, provider: &str, model: &str) -> u32 {
-        let last = self.window.told.last().filter(|it| it.is_of(provider, model));
-        last.map_or(0, |_| self.window.overflows)
+    /// How large the last request was that did not fit into the window of this model, if none was answered since.
+    pub(in crate::agent) fn last_refused(&self, provider: &str, model: &str) -> Option<u64> {
+        let last = self.window.told.last().filter(|it| it.is_of(provider, model))?;
+        (self.window.overflows > 0).then_some(last.tokens)
     }
 
     /// Whether the last request did not fit and nothing was moved since then.
@@ -466,7 +455,8 @@ impl Machine {
 
     /// How many requests for a summary as text have failed in this run since the last summary.
     pub(in crate::agent) fn failed_compactions(&self) -> u32 {
-        self.window.failures
+        // A smaller one may fit.
+        self.window.failures.saturating_add(self.window.refusals.saturating_sub(REFUSALS))
     }
 
     /// How many tokens of the conversation were in the last request for a summary that was refused as
@@ -585,7 +575,9 @@ impl Machine {
                 Ok(())
             }
             Entry::CompactionFailed { request, stopped, vendor, too_large, cause: _ } => {
-                let failures = u32::from(!stopped && !vendor);
+                let failures = u32::from(!stopped && !vendor && too_large.is_none());
+                let refusals = u32::from(too_large.is_some());
+                self.window.refusals = self.window.refusals.saturating_add(refusals);
                 self.window.too_large = too_large.or(self.window.too_large);
                 self.window.failures = self.window.failures.saturating_add(failures);
                 self.window.vendor_failed |= *vendor && !stopped;
@@ -597,19 +589,24 @@ impl Machine {
                 self.asking("a request cannot be refused")?;
                 let is_same = self.window.told.last().is_none_or(|it| it.is_of(provider, model));
                 let before = if is_same { self.window.overflows } else { 0 };
-                let (provider, model) = (provider.clone(), model.clone());
-                // A window that is not larger than what was answered before is a mistake the first time, and nothing follows
-                // from it. If it is named again before an answer has come, the window is smaller now.
-                let is_odd = window.is_some_and(|it| it <= self.window.answered);
+                let (provider, model, fallback) = (provider.clone(), model.clone(), *fallback);
+                let stated = Stated {
+                    provider,
+                    model,
+                    fallback,
+                    tokens: window.or(*tokens).unwrap_or(*estimated),
+                };
+                // A window that is not larger than what the model answered before is a mistake the first time, and nothing
+                // follows from it. If it is named again before an answer has come, the window is smaller now.
+                let by = self.answered_by.as_ref();
+                let is_same = by.is_some_and(|(provider, model)| stated.is_of(provider, model));
+                let is_odd = is_same && window.is_some_and(|it| it <= self.window.answered);
                 if !fallback && is_odd && !mem::replace(&mut self.window.doubted, true) {
                     return Ok(());
                 }
                 self.window.overflows = before.saturating_add(1);
                 self.window.refused = true;
-                let refused = window.or(*tokens).unwrap_or(*estimated);
-                let fallback = *fallback;
-                let tokens_of = Stated { provider, model, fallback, tokens: refused };
-                self.window.told.push(tokens_of);
+                self.window.told.push(stated);
                 if let Some(tokens) = tokens.filter(|_| !fallback) {
                     let messages = self.widest().messages().len();
                     self.window.measured = Some(Measured { messages, tokens });

@@ -1,0 +1,18 @@
+//! What an error of a vendor has said of the model's window.
+
+/// The size of a window, as an error of the vendor has stated it.
+#[derive(Clone, Debug)]
+pub(super) struct Stated {
+    pub(super) provider: String,
+    pub(super) model: String,
+    /// Whether it is the window of another provider, to which the agent of this model fell back.
+    pub(super) fallback: bool,
+    pub(super) tokens: u64,
+}
+
+impl Stated {
+    /// Whether it is about this model. Facts of earlier versions do not name the model, and are about every one.
+    pub(super) fn is_of(&self, provider: &str, model: &str) -> bool {
+        self.model.is_empty() || (&*self.provider, &*self.model) == (provider, model)
+    }
+}
