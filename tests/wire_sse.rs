@@ -76,7 +76,11 @@ fn comments_have_no_limit() {
         let mut parser = SseParser::new(64);
         let mut count = 0;
         for piece in body.as_bytes().chunks(size) {
-            parser.push(piece, |record| Ok(count += record.data.len())).unwrap();
+            let each = |record: harness::wire::Record<'_>| {
+                count += record.data.len();
+                Ok(())
+            };
+            parser.push(piece, each).unwrap();
         }
         assert_eq!(count, 1);
     }
