@@ -71,8 +71,10 @@ fn an_event_over_the_limit_is_refused_however_it_comes() {
 
 #[test]
 fn comments_have_no_limit() {
-    let body = format!(": {}\n\n: x\rdata: a\n\n", "x".repeat(100));
-    for size in [1, 7, 1000] {
+    let comment = "x".repeat(100);
+    let whole = format!("\u{feff}: {comment}\n\n: x\revent: e\n: {comment}\ndata: a\n\n");
+    for size in (1..whole.len()).chain([1000]) {
+        let body = &whole;
         let mut parser = SseParser::new(64);
         let mut count = 0;
         for piece in body.as_bytes().chunks(size) {

@@ -7,6 +7,9 @@ use memchr::memchr2;
 
 use crate::error::{Error, ErrorKind};
 
+/// The byte order mark that may stand before a stream.
+const MARK: &[u8] = b"\xEF\xBB\xBF";
+
 /// One event: its name, if any, and its data. Several lines of data are joined by line feeds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record<'a> {
@@ -133,7 +136,7 @@ impl SseParser {
             }
             Some(None) => return self.take_next(bytes, each),
         };
-        if lines.is_empty() {
+        if lines.is_empty() || lines.first() == Some(&b':') {
             self.event.extend_from_slice(event);
             return Ok(lines);
         }
@@ -172,7 +175,12 @@ impl SseParser {
             _ => memchr2(b'\r', b'\n', bytes),
         };
         // Of a comment, nothing is kept.
-        let is_comment = self.line.first().or(bytes.first()) == Some(&b':');
+        let begin = if self.line.is_empty() { bytes } else { &self.line };
+        let begin = match self.at_start {
+            true => begin.strip_prefix(MARK).unwrap_or(begin),
+            false => begin,
+        };
+        let is_comment = begin.first() == Some(&b':');
         let Some(at) = end else {
             if is_comment {
                 self.line = b":".to_vec();
@@ -227,7 +235,7 @@ impl SseParser {
         each: &mut impl FnMut(Record<'_>) -> Result<(), Error>,
     ) -> Result<&'a [u8], Error> {
         let line = match std::mem::take(&mut self.at_start) {
-            true => line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line),
+            true => line.strip_prefix(MARK).unwrap_or(line),
             false => line,
         };
         if line.is_empty() {

@@ -57,6 +57,48 @@ async fn a_client_that_comes_back_gets_its_answer() {
     assert!(answer.contains("worked"), "{answer}");
 }
 
+/// The call ends while its client is away, or the answer is lost on its way: the client gets it when it comes back, as often as
+/// it does, and not if it says that it has it.
+#[tokio::test]
+async fn an_answer_that_was_lost_on_the_way_is_kept() {
+    for has_arrived in [false, true] {
+        let seen = Seen::new();
+        let served = Served::start(service(&seen).resuming_time(Duration::from_secs(3600))).await;
+        let session = served.session().await;
+        let mut lost = session.post(&work(70)).send().await.expect("an answer");
+        seen.begun.notified().await;
+        let primed = lost.chunk().await.expect("a body").expect("an event");
+        let primed = String::from_utf8(primed.to_vec()).expect("a text");
+        let id = |text: &str| {
+            let last = text.lines().filter_map(|line| line.strip_prefix("id:")).next_back();
+            last.expect("an id").trim().to_owned()
+        };
+        let last = if has_arrived {
+            seen.go.add_permits(1);
+            let rest = lost.text().await.expect("a body");
+            assert!(rest.contains("worked"), "{rest}");
+            let back = session.of(client().get(&served.url)).header("accept", "text/event-stream");
+            let back = back.header("last-event-id", id(&rest)).send().await.expect("an answer");
+            let nothing = back.text().await.expect("a body");
+            assert!(!nothing.contains("worked"), "{nothing}");
+            id(&primed)
+        } else {
+            drop(lost);
+            seen.go.add_permits(1);
+            // Another request has its answer after the first one has ended.
+            seen.ended.notified().await;
+            assert_eq!(other_sum(&served).await, "3");
+            id(&primed)
+        };
+        for _ in 0..2 {
+            let back = session.of(client().get(&served.url)).header("accept", "text/event-stream");
+            let back = back.header("last-event-id", &last).send().await.expect("an answer");
+            let answer = back.text().await.expect("a body");
+            assert!(answer.contains("worked"), "{has_arrived}: {answer}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_client_that_has_come_back_and_gone_again_is_lost() {
     let seen = Seen::new();

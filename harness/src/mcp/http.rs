@@ -29,6 +29,9 @@ const CONNECT: Duration = Duration::from_secs(10);
 /// again.
 const STREAMS: usize = 5;
 
+/// How many requests wait for the beginning of their answers at the same time. Further ones wait before they are sent.
+const REQUESTS: usize = 256;
+
 /// The address of a server, and the headers of each request.
 #[derive(Clone)]
 pub(super) struct Address {
@@ -115,6 +118,7 @@ impl Address {
         let signs = client.signs();
         let mut config = StreamableHttpClientTransportConfig::with_uri(self.url.as_str())
             .reinit_on_expired_session(false)
+            .max_concurrent_requests(REQUESTS)
             .custom_headers(self.headers()?);
         let mut waits = ExponentialBackoff::default();
         waits.max_times = Some(STREAMS);

@@ -25,6 +25,7 @@ use super::{
     open::{Meant, Open},
     scan::{Id, Scan},
 };
+use crate::secret::CUT;
 
 /// The code of the error that replaces an answer that cannot be read. No server uses it.
 pub(super) const UNREAD: ErrorCode = ErrorCode(i32::MIN);
@@ -74,8 +75,11 @@ pub(super) struct Strange(Arc<Mutex<(usize, String)>>);
 
 impl Strange {
     fn note(&self, line: &[u8]) {
-        let line = line.get(..KEPT).unwrap_or(line);
-        let line = String::from_utf8_lossy(line).trim().to_owned();
+        let (line, cut) = match line.get(..KEPT) {
+            Some(line) => (line, CUT),
+            None => (line, ""),
+        };
+        let line = format!("{}{cut}", String::from_utf8_lossy(line).trim());
         if line.is_empty() {
             return;
         }

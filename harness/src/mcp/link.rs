@@ -434,15 +434,15 @@ impl Link {
                 if let Some(child) = child.as_ref().filter(|_| !has_answered) {
                     ((), how) = tokio::join!(child.said().last_words(), child.how_ended());
                 }
-                let why = one_line(&signs.take_refusal().unwrap_or_else(|| why(&err)));
-                let way_out = self.way_out(&why);
-                let why = self.shown(&why);
+                let why = signs.take_refusal().unwrap_or_else(|| why(&err));
+                let way_out = self.way_out(&one_line(&why));
+                let why = one_line(&self.shown(&why));
                 let why = format!("did not begin a session: {why}{how}{way_out}{}", said());
                 Err((self.error(ErrorKind::Connect, why), is_newer(&err)))
             }
             Err(_) => {
                 let strange = strange.known().map(|(count, first)| {
-                    let first = self.shown(&one_line(&first));
+                    let first = one_line(&self.shown(&first));
                     let lines = if count == 1 {
                         "line that is no message"
                     } else {
@@ -463,7 +463,7 @@ impl Link {
 
     /// An address, for an error.
     fn at(&self, address: &Address) -> String {
-        self.shown(&one_line(&address.shown()))
+        one_line(&self.shown(&address.shown()))
     }
 
     /// What a person can do if a server at an address does not begin a session.

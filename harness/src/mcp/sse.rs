@@ -48,10 +48,9 @@ impl Reader {
             match self.answer.as_mut()?.chunk().await {
                 Ok(Some(piece)) => self.is_exceeded = self.events.push(&piece).is_err(),
                 Ok(None) => self.answer = None,
-                Err(err) => {
-                    self.answer = None;
-                    return Some(Err(Error::Body(Box::new(err))));
-                }
+                // What has broken off is asked for again as what has ended, after the time that the server asks for. After an error
+                // the SDK would do so at once, without end.
+                Err(_) => self.answer = None,
             }
         }
     }
@@ -140,6 +139,16 @@ impl Get {
 
 #[cfg(test)]
 mod tests {
+    use std::{
+        io,
+        pin::Pin,
+        task::{Context, Poll},
+    };
+
+    use bytes::Bytes;
+    use http_body::{Body, Frame};
+    use hyper::http;
+
     use super::*;
 
     /// What is read of a text that arrives in two pieces.
@@ -170,6 +179,32 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// A body that breaks off after one event.
+    struct Broken(Option<&'static [u8]>);
+
+    impl Body for Broken {
+        type Data = Bytes;
+        type Error = io::Error;
+
+        fn poll_frame(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
+            let event = self.0.take().map(|event| Frame::data(Bytes::from_static(event)));
+            Poll::Ready(Some(event.ok_or_else(|| io::ErrorKind::ConnectionReset.into())))
+        }
+    }
+
+    /// After an error, the SDK asks for the rest at once and without end.
+    #[tokio::test]
+    async fn a_stream_that_breaks_off_ends_without_an_error() {
+        let body = reqwest::Body::wrap(Broken(Some(b"id: 7\nretry: 60000\ndata: a\n\ndata: b\n")));
+        let answer = Response::from(http::Response::new(body));
+        let read: Vec<_> = events(answer, 1000, None).collect().await;
+        let read: Vec<Sse> = read.into_iter().map(Result::unwrap).collect();
+        assert_eq!(read, [Sse::default().data("a").id("7"), Sse::default().id("7").retry(60_000)]);
     }
 
     #[test]

@@ -17,18 +17,26 @@ use rmcp::{
         ClientJsonRpcMessage, ClientNotification, ClientRequest, GetExtensions as _,
         JsonRpcMessage, JsonRpcRequest, RequestId, ServerJsonRpcMessage,
     },
-    transport::Transport,
+    transport::{Transport, streamable_http_server::SessionId},
 };
+
+use super::answers::Answers;
 
 /// The unanswered requests of one session.
 #[derive(Clone, Default)]
-pub(super) struct InFlight(Arc<Mutex<HashMap<RequestId, State>>>);
+pub(super) struct InFlight {
+    open: Arc<Mutex<HashMap<RequestId, State>>>,
+    /// The name of the session, and where its answers are kept for clients that come back.
+    answers: Option<(SessionId, Answers)>,
+}
 
 /// A cancelled request has no answer. Its id is free as soon as nothing of it runs.
 #[derive(Clone, Copy, Default)]
 struct State {
     cancelled: bool,
     ended: bool,
+    /// The stream on which the client waits for the answer.
+    stream: Option<u64>,
 }
 
 /// Kept in a request for as long as something of it runs.
@@ -55,7 +63,28 @@ impl Drop for Marked {
 
 impl InFlight {
     fn lock(&self) -> MutexGuard<'_, HashMap<RequestId, State>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Of a session whose answers are kept.
+    pub(super) fn of(session: SessionId, answers: Answers) -> Self {
+        Self { answers: Some((session, answers)), ..Self::default() }
+    }
+
+    /// The client waits for the answer to this request on this stream.
+    pub(super) fn answered_on(&self, id: &RequestId, stream: u64) {
+        if let Some(state) = self.lock().get_mut(id) {
+            state.stream = Some(stream);
+        }
+    }
+
+    /// The request has this answer.
+    fn ends(&self, id: &RequestId, answer: &ServerJsonRpcMessage) {
+        let state = self.lock().remove(id);
+        let stream = state.and_then(|state| state.stream);
+        if let (Some(stream), Some((session, answers))) = (stream, &self.answers) {
+            answers.keep(session, stream, answer);
+        }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -121,10 +150,10 @@ impl<T: Transport<RoleServer>> Transport<RoleServer> for Guarded<T> {
         message: ServerJsonRpcMessage,
     ) -> impl Future<Output = Result<(), T::Error>> + Send + 'static {
         match &message {
-            JsonRpcMessage::Response(answer) => drop(self.open.lock().remove(&answer.id)),
+            JsonRpcMessage::Response(answer) => self.open.ends(&answer.id, &message),
             JsonRpcMessage::Error(answer) => {
                 if let Some(id) = &answer.id {
-                    self.open.lock().remove(id);
+                    self.open.ends(id, &message);
                 }
             }
             JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => {}

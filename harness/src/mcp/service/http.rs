@@ -95,8 +95,8 @@ impl<H: ServerHandler> McpService<H> {
             .with_max_request_body_bytes(self.request)
             .with_cancellation_token(end.clone());
         let request = self.request;
+        let sessions = Arc::new(Sessions::new(self.resuming));
         let serving = Arc::new(self.serving()?);
-        let sessions = Arc::new(Sessions::default());
         let start = move || Ok(Arc::clone(&serving));
         Ok(McpHttp {
             inner: StreamableHttpService::new(start, sessions, config),

@@ -1,6 +1,7 @@
 //! Serves the program's tools to others.
 
 mod answer;
+mod answers;
 mod asking;
 mod calling;
 mod described;

@@ -65,7 +65,7 @@ pub struct McpService<H = Alone> {
     pub(super) request: usize,
     result: usize,
     asking: Duration,
-    resuming: Duration,
+    pub(super) resuming: Duration,
     key: Option<[u8; 32]>,
     pub(super) hosts: Vec<String>,
     pub(super) origins: Vec<String>,

@@ -25,7 +25,10 @@ use rmcp::{
 };
 use tokio::sync::watch;
 
-use super::flight::{Guarded, InFlight};
+use super::{
+    answers::Answers,
+    flight::{Guarded, InFlight},
+};
 
 /// The number of sessions that are open at the same time. Each ends five minutes after its last request. A session
 /// without a running call ends earlier if its place is needed for another.
@@ -36,6 +39,7 @@ const SESSIONS: usize = 1024;
 pub(super) struct Sessions {
     local: LocalSessionManager,
     open: Mutex<Open>,
+    answers: Answers,
 }
 
 #[derive(Debug, Default)]
@@ -143,6 +147,11 @@ impl Stream for Sent {
 }
 
 impl Sessions {
+    /// A client may come back for an answer in this time.
+    pub(super) fn new(resuming: Duration) -> Self {
+        Self { answers: Answers::new(resuming), ..Self::default() }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Open> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -172,7 +181,7 @@ impl SessionManager for Sessions {
             self.close_session(&oldest).await?;
         }
         let (id, pipes) = self.local.create_session().await?;
-        let flight = InFlight::default();
+        let flight = InFlight::of(id.clone(), self.answers.clone());
         let mut open = self.lock();
         open.requests = open.requests.saturating_add(1);
         let session = Session { last: open.requests, flight: flight.clone(), ..Session::default() };
@@ -198,6 +207,7 @@ impl SessionManager for Sessions {
 
     async fn close_session(&self, id: &SessionId) -> Result<(), SessionError> {
         self.lock().sessions.remove(id);
+        self.answers.forget(id);
         Ok(self.local.close_session(id).await?)
     }
 
@@ -217,7 +227,14 @@ impl SessionManager for Sessions {
             }
             request.request.extensions_mut().insert(way.clone());
         }
+        let asked = match &message {
+            JsonRpcMessage::Request(request) => Some(request.id.clone()),
+            _ => None,
+        };
         let mut receiver = handle.establish_request_wise_channel().await?;
+        if let (Some(asked), Some(stream)) = (&asked, receiver.http_request_id) {
+            flight.answered_on(asked, stream);
+        }
         let attended = way.attend();
         if let (Some(number), Some(session)) =
             (receiver.http_request_id, self.lock().sessions.get_mut(id))
@@ -226,7 +243,14 @@ impl SessionManager for Sessions {
             session.ways.insert(number, Arc::downgrade(&way.0));
         }
         handle.push_message(message, receiver.http_request_id).await?;
-        let messages = stream::poll_fn(move |context| receiver.inner.poll_recv(context));
+        let (answers, id, number) = (self.answers.clone(), id.clone(), receiver.http_request_id);
+        let messages = stream::poll_fn(move |context| {
+            let message = receiver.inner.poll_recv(context);
+            if let (task::Poll::Ready(Some(message)), Some(number)) = (&message, number) {
+                answers.passes(&id, number, message);
+            }
+            message
+        });
         Ok(Sent::new(messages, Some(attended)))
     }
 
@@ -255,6 +279,10 @@ impl SessionManager for Sessions {
         let way = number.and_then(|number: u64| {
             self.lock().sessions.get(id).and_then(|session| session.ways.get(&number)?.upgrade())
         });
+        // The SDK has nothing any more of a request that has its answer.
+        if let Some(kept) = number.and_then(|number| self.answers.after(id, number, &last_event)) {
+            return Ok(Sent::new(stream::iter(kept), None));
+        }
         let messages = self.local.resume(id, last_event).await?;
         Ok(Sent::new(messages, way.map(|way| Way(way).attend())))
     }
