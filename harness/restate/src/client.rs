@@ -159,7 +159,8 @@ pub enum ClientError {
     },
     /// The engine could not be reached, or its answer could not be read. The request may have been carried out. Repeat
     /// a message with the same key. Requests without a key can be repeated, too: [`Conversation::decide`] and
-    /// [`Conversation::settle`] are then refused if the first one counted.
+    /// [`Conversation::settle`] are then refused if the first one counted. If [`Conversation::stop`] is repeated, both may
+    /// count, the first one whenever a worker gets to it.
     Unreachable(reqwest::Error),
 }
 
@@ -379,7 +380,8 @@ impl Conversation {
         self.says(&Said::Decided(approval)).await
     }
 
-    /// Says what became of a call that waits or is in doubt; a run that waits continues. It returns when
+    /// Says what became of a call that waits for a result or an answer, or that is in doubt ([`decide`](Self::decide) is for those
+    /// that wait for a decision); a run that waits continues. It returns when
     /// [`decide`](Self::decide) would.
     ///
     /// # Errors
@@ -396,6 +398,9 @@ impl Conversation {
     /// Stops the run that goes on or waits. If there is none, this stops the one that was started and has not begun:
     /// its message is stored and not answered. Messages that queue behind a run that is stopped are not stopped. It
     /// returns before the run has ended; a second stop then counts for what was started after the first one.
+    ///
+    /// A stop has its place among the messages when a worker has executed it, and then this returns. So wait for it before you
+    /// send what it is not for: a stop that you have given up while no worker is there may stop a later message.
     ///
     /// # Errors
     /// Fails if the engine cannot be reached.

@@ -25,7 +25,7 @@ use crate::{
     said::{Ended, said_last},
     size::{MOST, MOST_WITH_ANSWERS, fits, size},
     state::{CHUNKS, KIND, RUN, facts_of, kind_of, last_of, named, turn_of},
-    stop::{Bells, CANCELLED, Stop, Told, Turn, tell},
+    stop::{Bells, CANCELLED, Stop, Told, Turn, tell_at_end},
 };
 
 type Came = Result<Vec<Envelope>, Error>;
@@ -233,7 +233,8 @@ impl<'a> Run<'a> {
         if self.is_run {
             let run = self.ctx.invocation_id().to_owned();
             let over = Told::Over(run.clone());
-            let way = tell(self.ctx, self.ctx.key(), &self.turn.bell, &over).await;
+            let bells = bells(self.of, self.ctx);
+            let way = tell_at_end(self.ctx, bells, &self.turn.bell, &over).await;
             // A stop may have come after the last action.
             if self.waits() && (way.is_cancelled || way.stops.len() > self.skipped) {
                 came = came.and(self.stop("stop").await);
@@ -270,9 +271,13 @@ impl<'a> Run<'a> {
                 // they are found.
                 continue;
             }
+            if name == "run" {
+                // The ingress may have been away since the last action, so it is asked anew. Calls do not run before it is known
+                // that nobody has stopped them.
+                self.stop = listens(self.of, self.ctx, &self.turn.bell, self.skipped);
+            }
             let (act, steps, kept) =
                 (self.steps().act().boxed(), Arc::clone(&self.steps), self.bytes);
-            // Calls do not run before it is known that nobody has stopped them.
             let known = self.stop.known.clone();
             let act = match name {
                 "run" => async move { known.then(|()| act).await }.boxed(),

@@ -24,10 +24,10 @@
 //! listens behind the last end of the old one ([`Bells::first`]), at which all old stops have been heard or marked.
 //!
 //! The engine tells a step nothing before its end, so a worker asks for the result of the bell through the ingress, as a
-//! client does. If the ingress fails, it asks again, and until it knows whether a stop is there already no call runs and
-//! no action ends.
+//! client does. If the ingress fails, it asks again. Until it knows whether a stop is there already, a run does not end its
+//! first action; and before calls run that change something, it asks anew.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::{
     FutureExt as _,
@@ -153,7 +153,7 @@ impl Bells {
 
     /// How many stops there are now from this bell on.
     pub(crate) async fn stops(self, bell: String) -> Result<usize, String> {
-        Ok(self.walks(&bell).await?.stops)
+        Ok(self.walks(&bell).await?.stops.len())
     }
 
     /// The bell that is now at the end of the list, if the ingress can be asked.
@@ -161,23 +161,34 @@ impl Bells {
         Some(self.walks(&bell).await.ok()?.end)
     }
 
+    /// The stops from this bell on, and the bell at the end of the list, if the ingress can be asked.
+    async fn rest(self, bell: String) -> Option<(Vec<String>, String)> {
+        let walked = self.walks(&bell).await.ok()?;
+        Some((walked.stops, walked.end))
+    }
+
     /// Goes from this bell to the end of the list. Fails if it is not reached: a stop that is not seen would count for a
     /// later run.
     async fn walks(&self, from: &str) -> Result<Walked, String> {
         let (mut behind, mut bell, mut lost) = (from.to_owned(), from.to_owned(), 0);
-        let mut stops = 0;
+        let (mut stops, mut failures) = (Vec::new(), 0);
         loop {
             match self.asks(&named(&bell, lost), true).await {
                 Ok(told) => {
                     let is_over = matches!(told, Told::Over(_));
-                    stops += usize::from(!is_over);
                     (bell, lost) = (told.next(), 0);
-                    if is_over {
-                        behind.clone_from(&bell);
+                    match is_over {
+                        true => behind.clone_from(&bell),
+                        false => stops.push(bell.clone()),
                     }
                 }
                 Err(Silent::Lost) => lost += 1,
                 Err(Silent::Untold) => return Ok(Walked { behind, stops, end: bell }),
+                // A list may be long: this one request is made again, not all of them.
+                Err(Silent::Unclear(_)) if failures < TRIES => {
+                    failures += 1;
+                    tokio::time::sleep(SOON * (1 << failures)).await;
+                }
                 Err(Silent::Unclear(why)) => {
                     return Err(format!("the ingress did not say what has been stopped: {why}"));
                 }
@@ -202,7 +213,15 @@ impl Bells {
         let (mut lost, mut left, mut knows) = (0, skipped, Some(knows));
         let mut pause = SOON;
         loop {
-            match self.asks(&named(&bell, lost), knows.is_some()).await {
+            let began = Instant::now();
+            let asked = self.asks(&named(&bell, lost), knows.is_some()).await;
+            if began.elapsed() > Duration::from_millis(200)
+                || !matches!(asked, Err(Silent::Unclear(_)))
+            {
+                // The connection was there meanwhile. A gateway may end each one after a time.
+                pause = SOON;
+            }
+            match asked {
                 Ok(Told::Stopped(_)) if left == 0 => return,
                 Ok(Told::Over(by)) if by == run => {
                     drop(knows);
@@ -249,11 +268,15 @@ impl Bells {
     }
 }
 
+/// How often one request for a bell is made again while a list is gone along.
+const TRIES: u32 = 6;
+
 /// What was found from a bell to the end of the list.
 struct Walked {
     /// The bell behind the last end of a run.
     behind: String,
-    stops: usize,
+    /// The stops, in order.
+    stops: Vec<String>,
     /// The bell that was told nothing yet.
     end: String,
 }
@@ -319,6 +342,33 @@ pub(crate) async fn tell<'a>(
     told: &Told,
 ) -> Way {
     goes(ctx, conversation, bell, told, |_| false).await
+}
+
+/// The same for a run, which may have many stops behind it: the ingress is asked for the end of the list.
+pub(crate) async fn tell_at_end(
+    ctx: &ObjectContext<'_>,
+    bells: Bells,
+    bell: &str,
+    told: &Told,
+) -> Way {
+    let mut way = goes(ctx, ctx.key(), bell, told, |_| true).await;
+    let Some(first) = way.found.take() else { return way };
+    if let Told::Stopped(by) = &first {
+        way.stops.push(by.clone());
+    }
+    let mut end = first.next();
+    let from = end.clone();
+    match ctx.run(|| async move { Ok(Json(bells.rest(from).await)) }).name("end").await {
+        Ok(Json(Some((stops, last)))) => {
+            way.stops.extend(stops);
+            end = last;
+        }
+        Ok(Json(None)) => {}
+        Err(error) => way.is_cancelled |= error.code() == CANCELLED,
+    }
+    let last = tell(ctx, ctx.key(), &end, told).await;
+    way.stops.extend(last.stops);
+    Way { is_cancelled: way.is_cancelled | last.is_cancelled, stops: way.stops, ..last }
 }
 
 /// The same, or only to the first bell that was told something that is enough.

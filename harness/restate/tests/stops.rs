@@ -20,6 +20,7 @@ use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpListener, TcpStream},
+    sync::watch,
     time::timeout,
 };
 
@@ -217,6 +218,32 @@ async fn a_stop_counts_for_a_run_that_begins_while_the_ingress_fails() {
     assert_eq!(outcome, Outcome::Cancelled);
     assert!(answers.lock().unwrap().is_empty(), "it has failed");
     assert!(worker.read("effects").is_empty());
+}
+
+/// The worker loses the ingress in the middle of a run, and reaches it again after the stop. Calls that change something wait.
+#[tokio::test]
+async fn a_stop_counts_though_the_worker_has_lost_the_ingress_meanwhile() {
+    let Some(engine) = Engine::start().await else { return };
+    for (words, at) in
+        [("Write.", "kept ask#1"), ("Pay.", "kept ask#1"), ("Write.", "before run#1")]
+    {
+        let door = Door::before(&engine).await;
+        let worker = engine.worker("100000", &[("HOLD_AT", at), ("INGRESS", &door.address)]);
+        engine.register().await;
+        let chat = engine.chat(&format!("lost {words} {at}"));
+        let run = chat.start(words, "one").await.expect("it is taken");
+        is_noted(&worker, "held", 1).await;
+        door.is_cut.send_replace(true);
+        chat.stop().await.expect("it is stopped");
+        let before = door.refused.load(Ordering::SeqCst);
+        worker.releases();
+        let asks = async || (door.refused.load(Ordering::SeqCst) > before + 1).then_some(());
+        until("it asks in vain", asks).await;
+        door.is_cut.send_replace(false);
+        assert_eq!(outcome(&chat, &run).await, Outcome::Cancelled, "{words} {at}");
+        assert!(worker.read("effects").is_empty(), "{words} {at}");
+        worker.dies_for_good().await;
+    }
 }
 
 #[tokio::test]
@@ -528,6 +555,41 @@ const FAILS: [&str; 4] = [
     "HTTP/1.1 200 OK\r\ncontent-length: 40\r\nconnection: close\r\n\r\n{\"over\"",
     "",
 ];
+
+/// A way to the engine that can be cut: what goes through it breaks off, and nobody gets in.
+struct Door {
+    address: String,
+    is_cut: watch::Sender<bool>,
+    refused: Arc<AtomicUsize>,
+}
+
+impl Door {
+    async fn before(engine: &Engine) -> Self {
+        let to = engine.ingress().replace("http://", "");
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a port");
+        let address = format!("http://{}", listener.local_addr().expect("an address"));
+        let (is_cut, cut) = watch::channel(false);
+        let refused = Arc::new(AtomicUsize::new(0));
+        let counts = Arc::clone(&refused);
+        tokio::spawn(async move {
+            while let Ok((mut from, _)) = listener.accept().await {
+                if *cut.borrow() {
+                    counts.fetch_add(1, Ordering::SeqCst);
+                    continue;
+                }
+                let (to, mut cut) = (to.clone(), cut.clone());
+                tokio::spawn(async move {
+                    let Ok(mut engine) = TcpStream::connect(to).await else { return };
+                    tokio::select! {
+                        _ = tokio::io::copy_bidirectional(&mut from, &mut engine) => {}
+                        _ = cut.wait_for(|is_cut| *is_cut) => {}
+                    }
+                });
+            }
+        });
+        Self { address, is_cut, refused }
+    }
+}
 
 /// Stands before the engine, and answers requests of this kind itself, if it has an answer.
 async fn gateway(
