@@ -33,8 +33,13 @@ fn server() -> Option<String> {
 }
 
 fn providers(url: &str) -> Vec<Box<dyn Provider>> {
+    providers_of(url, 120)
+}
+
+/// Providers whose answers have at most `max` tokens.
+fn providers_of(url: &str, max: u32) -> Vec<Box<dyn Provider>> {
     let model = std::env::var("HARNESS_LIVE_MODEL").unwrap_or_else(|_| "default".to_owned());
-    let (key, max) = ("sk-live", 120);
+    let key = "sk-live";
     let words_alone = Model { images: Some(false), ..Model::default() };
     let models = Models::default().with(&*model, words_alone);
     vec![
@@ -297,7 +302,7 @@ async fn fifty_turns_fit_into_a_small_window() {
     let Some(url) = server() else { return };
     let window = std::env::var("HARNESS_LIVE_WINDOW").ok().and_then(|it| it.parse().ok());
     let window: u64 = window.unwrap_or(2_048);
-    for provider in providers(&url) {
+    for provider in providers_of(&url, 500) {
         let name = provider.name().to_owned();
         let agent = Agent::builder(provider)
             .system("Be brief.")
@@ -322,6 +327,7 @@ async fn fifty_turns_fit_into_a_small_window() {
                     assert!(is_typed || is_cut, "{name}, {turn}: {stopped} {error}");
                     assert!(!error.contains("exceed"), "{name}, {turn}: {error}");
                     unsummed += usize::from(is_typed);
+                    println!("{name}, {turn}: {stopped}: {error}");
                     // A person would begin anew here.
                     if is_typed {
                         chat = agent.chat();

@@ -6,6 +6,7 @@ use harness::{
     Agent, Tool,
     context::Window,
     journal::{Entry, Journal, MemoryJournal},
+    provider::Settings,
     testing::{Answer, LoopbackServer, anthropic, chat, responses},
 };
 use serde_json::{Value, json};
@@ -135,5 +136,35 @@ async fn what_was_said_first_is_known_after_four_hundred_turns_and_requests_begi
         }
         // The request for a summary begins like the one before, and the next one unlike that.
         assert_eq!(pairs, summaries + clearings, "{wire}");
+    }
+}
+
+/// A provider whose answers are to be brief gets room for a summary all the same.
+#[tokio::test]
+async fn a_summary_may_be_longer_than_answers_may() {
+    for wire in WIRES {
+        let bodies = Arc::new(Mutex::new(Vec::<Value>::new()));
+        let seen = Arc::clone(&bodies);
+        let server = LoopbackServer::answering(move |request| {
+            seen.lock().unwrap().push(serde_json::from_slice(request.body()).expect("JSON"));
+            answers(wire, request.body())
+        });
+        let server = server.await.unwrap();
+        let agent = Agent::builder(provider(wire, &server.url()));
+        let agent = agent.window(Window::new().tokens(WINDOW)).build().unwrap();
+        let mut chat = agent.chat();
+        for _ in 0..8 {
+            let brief = Settings { max_tokens: Some(50), ..Settings::default() };
+            chat.send("words ".repeat(800)).settings(brief).await.unwrap();
+        }
+        let bodies = bodies.lock().unwrap();
+        let most = |body: &Value| {
+            let names = ["max_tokens", "max_output_tokens", "max_completion_tokens"];
+            names.iter().find_map(|name| body.get(name)?.as_u64()).expect("a limit")
+        };
+        let (sums, others): (Vec<&Value>, Vec<&Value>) =
+            bodies.iter().partition(|body| body.to_string().contains("Sum it up now"));
+        assert!(!sums.is_empty() && sums.iter().all(|body| most(body) >= 400), "{wire}");
+        assert!(others.iter().all(|body| most(body) == 50), "{wire}");
     }
 }

@@ -55,10 +55,10 @@ impl From<String> for Failure {
 /// The form in which a summary is requested.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum How {
-    /// As text, after everything that is sent.
-    Whole,
-    /// As text, with the conversation in short form.
-    Short,
+    /// As text of about so many words, after everything that is sent.
+    Whole(u64),
+    /// The same, with the conversation in short form.
+    Short(u64),
     /// As the vendor's own.
     Vendor,
 }
@@ -286,14 +286,14 @@ impl Run<'_> {
                 };
                 let all = Transcript::of_sent(with_question(machine.sent().messages()));
                 let vendors = machine.vendors_view().map(|view| with_question(view.messages));
-                (self.hears_summary(&all, vendors.as_ref(), How::Whole).await, used.tokens)
+                (self.hears_summary(&all, vendors.as_ref(), How::Whole(words)).await, used.tokens)
             }
             true => {
                 // An earlier one that was refused as too large had twice as much.
                 let room = (window / 2).saturating_sub(self.chat.agent.meter().tools());
                 let room = room.max(self.chat.window_or(used) / 16);
                 let (told, size) = (in_short(machine.sent().messages(), room, words), room);
-                (self.hears_summary(&told, None, How::Short).await, size)
+                (self.hears_summary(&told, None, How::Short(words)).await, size)
             }
         };
         let request = Box::new(self.summary_request(matches!(heard, Heard::Said(..))));
@@ -378,7 +378,13 @@ impl Run<'_> {
         vendors: Option<&Messages>,
         how: How,
     ) -> Heard {
-        let short = how == How::Short;
+        // The request leaves room for this.
+        let (short, words, least) = match how {
+            How::Whole(words) => (false, words, words.saturating_mul(2)),
+            How::Short(words) => (true, words, words.saturating_mul(4)),
+            How::Vendor => (false, 0, 0),
+        };
+        let least = u32::try_from(least).unwrap_or(u32::MAX);
         self.chat.guard.asked();
         let told = self.chat.told();
         let Self { chat, watch, halt, summary, ledger, .. } = self;
@@ -396,7 +402,7 @@ impl Run<'_> {
         // It begins with the same bytes as earlier requests, so that the vendor's cache is used.
         let alone = Sent::new();
         // The second request uses structured output if the vendor has it.
-        let form = AnswerSchema::new("summary", schema(), 0);
+        let form = AnswerSchema::new("summary", schema(words), 0);
         let mut as_words = AsWords::new(short.then_some(&form));
         let request = match Request::new(transcript) {
             Ok(request) => request,
@@ -405,6 +411,7 @@ impl Run<'_> {
         let mut request = request
             .with_system(agent.system())
             .with_settings(settings.as_ref())
+            .with_least_tokens(least)
             .with_ledger(Some(ledger))
             .with_sent(Some(if short { &alone } else { &chat.sent }))
             .with_stop(&program);

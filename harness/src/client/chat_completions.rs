@@ -92,7 +92,7 @@ impl ChatCompletionsProvider {
     with_retry!();
 
     fn question(&self, request: &Request<'_>) -> Result<Question, Error> {
-        let own = request.settings().map(|own| own.over(&self.options.settings));
+        let own = request.settings_over(&self.options.settings);
         let (turns, way) = (self.lessons.turns(), self.lessons.way(request));
         let body = match own {
             None if !turns && way.is_none() => chat::encode_pieces(request, &self.options)?,

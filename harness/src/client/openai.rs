@@ -74,7 +74,7 @@ impl OpenAIProvider {
     with_retry!();
 
     fn question(&self, request: &Request<'_>) -> Result<Question, Error> {
-        let own = request.settings().map(|own| own.over(&self.options.settings));
+        let own = request.settings_over(&self.options.settings);
         let request = &*request.for_model(&self.name, &self.options.model);
         if request.asks_for_summary() {
             let mut options = self.options.clone();

@@ -171,9 +171,14 @@ fn key(heading: &str) -> String {
     heading.to_ascii_lowercase().replace(' ', "_")
 }
 
-/// The JSON Schema of a summary, for models with structured output.
-pub(crate) fn schema() -> Value {
-    let lines = json!({"type": "array", "items": {"type": "string"}});
+/// The JSON Schema of a summary of about this many words, for models with structured output. A server that holds its model to
+/// a schema lets a small one come to an end by it.
+pub(crate) fn schema(words: u64) -> Value {
+    let lines = (words / 40).clamp(2, 12);
+    // A word has about six letters and a blank.
+    let letters = (words * 8 / (lines * HEADINGS.len() as u64)).clamp(60, 400);
+    let line = json!({"type": "string", "maxLength": letters});
+    let lines = json!({"type": "array", "items": line, "minItems": 1, "maxItems": lines});
     let keys = HEADINGS.map(key);
     let lists: Map<String, Value> = keys.iter().map(|key| (key.clone(), lines.clone())).collect();
     json!({

@@ -26,6 +26,8 @@ pub struct Request<'a> {
     /// The searches that found tools among these.
     found: Found<'a>,
     settings: Option<&'a Settings>,
+    /// How many tokens the answer may have at least.
+    least_tokens: Option<u32>,
     answer: Option<&'a AnswerSchema>,
     sent: Option<&'a Sent>,
     /// The thinking of messages before this index is not sent.
@@ -77,6 +79,7 @@ impl<'a> Request<'a> {
             forms: None,
             found: Found::default(),
             settings: None,
+            least_tokens: None,
             answer: None,
             sent: None,
             thinking_from: 0,
@@ -126,6 +129,12 @@ impl<'a> Request<'a> {
     #[must_use]
     pub fn with_settings(mut self, settings: Option<&'a Settings>) -> Self {
         self.settings = settings;
+        self
+    }
+
+    /// Lets the answer have as many tokens as this, even if the provider allows fewer.
+    pub(crate) fn with_least_tokens(mut self, tokens: u32) -> Self {
+        self.least_tokens = Some(tokens);
         self
     }
 
@@ -294,6 +303,19 @@ impl<'a> Request<'a> {
     /// The settings for this request alone.
     pub fn settings(&self) -> Option<&'a Settings> {
         self.settings
+    }
+
+    /// The settings of the request over those of the provider, if they differ.
+    pub(crate) fn settings_over(&self, base: &Settings) -> Option<Settings> {
+        let own = self.settings.map(|own| own.over(base));
+        let most = own.as_ref().unwrap_or(base).max_tokens;
+        match self.least_tokens {
+            Some(least) if most.is_some_and(|most| most < least) => {
+                let own = own.unwrap_or_else(|| base.clone());
+                Some(Settings { max_tokens: Some(least), ..own })
+            }
+            _ => own,
+        }
     }
 
     /// The schema of the answer, if the answer has to fit one.
