@@ -251,6 +251,35 @@ async fn a_vendor_that_always_refuses_is_asked_some_times_a_run() {
     assert!(of_summary.is_none_or(|size| size > whole / 3), "{of_summary:?} of {whole}");
 }
 
+/// One refusal by mistake of a conversation in which nothing can be summed up: that run fails at most, and the next one asks.
+#[tokio::test]
+async fn one_refusal_by_mistake_ends_no_later_run() {
+    for (system, words) in [(0, 400), (4_000, 400), (8_000, 100), (400, 8_000), (30_000, 400)] {
+        for earlier in [0, 1, 2, 4] {
+            let is_bad = Arc::new(AtomicBool::new(false));
+            let bad = Arc::clone(&is_bad);
+            let model = ScriptedProvider::answering(move |request| {
+                if bad.swap(false, Ordering::Relaxed) {
+                    return too_long();
+                }
+                let said = if asks(request) { summary("none") } else { "Noted.".to_owned() };
+                reply().text(said).tokens((tokens(request) + system / 4) as u64, 10)
+            });
+            let agent = Agent::builder(model).system("s".repeat(system)).guardrails(loose());
+            let mut chat = agent.build().unwrap().chat();
+            for _ in 0..earlier {
+                chat.send("u".repeat(words)).await.unwrap();
+            }
+            is_bad.store(true, Ordering::Relaxed);
+            let _ = chat.send("u".repeat(words)).await;
+            for number in 0..6 {
+                let sent = chat.send("u".repeat(words)).await;
+                sent.unwrap_or_else(|err| panic!("{system} {words} {earlier} {number}: {err}"));
+            }
+        }
+    }
+}
+
 /// What another model has answered says nothing of the size that this one names.
 #[tokio::test]
 async fn the_size_that_another_model_names_counts_at_once() {

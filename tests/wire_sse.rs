@@ -73,11 +73,12 @@ fn an_event_over_the_limit_is_refused_however_it_comes() {
 fn comments_have_no_limit() {
     let comment = "x".repeat(100);
     let whole = format!("\u{feff}: {comment}\n\n: x\revent: e\n: {comment}\ndata: a\n\n");
-    for size in (1..whole.len()).chain([1000]) {
-        let body = &whole;
+    let whole = whole.as_bytes();
+    for at in 0..whole.len() {
+        let (first, second) = whole.split_at(at);
         let mut parser = SseParser::new(64);
         let mut count = 0;
-        for piece in body.as_bytes().chunks(size) {
+        for piece in [first, second] {
             let each = |record: harness::wire::Record<'_>| {
                 count += record.data.len();
                 Ok(())

@@ -157,6 +157,15 @@ impl SseParser {
         self.take_line(line, rest, each)
     }
 
+    /// The first byte of the current line, if it goes on with these.
+    fn first(&self, bytes: &[u8]) -> Option<u8> {
+        let mut line = self.line.iter().chain(bytes);
+        if self.at_start && line.clone().take(MARK.len()).eq(MARK) {
+            line.nth(MARK.len() - 1);
+        }
+        line.next().copied()
+    }
+
     /// Takes the next line, and hands on the record that it completes. Returns the bytes after it.
     /// A line without an end is kept.
     fn take_next<'a>(
@@ -175,12 +184,7 @@ impl SseParser {
             _ => memchr2(b'\r', b'\n', bytes),
         };
         // Of a comment, nothing is kept.
-        let begin = if self.line.is_empty() { bytes } else { &self.line };
-        let begin = match self.at_start {
-            true => begin.strip_prefix(MARK).unwrap_or(begin),
-            false => begin,
-        };
-        let is_comment = begin.first() == Some(&b':');
+        let is_comment = self.first(bytes) == Some(b':');
         let Some(at) = end else {
             if is_comment {
                 self.line = b":".to_vec();

@@ -553,7 +553,7 @@ impl Chat {
     }
 
     /// How many tokens there would be with a summary as long as the earlier one.
-    fn least_after(&self, cut: &Cut, used: Used) -> Result<u64, Error> {
+    pub(super) fn least_after(&self, cut: &Cut, used: Used) -> Result<u64, Error> {
         let earlier = self.machine.readable().summary().map_or(0, tokens_of);
         Ok(self.after(cut, "", used)?.saturating_add(used.scaled(earlier)))
     }

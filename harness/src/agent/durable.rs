@@ -289,7 +289,10 @@ pub(super) fn is_answer(entry: &Entry) -> bool {
 fn is_beside_runs(entry: &Entry) -> bool {
     matches!(
         entry,
-        Entry::ContextPinned { .. } | Entry::GrantRevoked { .. } | Entry::Reopened { .. }
+        Entry::ContextPinned { .. }
+            | Entry::GrantRevoked { .. }
+            | Entry::CallUndecided { .. }
+            | Entry::Reopened { .. }
     )
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::{
     Agent, Chat, Event, Machine,
+    compacting::most_after,
     machine::{Measured, Seen},
     run::Run,
 };
@@ -232,6 +233,7 @@ impl Chat {
         }
         let (provider, model) = self.agent.answers();
         let refused = self.machine.is_refused(provider, model);
+        let is_guessed = self.is_told_window() && self.machine.is_guessed(provider, model);
         let mut gauge = self.gauge;
         let estimated = gauge.count(self.seen()).total();
         self.gauge = gauge;
@@ -252,8 +254,12 @@ impl Chat {
             }
             self.gauge.look_at = used.tokens.saturating_add(window / WORTH / 2);
         }
-        let is_full = is_over(policy.compacts_at(window)) && self.cut(window, used).is_some();
-        is_full.then_some(Move::Compact)
+        let cut = is_over(policy.compacts_at(window)).then(|| self.cut(window, used)).flatten()?;
+        // A window that no error has named may be larger. Where a summary cannot help, the request shows it.
+        let may_help = refused
+            || !is_guessed
+            || self.least_after(&cut, used).is_ok_and(|least| least < most_after(used.tokens));
+        may_help.then_some(Move::Compact)
     }
 
     /// How many tokens the next request has.
@@ -337,7 +343,7 @@ impl Run<'_> {
             return Ok(true);
         }
         // If no size is named, the window is found by halves.
-        let is_smaller = |before: u64| estimated <= before.saturating_sub(before / 4);
+        let is_smaller = |before: u64| estimated <= before.saturating_sub(before / 6);
         let is_new = (window, tokens) == (None, None) && refused_before.is_some_and(is_smaller);
         Ok((refused_before.is_none() || is_new) && self.chat.due().is_some())
     }

@@ -31,6 +31,8 @@ enum Meanwhile {
     Pinned,
     /// The other call is answered in the chat, too.
     Decided,
+    /// The same, and that grant, which has allowed the call, is taken back.
+    Revoked,
 }
 
 /// How the append of the chat's answer ends.
@@ -49,7 +51,9 @@ async fn of_two_answers_the_first_one_in_the_journal_counts() {
     let mut broken = Vec::new();
     for ends in ends {
         for (here, there) in ALL.into_iter().flat_map(|it| ALL.map(|there| (it, there))) {
-            for meanwhile in [Meanwhile::Nothing, Meanwhile::Pinned, Meanwhile::Decided] {
+            for meanwhile in
+                [Meanwhile::Nothing, Meanwhile::Pinned, Meanwhile::Decided, Meanwhile::Revoked]
+            {
                 let what = format!("{ends:?}, {here:?} here, {there:?} there, {meanwhile:?}");
                 if let Err(why) = answered_twice(ends, here, there, meanwhile).await {
                     broken.push(format!("{what}: {why}"));
@@ -155,12 +159,19 @@ async fn answered_twice(
         Meanwhile::Pinned => {
             chat.pin("The budget is 100.").map_err(|err| format!("pin: {err}"))?;
         }
+        Meanwhile::Revoked => {
+            chat.decide(questions[1].always()).await.map_err(|err| format!("the other: {err}"))?;
+            let grants = chat.grants().to_vec();
+            if !grants.iter().all(|grant| chat.revoke(grant)) {
+                return Err("a grant is not there".to_owned());
+            }
+        }
         Meanwhile::Decided => {
             chat.decide(questions[1].yes()).await.map_err(|err| format!("the other: {err}"))?;
         }
     }
     chat.save().await.map_err(|err| format!("save: {err}"))?;
-    if meanwhile != Meanwhile::Decided {
+    if matches!(meanwhile, Meanwhile::Nothing | Meanwhile::Pinned) {
         chat.decide(questions[1].yes()).await.map_err(|err| format!("the other: {err}"))?;
     }
     let answer = chat.resume().await.map_err(|err| format!("resume: {err}"))?;

@@ -45,12 +45,12 @@ impl Given {
                 for (call, news) in &running {
                     let told = ends.entry(call.clone()).or_default();
                     for end in news_in(message, news) {
+                        if message.role() == Role::Tool {
+                            doubtful.insert(call.clone());
+                        }
                         if !told.contains(&end) {
                             told.push(end);
                         }
-                    }
-                    if message.role() == Role::Tool && !told.is_empty() {
-                        doubtful.insert(call.clone());
                     }
                 }
             }

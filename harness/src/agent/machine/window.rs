@@ -300,6 +300,8 @@ impl Window {
     pub(super) fn begins(&mut self) {
         self.forgets_failures();
         (self.overflows, self.too_large) = (0, None);
+        // A refusal that names no size may have been a mistake.
+        self.refused &= self.told.last().is_none_or(|it| it.is_named);
     }
 
     /// Looks at the messages with which the conversation begins.
@@ -440,6 +442,13 @@ impl Machine {
         let last = last.filter(|_| self.window.refused || self.window.overflows > 0);
         let counts = of_model.filter(|(at, it)| !it.fallback || Some(*at) == last);
         counts.map(|(_, it)| it.tokens).min()
+    }
+
+    /// Whether the window of this model is only known by a request that was refused without a size.
+    pub(in crate::agent) fn is_guessed(&self, provider: &str, model: &str) -> bool {
+        let told = self.told_window(provider, model);
+        let of_model = self.window.told.iter().filter(|it| it.is_of(provider, model));
+        of_model.filter(|it| Some(it.tokens) == told).all(|it| !it.is_named)
     }
 
     /// How large the last request was that did not fit into the window of this model, if none was answered since.
@@ -590,17 +599,15 @@ impl Machine {
                 let is_same = self.window.told.last().is_none_or(|it| it.is_of(provider, model));
                 let before = if is_same { self.window.overflows } else { 0 };
                 let (provider, model, fallback) = (provider.clone(), model.clone(), *fallback);
-                let stated = Stated {
-                    provider,
-                    model,
-                    fallback,
-                    tokens: window.or(*tokens).unwrap_or(*estimated),
-                };
+                let is_named = window.is_some() || tokens.is_some();
+                let tokens_of = window.or(*tokens).unwrap_or(*estimated);
+                let stated = Stated { provider, model, fallback, tokens: tokens_of, is_named };
                 // A window that is not larger than what the model answered before is a mistake the first time, and nothing
-                // follows from it. If it is named again before an answer has come, the window is smaller now.
+                // follows from it. If it is refused again before an answer has come, the window is smaller now.
                 let by = self.answered_by.as_ref();
                 let is_same = by.is_some_and(|(provider, model)| stated.is_of(provider, model));
-                let is_odd = is_same && window.is_some_and(|it| it <= self.window.answered);
+                let size = window.or(tokens.is_none().then_some(*estimated));
+                let is_odd = is_same && size.is_some_and(|it| it <= self.window.answered);
                 if !fallback && is_odd && !mem::replace(&mut self.window.doubted, true) {
                     return Ok(());
                 }
