@@ -11,7 +11,7 @@ use harness::{
     agent::Machine,
     journal::{Entry, Envelope, Journal, JournalFuture, Limit, MemoryJournal},
     policy::{Guardrails, Question},
-    testing::{ScriptedProvider, ScriptedReply, reply},
+    testing::{FaultyJournal, JournalCall, JournalFault, ScriptedProvider, ScriptedReply, reply},
     tool::Reconciled,
 };
 use serde_json::json;
@@ -483,6 +483,23 @@ async fn a_fork_shares_what_was_said_and_runs_nothing_again() {
     }
     chat.fork("fork 3", 3).await.expect_err("it exists");
     chat.fork("more", all + 1).await.expect_err("there are not so many");
+}
+
+/// The way to the journal sends an append twice: the second one meets the first.
+#[tokio::test]
+async fn a_fork_whose_append_is_repeated_is_made() {
+    let world = World::default();
+    let (agent, journal) = (agent(&world), FaultyJournal::new(MemoryJournal::new()));
+    let mut chat = agent.open(&journal, CHAT).await.expect("new");
+    chat.send("Pay.").await.expect("an answer");
+    for facts in 0..=chat.facts() {
+        journal.fail(JournalCall::Append, 0, JournalFault::Repeat);
+        let fork = chat.fork(format!("fork {facts}"), facts).await;
+        assert!(fork.expect("a new conversation").facts() > facts, "{facts}");
+    }
+    journal.fail(JournalCall::Append, 0, JournalFault::Repeat);
+    let error = chat.fork("fork 3", 3).await.expect_err("it exists");
+    assert_eq!(error.kind(), ErrorKind::Conflict);
 }
 
 #[tokio::test]

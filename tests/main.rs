@@ -99,6 +99,7 @@ mod spilling;
 mod state;
 mod steering;
 mod steps;
+mod steps_cut_short;
 mod strict;
 mod strict_forms;
 mod strict_turns;

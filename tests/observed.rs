@@ -388,6 +388,31 @@ async fn an_answer_that_is_read_back_is_told_once() {
     assert_eq!(appends(&events), [(1, AppendOutcome::ReadBack)]);
 }
 
+/// The answer of an inbox is told as one of another process, also after one of the chat that has given way to it.
+#[tokio::test]
+async fn an_answer_that_gives_way_is_followed_by_the_one_that_counts() {
+    let (paper, inner) = (Paper::new(), MemoryJournal::new());
+    let agent = waiting(&paper.trace).build().expect("an agent");
+    let journal = FaultyJournal::new(inner.clone());
+    let mut chat = agent.open(&journal, "chat").await.expect("new");
+    chat.send("Go.").await.expect_err("it waits");
+    let question = chat.waiting()[0].question().expect("a question");
+    let before = paper.events().len();
+    journal.fail(JournalCall::Append, 0, JournalFault::FailBefore);
+    chat.decide(question.yes().by("one")).await.expect_err("the journal");
+    let elsewhere = waiting(&Trace::default()).build().expect("an agent").inbox(&inner);
+    elsewhere.decide("chat", question.no("no").by("two")).await.expect("it waits");
+    chat.save().await.expect("a journal");
+    let events = paper.events().split_off(before);
+    let decided = events.iter().filter_map(|event| match &event.what {
+        Happened::CallDecided { denied, waited_ms, elsewhere, .. } => {
+            Some((denied.is_some(), waited_ms.is_some(), *elsewhere))
+        }
+        _ => None,
+    });
+    assert_eq!(decided.collect::<Vec<_>>(), [(false, true, false), (true, true, true)]);
+}
+
 /// What another driver does one by one is told as one run.
 #[tokio::test]
 async fn the_actions_of_another_driver_are_told_as_one_run() {

@@ -197,7 +197,7 @@ async fn limits_hold_for_another_driver() {
     assert_eq!(model.requests().len(), 3);
 }
 
-fn entries_of(steps: &Steps) -> Vec<Entry> {
+pub(crate) fn entries_of(steps: &Steps) -> Vec<Entry> {
     steps.facts().iter().map(|fact| fact.entry().expect("a fact")).collect()
 }
 
@@ -207,7 +207,7 @@ fn outcome_of(steps: &Steps, id: &str) -> Option<CallOutcome> {
     results.find(|result| result.call_id() == id).map(|result| result.outcome())
 }
 
-async fn acts(steps: &mut Steps) {
+pub(crate) async fn acts(steps: &mut Steps) {
     let facts = steps.act().await.expect("facts");
     steps.apply(facts).expect("it follows");
 }
@@ -223,11 +223,11 @@ async fn acts_until(steps: &mut Steps, is_it: impl Fn(&Action) -> bool) {
     panic!("{:?} comes next, again and again", steps.next());
 }
 
-fn is_end(action: &Action) -> bool {
+pub(crate) fn is_end(action: &Action) -> bool {
     matches!(action, Action::Finish(_))
 }
 
-async fn said(agent: &Agent, text: &str) -> Steps {
+pub(crate) async fn said(agent: &Agent, text: &str) -> Steps {
     let mut steps = agent.steps(CHAT, Vec::new()).expect("new");
     let facts = steps.say(text.into()).await.expect("new");
     steps.apply(facts).expect("it follows");

@@ -120,6 +120,12 @@ fn answer(mut stream: TcpStream, way: &str, counters: &[Arc<AtomicUsize>; 4]) {
         thread::sleep(Duration::from_secs(3600));
         return;
     }
+    if let Some(status) = way.strip_prefix("resumes-not ")
+        && method == "GET"
+        && head.contains("last-event-id: 7")
+    {
+        return send(&format!("{status} No"), "", "");
+    }
     if method != "POST" {
         return send("405 Method Not Allowed", "", "");
     }

@@ -82,3 +82,13 @@ async fn an_event_that_cannot_be_read_ends_the_call_also_if_its_stream_was_taken
         assert!(err.is_in_doubt() && err.to_string().contains(said), "{said}: {err}");
     }
 }
+
+/// The first request for the rest of the stream settles it.
+#[tokio::test]
+async fn a_stream_that_the_server_does_not_continue_ends_the_call() {
+    for status in ["400", "401", "403", "404", "410"] {
+        let err = answered(format!("resumes-not {status}")).await.expect_err(status);
+        let said = format!("refuses to continue it: HTTP {status}");
+        assert!(err.is_in_doubt() && err.to_string().contains(&said), "{status}: {err}");
+    }
+}

@@ -1,9 +1,23 @@
 //! Clients that vanish, over real sockets: none of them keeps others out.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
+use harness::{
+    Agent, ToolContext, ToolError,
+    mcp::{McpServer, McpService},
+    message::CallOutcome,
+    policy::Permissions,
+    testing::{ScriptedProvider, reply},
+    tool, tools,
+};
 use reqwest::StatusCode;
 use serde_json::{Value, json};
+use tokio::{
+    io::copy_bidirectional,
+    net::{TcpListener, TcpStream},
+    sync::Notify,
+    task::{JoinHandle, JoinSet},
+};
 
 use super::{
     served_http::{Served, begin, client},
@@ -116,6 +130,98 @@ async fn a_client_that_has_come_back_and_gone_again_is_lost() {
     assert_eq!(other_sum(&served).await, "3");
     drop(back);
     seen.ended.notified().await;
+}
+
+/// Connections to an address that can all be cut.
+struct Line {
+    url: String,
+    cut: Arc<Notify>,
+    task: JoinHandle<()>,
+}
+
+impl Line {
+    async fn to(served: &Served) -> Self {
+        let target = served.url.trim_start_matches("http://").trim_end_matches("/mcp").to_owned();
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let url = format!("http://{}/mcp", listener.local_addr().expect("an address"));
+        let cut = Arc::new(Notify::new());
+        let seen = Arc::clone(&cut);
+        let task = tokio::spawn(async move {
+            let mut lines = JoinSet::new();
+            while let Ok((mut here, _)) = listener.accept().await {
+                let mut there = TcpStream::connect(&target).await.expect("a service");
+                let cut = Arc::clone(&seen);
+                lines.spawn(async move {
+                    tokio::select! {
+                        _ = copy_bidirectional(&mut here, &mut there) => {}
+                        () = cut.notified() => {}
+                    }
+                });
+            }
+        });
+        Self { url, cut, task }
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// The client comes back after about three seconds, as the service asks it to. Then its call has been told to stop.
+#[tokio::test]
+async fn a_call_that_was_stopped_since_its_client_was_away_is_in_doubt() {
+    let seen = Seen::new();
+    let served = Served::start(service(&seen).resuming_time(Duration::from_secs(2))).await;
+    let line = Line::to(&served).await;
+    let server = McpServer::url(&line.url).named("it").trust_hints().connect().await;
+    let server = server.expect("a service");
+    let tool = server.tools().into_iter().find(|tool| tool.name() == "it__work").expect("a tool");
+    let (context, arguments) = (ToolContext::new("call_1"), json!({}));
+    let cut = async {
+        seen.begun.notified().await;
+        line.cut.notify_waiters();
+    };
+    let (ended, ()) = tokio::join!(tool.call(&context, arguments), cut);
+    let err = ended.expect_err("the call has not ended");
+    assert!(err.is_in_doubt(), "{err}");
+    seen.ended.notified().await;
+}
+
+/// Pays, and does not know whether it did.
+#[tool(side_effects = "write")]
+fn pay() -> Result<(), ToolError> {
+    Err(ToolError::in_doubt("the bank has not answered"))
+}
+
+/// Fails.
+#[tool(side_effects = "write")]
+fn fail() -> Result<(), ToolError> {
+    Err(ToolError::new("the bank has refused it. It may have partly run: no"))
+}
+
+#[tokio::test]
+async fn a_service_tells_which_calls_are_in_doubt() {
+    let served = Served::start(McpService::new(tools![pay, fail])).await;
+    let server = served.connect("it").await;
+    let model = ScriptedProvider::new([
+        reply().call("it__pay", json!({})).call("it__fail", json!({})),
+        reply().text("ok"),
+    ]);
+    let agent = Agent::builder(model.clone()).tools(server.tools());
+    let agent = agent.permissions(Permissions::allow_all()).build().expect("an agent");
+    agent.run("Pay.").await.expect("an answer");
+    let requests = model.requests();
+    let told = requests.last().expect("a request").transcript().last().expect("results");
+    let results: Vec<_> =
+        told.results().map(|it| (it.outcome(), it.content()[0].to_text())).collect();
+    let doubt = "the bank has not answered. It may have partly run: check what it did before you repeat it.";
+    let failed = "the bank has refused it. It may have partly run: no";
+    assert_eq!(results, [
+        (CallOutcome::InDoubt, Some(doubt.to_owned())),
+        (CallOutcome::Failed, Some(failed.to_owned())),
+    ]);
 }
 
 async fn other_sum(served: &Served) -> String {

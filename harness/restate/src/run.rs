@@ -15,7 +15,6 @@ use harness::{
     Error, Message, Outcome,
     agent::{Action, OpenCall, Steps},
     journal::{Entry, Envelope, InterruptCause},
-    provider::Usage,
 };
 use restate_sdk::prelude::*;
 
@@ -287,14 +286,14 @@ impl<'a> Run<'a> {
                 "settle" => act,
                 _ => unless_stopped(Arc::clone(&steps), act, self.stop.clone(), true).boxed(),
             };
-            let (agent, key) = (self.of.agent.clone(), self.ctx.key().to_owned());
             let act = async move {
                 let facts = act.await.map_err(failed)?;
-                match fits(&facts, kept, MOST) {
-                    Err(error) if name != "settle" => {
-                        let so_far = read(&steps).facts().to_vec();
-                        let begin = || agent.steps(key, so_far).map_err(failed);
-                        what_fits(begin()?, facts, kept, error).map_err(failed)
+                let fits = |facts: &[Envelope]| fits(facts, kept, MOST);
+                match fits(&facts) {
+                    // What the model has said and used is not lost.
+                    Err(why) if name != "settle" => {
+                        let cut = read(&steps).cut_short(facts, why, |facts| fits(facts).is_ok());
+                        cut.map_err(failed)
                     }
                     _ => Ok(facts),
                 }
@@ -413,32 +412,6 @@ async fn unless_stopped(
         (Err(_), Some(came)) => came,
         (Err(_), None) => both.await.0,
     }
-}
-
-/// The facts of a step that was too large, up to the one that does not fit, and that the run has failed. So what the
-/// model has said and used is not lost.
-fn what_fits(mut steps: Steps, mut facts: Vec<Envelope>, kept: usize, error: String) -> Came {
-    let mut used = Usage::default();
-    while fits(&facts, kept, MOST).is_err()
-        && let Some(large) = facts.pop()
-    {
-        used = match large.entry()? {
-            Entry::ModelReplied { usage, .. } | Entry::Interrupted { usage, .. } => usage,
-            _ => used,
-        };
-    }
-    let asks = facts.is_empty();
-    steps.apply(facts.clone())?;
-    let cause = InterruptCause::Failure { error };
-    let stopped = if asks { steps.give_up(cause) } else { steps.stop(cause) };
-    for mut fact in stopped? {
-        if let Entry::Interrupted { message, cause, asked, .. } = fact.entry()? {
-            let entry = Entry::Interrupted { message, usage: used, cause, asked };
-            fact.fact = Envelope::of(&entry, fact.elapsed)?.fact;
-        }
-        facts.push(fact);
-    }
-    Ok(facts)
 }
 
 /// Tells the program of a step. What it does with this is nothing to the run.

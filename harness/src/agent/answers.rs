@@ -243,9 +243,17 @@ impl Chat {
         let from = durable.id().to_string();
         if !rest.is_empty() {
             self.tracer.asks(|| appending(&*journal, id, &rest));
-            let appended = guarded(|| journal.append(id, shared, &rest)).await;
+            let mut appended = guarded(|| journal.append(id, shared, &rest)).await;
+            let mut outcome = AppendOutcome::Written;
+            if appended.as_ref().is_err_and(|error| error.kind() == ErrorKind::Conflict) {
+                // The way to the journal may have repeated it.
+                let there = guarded(|| journal.read(id, shared)).await;
+                if there.is_ok_and(|there| there == rest) {
+                    (appended, outcome) = (Ok(()), AppendOutcome::ReadBack);
+                }
+            }
             match &appended {
-                Ok(()) => self.tracer.appended(AppendOutcome::Written, None),
+                Ok(()) => self.tracer.appended(outcome, None),
                 Err(error) => append_failed(&mut self.tracer, error),
             }
             appended?;

@@ -31,6 +31,12 @@ const TRIES: u32 = 2;
 /// The largest size of a summary, in percent of the window.
 pub(super) const SUMMARY: u8 = 10;
 
+/// How much of the window the answer to a request with the conversation in short form may use, in percent.
+const ROOM: u8 = 40;
+
+/// The same, in tokens. A model that reasons needs more than the summary has.
+const MOST_ROOM: u64 = 4_000;
+
 /// How the answer to a request for a summary ended.
 pub(super) enum Heard {
     /// It is complete.
@@ -57,8 +63,8 @@ impl From<String> for Failure {
 pub(super) enum How {
     /// As text of about so many words, after everything that is sent.
     Whole(u64),
-    /// The same, with the conversation in short form.
-    Short(u64),
+    /// The same, with the conversation in short form, in a window of so many tokens.
+    Short(u64, u64),
     /// As the vendor's own.
     Vendor,
 }
@@ -291,9 +297,9 @@ impl Run<'_> {
             true => {
                 // An earlier one that was refused as too large had twice as much.
                 let room = (window / 2).saturating_sub(self.chat.agent.meter().tools());
-                let room = room.max(self.chat.window_or(used) / 16);
+                let room = room.max(self.chat.window_or(used) / 64);
                 let (told, size) = (in_short(machine.sent().messages(), room, words), room);
-                (self.hears_summary(&told, None, How::Short(words)).await, size)
+                (self.hears_summary(&told, None, How::Short(words, window)).await, size)
             }
         };
         let request = Box::new(self.summary_request(matches!(heard, Heard::Said(..))));
@@ -381,7 +387,12 @@ impl Run<'_> {
         // The request leaves room for this.
         let (short, words, least) = match how {
             How::Whole(words) => (false, words, words.saturating_mul(2)),
-            How::Short(words) => (true, words, words.saturating_mul(4)),
+            // The conversation has a half of the window, and the summary may use nearly the other half: only a whole
+            // one is of use.
+            How::Short(words, window) => {
+                let room = percent(window, ROOM).min(MOST_ROOM);
+                (true, words, words.saturating_mul(4).max(room))
+            }
             How::Vendor => (false, 0, 0),
         };
         let least = u32::try_from(least).unwrap_or(u32::MAX);

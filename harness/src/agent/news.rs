@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     error::{Error, ErrorKind},
-    journal::{Entry, Envelope},
+    journal::{Entry, Envelope, now},
 };
 
 impl Chat {
@@ -127,7 +127,10 @@ impl Chat {
         self.only_looked_at = false;
         let pending = self.durable.as_ref().and_then(|durable| durable.pending().last());
         self.unwritten.extend(pending.cloned());
+        // The wait ends with the answer that is written, which may be that of somebody else.
+        let waits = self.waits.clone();
         self.tell(fact);
+        self.waits = waits;
     }
 
     /// Takes in, apart from the machine, those of the answers above that are not pending any more.
@@ -140,6 +143,7 @@ impl Chat {
         self.unwritten = still;
         let written: Vec<Envelope> = written;
         for entry in written.iter().filter_map(|it| it.entry().ok()) {
+            self.waits.note(&entry, now);
             self.fold_beside_machine(&entry);
         }
     }

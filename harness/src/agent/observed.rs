@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// Since when each waiting call waits, and for what, by its id.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Waits(HashMap<String, (WaitsFor, u64)>);
 
 impl Waits {

@@ -526,6 +526,39 @@ impl Steps {
         self.says(Entry::Interrupted { message: None, usage: Usage::default(), cause, asked })
     }
 
+    /// The facts of an action for a driver that cannot store all of them: those before the first one
+    /// that does not fit, and that the run has failed for this reason. What the model has used
+    /// counts. `fits` gets the facts of the action up to some place, and says whether the driver
+    /// can store them.
+    ///
+    /// # Errors
+    /// Fails if a fact cannot be read, or cannot follow the facts before it; and with
+    /// [`ErrorKind::Transcript`](crate::ErrorKind::Transcript) if no run goes on.
+    pub fn cut_short(
+        &self,
+        mut facts: Vec<Envelope>,
+        why: impl Into<String>,
+        fits: impl Fn(&[Envelope]) -> bool,
+    ) -> Result<Vec<Envelope>, Error> {
+        let mut usage = Usage::default();
+        while !fits(&facts)
+            && let Some(large) = facts.pop()
+        {
+            usage = match large.entry()? {
+                Entry::ModelReplied { usage, .. } | Entry::Interrupted { usage, .. } => usage,
+                _ => usage,
+            };
+        }
+        let asked = facts.is_empty() && self.machine.next() == Action::CallProvider;
+        let mut apart = self.apart();
+        Arc::make_mut(&mut apart.facts).extend(facts.iter().cloned());
+        let mut chat = apart.chat()?;
+        let cause = InterruptCause::Failure { error: why.into() };
+        chat.record(&Entry::Interrupted { message: None, usage, cause, asked })?;
+        facts.extend(collected(chat));
+        Ok(facts)
+    }
+
     /// Adds a message of the user while the run goes on. The model gets it with the next request.
     /// If the model has just answered, the run continues, and its limits still count. While calls
     /// are open, the message is refused and nothing changes: keep it until it can be added.

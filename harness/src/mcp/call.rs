@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 
 use super::{
     content,
-    lines::UNREAD,
+    lines::{LOST, UNREAD},
     link::Link,
     list::{self, told},
     oauth::Authorization,
@@ -152,6 +152,7 @@ impl Remote {
         match err {
             // The server has answered, and the answer cannot be read.
             ServiceError::McpError(err) if err.code == UNREAD => link.answered(),
+            ServiceError::McpError(err) if err.code == LOST => {}
             // The server has answered that the call failed.
             ServiceError::McpError(_) => {
                 link.answered();
@@ -180,7 +181,7 @@ impl Remote {
         }
         let said = link.said(session).await;
         let what = match err {
-            ServiceError::McpError(_) => "has answered the call",
+            ServiceError::McpError(err) if err.code == UNREAD => "has answered the call",
             _ => "has not answered the call",
         };
         let why = format!("the MCP server `{server}` {what}: {words}{said}");

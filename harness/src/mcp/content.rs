@@ -3,6 +3,7 @@
 
 use serde_json::Value;
 
+use super::{IN_DOUBT, OUTCOME};
 use crate::{
     message::{Link, Media, ToolContent},
     schema::Checker,
@@ -45,10 +46,15 @@ pub(super) fn output(result: &Value, declared: Option<&Checker>) -> Result<ToolO
         }
         let said: Vec<String> = parts.iter().filter_map(ToolContent::to_text).collect();
         let said = said.join("\n");
-        return Err(ToolError::new(match said.trim().is_empty() {
+        let said = match said.trim().is_empty() {
             true => "the tool has failed, and the server does not say why".to_owned(),
             false => said,
-        }));
+        };
+        let outcome = result.get("_meta").and_then(|meta| meta.get(OUTCOME));
+        return Err(match outcome.is_some_and(|outcome| outcome == IN_DOUBT) {
+            true => ToolError::in_doubt(said),
+            false => ToolError::new(said),
+        });
     }
     let Some(value) = structure else { return Ok(parts.into()) };
     // Servers return the same value as text and as a structure: one of the two is kept.

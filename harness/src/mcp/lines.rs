@@ -30,6 +30,9 @@ use crate::secret::CUT;
 /// The code of the error that replaces an answer that cannot be read. No server uses it.
 pub(super) const UNREAD: ErrorCode = ErrorCode(i32::MIN);
 
+/// The code of the error that replaces an answer which the server does not send again. No server uses it.
+pub(super) const LOST: ErrorCode = ErrorCode(i32::MIN + 1);
+
 /// The method of the request that replaces one that cannot be read. No server uses it.
 pub(super) const UNREADABLE: &str = "harness/unreadable";
 
@@ -178,6 +181,12 @@ impl<R> Lines<R> {
             Found::Strange => self.strange.note(&line),
         }
     }
+}
+
+/// The error that is read in place of an answer whose stream broke off and which the server does not send again.
+pub(super) fn lost(id: &RequestId, why: &str) -> String {
+    let why = format!("the stream of the answer has ended, and the server refuses to continue it: {why}");
+    of(id, &json!({"code": LOST.0, "message": why}))
 }
 
 /// The error that is read in place of an event that is too large.

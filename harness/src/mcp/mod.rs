@@ -78,3 +78,12 @@ pub use self::{
     server::McpServer,
     version::McpVersion,
 };
+
+/// The member of `_meta` in the result of a call that says how the call has ended, if that is [`IN_DOUBT`]. The protocol has
+/// no word of its own for it.
+#[cfg(any(feature = "mcp", feature = "mcp-server"))]
+const OUTCOME: &str = "harness/outcome";
+
+/// The call was stopped while it ran, or may still run.
+#[cfg(any(feature = "mcp", feature = "mcp-server"))]
+const IN_DOUBT: &str = "in_doubt";

@@ -329,6 +329,11 @@ impl Way {
             }
             answer => answer,
         });
+        self.noted(token, answer)
+    }
+
+    /// The answer, after the authorization was told if the server has refused this token.
+    fn noted<T>(&self, token: Option<String>, answer: Result<T, Failed>) -> Result<T, Failed> {
         let Some(authorization) = &self.authorization else { return answer };
         match answer {
             Err(Failed::AuthRequired(err)) => {
@@ -508,8 +513,40 @@ impl StreamableHttpClient for Way {
         let request = resumed.unwrap_or(none);
         let (session, last, headers) = (session_id, last_event_id, custom_headers);
         let end = request.id.as_ref().map(lines::too_large);
+        let given = token.clone();
         let get = Get { uri, session, last, token, headers, most, end };
-        Ok(rested(self.heard(&request, get.send(&self.client).await?), false))
+        let answer = self.noted(given, get.send(&self.client).await);
+        let stream = match (answer, &request.id) {
+            (Err(failed), Some(id)) => self.refused(&request, id, failed)?,
+            (answer, _) => answer?,
+        };
+        Ok(rested(self.heard(&request, stream), false))
+    }
+}
+
+impl Way {
+    /// The end of a request whose stream the server does not continue. Other failures are tried again.
+    fn refused(
+        &self,
+        request: &Request,
+        id: &RequestId,
+        failed: Failed,
+    ) -> Result<BoxedSseResponse, Failed> {
+        let why = match &failed {
+            Failed::AuthRequired(_) => "HTTP 401",
+            Failed::InsufficientScope(_) => "HTTP 403",
+            Failed::UnexpectedServerResponse(text) if text.starts_with("HTTP 4") => text,
+            _ => return Err(failed),
+        };
+        // The stream before this one may still be open there.
+        if ["HTTP 408", "HTTP 409", "HTTP 425"].iter().any(|again| why.starts_with(again)) {
+            return Err(failed);
+        }
+        if why.starts_with("HTTP 404") {
+            self.signs.forget(request);
+        }
+        let end = Sse::default().data(lines::lost(id, why).trim());
+        Ok(stream::iter([Ok(end)]).boxed())
     }
 }
 

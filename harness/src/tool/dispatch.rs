@@ -374,15 +374,22 @@ async fn recheck(
     }
 }
 
+/// What the model is told about a call that may have had some of its effects.
+const CHECK: &str = "It may have partly run: check what it did before you repeat it.";
+
 /// The outcome of a call that may have had some of its effects. A tool that only reads has failed.
 fn in_doubt(tool: &Tool, what: String) -> (CallOutcome, Vec<ToolContent>) {
     if tool.side_effects().is_read_only() {
         return (CallOutcome::Failed, vec![what.into()]);
     }
+    // The result of another program may have it already.
+    if what.contains(CHECK) {
+        return (CallOutcome::InDoubt, vec![what.into()]);
+    }
     // The warning follows the first line, so that what is below it, such as an output, stays as it is.
     let (first, rest) = what.split_at(what.find('\n').unwrap_or(what.len()));
     let text =
-        format!("{first}. It may have partly run: check what it did before you repeat it.{rest}");
+        format!("{first}. {CHECK}{rest}");
     (CallOutcome::InDoubt, vec![text.into()])
 }
 
@@ -399,7 +406,7 @@ fn timed_out(
     } else if runs_on {
         (CallOutcome::StillRunning, RUNS_ON)
     } else {
-        (CallOutcome::InDoubt, "It may have partly run: check what it did before you repeat it.")
+        (CallOutcome::InDoubt, CHECK)
     };
     let was = if runs_on { "was told to stop" } else { "was stopped" };
     let text = format!("The call took longer than {after:.0?} and {was}. {truth}");

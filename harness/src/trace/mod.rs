@@ -57,7 +57,8 @@
 //! [`settle`](crate::Chat::settle), [`save`](crate::Chat::save) and [`revoke`](crate::Chat::revoke).
 //! They stand before `run_started`, the first 256 of them; a file has all. An
 //! [`Inbox`](crate::agent::Inbox) belongs to no chat, so each of its answers has a name of its own in
-//! the member `run`. A chat that reads such an answer writes it again, with `elsewhere`.
+//! the member `run`. A chat that reads such an answer writes it again, with `elsewhere`. If an answer of the chat could not be
+//! written and gives way to such an answer, the trace has both, in this order.
 //!
 //! The times between two facts (`waited_ms`) come from the clocks of the processes that wrote them;
 //! use them only for display. [The guide](crate::journal#what-is-observed) lists the spans and

@@ -288,7 +288,7 @@ impl View {
 }
 
 /// How many refused requests for a summary are no failure: each has half of the one before it.
-const REFUSALS: u32 = 2;
+const REFUSALS: u32 = 4;
 
 impl Window {
     /// Resets the counts of failures, because a summary was made or a run has begun.

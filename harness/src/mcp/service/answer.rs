@@ -1,17 +1,40 @@
 //! The result of a call in the form of the protocol.
 
-use rmcp::model::{CallToolResponse, CallToolResult, ContentBlock, Resource, ResourceContents};
+use rmcp::model::{
+    CallToolResponse, CallToolResult, ContentBlock, MetaObject, Resource, ResourceContents,
+};
 use serde_json::Value;
 
 use super::described;
 use crate::{
-    message::{Media, ToolContent, ToolResult},
+    mcp::{IN_DOUBT, OUTCOME},
+    message::{CallOutcome, Media, ToolContent, ToolResult},
     tool::Tool,
 };
 
 /// The result of a call that has not run, or not to its end.
 pub(super) fn failed(why: String) -> CallToolResponse {
     CallToolResult::error(vec![ContentBlock::text(why)]).into()
+}
+
+/// The result of a call that was stopped, for a client that may come back, and has not ended.
+pub(super) fn stopped(tool: &Tool) -> CallToolResponse {
+    let why = "The client has cancelled the call, or was away for too long, so the call was told to stop.";
+    let truth = match tool.side_effects().is_read_only() {
+        true => "It only reads, so nothing has changed.",
+        false => {
+            "It may still run. It may have partly run: check what it did before you repeat it."
+        }
+    };
+    let answer = CallToolResult::error(vec![ContentBlock::text(format!("{why} {truth}"))]);
+    if tool.side_effects().is_read_only() { answer.into() } else { in_doubt(answer) }
+}
+
+/// Marks a result by [`OUTCOME`].
+fn in_doubt(mut answer: CallToolResult) -> CallToolResponse {
+    let outcome = [(OUTCOME.to_owned(), IN_DOUBT.into())].into_iter().collect();
+    answer.meta = Some(MetaObject(outcome));
+    answer.into()
 }
 
 /// The result of a call that has ended, of at most `most` bytes.
@@ -29,7 +52,10 @@ pub(super) fn answer(tool: &Tool, result: &ToolResult, most: usize) -> CallToolR
     let mut blocks: Vec<ContentBlock> =
         content.iter().enumerate().map(|(at, part)| block(result.call_id(), at, part)).collect();
     if result.is_error() {
-        return CallToolResult::error(blocks).into();
+        let answer = CallToolResult::error(blocks);
+        let may_have_run =
+            matches!(result.outcome(), CallOutcome::InDoubt | CallOutcome::StillRunning);
+        return if may_have_run { in_doubt(answer) } else { answer.into() };
     }
     // Clients refuse a success without the declared structure.
     if structure.is_none() && described::structure(tool).is_some() {

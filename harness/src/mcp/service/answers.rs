@@ -11,10 +11,15 @@ use rmcp::{
     model::{JsonRpcMessage, ServerJsonRpcMessage},
     transport::streamable_http_server::{SessionId, session::ServerSseMessage},
 };
+use serde::Serialize as _;
+use serde_json::ser::Formatter;
 use tokio::time::Instant;
 
-/// How many bytes of JSON all kept answers have together.
+/// How many bytes of memory all kept answers have together, at most and about.
 const BYTES: usize = 64 << 20;
+
+/// How many bytes of memory a member or an item of a JSON value needs beside its text.
+const NODE: [u8; 96] = [0; 96];
 
 /// The newest answers of all sessions of a service.
 #[derive(Clone, Debug, Default)]
@@ -52,7 +57,8 @@ impl Answers {
 
     pub(super) fn keep(&self, session: &SessionId, stream: u64, message: &ServerJsonRpcMessage) {
         let mut size = Size(0);
-        if serde_json::to_writer(&mut size, message).is_err() || size.0 > BYTES {
+        let mut weighing = serde_json::Serializer::with_formatter(&mut size, Nodes);
+        if message.serialize(&mut weighing).is_err() || size.0 > BYTES {
             return;
         }
         let (session, message) = (session.clone(), message.clone());
@@ -107,6 +113,27 @@ impl Answers {
     }
 }
 
+/// Writes each member and each item with the memory that it needs.
+struct Nodes;
+
+impl Formatter for Nodes {
+    fn begin_array_value<W: ?Sized + Write>(
+        &mut self,
+        writer: &mut W,
+        _first: bool,
+    ) -> io::Result<()> {
+        writer.write_all(&NODE)
+    }
+
+    fn begin_object_key<W: ?Sized + Write>(
+        &mut self,
+        writer: &mut W,
+        _first: bool,
+    ) -> io::Result<()> {
+        writer.write_all(&NODE)
+    }
+}
+
 /// Counts bytes.
 struct Size(usize);
 
@@ -118,5 +145,31 @@ impl Write for Size {
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rmcp::model::{CallToolResult, RequestId};
+    use serde_json::json;
+
+    use super::*;
+
+    /// Few bytes of JSON can be many of memory: a zero of a list has two and forty.
+    #[test]
+    fn answers_are_kept_by_their_memory() {
+        let answer = |zeros: usize| {
+            let result = CallToolResult::structured(json!({"v": vec![0; zeros]}));
+            JsonRpcMessage::response(result.into(), RequestId::Number(1))
+        };
+        let (answers, session) = (Answers::new(Duration::from_secs(9)), SessionId::from("a"));
+        for (stream, zeros) in [(0, 10), (1, BYTES / 96 / 3), (2, BYTES / 96 / 3), (3, BYTES / 96)] {
+            answers.keep(&session, stream, &answer(zeros));
+        }
+        let is_kept = |stream| answers.after(&session, stream, "0").is_some();
+        // The last one is too large, and the one before needs the place of the first.
+        assert_eq!([0, 1, 2, 3].map(is_kept), [true, true, true, false]);
+        answers.keep(&session, 4, &answer(BYTES / 96 / 2));
+        assert_eq!([0, 1, 2, 4].map(is_kept), [false, false, true, true]);
     }
 }

@@ -10,7 +10,7 @@ use rmcp::{
 use serde_json::Value;
 
 use super::{
-    answer::{answer, failed},
+    answer::{answer, failed, stopped},
     asking::{Asked, Heard},
     reports::Reports,
     serving::Shared,
@@ -67,7 +67,7 @@ impl<H> Shared<H> {
         for _ in 0..ROUNDS {
             let run = self.run(tool, &id, &request, answered.take());
             let Some(dispatched) = self.until_cancelled(&request.context, run).await else {
-                return Err(ErrorData::internal_error("the call was cancelled", None));
+                return Ok(stopped(tool));
             };
             let (question, form, token) = match dispatched {
                 Dispatched::Result(result) => return Ok(answer(tool, &result, self.result)),
@@ -85,7 +85,11 @@ impl<H> Shared<H> {
             }
             let answer = asked.ask(&request.context.peer, self.asking);
             match self.until_cancelled(&request.context, answer).await {
-                None => return Err(ErrorData::internal_error("the call was cancelled", None)),
+                None => {
+                    let why = "the client has cancelled the call, or was away for too long, while its question waited \
+                               for an answer; the call did not go on";
+                    return Ok(failed(why.to_owned()));
+                }
                 Some(Heard::Answer(given)) => answered = Some(given),
                 Some(Heard::No(why)) => return Ok(failed(why)),
                 Some(Heard::Again(asked)) => {

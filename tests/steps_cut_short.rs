@@ -1,0 +1,42 @@
+//! A driver that cannot store all that an action came to.
+
+use harness::{
+    Agent, ErrorKind, Outcome,
+    agent::Action,
+    journal::{Entry, Envelope, InterruptCause},
+    testing::{ScriptedProvider, reply},
+};
+
+use crate::steps::{acts, entries_of, is_end, said};
+
+#[tokio::test]
+async fn what_a_driver_cannot_store_is_cut_short_and_counts() {
+    let model = ScriptedProvider::answering(|_| reply().text("x".repeat(900)).tokens(7, 8));
+    let agent = Agent::builder(model).build().expect("an agent");
+    let mut steps = said(&agent, "Go.").await;
+    let facts = steps.act().await.expect("facts");
+    let small = |facts: &[Envelope]| serde_json::to_string(facts).expect("JSON").len() < 500;
+    assert!(!small(&facts));
+    let cut = steps.cut_short(facts.clone(), "too large", small).expect("facts");
+    assert!(small(&cut));
+    steps.apply(cut).expect("they follow");
+    let ended = entries_of(&steps).pop().expect("a fact");
+    let Entry::Interrupted { usage, cause, asked, message } = ended else { panic!("{ended:?}") };
+    assert_eq!((usage.input, usage.output), (Some(7), Some(8)));
+    assert_eq!(cause, InterruptCause::Failure { error: "too large".to_owned() });
+    assert!(asked && message.is_none());
+    while !is_end(&steps.next()) {
+        acts(&mut steps).await;
+    }
+    assert_eq!(steps.next(), Action::Finish(Outcome::Failed));
+    // What fits comes first, and then the failure.
+    let mut steps = said(&agent, "Go.").await;
+    let facts = steps.act().await.expect("facts");
+    let cut = steps.cut_short(facts.clone(), "full", |_| true).map(|cut| cut.len());
+    assert!(cut.is_err() || cut.is_ok_and(|cut| cut == facts.len() + 1));
+    // No run goes on.
+    steps.apply(facts).expect("they follow");
+    assert_eq!(steps.next(), Action::Finish(Outcome::Answered));
+    let error = steps.cut_short(Vec::new(), "full", |_| true).expect_err("no run");
+    assert_eq!(error.kind(), ErrorKind::Transcript);
+}
