@@ -112,7 +112,9 @@ async fn an_answer_under_a_wrong_label_is_read() {
     for (wire, body) in bodies.into_iter().enumerate() {
         for label in ["text/plain", "application/octet-stream", "application/json", "text/html"] {
             // In pieces of one byte, too: the first ones do not tell what it is.
-            for begin in ["", "\u{feff}", "\r\n\r\n", ": wait\n\n"] {
+            let begins = ["", "\u{feff}", "\r\n\r\n", ": wait\n\n"];
+            let begins = if label == "application/json" { &begins[..] } else { &begins[..1] };
+            for begin in begins {
                 let body = format!("{begin}{body}");
                 let pause = std::time::Duration::ZERO;
                 let whole = Answer::bytes(200, label, body);

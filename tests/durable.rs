@@ -492,12 +492,11 @@ async fn a_fork_whose_append_is_repeated_is_made() {
     let (agent, journal) = (agent(&world), FaultyJournal::new(MemoryJournal::new()));
     let mut chat = agent.open(&journal, CHAT).await.expect("new");
     chat.send("Pay.").await.expect("an answer");
+    journal.fail_by_chance(1, 1.0, [JournalFault::Repeat]);
     for facts in 0..=chat.facts() {
-        journal.fail(JournalCall::Append, 0, JournalFault::Repeat);
         let fork = chat.fork(format!("fork {facts}"), facts).await;
         assert!(fork.expect("a new conversation").facts() > facts, "{facts}");
     }
-    journal.fail(JournalCall::Append, 0, JournalFault::Repeat);
     let error = chat.fork("fork 3", 3).await.expect_err("it exists");
     assert_eq!(error.kind(), ErrorKind::Conflict);
 }
@@ -645,7 +644,6 @@ fn asked_nothing() -> harness::policy::Approval {
 /// A journal that does not answer when a run begins does not hold up who stops it.
 #[tokio::test]
 async fn a_run_that_cannot_begin_can_be_stopped() {
-    use harness::testing::{FaultyJournal, JournalCall, JournalFault};
     let world = World::default();
     let journal = FaultyJournal::new(MemoryJournal::new());
     let mut chat = kept_in(&agent(&world), &journal);

@@ -398,8 +398,11 @@ async fn an_answer_that_gives_way_is_followed_by_the_one_that_counts() {
     chat.send("Go.").await.expect_err("it waits");
     let question = chat.waiting()[0].question().expect("a question");
     let before = paper.events().len();
-    journal.fail(JournalCall::Append, 0, JournalFault::FailBefore);
+    for number in 0..9 {
+        journal.fail(JournalCall::Append, number, JournalFault::FailBefore);
+    }
     chat.decide(question.yes().by("one")).await.expect_err("the journal");
+    journal.mend();
     let elsewhere = waiting(&Trace::default()).build().expect("an agent").inbox(&inner);
     elsewhere.decide("chat", question.no("no").by("two")).await.expect("it waits");
     chat.save().await.expect("a journal");

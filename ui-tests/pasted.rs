@@ -1,12 +1,16 @@
 //! What stands on the front pages compiles as pasted: the program, after the `cargo add` lines above
 //! it, in a package that has nothing else.
 
+mod profile;
+
 use std::{
     collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
     process::Command,
 };
+
+use profile::profile;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().expect("the workspace")
@@ -83,7 +87,7 @@ fn manifest(name: &str, packages: &BTreeMap<String, Vec<String>>) -> String {
         text.push_str(&format!("{package} = {{ {place}, features = {features:?} }}\n"));
     }
     // No part of the workspace around it.
-    text + "\n[workspace]\n"
+    text + "\n[workspace]\n\n" + &profile()
 }
 
 fn compiles(name: &str, text: &str) {

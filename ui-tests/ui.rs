@@ -1,5 +1,7 @@
 //! What the compiler says of a mistake, and that what is no mistake runs. See README.md.
 
+mod profile;
+
 use std::{
     collections::BTreeMap,
     fmt::Write as _,
@@ -8,6 +10,7 @@ use std::{
     process::Command,
 };
 
+use profile::profile;
 use serde_json::Value;
 
 /// Each mistake that the macros find themselves, with all that is said of it.
@@ -156,6 +159,7 @@ fn package(name: &str, fixtures: &BTreeMap<String, PathBuf>, dependencies: &str)
     for (name, file) in fixtures {
         let _ = write!(manifest, "\n[[example]]\nname = \"{kind}-{name}\"\npath = {file:?}\n");
     }
+    let _ = write!(manifest, "\n{}", profile());
     fs::create_dir_all(folder.join("src")).unwrap();
     fs::write(folder.join("src/lib.rs"), "").unwrap();
     fs::write(folder.join("Cargo.toml"), manifest).unwrap();

@@ -213,15 +213,18 @@ async fn a_service_tells_which_calls_are_in_doubt() {
     let agent = agent.permissions(Permissions::allow_all()).build().expect("an agent");
     agent.run("Pay.").await.expect("an answer");
     let requests = model.requests();
-    let told = requests.last().expect("a request").transcript().last().expect("results");
+    let told = requests.last().expect("a request").messages().last().expect("results");
     let results: Vec<_> =
         told.results().map(|it| (it.outcome(), it.content()[0].to_text())).collect();
     let doubt = "the bank has not answered. It may have partly run: check what it did before you repeat it.";
     let failed = "the bank has refused it. It may have partly run: no";
-    assert_eq!(results, [
-        (CallOutcome::InDoubt, Some(doubt.to_owned())),
-        (CallOutcome::Failed, Some(failed.to_owned())),
-    ]);
+    assert_eq!(
+        results,
+        [
+            (CallOutcome::InDoubt, Some(doubt.to_owned())),
+            (CallOutcome::Failed, Some(failed.to_owned())),
+        ]
+    );
 }
 
 async fn other_sum(served: &Served) -> String {

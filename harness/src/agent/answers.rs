@@ -239,7 +239,11 @@ impl Chat {
             false => facts,
         };
         let (shared, rest) = parted(durable.id(), facts, &journal).await?;
-        guarded(|| journal.fork(durable.id(), shared, id)).await.map_err(|err| begun(id, err))?;
+        if let Err(error) = guarded(|| journal.fork(durable.id(), shared, id)).await
+            && !is_forked(&error, (durable.id(), shared), id, &journal).await
+        {
+            return Err(begun(id, error));
+        }
         let from = durable.id().to_string();
         if !rest.is_empty() {
             self.tracer.asks(|| appending(&*journal, id, &rest));
@@ -384,6 +388,26 @@ async fn parted(
     }
     rest.push(Envelope::of(&Entry::Forked {}, elapsed)?);
     Ok((shared as u64, rest))
+}
+
+/// Whether this conflict is with the fork itself, since the way to the journal has repeated it: the new conversation has
+/// these facts and no other. A fork that somebody else has completed has more.
+async fn is_forked(
+    error: &Error,
+    (from, facts): (&str, u64),
+    id: &str,
+    journal: &Arc<dyn Journal>,
+) -> bool {
+    if error.kind() != ErrorKind::Conflict {
+        return false;
+    }
+    let (Ok(mut those), Ok(there)) =
+        (guarded(|| journal.read(from, 0)).await, guarded(|| journal.read(id, 0)).await)
+    else {
+        return false;
+    };
+    those.truncate(usize::try_from(facts).unwrap_or(usize::MAX));
+    there == those
 }
 
 /// Whether a run was going on when its process ended. A run whose calls wait for somebody outside

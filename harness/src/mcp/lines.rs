@@ -185,7 +185,8 @@ impl<R> Lines<R> {
 
 /// The error that is read in place of an answer whose stream broke off and which the server does not send again.
 pub(super) fn lost(id: &RequestId, why: &str) -> String {
-    let why = format!("the stream of the answer has ended, and the server refuses to continue it: {why}");
+    let why =
+        format!("the stream of the answer has ended, and the server refuses to continue it: {why}");
     of(id, &json!({"code": LOST.0, "message": why}))
 }
 

@@ -14,7 +14,12 @@ use rmcp::{
 use serde_json::{Map, Value, json};
 use tokio::time::timeout;
 
-use super::{lines::{LOST, UNREAD}, link::sources, name, session::Session};
+use super::{
+    lines::{LOST, UNREAD},
+    link::sources,
+    name,
+    session::Session,
+};
 use crate::{error::ErrorKind, schema::Checker, secret::beginning};
 
 /// The limits for pages and tools of one server, and for the time to list them.
@@ -288,7 +293,9 @@ pub(super) fn kind(err: &ServiceError) -> ErrorKind {
 /// The reason of a failed request, in words for a person.
 pub(super) fn told(err: &ServiceError) -> String {
     match err {
-        ServiceError::McpError(err) if [UNREAD, LOST].contains(&err.code) => err.message.to_string(),
+        ServiceError::McpError(err) if [UNREAD, LOST].contains(&err.code) => {
+            err.message.to_string()
+        }
         ServiceError::McpError(err) => format!("{} (code {})", err.message, err.code.0),
         ServiceError::TransportSend(err) => sources(&*err.error),
         ServiceError::TransportClosed => "the connection was closed".to_owned(),

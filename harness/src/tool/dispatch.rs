@@ -388,8 +388,7 @@ fn in_doubt(tool: &Tool, what: String) -> (CallOutcome, Vec<ToolContent>) {
     }
     // The warning follows the first line, so that what is below it, such as an output, stays as it is.
     let (first, rest) = what.split_at(what.find('\n').unwrap_or(what.len()));
-    let text =
-        format!("{first}. {CHECK}{rest}");
+    let text = format!("{first}. {CHECK}{rest}");
     (CallOutcome::InDoubt, vec![text.into()])
 }
 

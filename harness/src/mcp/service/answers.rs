@@ -163,7 +163,8 @@ mod tests {
             JsonRpcMessage::response(result.into(), RequestId::Number(1))
         };
         let (answers, session) = (Answers::new(Duration::from_secs(9)), SessionId::from("a"));
-        for (stream, zeros) in [(0, 10), (1, BYTES / 96 / 3), (2, BYTES / 96 / 3), (3, BYTES / 96)] {
+        for (stream, zeros) in [(0, 10), (1, BYTES / 96 / 3), (2, BYTES / 96 / 3), (3, BYTES / 96)]
+        {
             answers.keep(&session, stream, &answer(zeros));
         }
         let is_kept = |stream| answers.after(&session, stream, "0").is_some();
