@@ -12,10 +12,11 @@ use restate_sdk::prelude::*;
 use crate::{
     alone::Alone,
     client::{check_kind, ingress},
-    run::{Run, again, ends, read},
+    run::{Run, read},
     said::{Ended, Facts, Said, Words},
     state::{RUN, shared_facts_of, shared_turn_of, turn_of},
     stop::{Bells, CANCELLED, GONE, TOLD, Told, stops},
+    timers::{again, ends},
 };
 
 /// Serves the conversations of one agent as a virtual object of the engine. Their names are its keys.

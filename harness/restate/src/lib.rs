@@ -64,6 +64,7 @@ mod said;
 mod size;
 mod state;
 mod stop;
+mod timers;
 
 pub use client::{Client, ClientError, Conversation};
 pub use driver::Conversations;

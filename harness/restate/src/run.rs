@@ -4,30 +4,30 @@ use std::{
     any::Any,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard},
-    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use futures_util::{
     FutureExt as _,
-    future::{BoxFuture, join, ready},
+    future::{BoxFuture, ready},
 };
 use harness::{
     Error, Message, Outcome,
-    agent::{Action, OpenCall, Steps},
+    agent::{Action, Steps},
     journal::{Entry, Envelope, InterruptCause},
 };
 use restate_sdk::prelude::*;
 
 use crate::{
     client::check_name,
-    driver::{Conversations, ConversationsClient, failed, refused},
+    driver::{Conversations, failed, refused},
     said::{Ended, said_last},
     size::{MOST, MOST_WITH_ANSWERS, fits, size},
     state::{CHUNKS, KIND, RUN, facts_of, kind_of, last_of, named, turn_of},
     stop::{Bells, CANCELLED, Stop, Told, Turn, tell_at_end},
+    timers::{self, dates},
 };
 
-type Came = Result<Vec<Envelope>, Error>;
+pub(crate) type Came = Result<Vec<Envelope>, Error>;
 type Done<T> = Result<T, TerminalError>;
 type Kept = Done<Vec<Envelope>>;
 
@@ -152,7 +152,7 @@ impl<'a> Run<'a> {
     }
 
     async fn begin(&mut self, name: &str, with: BoxFuture<'static, Came>, knows: bool) -> Done<()> {
-        let with = unless_stopped(Arc::clone(&self.steps), with, self.stop.clone(), knows);
+        let with = self.stop.clone().unless(Arc::clone(&self.steps), with, knows);
         self.keep(name, self.checked(with, MOST, 413), false).await?;
         self.becomes_run();
         Ok(())
@@ -284,7 +284,7 @@ impl<'a> Run<'a> {
             };
             let act = match name {
                 "settle" => act,
-                _ => unless_stopped(Arc::clone(&steps), act, self.stop.clone(), true).boxed(),
+                _ => self.stop.clone().unless(Arc::clone(&steps), act, true).boxed(),
             };
             let act = async move {
                 let facts = act.await.map_err(failed)?;
@@ -334,10 +334,7 @@ impl<'a> Run<'a> {
         let timed = dates(&steps);
         steps.apply(facts.clone()).map_err(failed)?;
         // The timer comes first: if the engine kills this invocation, no question is without one.
-        for (call, until) in dates(&steps).into_iter().filter(|it| !timed.contains(it)) {
-            let client = self.ctx.object_client::<ConversationsClient>(self.ctx.key());
-            client.expired(Json((call, until))).send_after(left(until));
-        }
+        timers::begin(self.ctx, dates(&steps).into_iter().filter(|it| !timed.contains(it)));
         // The kind changes with the message, and not before: a message that is refused changes nothing.
         let is_said = |fact: &Envelope| matches!(fact.entry(), Ok(Entry::UserSaid { .. }));
         if facts.iter().any(is_said)
@@ -381,48 +378,9 @@ fn listens(of: &Conversations, ctx: &ObjectContext<'_>, bell: &str, skipped: usi
     bells(of, ctx).stop_of(bell.to_owned(), ctx.invocation_id().to_owned(), skipped)
 }
 
-/// Does an action unless somebody stops the run before its end. If it `knows`, it does not end before it is known
-/// whether somebody had stopped the run before it began.
-async fn unless_stopped(
-    steps: Arc<RwLock<Steps>>,
-    act: BoxFuture<'static, Came>,
-    stop: Stop,
-    knows: bool,
-) -> Came {
-    if stop.heard.clone().now_or_never().is_some() {
-        let stopped = read(&steps).stop(InterruptCause::Program);
-        // If no run goes on yet, the message is stored first.
-        return if stopped.is_ok() { stopped } else { act.await };
-    }
-    let is_known = !knows || stop.known.clone().now_or_never().is_some();
-    let known = if is_known { ready(()).boxed() } else { stop.known.boxed() };
-    let mut both = join(act, known);
-    let came = tokio::select! {
-        biased;
-        (came, ()) = &mut both => Some(came),
-        () = stop.heard.clone() => None,
-    };
-    let came = match came {
-        Some(came) if is_known || stop.heard.now_or_never().is_none() => return came,
-        came => came,
-    };
-    let stopped = read(&steps).give_up(InterruptCause::Program);
-    match (stopped, came) {
-        (Ok(stopped), _) => Ok(stopped),
-        (Err(_), Some(came)) => came,
-        (Err(_), None) => both.await.0,
-    }
-}
-
 /// Tells the program of a step. What it does with this is nothing to the run.
 fn say_step(told: &(dyn Fn(&str) + Send + Sync), when: &str, step: &str) {
     let _ = catch_unwind(AssertUnwindSafe(|| told(&format!("{when} {step}"))));
-}
-
-/// The calls that wait for an answer until a date.
-fn dates(steps: &Steps) -> Vec<(String, u64)> {
-    let dated = |open: OpenCall| Some((open.call.id().to_owned(), ends(&open)?));
-    steps.waiting().into_iter().filter_map(dated).collect()
 }
 
 fn panicked(panic: &(dyn Any + Send)) -> TerminalError {
@@ -433,22 +391,4 @@ fn panicked(panic: &(dyn Any + Send)) -> TerminalError {
 
 pub(crate) fn read(steps: &RwLock<Steps>) -> RwLockReadGuard<'_, Steps> {
     steps.read().unwrap_or_else(PoisonError::into_inner)
-}
-
-pub(crate) fn ends(open: &OpenCall) -> Option<u64> {
-    open.wait.as_ref()?.until
-}
-
-fn now() -> Duration {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
-}
-
-fn left(until: u64) -> Duration {
-    Duration::from_millis(until).saturating_sub(now())
-}
-
-/// When a timer that could not begin comes again: the later it is, the later.
-pub(crate) fn again(until: u64) -> Duration {
-    let late = now().saturating_sub(Duration::from_millis(until));
-    late.clamp(Duration::from_secs(1), Duration::from_secs(60 * 60))
 }

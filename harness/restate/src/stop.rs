@@ -27,12 +27,16 @@
 //! client does. If the ingress fails, it asks again. Until it knows whether a stop is there already, a run does not end its
 //! first action; and before calls run that change something, it asks anew.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::{Arc, RwLock},
+    time::{Duration, Instant},
+};
 
 use futures_util::{
     FutureExt as _,
-    future::{BoxFuture, Shared, pending},
+    future::{BoxFuture, Shared, join, pending, ready},
 };
+use harness::{agent::Steps, journal::InterruptCause};
 use reqwest::{Client, Url};
 use restate_sdk::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -41,6 +45,7 @@ use tokio::{sync::oneshot, task::yield_now};
 use crate::{
     client::{NOT_OVER, UNKNOWN, address, source},
     driver::{Conversations, ConversationsClient},
+    run::{Came, read},
 };
 
 /// The signal by which a bell is told something.
@@ -130,6 +135,41 @@ pub(crate) struct Stop {
     pub(crate) heard: Shared<BoxFuture<'static, ()>>,
     /// Ready once it is known whether somebody had stopped it before it listened. It needs `heard` to be polled.
     pub(crate) known: Shared<BoxFuture<'static, ()>>,
+}
+
+impl Stop {
+    /// Does an action unless somebody stops the run before its end. If it `knows`, it does not end before it is known
+    /// whether somebody had stopped the run before it began.
+    pub(crate) async fn unless(
+        self,
+        steps: Arc<RwLock<Steps>>,
+        act: BoxFuture<'static, Came>,
+        knows: bool,
+    ) -> Came {
+        if self.heard.clone().now_or_never().is_some() {
+            let stopped = read(&steps).stop(InterruptCause::Program);
+            // If no run goes on yet, the message is stored first.
+            return if stopped.is_ok() { stopped } else { act.await };
+        }
+        let is_known = !knows || self.known.clone().now_or_never().is_some();
+        let known = if is_known { ready(()).boxed() } else { self.known.boxed() };
+        let mut both = join(act, known);
+        let came = tokio::select! {
+            biased;
+            (came, ()) = &mut both => Some(came),
+            () = self.heard.clone() => None,
+        };
+        let came = match came {
+            Some(came) if is_known || self.heard.now_or_never().is_none() => return came,
+            came => came,
+        };
+        let stopped = read(&steps).give_up(InterruptCause::Program);
+        match (stopped, came) {
+            (Ok(stopped), _) => Ok(stopped),
+            (Err(_), Some(came)) => came,
+            (Err(_), None) => both.await.0,
+        }
+    }
 }
 
 /// The bells of a conversation, as a worker reaches them.
