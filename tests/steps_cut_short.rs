@@ -3,7 +3,7 @@
 use harness::{
     Agent, ErrorKind, Outcome,
     agent::Action,
-    journal::{Entry, Envelope, InterruptCause},
+    journal::{Entry, Envelope, InterruptCause, SummaryRequest},
     testing::{ScriptedProvider, reply},
 };
 
@@ -29,6 +29,18 @@ async fn what_a_driver_cannot_store_is_cut_short_and_counts() {
         acts(&mut steps).await;
     }
     assert_eq!(steps.next(), Action::Finish(Outcome::Failed));
+    // A fact that is no turn counts as none, and what a summary has used counts.
+    let steps = said(&agent, "Go.").await;
+    let mut request = SummaryRequest::default();
+    request.usage.input = Some(9);
+    let (cause, stopped, vendor, too_large) = ("none".to_owned(), false, false, None);
+    let request = Box::new(request);
+    let failed = Entry::CompactionFailed { request, cause, stopped, vendor, too_large };
+    let failed = Envelope::of(&failed, 0).expect("a fact");
+    let cut = steps.cut_short(vec![failed.clone(), failed], "full", |facts| facts.is_empty());
+    let ended = cut.expect("facts")[0].entry().expect("a fact");
+    let Entry::Interrupted { usage, asked, .. } = ended else { panic!("{ended:?}") };
+    assert_eq!((usage.input, asked), (Some(18), false));
     // What fits comes first, and then the failure.
     let mut steps = said(&agent, "Go.").await;
     let facts = steps.act().await.expect("facts");

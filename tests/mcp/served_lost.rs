@@ -195,6 +195,12 @@ fn pay() -> Result<(), ToolError> {
     Err(ToolError::in_doubt("the bank has not answered"))
 }
 
+/// The same, and it says much.
+#[tool(side_effects = "write")]
+fn say() -> Result<(), ToolError> {
+    Err(ToolError::in_doubt("x".repeat(5_000)))
+}
+
 /// Fails.
 #[tool(side_effects = "write")]
 fn fail() -> Result<(), ToolError> {
@@ -203,10 +209,10 @@ fn fail() -> Result<(), ToolError> {
 
 #[tokio::test]
 async fn a_service_tells_which_calls_are_in_doubt() {
-    let served = Served::start(McpService::new(tools![pay, fail])).await;
+    let served = Served::start(McpService::new(tools![pay, fail, say]).result_bytes(2_000)).await;
     let server = served.connect("it").await;
     let model = ScriptedProvider::new([
-        reply().call("it__pay", json!({})).call("it__fail", json!({})),
+        reply().call("it__pay", json!({})).call("it__fail", json!({})).call("it__say", json!({})),
         reply().text("ok"),
     ]);
     let agent = Agent::builder(model.clone()).tools(server.tools());
@@ -218,11 +224,14 @@ async fn a_service_tells_which_calls_are_in_doubt() {
         told.results().map(|it| (it.outcome(), it.content()[0].to_text())).collect();
     let doubt = "the bank has not answered. It may have partly run: check what it did before you repeat it.";
     let failed = "the bank has refused it. It may have partly run: no";
+    let large = "the tool may have partly run, and what it hands over has 5065 bytes, more than the 2000 that this server \
+                 sends. It may have partly run: check what it did before you repeat it.";
     assert_eq!(
         results,
         [
             (CallOutcome::InDoubt, Some(doubt.to_owned())),
             (CallOutcome::Failed, Some(failed.to_owned())),
+            (CallOutcome::InDoubt, Some(large.to_owned())),
         ]
     );
 }

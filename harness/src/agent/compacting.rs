@@ -37,6 +37,9 @@ const ROOM: u8 = 40;
 /// The same, in tokens. A model that reasons needs more than the summary has.
 const MOST_ROOM: u64 = 4_000;
 
+/// How many tokens an answer may have at least, of a model that the table of models does not know.
+const LONGEST: u64 = 1_600;
+
 /// How the answer to a request for a summary ended.
 pub(super) enum Heard {
     /// It is complete.
@@ -63,7 +66,7 @@ impl From<String> for Failure {
 pub(super) enum How {
     /// As text of about so many words, after everything that is sent.
     Whole(u64),
-    /// The same, with the conversation in short form, in a window of so many tokens.
+    /// The same, with the conversation in short form and so many tokens for the answer.
     Short(u64, u64),
     /// As the vendor's own.
     Vendor,
@@ -73,6 +76,12 @@ impl Chat {
     /// Whether the model has the tool that reads large results.
     pub(super) fn reads_large(&self) -> bool {
         self.agent.tools().get(READ_RESULT).is_some()
+    }
+
+    /// How many tokens an answer of the model may have.
+    fn longest_answer(&self) -> u64 {
+        let (name, model) = self.agent.answers();
+        self.agent.models().find(name, model).output.map_or(LONGEST, u64::from)
     }
 
     /// Where the conversation is cut, if something can be summarized. It leaves as much at the end,
@@ -281,9 +290,10 @@ impl Run<'_> {
         self.emit(Event::Compacting);
         // A token is about three quarters of a word, and the model may use a few more.
         let words = (percent(window, SUMMARY) / 2).clamp(60, 1_500);
-        let machine = &self.chat.machine;
+        let (longest, machine) = (self.chat.longest_answer(), &self.chat.machine);
         let (heard, size) = match short {
             false => {
+                let words = words.min(longest / 2);
                 let asks = asks(words);
                 let with_question = |messages: &Messages| {
                     let mut all = messages.clone();
@@ -298,8 +308,13 @@ impl Run<'_> {
                 // An earlier one that was refused as too large had twice as much.
                 let room = (window / 2).saturating_sub(self.chat.agent.meter().tools());
                 let room = room.max(self.chat.window_or(used) / 64);
+                // A word in another language can have four tokens. The conversation has a half of the window, and the answer
+                // may use nearly the other half: only a whole summary is of use.
+                let words = words.min(longest / 4);
+                let answer = percent(window, ROOM).min(MOST_ROOM).max(words.saturating_mul(4));
+                let answer = answer.min(longest);
                 let (told, size) = (in_short(machine.sent().messages(), room, words), room);
-                (self.hears_summary(&told, None, How::Short(words, window)).await, size)
+                (self.hears_summary(&told, None, How::Short(words, answer)).await, size)
             }
         };
         let request = Box::new(self.summary_request(matches!(heard, Heard::Said(..))));
@@ -387,12 +402,7 @@ impl Run<'_> {
         // The request leaves room for this.
         let (short, words, least) = match how {
             How::Whole(words) => (false, words, words.saturating_mul(2)),
-            // The conversation has a half of the window, and the summary may use nearly the other half: only a whole
-            // one is of use.
-            How::Short(words, window) => {
-                let room = percent(window, ROOM).min(MOST_ROOM);
-                (true, words, words.saturating_mul(4).max(room))
-            }
+            How::Short(words, room) => (true, words, room),
             How::Vendor => (false, 0, 0),
         };
         let least = u32::try_from(least).unwrap_or(u32::MAX);

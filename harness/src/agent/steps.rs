@@ -540,16 +540,25 @@ impl Steps {
         why: impl Into<String>,
         fits: impl Fn(&[Envelope]) -> bool,
     ) -> Result<Vec<Envelope>, Error> {
-        let mut usage = Usage::default();
+        let (mut usage, mut asked) = (Usage::default(), false);
         while !fits(&facts)
             && let Some(large) = facts.pop()
         {
-            usage = match large.entry()? {
-                Entry::ModelReplied { usage, .. } | Entry::Interrupted { usage, .. } => usage,
-                _ => usage,
+            let used = match large.entry()? {
+                Entry::ModelReplied { usage, .. } => {
+                    asked = true;
+                    usage
+                }
+                Entry::Interrupted { usage, asked: was_asked, .. } => {
+                    asked |= was_asked;
+                    usage
+                }
+                Entry::ContextCompacted { request, .. }
+                | Entry::CompactionFailed { request, .. } => request.usage,
+                _ => continue,
             };
+            usage.add(&used);
         }
-        let asked = facts.is_empty() && self.machine.next() == Action::CallProvider;
         let mut apart = self.apart();
         Arc::make_mut(&mut apart.facts).extend(facts.iter().cloned());
         let mut chat = apart.chat()?;

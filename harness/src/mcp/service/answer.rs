@@ -43,18 +43,23 @@ pub(super) fn answer(tool: &Tool, result: &ToolResult, most: usize) -> CallToolR
     let structure = structure(tool, result);
     let size = content.iter().map(size).fold(0, usize::saturating_add);
     let size = size.saturating_add(structure.map_or(0, |value| value.to_string().len()));
+    let may_have_run = matches!(result.outcome(), CallOutcome::InDoubt | CallOutcome::StillRunning);
     if size > most {
-        let ran = if result.is_error() { "failed" } else { "ran to its end" };
-        return failed(format!(
+        let ran = match result.is_error() {
+            _ if may_have_run => "may have partly run",
+            true => "failed",
+            false => "ran to its end",
+        };
+        let why = format!(
             "the tool {ran}, and what it hands over has {size} bytes, more than the {most} that this server sends"
-        ));
+        );
+        let answer = CallToolResult::error(vec![ContentBlock::text(why)]);
+        return if may_have_run { in_doubt(answer) } else { answer.into() };
     }
     let mut blocks: Vec<ContentBlock> =
         content.iter().enumerate().map(|(at, part)| block(result.call_id(), at, part)).collect();
     if result.is_error() {
         let answer = CallToolResult::error(blocks);
-        let may_have_run =
-            matches!(result.outcome(), CallOutcome::InDoubt | CallOutcome::StillRunning);
         return if may_have_run { in_doubt(answer) } else { answer.into() };
     }
     // Clients refuse a success without the declared structure.
