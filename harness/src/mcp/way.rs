@@ -517,7 +517,7 @@ impl StreamableHttpClient for Way {
         let get = Get { uri, session, last, token, headers, most, end };
         let answer = self.noted(given, get.send(&self.client).await);
         let stream = match (answer, &request.id) {
-            (Err(failed), Some(id)) => self.refused(&request, id, failed)?,
+            (Err(failed), Some(id)) => self.refused(id, failed)?,
             (answer, _) => answer?,
         };
         Ok(rested(self.heard(&request, stream), false))
@@ -526,12 +526,7 @@ impl StreamableHttpClient for Way {
 
 impl Way {
     /// The end of a request whose stream the server does not continue. Other failures are tried again.
-    fn refused(
-        &self,
-        request: &Request,
-        id: &RequestId,
-        failed: Failed,
-    ) -> Result<BoxedSseResponse, Failed> {
+    fn refused(&self, id: &RequestId, failed: Failed) -> Result<BoxedSseResponse, Failed> {
         let why = match &failed {
             Failed::AuthRequired(_) => "HTTP 401",
             Failed::InsufficientScope(_) => "HTTP 403",
@@ -543,7 +538,7 @@ impl Way {
             return Err(failed);
         }
         if why.starts_with("HTTP 404") {
-            self.signs.forget(request);
+            self.signs.is_forgotten.store(true, Ordering::Relaxed);
         }
         let end = Sse::default().data(lines::lost(id, why).trim());
         Ok(stream::iter([Ok(end)]).boxed())
@@ -576,7 +571,22 @@ mod tests {
     use futures_util::{StreamExt as _, stream};
     use rmcp::transport::common::client_side_sse::BoxedSseResponse;
 
-    use super::{REST, rested};
+    use super::{super::http::client, *};
+
+    /// Status 404 says that the session is unknown, also while other requests run in it.
+    #[tokio::test]
+    async fn a_stream_that_is_not_found_ends_its_session() {
+        for (status, is_forgotten) in [("404 Not Found", true), ("400 Bad Request", false)] {
+            let way = Way::new(client(true).expect("a client"), None);
+            way.signs.running.store(3, Ordering::Relaxed);
+            let refused = Failed::UnexpectedServerResponse(format!("HTTP {status}").into());
+            let stream = way.refused(&RequestId::Number(7), refused).expect("its end");
+            let ends: Vec<_> = stream.collect().await;
+            let end = ends[0].as_ref().expect("an event").data.as_deref().expect("a message");
+            assert!(end.contains(status) && end.contains("\"id\":7"), "{end}");
+            assert_eq!(way.signs.is_forgotten(), is_forgotten, "{status}");
+        }
+    }
 
     /// The id and the wait that are left of an event.
     async fn read(id: &str, retry: Option<u64>, is_newer: bool) -> (Option<String>, Option<u64>) {
