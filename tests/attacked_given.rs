@@ -305,3 +305,63 @@ async fn the_size_that_another_model_names_counts_at_once() {
     let refused = small.requests().iter().filter(|it| tokens(it) > 3_000).count();
     assert_eq!((refused, chat.context().window), (1, Some(3_000)));
 }
+
+/// One refusal, by mistake or since one run wants too long an answer, and a model whose summaries are of no use: that run fails at
+/// most, whatever sizes are named.
+#[tokio::test]
+async fn one_refusal_with_any_words_ends_no_later_run() {
+    let refusals: [fn(usize) -> String; 5] = [
+        |_| "the request is too large".to_owned(),
+        |size| format!("the prompt is too long: {size} tokens"),
+        |size| format!("prompt is too long: {size} tokens > 200000 maximum"),
+        |size| {
+            format!(
+                "'max_tokens' is too large: 199000. This model's maximum context length is 200000 tokens and your request \
+                 has {size} input tokens (199000 > 200000 - {size})."
+            )
+        },
+        |size| {
+            format!("input length and `max_tokens` exceed context limit: {size} + 199000 > 200000")
+        },
+    ];
+    for (number, words) in refusals.into_iter().enumerate() {
+        for how in ["good", "bad", "empty", "refused", "error"] {
+            for system in [0, 12_000] {
+                let is_bad = Arc::new(AtomicBool::new(false));
+                let bad = Arc::clone(&is_bad);
+                let model = ScriptedProvider::answering(move |request| {
+                    let size = tokens(request) + system / 4;
+                    if bad.swap(false, Ordering::Relaxed) {
+                        return reply().error(Error::new(ErrorKind::ContextFull, words(size)));
+                    }
+                    let said = match (asks(request), how) {
+                        (false, _) => "y".repeat(300),
+                        (true, "good") => summary("none"),
+                        (true, "bad") => "I do not know how.".to_owned(),
+                        (true, "empty") => String::new(),
+                        (true, "refused") => return too_long(),
+                        _ => {
+                            return reply().error(Error::new(ErrorKind::Api, "no").with_status(400));
+                        }
+                    };
+                    reply().text(said).tokens(size as u64, 75)
+                });
+                let agent = Agent::builder(model.clone()).system("s".repeat(system));
+                let mut chat = agent.guardrails(loose()).build().unwrap().chat();
+                for turn in 0..6 {
+                    chat.send(format!("{turn} {}", "u".repeat(2_000))).await.unwrap();
+                }
+                is_bad.store(true, Ordering::Relaxed);
+                let _ = chat.send("Write a lot.").await;
+                let case = format!("{number} {how} {system}");
+                for turn in 0..5 {
+                    let sent = chat.send(format!("{turn} {}", "u".repeat(2_000))).await;
+                    sent.unwrap_or_else(|err| panic!("{case} {turn}: {err}"));
+                }
+                // In the largest window nothing has to be summed up.
+                let used = chat.context().used;
+                assert!(chat.context().window.is_none_or(|window| window > used), "{case}");
+            }
+        }
+    }
+}

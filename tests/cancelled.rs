@@ -230,7 +230,7 @@ fn a_thread_that_ends_cancels_a_run() {
 /// not got all of a question does not answer it.
 #[tokio::test]
 async fn the_rest_of_a_long_question_is_not_sent() {
-    const LONG: usize = 32 * 1024 * 1024;
+    const LONG: usize = 12 * 1024 * 1024;
     let socket = TcpSocket::new_v4().unwrap();
     socket.set_recv_buffer_size(64 * 1024).unwrap();
     socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();

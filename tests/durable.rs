@@ -485,20 +485,27 @@ async fn a_fork_shares_what_was_said_and_runs_nothing_again() {
     chat.fork("more", all + 1).await.expect_err("there are not so many");
 }
 
-/// The way to the journal sends an append twice: the second one meets the first.
+/// The way to the journal sends each request twice, or loses each answer.
 #[tokio::test]
-async fn a_fork_whose_append_is_repeated_is_made() {
-    let world = World::default();
-    let (agent, journal) = (agent(&world), FaultyJournal::new(MemoryJournal::new()));
-    let mut chat = agent.open(&journal, CHAT).await.expect("new");
-    chat.send("Pay.").await.expect("an answer");
-    journal.fail_by_chance(1, 1.0, [JournalFault::Repeat]);
-    for facts in 0..=chat.facts() {
-        let fork = chat.fork(format!("fork {facts}"), facts).await;
-        assert!(fork.expect("a new conversation").facts() > facts, "{facts}");
+async fn a_fork_whose_requests_are_repeated_or_not_answered_is_made() {
+    for fault in [JournalFault::Repeat, JournalFault::FailAfter] {
+        let world = World::default();
+        let (agent, journal) = (agent(&world), FaultyJournal::new(MemoryJournal::new()));
+        let mut chat = agent.open(&journal, CHAT).await.expect("new");
+        chat.send("Pay.").await.expect("an answer");
+        for facts in 0..=chat.facts() {
+            let name = format!("fork {facts}");
+            for number in 0..200 {
+                journal.fail(JournalCall::Append, number, fault);
+                journal.fail(JournalCall::Fork, number, fault);
+            }
+            let fork = chat.fork(&name, facts).await;
+            assert!(fork.expect("a new conversation").facts() > facts, "{fault:?} {facts}");
+        }
+        journal.mend();
+        let error = chat.fork("fork 3", 3).await.expect_err("it exists");
+        assert_eq!(error.kind(), ErrorKind::Conflict, "{fault:?}");
     }
-    let error = chat.fork("fork 3", 3).await.expect_err("it exists");
-    assert_eq!(error.kind(), ErrorKind::Conflict);
 }
 
 #[tokio::test]

@@ -236,6 +236,32 @@ async fn a_service_tells_which_calls_are_in_doubt() {
     );
 }
 
+/// The call has ended, and its answer was kept for a moment only.
+#[tokio::test]
+async fn an_answer_that_is_not_kept_any_more_is_gone() {
+    let seen = Seen::new();
+    let served = Served::start(service(&seen).resuming_time(Duration::from_millis(1))).await;
+    let session = served.session().await;
+    let mut lost = session.post(&work(70)).send().await.expect("an answer");
+    seen.begun.notified().await;
+    let primed = lost.chunk().await.expect("a body").expect("an event");
+    let primed = String::from_utf8(primed.to_vec()).expect("a text");
+    let last = primed.lines().find_map(|line| line.strip_prefix("id:")).expect("an id").trim();
+    drop(lost);
+    seen.ended.notified().await;
+    for _ in 0..100 {
+        let back = session.of(client().get(&served.url)).header("accept", "text/event-stream");
+        let back = back.header("last-event-id", last).send().await.expect("an answer");
+        if back.status() == StatusCode::GONE {
+            return;
+        }
+        // It has the answer, or the call has not ended yet.
+        assert_eq!(back.status(), StatusCode::OK);
+        assert_eq!(other_sum(&served).await, "3");
+    }
+    panic!("the stream never ends");
+}
+
 async fn other_sum(served: &Served) -> String {
     let other = served.session().await;
     let answer = other.post(&add()).send().await.expect("an answer").text().await.expect("a body");

@@ -240,7 +240,7 @@ impl Chat {
         };
         let (shared, rest) = parted(durable.id(), facts, &journal).await?;
         if let Err(error) = guarded(|| journal.fork(durable.id(), shared, id)).await
-            && !is_forked(&error, (durable.id(), shared), id, &journal).await
+            && !is_forked((durable.id(), shared), id, &journal).await
         {
             return Err(begun(id, error));
         }
@@ -249,8 +249,8 @@ impl Chat {
             self.tracer.asks(|| appending(&*journal, id, &rest));
             let mut appended = guarded(|| journal.append(id, shared, &rest)).await;
             let mut outcome = AppendOutcome::Written;
-            if appended.as_ref().is_err_and(|error| error.kind() == ErrorKind::Conflict) {
-                // The way to the journal may have repeated it.
+            if appended.is_err() {
+                // The way to the journal may have repeated it, or have lost the answer to it.
                 let there = guarded(|| journal.read(id, shared)).await;
                 if there.is_ok_and(|there| there == rest) {
                     (appended, outcome) = (Ok(()), AppendOutcome::ReadBack);
@@ -390,17 +390,9 @@ async fn parted(
     Ok((shared as u64, rest))
 }
 
-/// Whether this conflict is with the fork itself, since the way to the journal has repeated it: the new conversation has
-/// these facts and no other. A fork that somebody else has completed has more.
-async fn is_forked(
-    error: &Error,
-    (from, facts): (&str, u64),
-    id: &str,
-    journal: &Arc<dyn Journal>,
-) -> bool {
-    if error.kind() != ErrorKind::Conflict {
-        return false;
-    }
+/// Whether a fork that has failed is there all the same, since the way to the journal has repeated it or has lost the answer:
+/// the new conversation has these facts and no other. A fork that somebody else has completed has more.
+async fn is_forked((from, facts): (&str, u64), id: &str, journal: &Arc<dyn Journal>) -> bool {
     let (Ok(mut those), Ok(there)) =
         (guarded(|| journal.read(from, 0)).await, guarded(|| journal.read(id, 0)).await)
     else {

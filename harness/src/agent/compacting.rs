@@ -26,7 +26,7 @@ use crate::{
 };
 
 /// How often a summary is requested in one run before the run fails.
-const TRIES: u32 = 2;
+pub(super) const TRIES: u32 = 2;
 
 /// The largest size of a summary, in percent of the window.
 pub(super) const SUMMARY: u8 = 10;
@@ -64,9 +64,9 @@ impl From<String> for Failure {
 /// The form in which a summary is requested.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum How {
-    /// As text of about so many words, after everything that is sent.
-    Whole(u64),
-    /// The same, with the conversation in short form and so many tokens for the answer.
+    /// As text of about so many words and at most so many tokens, after everything that is sent.
+    Whole(u64, u64),
+    /// The same, with the conversation in short form.
     Short(u64, u64),
     /// As the vendor's own.
     Vendor,
@@ -294,6 +294,7 @@ impl Run<'_> {
         let (heard, size) = match short {
             false => {
                 let words = words.min(longest / 2);
+                let answer = words.saturating_mul(2).min(window.saturating_sub(used.tokens));
                 let asks = asks(words);
                 let with_question = |messages: &Messages| {
                     let mut all = messages.clone();
@@ -302,11 +303,16 @@ impl Run<'_> {
                 };
                 let all = Transcript::of_sent(with_question(machine.sent().messages()));
                 let vendors = machine.vendors_view().map(|view| with_question(view.messages));
-                (self.hears_summary(&all, vendors.as_ref(), How::Whole(words)).await, used.tokens)
+                (
+                    self.hears_summary(&all, vendors.as_ref(), How::Whole(words, answer)).await,
+                    used.tokens,
+                )
             }
             true => {
                 // An earlier one that was refused as too large had twice as much.
-                let room = (window / 2).saturating_sub(self.chat.agent.meter().tools());
+                let meter = self.chat.agent.meter();
+                let room =
+                    (window / 2).saturating_sub(meter.tools().saturating_add(meter.system()));
                 let room = room.max(self.chat.window_or(used) / 64);
                 // A word in another language can have four tokens. The conversation has a half of the window, and the answer
                 // may use nearly the other half: only a whole summary is of use.
@@ -401,7 +407,7 @@ impl Run<'_> {
     ) -> Heard {
         // The request leaves room for this.
         let (short, words, least) = match how {
-            How::Whole(words) => (false, words, words.saturating_mul(2)),
+            How::Whole(words, room) => (false, words, room),
             How::Short(words, room) => (true, words, room),
             How::Vendor => (false, 0, 0),
         };

@@ -261,6 +261,8 @@ impl Machine {
                 let begun_at = self.transcript.messages().len().saturating_sub(unchecked);
                 let ends_paused = self.transcript.messages().last().is_some_and(Message::is_paused);
                 let Entry::Resumed { message: due, .. } = due else { return Ok(()) };
+                // A summary is asked for anew.
+                self.window.forgets_failures();
                 match (message, due) {
                     (None, None) => {}
                     // Earlier versions also wrote a message after a paused answer.

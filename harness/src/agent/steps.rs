@@ -555,6 +555,8 @@ impl Steps {
                 }
                 Entry::ContextCompacted { request, .. }
                 | Entry::CompactionFailed { request, .. } => request.usage,
+                // What the agents of the call have used.
+                Entry::CallFinished { spent: Some(spent), .. } => spent.usage,
                 _ => continue,
             };
             usage.add(&used);

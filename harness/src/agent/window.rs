@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use super::{
     Agent, Chat, Event, Machine,
-    compacting::most_after,
+    compacting::{TRIES, most_after},
     machine::{Measured, Seen},
     run::Run,
 };
 use crate::{
-    context::{ContextUse, CopiedLine, clear, clear_arguments, copied_line, sizes, tail},
+    context::{ContextUse, CopiedLine, clear, clear_arguments, copied_line, percent, sizes, tail},
     error::Error,
     journal::{ClearedArguments, ClearedResult, Entry},
     message::{CallOutcome, ToolCall},
@@ -255,7 +255,11 @@ impl Chat {
             self.gauge.look_at = used.tokens.saturating_add(window / WORTH / 2);
         }
         let cut = is_over(policy.compacts_at(window)).then(|| self.cut(window, used)).flatten()?;
-        // A window that no error has named may be larger. Where a summary cannot help, the request shows it.
+        // A window that no error has named may be larger. Where a summary cannot help, or none is to be had, the request
+        // shows it.
+        if !refused && is_guessed && self.machine.failed_compactions() >= TRIES {
+            return None;
+        }
         let may_help = refused
             || !is_guessed
             || self.least_after(&cut, used).is_ok_and(|least| least < most_after(used.tokens));
@@ -336,6 +340,14 @@ impl Run<'_> {
         let fallback = is_last && (self.fell_back || by_other);
         let (window, tokens) = sizes(error);
         let estimated = self.chat.used().tokens;
+        // The request was small: what did not fit was the answer that it allows (`max_tokens`).
+        let is_small = window.is_some_and(|window| match tokens {
+            Some(tokens) => tokens < percent(window, 75),
+            None => estimated < percent(window, 25),
+        });
+        if is_small {
+            return Ok(false);
+        }
         let had_doubts = self.chat.machine.doubts_window();
         self.overflowed(fallback, (window, tokens, estimated))?;
         if self.chat.machine.doubts_window() && !had_doubts {
@@ -344,7 +356,7 @@ impl Run<'_> {
         }
         // If no size is named, the window is found by halves.
         let is_smaller = |before: u64| estimated <= before.saturating_sub(before / 6);
-        let is_new = (window, tokens) == (None, None) && refused_before.is_some_and(is_smaller);
+        let is_new = window.is_none() && refused_before.is_some_and(is_smaller);
         Ok((refused_before.is_none() || is_new) && self.chat.due().is_some())
     }
 

@@ -11,14 +11,18 @@ const WINDOW: [&str; 6] = [
     "context length of ",
     "maximum prompt length is ",
 ];
-const REQUEST: [&str; 6] = [
+const REQUEST: [&str; 7] = [
     "too long: ",
     "request (",
     "you requested ",
     "you requested about ",
     "resulted in ",
     "request contains ",
+    "your request has ",
 ];
+
+/// The words before the sum of both sizes.
+const SUM: &str = "exceed context limit: ";
 
 /// The size of the window and the size of the request, in tokens, if the error states them.
 pub(crate) fn sizes(error: &Error) -> (Option<u64>, Option<u64>) {
@@ -34,7 +38,13 @@ pub(crate) fn sizes(error: &Error) -> (Option<u64>, Option<u64>) {
             digits.parse().ok().filter(|number| *number > 0)
         })
     };
-    (after(&WINDOW), after(&REQUEST))
+    // Anthropic: `1210 + 199000 > 200000`, the tokens of the request, those that the answer may have, and the window.
+    let sum = words.split_once(SUM).and_then(|(_, sum)| sum.split_once(" > "));
+    let number = |text: &str| text.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok();
+    match sum {
+        Some((request, window)) => (number(window), number(request)),
+        None => (after(&WINDOW), after(&REQUEST)),
+    }
 }
 
 #[cfg(test)]
@@ -67,6 +77,18 @@ mod tests {
                 "This model's maximum prompt length is 131072 but the request contains 150000 tokens.",
                 Some(131_072),
                 Some(150_000),
+            ),
+            (
+                "input length and `max_tokens` exceed context limit: 1210 + 199000 > 200000, decrease input length or \
+                 `max_tokens` and try again",
+                Some(200_000),
+                Some(1_210),
+            ),
+            (
+                "'max_tokens' or 'max_completion_tokens' is too large: 199000. This model's maximum context length is \
+                 200000 tokens and your request has 3147 input tokens (199000 > 200000 - 3147).",
+                Some(200_000),
+                Some(3_147),
             ),
             ("Your input exceeds the context window of this model.", None, None),
             ("too long: 99999999999999999999999 tokens", None, None),

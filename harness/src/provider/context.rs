@@ -90,6 +90,11 @@ impl ContextMeter {
         self.so_far.tools
     }
 
+    /// The tokens of the system prompt.
+    pub(crate) fn system(&self) -> u64 {
+        self.so_far.system
+    }
+
     /// The estimate for a request with these messages, which begin with the messages counted
     /// before. The thinking before `thinking_from` is not sent and not counted.
     pub(crate) fn count(&mut self, messages: &Messages, thinking_from: usize) -> ContextTokens {

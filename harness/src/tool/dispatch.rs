@@ -123,7 +123,11 @@ impl ToolRegistry {
             match tool.places().filter(|places| !places.are_among(context.has_places())) {
                 None => (None, None),
                 Some(places) => {
-                    let place = places.take().await;
+                    let place = tokio::select! {
+                        biased;
+                        place = places.take() => place,
+                        () = context.cancellation().cancelled() => return Ok(not_begun(call)),
+                    };
                     let seated = context.clone().seated(place.as_ref()).inside_of([places]);
                     (place, Some(seated))
                 }
@@ -372,6 +376,13 @@ async fn recheck(
         Some(now) => context.recheck(&now),
         None => Ok(()),
     }
+}
+
+/// The result of a call that was stopped while it waited for a place among the calls of its tool.
+fn not_begun(call: &ToolCall) -> ToolResult {
+    let text =
+        "The call was stopped while it waited for others of its tool to end. It did not run.";
+    ToolResult::new(call.id(), CallOutcome::NotStarted, [text.into()])
 }
 
 /// What the model is told about a call that may have had some of its effects.

@@ -292,7 +292,7 @@ const REFUSALS: u32 = 4;
 
 impl Window {
     /// Resets the counts of failures, because a summary was made or a run has begun.
-    fn forgets_failures(&mut self) {
+    pub(super) fn forgets_failures(&mut self) {
         (self.failures, self.refusals, self.vendor_failed) = (0, 0, false);
     }
 
@@ -300,8 +300,8 @@ impl Window {
     pub(super) fn begins(&mut self) {
         self.forgets_failures();
         (self.overflows, self.too_large) = (0, None);
-        // A refusal that names no size may have been a mistake.
-        self.refused &= self.told.last().is_none_or(|it| it.is_named);
+        // A refusal may have been a mistake, or about one run alone. Where the window is too small, its size tells that.
+        self.refused = false;
     }
 
     /// Looks at the messages with which the conversation begins.
@@ -599,15 +599,14 @@ impl Machine {
                 let is_same = self.window.told.last().is_none_or(|it| it.is_of(provider, model));
                 let before = if is_same { self.window.overflows } else { 0 };
                 let (provider, model, fallback) = (provider.clone(), model.clone(), *fallback);
-                let is_named = window.is_some() || tokens.is_some();
+                let is_named = window.is_some();
                 let tokens_of = window.or(*tokens).unwrap_or(*estimated);
                 let stated = Stated { provider, model, fallback, tokens: tokens_of, is_named };
                 // A window that is not larger than what the model answered before is a mistake the first time, and nothing
                 // follows from it. If it is refused again before an answer has come, the window is smaller now.
                 let by = self.answered_by.as_ref();
                 let is_same = by.is_some_and(|(provider, model)| stated.is_of(provider, model));
-                let size = window.or(tokens.is_none().then_some(*estimated));
-                let is_odd = is_same && size.is_some_and(|it| it <= self.window.answered);
+                let is_odd = is_same && tokens_of <= self.window.answered;
                 if !fallback && is_odd && !mem::replace(&mut self.window.doubted, true) {
                     return Ok(());
                 }

@@ -21,6 +21,9 @@ const BYTES: usize = 64 << 20;
 /// How many bytes of memory a member or an item of a JSON value needs beside its text.
 const NODE: [u8; 96] = [0; 96];
 
+/// How many bytes of memory an object needs beside its members: it has room for more of them.
+const OBJECT: [u8; 384] = [0; 384];
+
 /// The newest answers of all sessions of a service.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Answers {
@@ -123,6 +126,10 @@ impl Formatter for Nodes {
         _first: bool,
     ) -> io::Result<()> {
         writer.write_all(&NODE)
+    }
+
+    fn begin_object<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        writer.write_all(&OBJECT)
     }
 
     fn begin_object_key<W: ?Sized + Write>(

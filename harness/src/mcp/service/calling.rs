@@ -1,6 +1,13 @@
 //! A call of a client: its tool runs at most once for each request.
 
-use std::{future::Future, sync::Arc, time::Duration};
+use std::{
+    future::Future,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use rmcp::{
     ErrorData, RoleServer,
@@ -65,9 +72,15 @@ impl<H> Shared<H> {
         // random.
         let id = id.unwrap_or_else(|| format!("mcp_{:032x}", fastrand::u128(..)));
         for _ in 0..ROUNDS {
-            let run = self.run(tool, &id, &request, answered.take());
+            let begins = AtomicBool::new(false);
+            let run = self.run(tool, &id, &request, answered.take(), &begins);
             let Some(dispatched) = self.until_cancelled(&request.context, run).await else {
-                return Ok(stopped(tool));
+                let why =
+                    "the call did not run: the client has cancelled it, or was away for too long";
+                return Ok(match begins.into_inner() {
+                    true => stopped(tool),
+                    false => failed(why.to_owned()),
+                });
             };
             let (question, form, token) = match dispatched {
                 Dispatched::Result(result) => return Ok(answer(tool, &result, self.result)),
@@ -109,13 +122,14 @@ impl<H> Shared<H> {
         }
     }
 
-    /// Runs the tool and passes on its progress.
+    /// Runs the tool and passes on its progress. `begins` is set once the call may run.
     async fn run(
         &self,
         tool: &Tool,
         id: &str,
         request: &Request,
         answered: Option<Answered>,
+        begins: &AtomicBool,
     ) -> Dispatched {
         let call = ToolCall::new(id, request.name.as_str(), request.arguments.to_string());
         if let Some(refused) = refused(tool, &call).await {
@@ -125,6 +139,7 @@ impl<H> Shared<H> {
                 [refused.into()],
             ));
         }
+        begins.store(true, Ordering::Relaxed);
         let mut context = ToolContext::new(id)
             .with_call(call.clone())
             .with_values(&self.values)

@@ -80,11 +80,17 @@ impl InFlight {
 
     /// The request has this answer.
     fn ends(&self, id: &RequestId, answer: &ServerJsonRpcMessage) {
-        let state = self.lock().remove(id);
-        let stream = state.and_then(|state| state.stream);
+        let mut open = self.lock();
+        let stream = open.get(id).and_then(|state| state.stream);
         if let (Some(stream), Some((session, answers))) = (stream, &self.answers) {
             answers.keep(session, stream, answer);
         }
+        open.remove(id);
+    }
+
+    /// Whether a request has no answer yet for which the client waits on this stream.
+    pub(super) fn is_open(&self, stream: u64) -> bool {
+        self.lock().values().any(|state| state.stream == Some(stream))
     }
 
     pub(super) fn is_empty(&self) -> bool {

@@ -62,6 +62,7 @@ type Answer = Response<UnsyncBoxBody<Bytes, Infallible>>;
 /// A clone serves the same sessions. All of them end, and their calls are stopped, when the last clone is dropped.
 pub struct McpHttp<H> {
     inner: StreamableHttpService<Arc<Serving<H>>, Sessions>,
+    sessions: Arc<Sessions>,
     /// The longest body of a request, in bytes.
     request: usize,
     _end: Arc<tokio_util::sync::DropGuard>,
@@ -69,7 +70,8 @@ pub struct McpHttp<H> {
 
 impl<H> Clone for McpHttp<H> {
     fn clone(&self) -> Self {
-        Self { inner: self.inner.clone(), request: self.request, _end: Arc::clone(&self._end) }
+        let (inner, sessions) = (self.inner.clone(), Arc::clone(&self.sessions));
+        Self { inner, sessions, request: self.request, _end: Arc::clone(&self._end) }
     }
 }
 
@@ -99,7 +101,8 @@ impl<H: ServerHandler> McpService<H> {
         let serving = Arc::new(self.serving()?);
         let start = move || Ok(Arc::clone(&serving));
         Ok(McpHttp {
-            inner: StreamableHttpService::new(start, sessions, config),
+            inner: StreamableHttpService::new(start, Arc::clone(&sessions), config),
+            sessions,
             request,
             _end: Arc::new(end.drop_guard()),
         })
@@ -127,6 +130,8 @@ impl<H: ServerHandler> McpService<H> {
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 continue;
             };
+            // Small answers do not wait for the client's acknowledgement of others. Without it they are slower, and no worse.
+            let _ = socket.set_nodelay(true);
             let service = hyper_util::service::TowerToHyperService::new(service.clone());
             connections.spawn(async move {
                 let io = hyper_util::rt::TokioIo::new(socket);
@@ -166,6 +171,7 @@ where
                 Ok(body) => body,
                 Err(refused) => return Ok(refused),
             };
+            let is_over = head.method == Method::GET && is_over(&head.headers, &service.sessions);
             let is_json = is_json(&head.headers);
             // Whatever the type says that the body is, since others may read it differently.
             if let Some(refused) = ambiguous(&body) {
@@ -173,6 +179,9 @@ where
             }
             let request = Request::from_parts(head, Full::new(body.clone()));
             let answer = service.inner.handle(request).await;
+            if is_over && answer.status() == StatusCode::OK {
+                return Ok(said(StatusCode::GONE, "the answer is not kept any more"));
+            }
             if is_json && answer.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE {
                 return Ok(misread(&body));
             }
@@ -192,6 +201,14 @@ fn has_one_host<B>(request: &Request<B>) -> bool {
         !host.as_bytes().eq_ignore_ascii_case(meant.as_str().as_bytes())
     });
     another.is_none() && !differs
+}
+
+/// Whether the request asks for the rest of a stream on which nothing comes any more. The SDK answers it with an empty
+/// stream, and the client would ask again.
+fn is_over(headers: &HeaderMap, sessions: &Sessions) -> bool {
+    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    let asked = text("mcp-session-id").zip(text("last-event-id"));
+    asked.is_some_and(|(session, event)| sessions.is_over(session, event))
 }
 
 /// Whether the request says that its body is JSON.

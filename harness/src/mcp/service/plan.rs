@@ -193,7 +193,9 @@ impl<H: ServerHandler> McpService<H> {
 
     /// Sets how long a call over HTTP goes on without its client, in a session; 30 seconds unless set. A client of
     /// the version 2025-11-25 may lose its connection and come back with `Last-Event-ID`. If it does not come back
-    /// in this time, its call is cancelled, since it would otherwise keep its place among the calls. Without a
+    /// in this time, its call is cancelled, since it would otherwise keep its place among the calls. Clients are asked to
+    /// come back after three seconds, so with a shorter time they lose answers. An answer is kept for the same time, and then
+    /// status 410 says that it is gone. Without a
     /// session (2026-07-28) a call is cancelled when its connection is closed.
     ///
     /// Sources: <https://modelcontextprotocol.io/specification/2025-11-25/basic/transports>, "Sending Messages to the

@@ -167,9 +167,26 @@ impl Sessions {
         oldest.map(|(id, _)| Some(id.clone())).ok_or(SessionError::Full)
     }
 
+    /// Whether nothing comes any more on the stream with this event: its request has ended, and its answer is not kept.
+    pub(super) fn is_over(&self, id: &str, event: &str) -> bool {
+        let Some(stream) = stream_of(event) else { return false };
+        let id = SessionId::from(id);
+        // A request is open until its answer is kept.
+        let is_open = match self.lock().sessions.get(&id) {
+            Some(session) => session.flight.is_open(stream),
+            None => return false,
+        };
+        !is_open && self.answers.after(&id, stream, event).is_none()
+    }
+
     async fn handle(&self, id: &SessionId) -> Result<LocalSessionHandle, SessionError> {
         self.local.sessions.read().await.get(id).cloned().ok_or(SessionError::Unknown)
     }
+}
+
+/// The stream of an event. The id of one has its number and, for a request, the number of its stream.
+fn stream_of(event: &str) -> Option<u64> {
+    event.split_once('/').and_then(|(_, number)| number.parse().ok())
 }
 
 impl SessionManager for Sessions {
@@ -274,8 +291,7 @@ impl SessionManager for Sessions {
         id: &SessionId,
         last_event: String,
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, SessionError> {
-        // The id has the number of the last event and, for a request, the number of its stream.
-        let number = last_event.split_once('/').and_then(|(_, number)| number.parse().ok());
+        let number = stream_of(&last_event);
         let way = number.and_then(|number: u64| {
             self.lock().sessions.get(id).and_then(|session| session.ways.get(&number)?.upgrade())
         });
