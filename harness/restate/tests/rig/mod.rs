@@ -57,9 +57,18 @@ fn in_path() -> Option<PathBuf> {
     env::split_paths(&path).map(|folder| folder.join("restate-server")).find(|file| file.is_file())
 }
 
+/// A port that nobody uses, and that was not given to anybody in this process.
 fn free_port() -> u16 {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
-    listener.local_addr().expect("an address").port()
+    static GIVEN: std::sync::Mutex<Vec<u16>> = std::sync::Mutex::new(Vec::new());
+    let mut given = GIVEN.lock().expect("unpoisoned");
+    loop {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
+        let port = listener.local_addr().expect("an address").port();
+        if !given.contains(&port) {
+            given.push(port);
+            return port;
+        }
+    }
 }
 
 /// One process of the engine.
