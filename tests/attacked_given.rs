@@ -341,7 +341,8 @@ async fn one_refusal_with_any_words_ends_no_later_run() {
                         (true, "empty") => String::new(),
                         (true, "refused") => return too_long(),
                         _ => {
-                            return reply().error(Error::new(ErrorKind::Api, "no").with_status(400));
+                            return reply()
+                                .error(Error::new(ErrorKind::Api, "no").with_status(400));
                         }
                     };
                     reply().text(said).tokens(size as u64, 75)
