@@ -188,35 +188,35 @@ impl Bells {
 
     /// The bell of a conversation that has no state: the one behind all ends of one of this name that was deleted.
     pub(crate) async fn first(self) -> Result<String, String> {
-        Ok(self.walks(FIRST).await?.behind)
+        Ok(self.walks(FIRST, TRIES).await?.behind)
     }
 
     /// How many stops there are now from this bell on.
     pub(crate) async fn stops(self, bell: String) -> Result<usize, String> {
-        Ok(self.walks(&bell).await?.stops.len())
+        Ok(self.walks(&bell, TRIES).await?.stops.len())
     }
 
     /// The bell that is now at the end of the list, if the ingress can be asked.
     pub(crate) async fn end(self, bell: String) -> Option<String> {
-        Some(self.walks(&bell).await.ok()?.end)
+        Some(self.walks(&bell, 0).await.ok()?.end)
     }
 
     /// The stops from this bell on, and the bell at the end of the list, if the ingress can be asked.
     async fn rest(self, bell: String) -> Option<(Vec<String>, String)> {
-        let walked = self.walks(&bell).await.ok()?;
+        let walked = self.walks(&bell, 0).await.ok()?;
         Some((walked.stops, walked.end))
     }
 
     /// Goes from this bell to the end of the list. Fails if it is not reached: a stop that is not seen would count for a
-    /// later run.
-    async fn walks(&self, from: &str) -> Result<Walked, String> {
+    /// later run. A request that fails is made again so many times. Who can do without the list does not wait for that.
+    async fn walks(&self, from: &str, tries: u32) -> Result<Walked, String> {
         let (mut behind, mut bell, mut lost) = (from.to_owned(), from.to_owned(), 0);
         let (mut stops, mut failures) = (Vec::new(), 0);
         loop {
             match self.asks(&named(&bell, lost), true).await {
                 Ok(told) => {
                     let is_over = matches!(told, Told::Over(_));
-                    (bell, lost) = (told.next(), 0);
+                    (bell, lost, failures) = (told.next(), 0, 0);
                     match is_over {
                         true => behind.clone_from(&bell),
                         false => stops.push(bell.clone()),
@@ -225,7 +225,7 @@ impl Bells {
                 Err(Silent::Lost) => lost += 1,
                 Err(Silent::Untold) => return Ok(Walked { behind, stops, end: bell }),
                 // A list may be long: this one request is made again, not all of them.
-                Err(Silent::Unclear(_)) if failures < TRIES => {
+                Err(Silent::Unclear(_)) if failures < tries => {
                     failures += 1;
                     tokio::time::sleep(SOON * (1 << failures)).await;
                 }
