@@ -251,7 +251,8 @@ async fn a_vendor_that_always_refuses_is_asked_some_times_a_run() {
     assert!(of_summary.is_none_or(|size| size > whole / 3), "{of_summary:?} of {whole}");
 }
 
-/// One refusal by mistake of a conversation in which nothing can be summed up: that run fails at most, and the next one asks.
+/// The vendor refuses one request by mistake, in a conversation in which nothing can be summed up. Only that run may fail: later
+/// runs send their requests.
 #[tokio::test]
 async fn one_refusal_by_mistake_ends_no_later_run() {
     for (system, words) in [(0, 400), (4_000, 400), (8_000, 100), (400, 8_000), (30_000, 400)] {
@@ -306,8 +307,8 @@ async fn the_size_that_another_model_names_counts_at_once() {
     assert_eq!((refused, chat.context().window), (1, Some(3_000)));
 }
 
-/// One refusal, by mistake or since one run wants too long an answer, and a model whose summaries are of no use: that run fails at
-/// most, whatever sizes are named.
+/// The vendor refuses one request, by mistake or because of a large `max_tokens`, and the model's summaries are of no use. Only
+/// that run may fail, whatever sizes the refusal names.
 #[tokio::test]
 async fn one_refusal_with_any_words_ends_no_later_run() {
     let refusals: [fn(usize) -> String; 5] = [

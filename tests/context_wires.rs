@@ -139,7 +139,7 @@ async fn what_was_said_first_is_known_after_four_hundred_turns_and_requests_begi
     }
 }
 
-/// A provider whose answers are to be brief gets room for a summary all the same.
+/// Where `max_tokens` is low, the request for a summary has a higher one.
 #[tokio::test]
 async fn a_summary_may_be_longer_than_answers_may() {
     for wire in WIRES {
@@ -164,7 +164,7 @@ async fn a_summary_may_be_longer_than_answers_may() {
         };
         let (sums, others): (Vec<&Value>, Vec<&Value>) =
             bodies.iter().partition(|body| body.to_string().contains("Sum it up now"));
-        // And no more than any model can say.
+        // Each model can give an answer of this length.
         let may = |body: &&Value| (400..=1_600).contains(&most(body));
         assert!(!sums.is_empty() && sums.iter().all(may), "{wire}");
         assert!(others.iter().all(|body| most(body) == 50), "{wire}");

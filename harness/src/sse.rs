@@ -157,7 +157,7 @@ impl SseParser {
         self.take_line(line, rest, each)
     }
 
-    /// The first byte of the current line, if it goes on with these.
+    /// The first byte of the current line, whose next bytes are these.
     fn first(&self, bytes: &[u8]) -> Option<u8> {
         let mut line = self.line.iter().chain(bytes);
         if self.at_start && line.clone().take(MARK.len()).eq(MARK) {

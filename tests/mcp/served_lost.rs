@@ -20,7 +20,7 @@ use tokio::{
 };
 
 use super::{
-    served_http::{Served, begin, client},
+    served_http::{Served, Session, begin, client},
     served_odd::{Seen, service},
 };
 
@@ -32,6 +32,16 @@ fn work(id: u64) -> Value {
 fn add() -> Value {
     let params = json!({"name": "add", "arguments": {"a": 1, "b": 2}});
     json!({"jsonrpc": "2.0", "id": 9, "method": "tools/call", "params": params})
+}
+
+/// The answer to a call that runs, and the id of its first event.
+async fn begun(session: &Session<'_>, seen: &Seen) -> (reqwest::Response, String) {
+    let mut answer = session.post(&work(70)).send().await.expect("an answer");
+    seen.begun.notified().await;
+    let primed = answer.chunk().await.expect("a body").expect("an event");
+    let primed = String::from_utf8(primed.to_vec()).expect("a text");
+    let id = primed.lines().find_map(|line| line.strip_prefix("id:")).expect("an id");
+    (answer, id.trim().to_owned())
 }
 
 #[tokio::test]
@@ -57,14 +67,10 @@ async fn a_client_that_comes_back_gets_its_answer() {
     let seen = Seen::new();
     let served = Served::start(service(&seen).resuming_time(Duration::from_secs(3600))).await;
     let session = served.session().await;
-    let mut lost = session.post(&work(70)).send().await.expect("an answer");
-    seen.begun.notified().await;
-    let primed = lost.chunk().await.expect("a body").expect("an event");
-    let primed = String::from_utf8(primed.to_vec()).expect("a text");
-    let last = primed.lines().find_map(|line| line.strip_prefix("id:")).expect("an id").trim();
+    let (lost, last) = begun(&session, &seen).await;
     drop(lost);
     let back = session.of(client().get(&served.url)).header("accept", "text/event-stream");
-    let back = back.header("last-event-id", last).send().await.expect("an answer");
+    let back = back.header("last-event-id", &last).send().await.expect("an answer");
     assert_eq!(back.status(), StatusCode::OK);
     seen.go.add_permits(1);
     let answer = back.text().await.expect("a body");
@@ -118,21 +124,17 @@ async fn a_client_that_has_come_back_and_gone_again_is_lost() {
     let seen = Seen::new();
     let served = Served::start(service(&seen).resuming_time(Duration::from_millis(1))).await;
     let session = served.session().await;
-    let mut first = session.post(&work(70)).send().await.expect("an answer");
-    seen.begun.notified().await;
-    let primed = first.chunk().await.expect("a body").expect("an event");
-    let primed = String::from_utf8(primed.to_vec()).expect("a text");
-    let last = primed.lines().find_map(|line| line.strip_prefix("id:")).expect("an id").trim();
+    let (first, last) = begun(&session, &seen).await;
     // A second way there, before the first is left.
     let back = session.of(client().get(&served.url)).header("accept", "text/event-stream");
-    let back = back.header("last-event-id", last).send().await.expect("an answer");
+    let back = back.header("last-event-id", &last).send().await.expect("an answer");
     drop(first);
     assert_eq!(other_sum(&served).await, "3");
     drop(back);
     seen.ended.notified().await;
 }
 
-/// Connections to an address that can all be cut.
+/// Forwards connections to a service, and can cut all of them.
 struct Line {
     url: String,
     cut: Arc<Notify>,
@@ -242,16 +244,12 @@ async fn an_answer_that_is_not_kept_any_more_is_gone() {
     let seen = Seen::new();
     let served = Served::start(service(&seen).resuming_time(Duration::from_millis(1))).await;
     let session = served.session().await;
-    let mut lost = session.post(&work(70)).send().await.expect("an answer");
-    seen.begun.notified().await;
-    let primed = lost.chunk().await.expect("a body").expect("an event");
-    let primed = String::from_utf8(primed.to_vec()).expect("a text");
-    let last = primed.lines().find_map(|line| line.strip_prefix("id:")).expect("an id").trim();
+    let (lost, last) = begun(&session, &seen).await;
     drop(lost);
     seen.ended.notified().await;
     for _ in 0..100 {
         let back = session.of(client().get(&served.url)).header("accept", "text/event-stream");
-        let back = back.header("last-event-id", last).send().await.expect("an answer");
+        let back = back.header("last-event-id", &last).send().await.expect("an answer");
         if back.status() == StatusCode::GONE {
             return;
         }

@@ -33,7 +33,8 @@ fn left(until: u64) -> Duration {
     Duration::from_millis(until).saturating_sub(now())
 }
 
-/// When a timer that could not begin comes again: the later it is, the later.
+/// How long a timer that could not begin waits before it comes again: as long as it is late already, but at least a second and
+/// at most an hour.
 pub(crate) fn again(until: u64) -> Duration {
     let late = now().saturating_sub(Duration::from_millis(until));
     late.clamp(Duration::from_secs(1), Duration::from_secs(60 * 60))

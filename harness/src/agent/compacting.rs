@@ -37,7 +37,8 @@ const ROOM: u8 = 40;
 /// The same, in tokens. A model that reasons needs more than the summary has.
 const MOST_ROOM: u64 = 4_000;
 
-/// How many tokens an answer may have at least, of a model that the table of models does not know.
+/// The longest answer, in tokens, that is requested of a model which is not in the table of models: each known model can give
+/// more.
 const LONGEST: u64 = 1_600;
 
 /// How the answer to a request for a summary ended.
@@ -64,9 +65,9 @@ impl From<String> for Failure {
 /// The form in which a summary is requested.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum How {
-    /// As text of about so many words and at most so many tokens, after everything that is sent.
+    /// As text, after everything that is sent: about how many words it has, and how many tokens the answer may have.
     Whole(u64, u64),
-    /// The same, with the conversation in short form.
+    /// The same, after the conversation in short form.
     Short(u64, u64),
     /// As the vendor's own.
     Vendor,

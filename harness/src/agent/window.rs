@@ -255,8 +255,8 @@ impl Chat {
             self.gauge.look_at = used.tokens.saturating_add(window / WORTH / 2);
         }
         let cut = is_over(policy.compacts_at(window)).then(|| self.cut(window, used)).flatten()?;
-        // A window that no error has named may be larger. Where a summary cannot help, or none is to be had, the request
-        // shows it.
+        // A window that is only guessed from a refused request may be larger. If a summary would free too little, or two
+        // have failed, the request is sent as it is, and the vendor decides.
         if !refused && is_guessed && self.machine.failed_compactions() >= TRIES {
             return None;
         }

@@ -26,7 +26,7 @@ pub struct Request<'a> {
     /// The searches that found tools among these.
     found: Found<'a>,
     settings: Option<&'a Settings>,
-    /// How many tokens the answer may have at least.
+    /// The answer may have this many tokens, even if `max_tokens` is lower.
     least_tokens: Option<u32>,
     answer: Option<&'a AnswerSchema>,
     sent: Option<&'a Sent>,

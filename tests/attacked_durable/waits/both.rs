@@ -31,7 +31,7 @@ enum Meanwhile {
     Pinned,
     /// The other call is answered in the chat, too.
     Decided,
-    /// The same, and that grant, which has allowed the call, is taken back.
+    /// The same, and then the grant that had allowed the call is revoked.
     Revoked,
 }
 

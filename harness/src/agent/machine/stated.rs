@@ -8,7 +8,7 @@ pub(super) struct Stated {
     /// Whether it is the window of another provider, to which the agent of this model fell back.
     pub(super) fallback: bool,
     pub(super) tokens: u64,
-    /// Whether the error has named a size. If not, `tokens` is how large the refused request was by the estimate.
+    /// Whether the error has named the window. If not, `tokens` is how large the refused request was.
     pub(super) is_named: bool,
 }
 

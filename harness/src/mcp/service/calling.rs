@@ -122,7 +122,7 @@ impl<H> Shared<H> {
         }
     }
 
-    /// Runs the tool and passes on its progress. `begins` is set once the call may run.
+    /// Runs the tool and passes on its progress. `begins` is set right before the tool may run.
     async fn run(
         &self,
         tool: &Tool,

@@ -184,7 +184,7 @@ impl Sessions {
     }
 }
 
-/// The stream of an event. The id of one has its number and, for a request, the number of its stream.
+/// The number of the request's stream to which the event with this id belongs: ids there have the form `EVENT/STREAM`.
 fn stream_of(event: &str) -> Option<u64> {
     event.split_once('/').and_then(|(_, number)| number.parse().ok())
 }
