@@ -12,8 +12,8 @@ use super::{
 };
 use crate::{
     context::{
-        ContextUse, Cut, OpenCalls, TAILS, asks, cut, fault, in_short, of_answer, percent, schema,
-        why,
+        ContextUse, Cut, OpenCalls, TAILS, asks, cost_of_form, cut, fault, in_short, of_answer,
+        percent, schema, whole_block, why,
     },
     error::{Error, ErrorKind},
     journal::{Entry, InterruptCause, SummaryRequest},
@@ -314,24 +314,32 @@ impl Run<'_> {
                 let meter = self.chat.agent.meter();
                 let room =
                     (window / 2).saturating_sub(meter.tools().saturating_add(meter.system()));
-                let room = room.max(self.chat.window_or(used) / 64);
                 // A word in another language can have four tokens. The conversation has a half of the window, and the answer
                 // may use nearly the other half: only a whole summary is of use.
                 let words = words.min(longest / 4);
                 let answer = percent(window, ROOM).min(MOST_ROOM).max(words.saturating_mul(4));
                 let answer = answer.min(longest);
-                let (told, size) = (in_short(machine.sent().messages(), room, words), room);
-                (self.hears_summary(&told, None, How::Short(words, answer)).await, size)
+                // What asks for it needs a large part of a small window.
+                let asks = used.scaled(cost_of_form(words, answer)).saturating_add(answer);
+                let room = room.min(percent(window, 100 - SUMMARY).saturating_sub(asks));
+                let room = room.max(self.chat.window_or(used) / 64);
+                // The vendor may count more tokens than are estimated.
+                let tokens = used.estimate_of(room).min(room);
+                let told = in_short(machine.sent().messages(), tokens, words);
+                (self.hears_summary(&told, None, How::Short(words, answer)).await, room)
             }
         };
         let request = Box::new(self.summary_request(matches!(heard, Heard::Said(..))));
         let text = match heard {
             Heard::Said(message, StopReason::Complete) => of_answer(&message.text()),
-            Heard::Said(_, stop) => {
-                let cause = format!("the model gave no whole summary: it stopped as {stop:?}");
-                self.compaction_failed(request, cause, None)?;
-                return Ok(None);
-            }
+            Heard::Said(message, stop) => match whole_block(&message) {
+                Some(summary) => summary,
+                None => {
+                    let cause = format!("the model gave no whole summary: it stopped as {stop:?}");
+                    self.compaction_failed(request, cause, None)?;
+                    return Ok(None);
+                }
+            },
             Heard::Failed(Failure { cause, is_full }) => {
                 self.compaction_failed(request, cause, is_full.then_some(size))?;
                 return Ok(None);
@@ -430,7 +438,7 @@ impl Run<'_> {
         // It begins with the same bytes as earlier requests, so that the vendor's cache is used.
         let alone = Sent::new();
         // The second request uses structured output if the vendor has it.
-        let form = AnswerSchema::new("summary", schema(words), 0);
+        let form = AnswerSchema::new("summary", schema(words, u64::from(least)), 0).forced();
         let mut as_words = AsWords::new(short.then_some(&form));
         let request = match Request::new(transcript) {
             Ok(request) => request,

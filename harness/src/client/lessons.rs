@@ -33,6 +33,8 @@ const MOST: usize = 1_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Asked {
     with_tools: bool,
+    /// Whether the model is [forced](crate::provider::AnswerSchema::forced) to answer.
+    forced: bool,
     /// A hash of the schema, if the refusal was about this schema only.
     schema: Option<u64>,
 }
@@ -129,10 +131,12 @@ impl Lessons {
 impl Asked {
     /// The key for all requests like this one, and the key for those with the same schema.
     fn of(request: &Request<'_>) -> Option<[Self; 2]> {
-        let with_tools = !request.tools().is_empty();
+        let (with_tools, answer) = (!request.tools().is_empty(), request.answer()?);
+        let forced = answer.is_forced();
         let mut hasher = DefaultHasher::new();
-        request.answer()?.schema().to_string().hash(&mut hasher);
+        answer.schema().to_string().hash(&mut hasher);
         let schema = Some(hasher.finish());
-        Some([Self { with_tools, schema: None }, Self { with_tools, schema }])
+        let this = Self { with_tools, forced, schema };
+        Some([Self { schema: None, ..this }, this])
     }
 }

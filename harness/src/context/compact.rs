@@ -171,12 +171,13 @@ fn key(heading: &str) -> String {
     heading.to_ascii_lowercase().replace(' ', "_")
 }
 
-/// The JSON Schema of a summary of about this many words, for models with structured output. A server that holds its model to
-/// a schema lets a small one come to an end by it.
-pub(crate) fn schema(words: u64) -> Value {
+/// The JSON Schema of a summary of about this many words, in an answer of at most `tokens` tokens, for models with structured
+/// output. A server that holds its model to a schema lets a small one come to an end by it.
+pub(crate) fn schema(words: u64, tokens: u64) -> Value {
     let lines = (words / 40).clamp(2, 12);
-    // A word has about six letters and a blank.
-    let letters = (words * 8 / (lines * HEADINGS.len() as u64)).clamp(60, 400);
+    // A word has about six letters and a blank. A token of the worst model is one letter, and the rest is the form.
+    let letters = words.saturating_mul(8).min(tokens.saturating_mul(3) / 5);
+    let letters = (letters / lines.saturating_mul(HEADINGS.len() as u64)).clamp(30, 400);
     let line = json!({"type": "string", "maxLength": letters});
     let lines = json!({"type": "array", "items": line, "minItems": 1, "maxItems": lines});
     let keys = HEADINGS.map(key);
@@ -208,6 +209,16 @@ pub(crate) fn of_answer(answer: &str) -> String {
     }
     let json = [Some(text), inside].into_iter().flatten().find_map(of_json);
     json.or_else(|| of_json_within(text)).unwrap_or_else(|| text.to_owned())
+}
+
+/// The summary in an answer that was cut off: a block with more behind it is whole, such as the call of a model that then calls
+/// once more.
+pub(crate) fn whole_block(answer: &Message) -> Option<String> {
+    let blocks = answer.blocks().split_last().map(|(_, whole)| whole).unwrap_or_default();
+    blocks.iter().find_map(|block| match block {
+        Block::Text(text) => of_json(text.text()),
+        _ => None,
+    })
 }
 
 /// A summary that came as JSON in a text. The words around it stay, before the headings.
@@ -272,14 +283,19 @@ pub(crate) fn is_asked(message: &Message) -> bool {
 
 /// The message that requests a summary.
 pub(crate) fn asks(words: u64) -> Message {
+    Message::user(asked(words, "Call no tool, and answer"))
+}
+
+/// The same as text. `answer` says how the model answers.
+fn asked(words: u64, answer: &str) -> String {
     let headings = HEADINGS.map(|heading| format!("## {heading}\n")).concat();
-    Message::user(format!(
-        "{ASKS} from your next turn on, you read your summary in the place of what was said so far. Call no tool, and answer with the summary alone, \
+    format!(
+        "{ASKS} from your next turn on, you read your summary in the place of what was said so far. {answer} with the summary alone, \
          in this form:\n\n{headings}\nUnder each heading stand lines that begin with `- `, or `- none`. Write what \
          you need to go on: what the user wants, what was decided and why, what is to be done next, names, ids, paths, \
          numbers and settings exactly as they are, and what was tried and did not work. What an earlier summary says \
          and still holds, stands in the new one, too. Use at most {words} words."
-    ))
+    )
 }
 
 /// What is wrong with a summary, if anything is.
@@ -453,12 +469,18 @@ const TOLD: usize = 600;
 /// `tokens` tokens at most. What does not fit is left out, starting with the oldest part after the
 /// beginning.
 pub(crate) fn in_short(sent: &Messages, tokens: u64, words: u64) -> Transcript {
-    let (told, asks) = (short(sent, tokens), asks(words).text());
+    let (told, asked) = (short(sent, tokens), asked(words, "Answer"));
     let text = format!(
-        "{IN_SHORT}{told}\n\n{asks} If the answer has to be JSON, the lines of each heading \
+        "{IN_SHORT}{told}\n\n{asked} If the answer has to be JSON or the call of a tool, the lines of each heading \
          stand in the list of its name."
     );
     Transcript::of_sent([Message::user(text)].into_iter().collect())
+}
+
+/// About how many tokens such a request has besides the conversation.
+pub(crate) fn cost_of_form(words: u64, answer: u64) -> u64 {
+    let form = schema(words, answer).to_string();
+    tokens_of(&Message::user(form)).saturating_add(tokens_of(&asks(words)))
 }
 
 /// The text in place of a summary that only the vendor can read: the conversation in short form,

@@ -43,6 +43,7 @@ impl fmt::Display for AnswerWay {
 pub struct AnswerSchema {
     tool: ToolSchema,
     message: usize,
+    forced: bool,
     way: Mutex<Option<AnswerWay>>,
 }
 
@@ -55,7 +56,18 @@ impl AnswerSchema {
             .to_owned();
         let name = name.into();
         let tool = ToolSchema { name, description, input_schema: schema };
-        Self { tool, message, way: Mutex::new(None) }
+        Self { tool, message, forced: false, way: Mutex::new(None) }
+    }
+
+    /// The same for a request that is about nothing but this answer. Where it is not known that the vendor holds its model to a
+    /// schema, the model has to call the tool for the answer.
+    pub(crate) fn forced(mut self) -> Self {
+        self.forced = true;
+        self
+    }
+
+    pub(crate) fn is_forced(&self) -> bool {
+        self.forced
     }
 
     /// A tool whose arguments are the answer: it has the given name and the schema of the answer.

@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::{
     message::Message,
     models::SchemaAnswers,
-    provider::{AnswerSchema, AnswerWay, Request, Settings, ToolChoice},
+    provider::{AnswerSchema, AnswerWay, Effort, Request, Settings, ToolChoice},
     schema::{StrictForm, ToolSchema},
 };
 
@@ -25,8 +25,22 @@ pub(super) struct Server {
     /// Whether the schema is also sent as text: a local server may ignore a mode that it does not
     /// support, and one that constrains the answer does not show the schema to the model.
     pub(super) in_words: bool,
+    /// How the model is held to the schema of an answer that is forced.
+    pub(super) forced: Forced,
     /// The way to use, if it is fixed.
     pub(super) way: Option<AnswerWay>,
+}
+
+/// How a model is held to the schema of a [forced](AnswerSchema::forced) answer.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Forced {
+    /// Like other answers: what the server does is known.
+    AsOthers,
+    /// By a call that it has to make. Servers that ignore modes which they do not know support this.
+    ByCall,
+    /// By the mode, with all keywords of the schema: a server that makes a grammar of them lets the model come to an end by the
+    /// lengths. One that knows them not refuses them, and the next way is tried.
+    ByKeywords,
 }
 
 /// How one request asks for its answer.
@@ -36,6 +50,8 @@ pub(super) struct Plan<'a> {
     pub(super) format: Option<(Value, bool)>,
     /// The tools, including the one for the answer.
     tools: Option<Vec<ToolSchema>>,
+    /// Whether the model has to call the tool for the answer.
+    must_call: bool,
     words: bool,
 }
 
@@ -50,14 +66,22 @@ impl<'a> Plan<'a> {
         };
         let may_call =
             !matches!(settings.tool_choice, Some(ToolChoice::Forbidden | ToolChoice::Tool(_)));
+        let forced = match answer.is_forced() && request.tools().is_empty() {
+            true => server.forced,
+            false => Forced::AsOthers,
+        };
+        let must_call = forced == Forced::ByCall && may_force(settings);
         let held = if settings.strict_tools == Some(true) { request.tools() } else { &[] };
         let format = || match answer.strict(server.form, held) {
+            Ok(_) if forced == Forced::ByKeywords => {
+                Some((answer.schema().clone(), server.form.is_held()))
+            }
             Ok(strict) => Some((strict, server.form.is_held())),
             Err(_) if server.takes_any => Some((answer.schema().clone(), false)),
             Err(_) => None,
         };
         let format = match server.way {
-            None if is_open => format(),
+            None if is_open && !must_call => format(),
             Some(AnswerWay::Schema) => format(),
             _ => None,
         };
@@ -72,7 +96,12 @@ impl<'a> Plan<'a> {
         let tools =
             is_tool.then(|| request.tools().iter().chain([answer.tool()]).cloned().collect());
         let words = way == AnswerWay::Words || way == AnswerWay::Schema && server.in_words;
-        Some(Self { answer, format, tools, words })
+        Some(Self { answer, format, tools, must_call: is_tool && must_call, words })
+    }
+
+    /// The choice of tools and whether calls may come together, if the model has to call the tool for the answer.
+    pub(super) fn forced(&self) -> Option<(Option<&ToolChoice>, Option<bool>)> {
+        self.must_call.then_some((Some(&ToolChoice::Required), Some(false)))
     }
 
     /// The request, including the tool for the answer if there is one.
@@ -88,6 +117,13 @@ impl<'a> Plan<'a> {
         let asks = self.words && at == self.answer.message();
         asks.then(|| message.with_text(self.answer.in_words()))
     }
+}
+
+/// Vendors refuse a call that the model has to make if it thinks.
+fn may_force(settings: &Settings) -> bool {
+    let thinks = settings.effort.is_some_and(|effort| effort != Effort::Off);
+    let own = ["tool_choice", "tools", "thinking", "reasoning"];
+    !thinks && !own.iter().any(|name| settings.extra.contains_key(*name))
 }
 
 /// The message with this index in the form that is sent.
@@ -153,7 +189,7 @@ pub(crate) fn refuses(way: AnswerWay, err: &crate::error::Error) -> bool {
                 "not allowed",
                 "--jinja",
             ];
-            of_tools && says(&no)
+            of_tools && says(&no) || says(&["tool_choice", "tool choice"])
         }
         AnswerWay::Words => false,
     }
@@ -208,6 +244,8 @@ mod tests {
             (400, "Guided decoding is not supported by this backend", Some(Schema)),
             (400, "registry.ollama.ai/library/gemma does not support tools", Some(Tool)),
             (500, "tools param requires --jinja flag", None),
+            (400, "tool_choice: must be one of `auto` and `none`", Some(Tool)),
+            (422, "Tool choice `required` is not possible with reasoning", Some(Tool)),
             (400, "prompt is too long: 210000 tokens > 200000 maximum", None),
             (401, "response_format needs a key", None),
             (429, "too many states for serving", None),

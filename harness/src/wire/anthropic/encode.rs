@@ -22,7 +22,7 @@ use crate::{
     secret::beginning,
     wire::{
         Encoded,
-        answer::{self, Plan, Server},
+        answer::{self, Forced, Plan, Server},
         cache, choice,
         encoded::{Form, Stays, conversation, thinking_from},
         json::{Body, comma, key, member, members, object, put, raw, room_for, sendable, text},
@@ -197,7 +197,9 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     let tool_choice = tool_choice.as_ref().filter(|choice| {
         !summarizes || !matches!(choice, ToolChoice::Required | ToolChoice::Tool(_))
     });
-    if let Some(choice) = choice(tool_choice, *parallel_calls)
+    let forced = plan.as_ref().and_then(Plan::forced);
+    let (tool_choice, parallel_calls) = forced.unwrap_or((tool_choice, *parallel_calls));
+    if let Some(choice) = choice(tool_choice, parallel_calls)
         && !request.tools().is_empty()
     {
         body.value("tool_choice", &choice);
@@ -238,6 +240,11 @@ fn server(options: &Options) -> Server {
         form: StrictForm::Anthropic,
         takes_any: false,
         in_words: false,
+        forced: if options.takes.schema_answers().is_none() {
+            Forced::ByCall
+        } else {
+            Forced::AsOthers
+        },
         way: options.answer_way,
     }
 }

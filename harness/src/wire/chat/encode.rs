@@ -14,7 +14,7 @@ use crate::{
     schema::{Parameters, StrictForm, Told},
     wire::{
         Encoded,
-        answer::{self, NAME, Plan, Server},
+        answer::{self, Forced, NAME, Plan, Server},
         cache, choice,
         encoded::{Form, Stays, conversation, thinking_from},
         json::{
@@ -234,6 +234,11 @@ fn server(options: &Options) -> Server {
         form: options.strict_form,
         takes_any: options.strict_form == StrictForm::OpenAI,
         in_words: known.is_none(),
+        forced: if known.is_none() && options.strict_form == StrictForm::Common {
+            Forced::ByKeywords
+        } else {
+            Forced::AsOthers
+        },
         way: options.answer_way,
     }
 }

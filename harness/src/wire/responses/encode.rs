@@ -21,7 +21,7 @@ use crate::{
     schema::{Parameters, StrictForm, Told, ToolSchema},
     wire::{
         Encoded,
-        answer::{self, NAME, Plan, Server},
+        answer::{self, Forced, NAME, Plan, Server},
         cache, choice,
         encoded::{Form, Stays, conversation, thinking_from},
         halves,
@@ -175,7 +175,10 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     let loaded = Loaded::of(request, strict, *defers_tools, &choice::named(settings));
     body.tools(|out| tools(out, request, strict, &loaded));
     if !request.tools().is_empty() {
-        body.maybe("tool_choice", tool_choice.as_ref().map(choice).as_ref());
+        let forced = plan.as_ref().and_then(Plan::forced);
+        let (tool_choice, parallel_calls) =
+            forced.unwrap_or((tool_choice.as_ref(), *parallel_calls));
+        body.maybe("tool_choice", tool_choice.map(choice).as_ref());
         body.maybe("parallel_tool_calls", parallel_calls.as_ref());
     }
     let thinking_from = thinking_from(request, settings, false);
@@ -202,6 +205,7 @@ fn server(options: &Options) -> Server {
         form: StrictForm::OpenAI,
         takes_any: true,
         in_words: known.is_none(),
+        forced: if known.is_none() { Forced::ByCall } else { Forced::AsOthers },
         way: options.answer_way,
     }
 }
