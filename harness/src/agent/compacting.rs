@@ -41,6 +41,10 @@ const MOST_ROOM: u64 = 4_000;
 /// more.
 const LONGEST: u64 = 1_600;
 
+/// A window of fewer tokens leaves too little room for a summary behind the whole conversation, and no vendor caches so
+/// little: each request for a summary has the conversation in short form.
+const SMALL: u64 = 4_096;
+
 /// How the answer to a request for a summary ended.
 pub(super) enum Heard {
     /// It is complete.
@@ -62,13 +66,20 @@ impl From<String> for Failure {
     }
 }
 
+/// Whether a request in short form has failed already.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Try {
+    First,
+    Second,
+}
+
 /// The form in which a summary is requested.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum How {
     /// As text, after everything that is sent: about how many words it has, and how many tokens the answer may have.
     Whole(u64, u64),
     /// The same, after the conversation in short form.
-    Short(u64, u64),
+    Short(u64, u64, Try),
     /// As the vendor's own.
     Vendor,
 }
@@ -205,7 +216,10 @@ impl Run<'_> {
             self.chat.may_ask()?;
             let asked = match self.asks_vendor(used, window).await? {
                 Some(asked) => asked,
-                None => self.asks_for_summary(&cut, used, window, tries > 0 || refused).await?,
+                None => {
+                    let in_short = tries > 0 || refused || window < SMALL;
+                    self.asks_for_summary(&cut, used, window, (in_short, tries)).await?
+                }
             };
             match asked {
                 None if self.chat.machine.summed_up() > summed_up => return Ok(()),
@@ -258,8 +272,8 @@ impl Run<'_> {
         let is_refused = self.chat.machine.is_refused(provider, model);
         let leaves_room = used.tokens.saturating_add(percent(window, SUMMARY)) < window;
         let is_refused = is_refused || self.chat.machine.too_large().is_some();
-        let in_short = failures > 0 || is_refused || !leaves_room;
-        match self.asks_for_summary(&cut, used, window, in_short).await? {
+        let in_short = failures > 0 || is_refused || !leaves_room || window < SMALL;
+        match self.asks_for_summary(&cut, used, window, (in_short, failures)).await? {
             Some(cause) => self.interrupted(cause),
             None => Ok(()),
         }
@@ -271,7 +285,7 @@ impl Run<'_> {
         cut: &Cut,
         used: Used,
         window: u64,
-        short: bool,
+        (short, failures): (bool, u32),
     ) -> Result<Option<InterruptCause>, Error> {
         // The size of everything that must not be lost, without the model's summary.
         let least = self.chat.after(cut, "", used)?;
@@ -326,7 +340,8 @@ impl Run<'_> {
                 // The vendor may count more tokens than are estimated.
                 let tokens = used.estimate_of(room).min(room);
                 let told = in_short(machine.sent().messages(), tokens, words);
-                (self.hears_summary(&told, None, How::Short(words, answer)).await, room)
+                let again = if failures > 0 && window < SMALL { Try::Second } else { Try::First };
+                (self.hears_summary(&told, None, How::Short(words, answer, again)).await, room)
             }
         };
         let request = Box::new(self.summary_request(matches!(heard, Heard::Said(..))));
@@ -417,9 +432,10 @@ impl Run<'_> {
         // The request leaves room for this.
         let (short, words, least) = match how {
             How::Whole(words, room) => (false, words, room),
-            How::Short(words, room) => (true, words, room),
+            How::Short(words, room, _) => (true, words, room),
             How::Vendor => (false, 0, 0),
         };
+        let again = matches!(how, How::Short(_, _, Try::Second));
         let least = u32::try_from(least).unwrap_or(u32::MAX);
         self.chat.guard.asked();
         let told = self.chat.told();
@@ -438,7 +454,7 @@ impl Run<'_> {
         // It begins with the same bytes as earlier requests, so that the vendor's cache is used.
         let alone = Sent::new();
         // The second request uses structured output if the vendor has it.
-        let form = AnswerSchema::new("summary", schema(words, u64::from(least)), 0).forced();
+        let form = AnswerSchema::new("summary", schema(words, u64::from(least)), 0).forced(again);
         let mut as_words = AsWords::new(short.then_some(&form));
         let request = match Request::new(transcript) {
             Ok(request) => request,

@@ -44,6 +44,7 @@ pub struct AnswerSchema {
     tool: ToolSchema,
     message: usize,
     forced: bool,
+    again: bool,
     way: Mutex<Option<AnswerWay>>,
 }
 
@@ -56,18 +57,23 @@ impl AnswerSchema {
             .to_owned();
         let name = name.into();
         let tool = ToolSchema { name, description, input_schema: schema };
-        Self { tool, message, forced: false, way: Mutex::new(None) }
+        Self { tool, message, forced: false, again: false, way: Mutex::new(None) }
     }
 
     /// The same for a request that is about nothing but this answer. Where it is not known that the vendor holds its model to a
-    /// schema, the model has to call the tool for the answer.
-    pub(crate) fn forced(mut self) -> Self {
-        self.forced = true;
+    /// schema, the model has to call the tool for the answer, at the latest if it is asked `again`.
+    pub(crate) fn forced(mut self, again: bool) -> Self {
+        (self.forced, self.again) = (true, again);
         self
     }
 
     pub(crate) fn is_forced(&self) -> bool {
         self.forced
+    }
+
+    /// Whether the model was asked before, and gave no answer that fits.
+    pub(crate) fn is_again(&self) -> bool {
+        self.again
     }
 
     /// A tool whose arguments are the answer: it has the given name and the schema of the answer.

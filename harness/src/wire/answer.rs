@@ -39,7 +39,8 @@ pub(super) enum Forced {
     /// By a call that it has to make. Servers that ignore modes which they do not know support this.
     ByCall,
     /// By the mode, with all keywords of the schema: a server that makes a grammar of them lets the model come to an end by the
-    /// lengths. One that knows them not refuses them, and the next way is tried.
+    /// lengths. If the server does not support them it refuses them, and the next way is tried. A model that
+    /// thinks without end first has to call the tool the second time.
     ByKeywords,
 }
 
@@ -67,6 +68,7 @@ impl<'a> Plan<'a> {
         let may_call =
             !matches!(settings.tool_choice, Some(ToolChoice::Forbidden | ToolChoice::Tool(_)));
         let forced = match answer.is_forced() && request.tools().is_empty() {
+            true if server.forced == Forced::ByKeywords && answer.is_again() => Forced::ByCall,
             true => server.forced,
             false => Forced::AsOthers,
         };

@@ -189,9 +189,20 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     body.maybe("user", user.as_ref());
     cache::write(&mut body, request, settings, &options.takes);
     let strict = strict_tools.unwrap_or(false);
-    body.tools(|out| tools(out, request, strict, options.strict_form));
+    let forced = plan.as_ref().and_then(Plan::forced);
+    // Keywords that the vendor refuses are left out even without strict mode.
+    let told = match (options.strict_form, strict) {
+        // The lengths let a model come to an end.
+        _ if forced.is_some() => Told::AsIs,
+        (form, true) if form.is_held() => Told::Held(form),
+        (form, _) if form.is_held() => Told::AsIs,
+        (form, _) => Told::Readable(form),
+    };
+    body.tools(|out| tools(out, request, told));
     if !request.tools().is_empty() {
-        body.maybe("tool_choice", tool_choice.as_ref().map(choice).as_ref());
+        let (tool_choice, parallel_calls) =
+            forced.unwrap_or((tool_choice.as_ref(), *parallel_calls));
+        body.maybe("tool_choice", tool_choice.map(choice).as_ref());
         body.maybe("parallel_tool_calls", parallel_calls.as_ref());
     }
     let mut leading = Draft::default();
@@ -266,13 +277,7 @@ fn choice(choice: &ToolChoice) -> serde_json::Value {
     }
 }
 
-fn tools(out: &mut Draft, request: &Request<'_>, strict: bool, form: StrictForm) {
-    // Keywords that the vendor refuses are left out even without strict mode.
-    let told = match (form.is_held(), strict) {
-        (true, true) => Told::Held(form),
-        (true, false) => Told::AsIs,
-        (false, _) => Told::Readable(form),
-    };
+fn tools(out: &mut Draft, request: &Request<'_>, told: Told) {
     let parameters = request.parameters(told);
     room_for(out, request.tools(), &parameters);
     for (tool, Parameters { json, strict }) in request.tools().iter().zip(&*parameters) {
