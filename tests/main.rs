@@ -50,6 +50,7 @@ mod context_arguments;
 mod context_full;
 mod context_moves;
 mod context_random;
+mod context_small;
 mod context_turns;
 mod context_wires;
 mod conversations;

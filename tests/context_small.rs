@@ -1,0 +1,204 @@
+//! Windows of a few thousand tokens, on servers of which nothing is known: how a summary is requested there.
+
+use std::sync::{Arc, Mutex};
+
+use harness::{
+    Agent, AnthropicProvider, ChatCompletionsProvider, OpenAIProvider, Provider,
+    context::Window,
+    provider::{Effort, Settings},
+    testing::{Answer, LoopbackServer, anthropic, chat, responses},
+};
+use serde_json::{Value, json};
+
+use crate::{bodies::WIRES, context_moves::summary};
+
+const WINDOW: u64 = 2_048;
+
+/// A model that is in no table.
+fn unknown(wire: &str, url: &str) -> Box<dyn Provider> {
+    let (key, model) = ("k", "tiny");
+    match wire {
+        "anthropic" => Box::new(
+            AnthropicProvider::builder().api_key(key).base_url(url).model(model).build().unwrap(),
+        ),
+        "responses" => Box::new(
+            OpenAIProvider::builder().api_key(key).base_url(url).model(model).build().unwrap(),
+        ),
+        _ => {
+            Box::new(ChatCompletionsProvider::builder().base_url(url).model(model).build().unwrap())
+        }
+    }
+}
+
+fn says(wire: &str, text: &str, tokens: u64) -> Answer {
+    match wire {
+        "anthropic" => anthropic::body().text(text).usage(tokens, 40).answer(),
+        "responses" => responses::body().text(text).usage(tokens, 40).answer(),
+        _ => chat::body().text(text).usage(tokens, 40).answer(),
+    }
+}
+
+/// Words, the call that was wanted, and another one in which the model is cut off.
+fn babbles(wire: &str, arguments: &Value) -> Answer {
+    let (id, name, rest) = ("call_2", "summary", r#"{"goals": ["and"#);
+    match wire {
+        "anthropic" => anthropic::body()
+            .text("Hm. ")
+            .call("call_1", name, arguments.clone())
+            .call_text(id, name, rest)
+            .stop("max_tokens")
+            .answer(),
+        "responses" => responses::body()
+            .text("Hm. ")
+            .call("call_1", name, arguments.clone())
+            .call_text(id, name, rest)
+            .incomplete("max_output_tokens")
+            .answer(),
+        _ => chat::body()
+            .text("Hm. ")
+            .call("call_1", name, arguments.clone())
+            .call_text(id, name, rest)
+            .stop("length")
+            .answer(),
+    }
+}
+
+fn lists(line: &str) -> Value {
+    let keys = ["goals", "decisions", "open_work", "names_and_ids", "tried_and_failed"];
+    keys.into_iter()
+        .map(|key| (key.to_owned(), json!([line])))
+        .collect::<serde_json::Map<_, _>>()
+        .into()
+}
+
+type Summed = Arc<Mutex<Vec<Value>>>;
+
+/// A server that answers each request for a summary by `sums`, and keeps the request. It counts a token for three bytes of
+/// what is said.
+async fn server(
+    wire: &'static str,
+    sums: impl Fn(&Value) -> Answer + Send + Sync + 'static,
+) -> (LoopbackServer, Summed) {
+    let summed = Summed::default();
+    let seen = Arc::clone(&summed);
+    let server = LoopbackServer::answering(move |request| {
+        let body = request.json();
+        let said = body.get("messages").or_else(|| body.get("input")).unwrap().to_string();
+        if !said.contains("Sum it up now") {
+            return says(wire, "Noted.", said.len() as u64 / 3);
+        }
+        seen.lock().unwrap().push(body.clone());
+        sums(&body)
+    });
+    (server.await.unwrap(), summed)
+}
+
+/// Twelve turns of 250 tokens each, by the count of the server.
+async fn turns(wire: &str, server: &LoopbackServer, settings: Settings) -> String {
+    let agent = Agent::builder(unknown(wire, &server.url())).window(Window::new().tokens(WINDOW));
+    let mut chat = agent.build().unwrap().chat();
+    for turn in 0..12 {
+        let said = format!("{turn}: {}", "words ".repeat(110));
+        chat.send(said).settings(settings.clone()).await.unwrap_or_else(|stopped| {
+            panic!("{wire}, {turn}: {stopped}: {:?}", stopped.error().map(ToString::to_string))
+        });
+    }
+    chat.sent().messages().iter().map(|message| message.text()).collect()
+}
+
+/// The model is held to the form with its lengths, and what is requested fits the window together with its answer.
+#[tokio::test]
+async fn a_summary_is_held_to_its_form_and_fits_a_small_window() {
+    for wire in WIRES {
+        let (server, summed) = server(wire, move |body| match body.get("tool_choice") {
+            Some(_) => babbles(wire, &lists("teal otter")),
+            // A model that thinks until it is cut off.
+            None => chat::body().reasoning("reasoning_content", "Hm. ").stop("length").answer(),
+        })
+        .await;
+        let settings = Settings { max_tokens: Some(500), ..Settings::default() };
+        let sent = turns(wire, &server, settings).await;
+        assert!(sent.contains("- teal otter") && !sent.contains("Hm. "), "{wire}: {sent}");
+        let summed = summed.lock().unwrap();
+        for body in &*summed {
+            let names = ["max_tokens", "max_output_tokens"];
+            let most = names.iter().find_map(|name| body.get(name)?.as_u64());
+            let bytes = body.to_string();
+            let tokens = bytes.len() as u64 / 3 + most.expect("a limit");
+            assert!(tokens <= WINDOW, "{wire}: {tokens}: {bytes}");
+            assert!(
+                bytes.contains(r#""maxLength":"#) && bytes.contains(r#""maxItems":"#),
+                "{wire}: {bytes}"
+            );
+            assert!(!bytes.contains("Call no tool"), "{wire}: {bytes}");
+        }
+        let choices: Vec<Option<&Value>> =
+            summed.iter().map(|body| body.get("tool_choice")).collect();
+        match wire {
+            "anthropic" => {
+                let one = json!({"type": "any", "disable_parallel_tool_use": true});
+                assert!(choices.iter().all(|choice| *choice == Some(&one)), "{choices:?}");
+            }
+            "responses" => {
+                assert!(
+                    choices.iter().all(|choice| *choice == Some(&json!("required"))),
+                    "{choices:?}"
+                );
+                let one = |body: &Value| body.get("parallel_tool_calls") == Some(&json!(false));
+                assert!(summed.iter().all(one));
+            }
+            // The mode is the better known way there, and the call is the second one.
+            _ => {
+                let pairs = choices.chunks(2);
+                let is_pair = |pair: &[Option<&Value>]| matches!(pair, [None, Some(choice)] if *choice == "required");
+                assert!(!choices.is_empty() && pairs.clone().all(is_pair), "{choices:?}");
+                assert!(summed.iter().step_by(2).all(|body| body.get("response_format").is_some()));
+            }
+        }
+    }
+}
+
+/// Vendors refuse a forced call of a model that thinks: it is not forced then.
+#[tokio::test]
+async fn a_model_that_thinks_is_not_made_to_call() {
+    for wire in WIRES {
+        let (server, summed) = server(wire, move |_| says(wire, &summary("teal otter"), 400)).await;
+        let settings = Settings { effort: Some(Effort::Low), ..Settings::default() };
+        let sent = turns(wire, &server, settings).await;
+        assert!(sent.contains("- teal otter"), "{wire}: {sent}");
+        let summed = summed.lock().unwrap();
+        assert!(
+            !summed.is_empty() && summed.iter().all(|body| body.get("tool_choice").is_none()),
+            "{wire}"
+        );
+    }
+}
+
+/// A server that refuses the call or the lengths is asked in words, and is asked so from then on.
+#[tokio::test]
+async fn what_a_server_refuses_of_a_summary_is_asked_in_another_way() {
+    for wire in WIRES {
+        let (server, summed) = server(wire, move |body| {
+            let refused = if body.get("tools").is_some() {
+                "tool_choice: only `auto` is possible"
+            } else if body.get("response_format").is_some() {
+                "response_format: the keyword maxLength is not supported"
+            } else {
+                return says(wire, &summary("teal otter"), 400);
+            };
+            Answer::json(
+                400,
+                &json!({"error": {"type": "invalid_request_error", "message": refused}}),
+            )
+        })
+        .await;
+        let sent = turns(wire, &server, Settings::default()).await;
+        assert!(sent.contains("- teal otter"), "{wire}: {sent}");
+        let summed = summed.lock().unwrap();
+        let held =
+            |body: &&Value| body.get("tools").is_some() || body.get("response_format").is_some();
+        let refused = summed.iter().filter(held).count();
+        assert_eq!(refused, if wire == "chat" { 2 } else { 1 }, "{wire}: each way is refused once");
+        assert!(summed.len() > refused + 1, "{wire}: {}", summed.len());
+    }
+}
