@@ -1,0 +1,138 @@
+//! How an invocation takes the turn of its conversation, and passes it on.
+
+use std::{
+    any::Any,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{Arc, RwLock},
+};
+
+use harness::{Outcome, agent::Action};
+use restate_sdk::prelude::*;
+
+use super::{Done, Run};
+use crate::{
+    client::check_name,
+    driver::{Conversations, failed, refused},
+    said::{Ended, said_last},
+    state::{CHUNKS, RUN, facts_of, kind_of, last_of, turn_of},
+    stop::{Bells, Stop, Told, Turn, tell_at_end},
+    timers::dates,
+};
+
+impl<'a> Run<'a> {
+    /// Takes the turn. `kind` is that of a run that begins; a run that continues has the one with which it began.
+    pub(crate) async fn begins(
+        of: &'a Conversations,
+        ctx: &'a ObjectContext<'_>,
+        kind: Option<String>,
+    ) -> Done<Self> {
+        check_name(ctx.key()).map_err(|err| refused(&err, 400))?;
+        let mut turn = match turn_of(ctx).await? {
+            Some(turn) => turn,
+            None => {
+                let bells = bells(of, ctx);
+                // If this fails the engine tries it again.
+                let first = ctx.run(|| async move { Ok(Json(bells.first().await?)) });
+                Turn { bell: first.name("first").await?.into_inner(), ..Turn::default() }
+            }
+        };
+        // The engine has killed a run that is still here.
+        turn.killed |= turn.run.is_some();
+        turn.run = Some(ctx.invocation_id().to_owned());
+        ctx.set(RUN, Json(turn.clone()));
+        let begun = async {
+            let mut run = Self::open(of, ctx, kind, turn.clone()).await?;
+            if !turn.killed && !dates(&run.steps()).is_empty() {
+                // Before anything happens the engine has stored whose turn it is: if it kills this invocation, the timers
+                // of what waits continue nothing.
+                ctx.run(|| async { Ok(()) }).name("begins").await?;
+            }
+            if run.turn.late {
+                run.stop("end").await?;
+                run.turn.late = false;
+                ctx.set(RUN, Json(run.turn.clone()));
+            }
+            Ok(run)
+        };
+        match begun.await {
+            Ok(run) => Ok(run),
+            Err(error) => {
+                ctx.set(RUN, Json(Turn { run: None, ..turn }));
+                Err(error)
+            }
+        }
+    }
+
+    async fn open(
+        of: &'a Conversations,
+        ctx: &'a ObjectContext<'_>,
+        kind: Option<String>,
+        turn: Turn,
+    ) -> Done<Self> {
+        let goes_on = kind_of(ctx).await?;
+        let (mut facts, mut chunks, mut bytes) = facts_of(ctx, 0).await?;
+        if let Some((last, size)) = last_of(ctx, chunks).await? {
+            facts.extend(last);
+            (chunks, bytes) = (chunks + 1, bytes + size);
+            ctx.set(CHUNKS, chunks);
+        }
+        // They are made anew with each replay, so a call that another life has started does not run here.
+        let steps = of.agent.steps(ctx.key(), facts).map_err(failed)?;
+        let has = kind.as_deref().unwrap_or(&goes_on);
+        let given = || (of.each_run)(ctx.key(), has, steps);
+        let steps = catch_unwind(AssertUnwindSafe(given)).map_err(|panic| panicked(&*panic))?;
+        let stop = listens(of, ctx, &turn.bell, 0);
+        let steps = Arc::new(RwLock::new(steps));
+        let (skipped, is_run) = (0, false);
+        Ok(Self { of, ctx, steps, chunks, bytes, kind, turn, stop, skipped, is_run })
+    }
+
+    /// The mark of a stop: see [`stop`](crate::stop).
+    pub(crate) async fn meets_mark(&mut self, stop: &str) -> Done<()> {
+        if self.turn.meets_mark(self.ctx, stop).await { self.stop("end").await } else { Ok(()) }
+    }
+
+    /// Passes the turn on, however this invocation ends.
+    pub(crate) async fn ends(mut self, mut came: Done<()>) -> HandlerResult<Json<Ended>> {
+        if self.is_run {
+            let run = self.ctx.invocation_id().to_owned();
+            let over = Told::Over(run.clone());
+            let bells = bells(self.of, self.ctx);
+            let way = tell_at_end(self.ctx, bells, &self.turn.bell, &over).await;
+            // A stop may have come after the last action.
+            if self.waits() && (way.is_cancelled || way.stops.len() > self.skipped) {
+                came = came.and(self.stop("stop").await);
+            }
+            (self.turn.bell, self.turn.passed) = (run, way.stops);
+        }
+        self.turn.run = None;
+        self.ctx.set(RUN, Json(self.turn.clone()));
+        came?;
+        let steps = self.steps();
+        let outcome = match steps.next() {
+            Action::Finish(outcome) => outcome,
+            Action::AwaitAnswers => Outcome::Waiting,
+            _ => Outcome::Cancelled,
+        };
+        Ok(Json(Ended { outcome, text: said_last(&steps) }))
+    }
+}
+
+pub(super) fn bells(of: &Conversations, ctx: &ObjectContext<'_>) -> Bells {
+    Bells::of(of, ctx.key())
+}
+
+pub(super) fn listens(
+    of: &Conversations,
+    ctx: &ObjectContext<'_>,
+    bell: &str,
+    skipped: usize,
+) -> Stop {
+    bells(of, ctx).stop_of(bell.to_owned(), ctx.invocation_id().to_owned(), skipped)
+}
+
+fn panicked(panic: &(dyn Any + Send)) -> TerminalError {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no text");
+    TerminalError::new(format!("`Conversations::each_run` has panicked: {text}"))
+}
