@@ -202,3 +202,87 @@ async fn what_a_server_refuses_of_a_summary_is_asked_in_another_way() {
         assert!(summed.len() > refused + 1, "{wire}: {}", summed.len());
     }
 }
+
+/// Whatever stands around it, the call that is whole is the summary, and a call without an end is none.
+#[tokio::test]
+async fn the_call_that_is_whole_is_the_summary() {
+    let (old, whole) = (lists("old heron").to_string(), lists("teal otter").to_string());
+    let partial = r#"{"goals": ["magpie"], "dec"#;
+    let quotes = summary("old heron");
+    // What is said before the calls, their names and arguments, why it ends, and whether there is a summary.
+    let shapes = [
+        (old.as_str(), vec![("summary", partial)], "tool_use", false),
+        (old.as_str(), vec![("summary", partial)], "max_tokens", false),
+        (quotes.as_str(), vec![("summary", &*whole)], "tool_use", true),
+        ("Hm.", vec![("summary", &*whole), ("summary", &*old)], "tool_use", true),
+        ("Hm.", vec![("summary", &*whole), ("summary", partial)], "tool_use", true),
+        ("Hm.", vec![("look", "{}"), ("summary", &*whole)], "tool_use", true),
+        ("Hm.", vec![("summary", "{}"), ("summary", &*whole)], "end_turn", true),
+        ("Hm.", vec![("summary", &*whole)], "refusal", false),
+    ];
+    for (text, calls, stop, is_summary) in shapes {
+        let told: Vec<(String, String)> =
+            calls.iter().map(|(name, json)| ((*name).to_owned(), (*json).to_owned())).collect();
+        let (text, shape) = (text.to_owned(), format!("{text}, {calls:?}, {stop}"));
+        let (server, _) = server("anthropic", move |_| {
+            let body = anthropic::body().text(&text);
+            let calls = told.iter().enumerate();
+            let body = calls.fold(body, |body, (at, (name, json))| {
+                body.call_text(&format!("call_{at}"), name, json)
+            });
+            body.stop(stop).answer()
+        })
+        .await;
+        let agent = Agent::builder(unknown("anthropic", &server.url()));
+        let agent = agent.window(Window::new().tokens(WINDOW)).build().unwrap();
+        let mut chat = agent.chat();
+        for turn in 0..4 {
+            chat.send(format!("{turn}: {}", "words ".repeat(110))).await.unwrap();
+        }
+        let summed = chat.compact().await;
+        assert_eq!(summed.is_ok(), is_summary, "{shape}: {summed:?}");
+        let sent: String = chat.sent().messages().iter().map(|message| message.text()).collect();
+        assert_eq!(sent.contains("- teal otter"), is_summary, "{shape}: {sent}");
+        assert!(!sent.contains("heron") && !sent.contains("magpie"), "{shape}: {sent}");
+    }
+}
+
+/// A server that refuses the second way alone is asked in the first one from then on, too.
+#[tokio::test]
+async fn the_first_way_is_not_given_up_for_the_second_one() {
+    let (server, summed) = server("chat", |body| {
+        if body.get("tools").is_some() {
+            let why = json!({"error": {"message": "tool_choice: only `auto` is possible"}});
+            return Answer::json(400, &why);
+        }
+        match body.get("response_format") {
+            Some(_) => chat::body().text("Hm.").stop("length").answer(),
+            None => says("chat", &summary("teal otter"), 400),
+        }
+    })
+    .await;
+    turns("chat", &server, Settings::default()).await;
+    let summed = summed.lock().unwrap();
+    let held = summed.iter().filter(|body| body.get("response_format").is_some()).count();
+    let forced = summed.iter().filter(|body| body.get("tools").is_some()).count();
+    assert!(held > 1 && forced == 1, "{held} and {forced} of {}", summed.len());
+}
+
+/// A system prompt has its part of a small window.
+#[tokio::test]
+async fn a_summary_fits_beside_a_system_prompt() {
+    let (server, summed) =
+        server("anthropic", |_| says("anthropic", &summary("teal otter"), 400)).await;
+    let agent = Agent::builder(unknown("anthropic", &server.url())).system("rules ".repeat(200));
+    let agent = agent.window(Window::new().tokens(WINDOW)).build().unwrap();
+    let mut chat = agent.chat();
+    for turn in 0..9 {
+        let settings = Settings { max_tokens: Some(100), ..Settings::default() };
+        let said = format!("{turn}: {}", "words ".repeat(110));
+        chat.send(said).settings(settings).await.unwrap();
+    }
+    let body = summed.lock().unwrap().first().cloned().expect("a summary");
+    let most = body.get("max_tokens").and_then(Value::as_u64).expect("a limit");
+    let tokens = body.to_string().len() as u64 / 4 + most;
+    assert!(tokens <= WINDOW, "{tokens}: {body}");
+}

@@ -1,7 +1,7 @@
 //! Turns a call of the answer tool into the text of the answer. So the transcript, the events and
 //! the check are the same for each way in which a provider asks for a structured answer.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use crate::provider::{AnswerSchema, StopReason, StreamEvent, VendorPart};
 
@@ -10,15 +10,58 @@ pub(super) struct AsWords<'a> {
     /// The name of the answer tool, if an answer is wanted.
     tool: Option<&'a str>,
     /// The text so far of the blocks that call it.
-    said: HashMap<u32, String>,
+    said: BTreeMap<u32, Said>,
     /// Whether other tools are called, too.
     calls: bool,
+}
+
+/// The arguments of one call so far. They may be long and come letter by letter, so each letter is read once.
+#[derive(Default)]
+struct Said {
+    text: String,
+    /// How many objects and lists are open.
+    depth: usize,
+    in_string: bool,
+    /// Whether the next letter of the string stands for itself.
+    escapes: bool,
+    /// Whether the object or list that the text begins with has ended.
+    is_whole: bool,
+}
+
+impl Said {
+    fn push(&mut self, json: &str) {
+        self.text.push_str(json);
+        for byte in json.bytes() {
+            match byte {
+                _ if self.escapes => self.escapes = false,
+                b'\\' if self.in_string => self.escapes = true,
+                b'"' => self.in_string = !self.in_string,
+                _ if self.in_string => {}
+                b'{' | b'[' => self.depth += 1,
+                b'}' | b']' => {
+                    self.depth = self.depth.saturating_sub(1);
+                    self.is_whole |= self.depth == 0;
+                }
+                _ => {}
+            }
+        }
+    }
 }
 
 impl<'a> AsWords<'a> {
     pub(super) fn new(answer: Option<&'a AnswerSchema>) -> Self {
         let tool = answer.map(|answer| &*answer.tool().name);
-        Self { tool, said: HashMap::new(), calls: false }
+        Self { tool, said: BTreeMap::new(), calls: false }
+    }
+
+    /// What the model has called the tool with: the first call whose arguments are a whole object and of use, else the first
+    /// whole one. `Some(None)` if it has called the tool and no call is whole.
+    pub(super) fn call(&self, is_of_use: impl Fn(&str) -> bool) -> Option<Option<&str>> {
+        if self.said.is_empty() {
+            return None;
+        }
+        let whole = || self.said.values().filter(|said| said.is_whole).map(|said| &*said.text);
+        Some(whole().find(|text| is_of_use(text)).or_else(|| whole().next()))
     }
 
     /// The event that replaces this one, if any.
@@ -32,21 +75,22 @@ impl<'a> AsWords<'a> {
             StreamEvent::ToolCallDelta { block, json } if self.said.contains_key(&block) => {
                 let said = self.said.entry(block).or_default();
                 // Some servers send the whole call once more.
-                if serde_json::from_str::<serde::de::IgnoredAny>(said).is_ok() {
+                if said.is_whole {
                     return None;
                 }
-                said.push_str(&json);
+                said.push(&json);
                 Some(StreamEvent::TextDelta { block, text: json })
             }
             StreamEvent::ToolCallArguments { block, json } if self.said.contains_key(&block) => {
                 let said = self.said.entry(block).or_default();
-                let text = match json.strip_prefix(said.as_str()) {
+                let text = match json.strip_prefix(said.text.as_str()) {
                     Some(rest) => rest.to_owned(),
                     // The text that was already shown cannot be withdrawn. The answer will fail its
                     // check and be requested again.
                     None => json.clone(),
                 };
-                *said = json;
+                *said = Said::default();
+                said.push(&json);
                 (!text.is_empty()).then_some(StreamEvent::TextDelta { block, text })
             }
             StreamEvent::ToolCallEnd { block } if self.said.contains_key(&block) => None,
@@ -72,5 +116,22 @@ impl<'a> AsWords<'a> {
                 Some(event)
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Said;
+
+    #[test]
+    fn the_end_of_an_object_is_known_letter_by_letter() {
+        let text = r#" {"a\"}": ["}]", {"b": "\\"}], "c": {}} "#;
+        let end = text.rfind('}').unwrap();
+        let mut said = Said::default();
+        for (at, letter) in text.char_indices() {
+            assert_eq!(said.is_whole, at > end, "{at}");
+            said.push(&letter.to_string());
+        }
+        assert_eq!(said.text, text);
     }
 }

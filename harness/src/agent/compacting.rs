@@ -12,12 +12,12 @@ use super::{
 };
 use crate::{
     context::{
-        ContextUse, Cut, OpenCalls, TAILS, asks, cost_of_form, cut, fault, in_short, of_answer,
-        percent, schema, whole_block, why,
+        ContextUse, Cut, OpenCalls, TAILS, asks, cost_of_form, cut, fault, in_short, is_form,
+        of_answer, percent, schema, why,
     },
     error::{Error, ErrorKind},
     journal::{Entry, InterruptCause, SummaryRequest},
-    message::{Message, Messages, Role, Transcript},
+    message::{Block, Message, Messages, Role, Transcript},
     provider::{
         Accumulator, AnswerSchema, ProviderResponse, Request, Sent, StopReason, StreamEvent,
         ToolChoice, VendorsView, cut_off, tokens_of,
@@ -334,7 +334,8 @@ impl Run<'_> {
                 let answer = percent(window, ROOM).min(MOST_ROOM).max(words.saturating_mul(4));
                 let answer = answer.min(longest);
                 // What asks for it needs a large part of a small window.
-                let asks = used.scaled(cost_of_form(words, answer)).saturating_add(answer);
+                let asks = used.scaled(cost_of_form(words, answer).saturating_add(meter.system()));
+                let asks = asks.saturating_add(answer);
                 let room = room.min(percent(window, 100 - SUMMARY).saturating_sub(asks));
                 let room = room.max(self.chat.window_or(used) / 64);
                 // The vendor may count more tokens than are estimated.
@@ -347,14 +348,11 @@ impl Run<'_> {
         let request = Box::new(self.summary_request(matches!(heard, Heard::Said(..))));
         let text = match heard {
             Heard::Said(message, StopReason::Complete) => of_answer(&message.text()),
-            Heard::Said(message, stop) => match whole_block(&message) {
-                Some(summary) => summary,
-                None => {
-                    let cause = format!("the model gave no whole summary: it stopped as {stop:?}");
-                    self.compaction_failed(request, cause, None)?;
-                    return Ok(None);
-                }
-            },
+            Heard::Said(_, stop) => {
+                let cause = format!("the model gave no whole summary: it stopped as {stop:?}");
+                self.compaction_failed(request, cause, None)?;
+                return Ok(None);
+            }
             Heard::Failed(Failure { cause, is_full }) => {
                 self.compaction_failed(request, cause, is_full.then_some(size))?;
                 return Ok(None);
@@ -529,10 +527,20 @@ impl Run<'_> {
             return failed_with(&cut_off());
         }
         let said = answer.clone().finish();
-        match said {
-            Err(error) => failed_with(&error),
-            Ok(ProviderResponse { stop, message: Some(message), .. }) => Heard::Said(message, stop),
-            Ok(ProviderResponse { stop, .. }) => {
+        match (said, as_words.call(is_form)) {
+            (Err(error), _) => failed_with(&error),
+            (Ok(ProviderResponse { stop: StopReason::Refused, .. }), Some(_)) => {
+                Heard::Failed("the model refused to go on".to_owned().into())
+            }
+            // What stands before or behind the call is no summary.
+            (Ok(_), Some(Some(call))) => Heard::Said(Message::assistant([Block::text(call)]), StopReason::Complete),
+            (Ok(ProviderResponse { stop, .. }), Some(None)) => Heard::Failed(
+                format!("the model gave no whole summary: its call has no end, and it stopped as {stop:?}").into(),
+            ),
+            (Ok(ProviderResponse { stop, message: Some(message), .. }), None) => {
+                Heard::Said(message, stop)
+            }
+            (Ok(ProviderResponse { stop, .. }), None) => {
                 Heard::Failed(format!("the answer is empty, and it stopped as {stop:?}").into())
             }
         }

@@ -35,6 +35,8 @@ pub(super) struct Asked {
     with_tools: bool,
     /// Whether the model is [forced](crate::provider::AnswerSchema::forced) to answer.
     forced: bool,
+    /// Whether it was asked before, which may change the way.
+    again: bool,
     /// A hash of the schema, if the refusal was about this schema only.
     schema: Option<u64>,
 }
@@ -132,11 +134,11 @@ impl Asked {
     /// The key for all requests like this one, and the key for those with the same schema.
     fn of(request: &Request<'_>) -> Option<[Self; 2]> {
         let (with_tools, answer) = (!request.tools().is_empty(), request.answer()?);
-        let forced = answer.is_forced();
+        let (forced, again) = (answer.is_forced(), answer.is_again());
         let mut hasher = DefaultHasher::new();
         answer.schema().to_string().hash(&mut hasher);
         let schema = Some(hasher.finish());
-        let this = Self { with_tools, forced, schema };
+        let this = Self { with_tools, forced, again, schema };
         Some([Self { schema: None, ..this }, this])
     }
 }

@@ -211,14 +211,9 @@ pub(crate) fn of_answer(answer: &str) -> String {
     json.or_else(|| of_json_within(text)).unwrap_or_else(|| text.to_owned())
 }
 
-/// The summary in an answer that was cut off: a block with more behind it is whole, such as the call of a model that then calls
-/// once more.
-pub(crate) fn whole_block(answer: &Message) -> Option<String> {
-    let blocks = answer.blocks().split_last().map(|(_, whole)| whole).unwrap_or_default();
-    blocks.iter().find_map(|block| match block {
-        Block::Text(text) => of_json(text.text()),
-        _ => None,
-    })
+/// Whether these arguments of a call are a summary.
+pub(crate) fn is_form(arguments: &str) -> bool {
+    of_json(arguments).is_some()
 }
 
 /// A summary that came as JSON in a text. The words around it stay, before the headings.
