@@ -174,7 +174,7 @@ async fn a_model_that_thinks_is_not_made_to_call() {
     }
 }
 
-/// A server that refuses the call or the lengths is asked in words, and is asked so from then on.
+/// If a server refuses the forced call or the lengths of the schema, this and all later summaries are requested in words.
 #[tokio::test]
 async fn what_a_server_refuses_of_a_summary_is_asked_in_another_way() {
     for wire in WIRES {
@@ -247,7 +247,7 @@ async fn the_call_that_is_whole_is_the_summary() {
     }
 }
 
-/// A server that refuses the second way alone is asked in the first one from then on, too.
+/// If a server refuses only the forced call of the second request, later first requests still use its mode.
 #[tokio::test]
 async fn the_first_way_is_not_given_up_for_the_second_one() {
     let (server, summed) = server("chat", |body| {

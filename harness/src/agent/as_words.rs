@@ -22,7 +22,7 @@ struct Said {
     /// How many objects and lists are open.
     depth: usize,
     in_string: bool,
-    /// Whether the next letter of the string stands for itself.
+    /// Whether the letter before this one was a backslash that escapes it.
     escapes: bool,
     /// Whether the object or list that the text begins with has ended.
     is_whole: bool,

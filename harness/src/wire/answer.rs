@@ -36,7 +36,7 @@ pub(super) struct Server {
 pub(super) enum Forced {
     /// Like other answers: what the server does is known.
     AsOthers,
-    /// By a call that it has to make. Servers that ignore modes which they do not know support this.
+    /// By `tool_choice`: it has to call the tool. Servers that ignore an unknown mode support this.
     ByCall,
     /// By the mode, with all keywords of the schema: a server that makes a grammar of them lets the model come to an end by the
     /// lengths. If the server does not support them it refuses them, and the next way is tried. A model that
@@ -121,7 +121,7 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// Vendors refuse a call that the model has to make if it thinks.
+/// Whether the request may force a call. Vendors refuse that for a model that thinks.
 fn may_force(settings: &Settings) -> bool {
     let thinks = settings.effort.is_some_and(|effort| effort != Effort::Off);
     let own = ["tool_choice", "tools", "thinking", "reasoning"];
