@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use harness::{
-    Agent, AnthropicProvider, ChatCompletionsProvider, OpenAIProvider, Provider,
+    Agent, AnthropicProvider, ChatCompletionsProvider, ErrorKind, OpenAIProvider, Provider,
     context::Window,
     provider::{Effort, Settings},
     testing::{Answer, LoopbackServer, anthropic, chat, responses},
@@ -285,4 +285,77 @@ async fn a_summary_fits_beside_a_system_prompt() {
     let most = body.get("max_tokens").and_then(Value::as_u64).expect("a limit");
     let tokens = body.to_string().len() as u64 / 4 + most;
     assert!(tokens <= WINDOW, "{tokens}: {body}");
+}
+
+/// A server that refuses what does not fit together with its answer gets what fits, and a `max_tokens` that fits stays.
+#[tokio::test]
+async fn an_answer_is_allowed_what_the_window_has_left() {
+    for (wire, max_tokens) in WIRES.into_iter().flat_map(|wire| [(wire, 1_200), (wire, 100_000)]) {
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let seen = Arc::clone(&asked);
+        let server = LoopbackServer::answering(move |request| {
+            let body = request.json();
+            let names = ["max_tokens", "max_output_tokens"];
+            let most = names.iter().find_map(|name| body.get(name)?.as_u64()).expect("a limit");
+            let tokens = body.to_string().len() as u64 / 4;
+            if tokens + most > WINDOW {
+                let refused = format!(
+                    "This model's maximum context length is {WINDOW} tokens. However, you requested {} tokens ({tokens} \
+                     in the messages, {most} in the completion).",
+                    tokens + most
+                );
+                seen.lock().unwrap().push((tokens, most, true));
+                let error = json!({"type": "invalid_request_error", "message": refused});
+                return Answer::json(400, &json!({ "error": error }));
+            }
+            seen.lock().unwrap().push((tokens, most, false));
+            let text = if body.to_string().contains("Sum it up now") {
+                summary("teal otter")
+            } else {
+                "Noted.".to_owned()
+            };
+            says(wire, &text, tokens)
+        })
+        .await
+        .unwrap();
+        let settings = Settings { max_tokens: Some(max_tokens), ..Settings::default() };
+        let sent = turns(wire, &server, settings).await;
+        assert!(sent.contains("- teal otter"), "{wire}: {sent}");
+        let asked = asked.lock().unwrap();
+        assert!(asked.iter().all(|(.., refused)| !refused), "{wire}, {max_tokens}: {asked:?}");
+        let first = asked.first().expect("a request").1;
+        match max_tokens {
+            1_200 => assert_eq!(first, 1_200, "{wire}"),
+            _ => assert!((1_600..WINDOW).contains(&first), "{wire}: {first}"),
+        }
+        // No answer is kept shorter than it has to be.
+        assert!(asked.iter().all(|(tokens, most, _)| tokens + most > WINDOW / 2), "{asked:?}");
+    }
+}
+
+/// Where a request for a summary cannot fit, none is sent, and the error has the sizes.
+#[tokio::test]
+async fn a_window_too_small_for_a_summary_is_said_before_one_is_requested() {
+    let (server, summed) =
+        server("anthropic", |_| says("anthropic", &summary("teal otter"), 400)).await;
+    let agent = Agent::builder(unknown("anthropic", &server.url()));
+    let agent = agent.window(Window::new().tokens(700)).build().unwrap();
+    let mut chat = agent.chat();
+    let mut turn = 0;
+    let stopped = loop {
+        turn += 1;
+        assert!(turn < 12, "the window never gets full");
+        if let Err(stopped) = chat.send(format!("{turn}: {}", "words ".repeat(50))).await {
+            break stopped;
+        }
+    };
+    let error = stopped.error().expect("an error");
+    assert_eq!(error.kind(), ErrorKind::ContextFull, "{error}");
+    let words = "a window of 700 tokens is too small to summarize the conversation";
+    assert!(error.to_string().contains(words), "{error}");
+    assert!(summed.lock().unwrap().is_empty());
+    let error = chat.compact().await.unwrap_err();
+    assert!(error.to_string().contains(words), "{error}");
+    assert!(summed.lock().unwrap().is_empty());
+    assert!(chat.transcript().messages().iter().any(|message| message.text().starts_with("1: ")));
 }

@@ -119,7 +119,7 @@ struct Reported {
 
 /// Dependencies of the fixtures.
 const HARNESS: &str = r#"
-harness = { path = "@/../harness" }
+harness = { path = "@/../harness", default-features = false }
 serde = { version = "1", features = ["derive"] }
 serde_json = "1"
 schemars = { version = "1", features = ["chrono04", "uuid1"] }

@@ -38,8 +38,8 @@ impl Said {
                 b'"' => self.in_string = !self.in_string,
                 _ if self.in_string => {}
                 b'{' | b'[' => self.depth += 1,
-                b'}' | b']' => {
-                    self.depth = self.depth.saturating_sub(1);
+                b'}' | b']' if self.depth > 0 => {
+                    self.depth -= 1;
                     self.is_whole |= self.depth == 0;
                 }
                 _ => {}
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn the_end_of_an_object_is_known_letter_by_letter() {
-        let text = r#" {"a\"}": ["}]", {"b": "\\"}], "c": {}} "#;
+        let text = r#" ]} {"a\"}": ["}]", {"b": "\\"}], "c": {}} "#;
         let end = text.rfind('}').unwrap();
         let mut said = Said::default();
         for (at, letter) in text.char_indices() {

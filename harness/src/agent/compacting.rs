@@ -19,7 +19,7 @@ use crate::{
     journal::{Entry, InterruptCause, SummaryRequest},
     message::{Block, Message, Messages, Role, Transcript},
     provider::{
-        Accumulator, AnswerSchema, ProviderResponse, Request, Sent, StopReason, StreamEvent,
+        About, Accumulator, AnswerSchema, ProviderResponse, Request, Sent, StopReason, StreamEvent,
         ToolChoice, VendorsView, cut_off, tokens_of,
     },
     tool::READ_RESULT,
@@ -66,20 +66,24 @@ impl From<String> for Failure {
     }
 }
 
-/// Whether a request in short form has failed already.
+/// How long a summary is.
 #[derive(Clone, Copy, PartialEq)]
-pub(super) enum Try {
-    First,
-    Second,
+pub(super) struct Length {
+    /// About how many words it has.
+    words: u64,
+    /// How many tokens its answer may have, whatever the settings say.
+    tokens: u64,
+    /// How many fit into the window, if that is known.
+    room: Option<u64>,
 }
 
 /// The form in which a summary is requested.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum How {
-    /// As text, after everything that is sent: about how many words it has, and how many tokens the answer may have.
-    Whole(u64, u64),
+    /// As text, after everything that is sent.
+    Whole(Length),
     /// The same, after the conversation in short form.
-    Short(u64, u64, Try),
+    Short(Length, About),
     /// As the vendor's own.
     Vendor,
 }
@@ -318,10 +322,9 @@ impl Run<'_> {
                 };
                 let all = Transcript::of_sent(with_question(machine.sent().messages()));
                 let vendors = machine.vendors_view().map(|view| with_question(view.messages));
-                (
-                    self.hears_summary(&all, vendors.as_ref(), How::Whole(words, answer)).await,
-                    used.tokens,
-                )
+                let room = self.chat.room_for_answer().map(u64::from);
+                let how = How::Whole(Length { words, tokens: answer, room });
+                (self.hears_summary(&all, vendors.as_ref(), how).await, used.tokens)
             }
             true => {
                 // An earlier one that was refused as too large had twice as much.
@@ -335,14 +338,23 @@ impl Run<'_> {
                 let answer = answer.min(longest);
                 // What asks for it needs a large part of a small window.
                 let asks = used.scaled(cost_of_form(words, answer).saturating_add(meter.system()));
-                let asks = asks.saturating_add(answer);
-                let room = room.min(percent(window, 100 - SUMMARY).saturating_sub(asks));
-                let room = room.max(self.chat.window_or(used) / 64);
+                self.chat.has_room_to_sum_up(asks, words)?;
+                let least = self.chat.window_or(used) / 64;
+                let left = percent(window, 100 - SUMMARY).saturating_sub(asks);
+                let answer = answer
+                    .min(left.saturating_sub(least))
+                    .max(words.saturating_mul(4).min(longest));
+                let room = room.min(left.saturating_sub(answer)).max(least);
                 // The vendor may count more tokens than are estimated.
                 let tokens = used.estimate_of(room).min(room);
                 let told = in_short(machine.sent().messages(), tokens, words);
-                let again = if failures > 0 && window < SMALL { Try::Second } else { Try::First };
-                (self.hears_summary(&told, None, How::Short(words, answer, again)).await, room)
+                let again = failures > 0 && window < SMALL;
+                let about = if again { About::AnswerAgain } else { About::Answer };
+                let known = self.chat.known_window();
+                let most = known.map(|known| percent(known, 100 - SUMMARY).saturating_sub(asks));
+                let most = most.map(|most| most.saturating_sub(room));
+                let length = Length { words, tokens: answer, room: most };
+                (self.hears_summary(&told, None, How::Short(length, about)).await, room)
             }
         };
         let request = Box::new(self.summary_request(matches!(heard, Heard::Said(..))));
@@ -427,14 +439,13 @@ impl Run<'_> {
         vendors: Option<&Messages>,
         how: How,
     ) -> Heard {
-        // The request leaves room for this.
-        let (short, words, least) = match how {
-            How::Whole(words, room) => (false, words, room),
-            How::Short(words, room, _) => (true, words, room),
-            How::Vendor => (false, 0, 0),
+        let none = Length { words: 0, tokens: 0, room: None };
+        let (Length { words, tokens, room }, about) = match how {
+            How::Whole(length) => (length, None),
+            How::Short(length, about) => (length, Some(about)),
+            How::Vendor => (none, None),
         };
-        let again = matches!(how, How::Short(_, _, Try::Second));
-        let least = u32::try_from(least).unwrap_or(u32::MAX);
+        let as_count = |tokens: u64| u32::try_from(tokens).unwrap_or(u32::MAX);
         self.chat.guard.asked();
         let told = self.chat.told();
         let Self { chat, watch, halt, summary, ledger, .. } = self;
@@ -452,8 +463,9 @@ impl Run<'_> {
         // It begins with the same bytes as earlier requests, so that the vendor's cache is used.
         let alone = Sent::new();
         // The second request uses structured output if the vendor has it.
-        let form = AnswerSchema::new("summary", schema(words, u64::from(least)), 0).forced(again);
-        let mut as_words = AsWords::new(short.then_some(&form));
+        let form =
+            about.map(|about| AnswerSchema::new("summary", schema(words, tokens), 0).forced(about));
+        let mut as_words = AsWords::new(form.as_ref());
         let request = match Request::new(transcript) {
             Ok(request) => request,
             Err(error) => return failed_with(&error),
@@ -461,12 +473,13 @@ impl Run<'_> {
         let mut request = request
             .with_system(agent.system())
             .with_settings(settings.as_ref())
-            .with_least_tokens(least)
+            .with_least_tokens(as_count(tokens))
+            .with_most_tokens(room.map(as_count))
             .with_ledger(Some(ledger))
-            .with_sent(Some(if short { &alone } else { &chat.sent }))
+            .with_sent(Some(if form.is_some() { &alone } else { &chat.sent }))
             .with_stop(&program);
-        if short {
-            request = request.with_answer(Some(&form));
+        if form.is_some() {
+            request = request.with_answer(form.as_ref());
         } else {
             request = request
                 .with_thinking_from(chat.machine.thinking_from())
@@ -583,6 +596,25 @@ fn failed_twice(fault: Option<&str>, by_hand: bool) -> Error {
 }
 
 impl Chat {
+    /// Checks that a request for a summary in short form fits into the window: `asks` is what it has besides the
+    /// conversation, and its answer needs four tokens for each word.
+    fn has_room_to_sum_up(&self, asks: u64, words: u64) -> Result<(), Error> {
+        let answer = words.saturating_mul(4);
+        // A size that a refusal has named may be wrong.
+        let window = self.window_tokens().filter(|_| !self.is_told_window());
+        let Some(window) = window.filter(|window| asks.saturating_add(answer) > *window) else {
+            return Ok(());
+        };
+        Err(Error::new(
+            ErrorKind::ContextFull,
+            format!(
+                "a window of {window} tokens is too small to summarize the conversation: the request for a summary has about \
+                 {asks} tokens, with the system prompt, and its answer up to {answer}. Use a model with a larger window or \
+                 a shorter system prompt"
+            ),
+        ))
+    }
+
     /// The fact by which a summary replaces the oldest part.
     fn compacted(
         &self,

@@ -98,6 +98,7 @@ impl Run<'_> {
     /// is closed when this returns.
     async fn hear(&mut self) -> Result<Heard, Error> {
         let told = self.chat.told();
+        let room = self.chat.room_for_answer();
         let Self {
             chat,
             watch,
@@ -134,6 +135,7 @@ impl Run<'_> {
             .with_forms(told.as_ref().map_or(tools.forms(), |told| &told.forms))
             .with_found(chat.machine.found_now().by_tool(tools.search(), tools.searched()))
             .with_settings(own.and_then(|own| own.settings.as_ref()))
+            .with_most_tokens(room)
             .with_answer(wanted.as_ref())
             .with_ledger(Some(ledger))
             .with_sent(Some(&chat.sent))

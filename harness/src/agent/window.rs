@@ -114,6 +114,9 @@ fn scaled(tokens: u64, (by, of): (u64, u64)) -> u64 {
 /// A conversation with an estimate of fewer tokens fits into any window whose size was not set.
 const SMALL: u64 = 1_000;
 
+/// An answer gets at least this fraction of the window: one part in sixteen.
+const ROOM: u64 = 16;
+
 /// What can be cleared.
 #[derive(Default)]
 struct Clearable {
@@ -191,6 +194,24 @@ impl Chat {
         let (provider, model) = self.agent.answers();
         let told = self.machine.told_window(provider, model);
         told.is_some_and(|told| self.agent.window_tokens().is_none_or(|known| told < known))
+    }
+
+    /// How many tokens the window has, if the program, the table of models or the vendor says so.
+    pub(super) fn known_window(&self) -> Option<u64> {
+        let (provider, model) = self.agent.answers();
+        let is_guessed = self.is_told_window() && self.machine.is_guessed(provider, model);
+        self.window_tokens().filter(|_| !is_guessed)
+    }
+
+    /// How many tokens an answer to the next request may have, if that is known. If there is nearly no room, the vendor
+    /// decides.
+    pub(super) fn room_for_answer(&mut self) -> Option<u32> {
+        let window = self.known_window().filter(|_| !self.agent.window().is_off())?;
+        let used = self.used().tokens;
+        // The vendor may count more tokens than are estimated, most of all if it has not counted any yet.
+        let more = if self.machine.measured().is_some() { used / 10 } else { used / 2 };
+        let room = window.saturating_sub(used).saturating_sub(more.max(window / 32));
+        (room >= window / ROOM).then(|| u32::try_from(room).unwrap_or(u32::MAX))
     }
 
     /// What can be cleared.

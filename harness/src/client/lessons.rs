@@ -13,7 +13,7 @@ use std::{
 
 use crate::{
     error::Error,
-    provider::{AnswerWay, Request},
+    provider::{About, AnswerWay, Request},
     wire::{Takes, answer, chat},
 };
 
@@ -33,10 +33,8 @@ const MOST: usize = 1_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Asked {
     with_tools: bool,
-    /// Whether the model is [forced](crate::provider::AnswerSchema::forced) to answer.
-    forced: bool,
-    /// Whether it was asked before, which may change the way.
-    again: bool,
+    /// What the request is about, which may change the way.
+    about: About,
     /// A hash of the schema, if the refusal was about this schema only.
     schema: Option<u64>,
 }
@@ -134,11 +132,10 @@ impl Asked {
     /// The key for all requests like this one, and the key for those with the same schema.
     fn of(request: &Request<'_>) -> Option<[Self; 2]> {
         let (with_tools, answer) = (!request.tools().is_empty(), request.answer()?);
-        let (forced, again) = (answer.is_forced(), answer.is_again());
         let mut hasher = DefaultHasher::new();
         answer.schema().to_string().hash(&mut hasher);
         let schema = Some(hasher.finish());
-        let this = Self { with_tools, forced, again, schema };
+        let this = Self { with_tools, about: answer.about(), schema };
         Some([Self { schema: None, ..this }, this])
     }
 }

@@ -21,6 +21,9 @@ const REQUEST: [&str; 7] = [
     "your request has ",
 ];
 
+/// The words behind the size of the request, where the number before is the sum of it and of what the answer may have.
+const PART: [&str; 4] = [" in the messages", " in your prompt", " in the prompt", " of text input"];
+
 /// The words before the sum of both sizes.
 const SUM: &str = "exceed context limit: ";
 
@@ -38,12 +41,17 @@ pub(crate) fn sizes(error: &Error) -> (Option<u64>, Option<u64>) {
             digits.parse().ok().filter(|number| *number > 0)
         })
     };
+    let before = |known: &[&str]| {
+        let all = known.iter().filter_map(|known| words.split_once(known));
+        let numbers = all.filter_map(|(said, _)| said.rsplit(|c: char| !c.is_ascii_digit()).next());
+        numbers.filter_map(|digits| digits.parse::<u64>().ok()).find(|number| *number > 0)
+    };
     // Anthropic: `1210 + 199000 > 200000`, the tokens of the request, those that the answer may have, and the window.
     let sum = words.split_once(SUM).and_then(|(_, sum)| sum.split_once(" > "));
     let number = |text: &str| text.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok();
     match sum {
         Some((request, window)) => (number(window), number(request)),
-        None => (after(&WINDOW), after(&REQUEST)),
+        None => (after(&WINDOW), before(&PART).or_else(|| after(&REQUEST))),
     }
 }
 
@@ -65,7 +73,19 @@ mod tests {
                 "This model's maximum context length is 4096 tokens. However, you requested 5000 tokens (4000 in \
                  the messages, 1000 in the completion).",
                 Some(4096),
-                Some(5000),
+                Some(4000),
+            ),
+            (
+                "This model's maximum context length is 4097 tokens, however you requested 4297 tokens (97 in your prompt; \
+                 4200 for the completion). Please reduce your prompt; or completion length.",
+                Some(4097),
+                Some(97),
+            ),
+            (
+                "This endpoint's maximum context length is 131072 tokens. However, you requested about 160005 tokens \
+                 (5 of text input, 160000 in the output).",
+                Some(131_072),
+                Some(5),
             ),
             (
                 "This model's maximum context length is 128000 tokens. However, your messages resulted in 130,111 \

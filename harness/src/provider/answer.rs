@@ -33,6 +33,17 @@ impl fmt::Display for AnswerWay {
     }
 }
 
+/// What a request with a schema for its answer is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum About {
+    /// A conversation, in which the model may also do something else.
+    Conversation,
+    /// The answer alone.
+    Answer,
+    /// The answer alone, and the model was asked before and gave none that fits.
+    AnswerAgain,
+}
+
 /// The schema that the answer to a [`Request`](super::Request) has to fit, and the message that
 /// asks for it.
 ///
@@ -43,8 +54,7 @@ impl fmt::Display for AnswerWay {
 pub struct AnswerSchema {
     tool: ToolSchema,
     message: usize,
-    forced: bool,
-    again: bool,
+    about: About,
     way: Mutex<Option<AnswerWay>>,
 }
 
@@ -57,23 +67,18 @@ impl AnswerSchema {
             .to_owned();
         let name = name.into();
         let tool = ToolSchema { name, description, input_schema: schema };
-        Self { tool, message, forced: false, again: false, way: Mutex::new(None) }
+        Self { tool, message, about: About::Conversation, way: Mutex::new(None) }
     }
 
     /// The same for a request that is about nothing but this answer. Where it is not known that the vendor holds its model to a
-    /// schema, the model has to call the tool for the answer, at the latest if it is asked `again`.
-    pub(crate) fn forced(mut self, again: bool) -> Self {
-        (self.forced, self.again) = (true, again);
+    /// schema, the model has to call the tool for the answer, at the latest if it is asked [again](About::AnswerAgain).
+    pub(crate) fn forced(mut self, about: About) -> Self {
+        self.about = about;
         self
     }
 
-    pub(crate) fn is_forced(&self) -> bool {
-        self.forced
-    }
-
-    /// Whether the model was asked before, and gave no answer that fits.
-    pub(crate) fn is_again(&self) -> bool {
-        self.again
+    pub(crate) fn about(&self) -> About {
+        self.about
     }
 
     /// A tool whose arguments are the answer: it has the given name and the schema of the answer.

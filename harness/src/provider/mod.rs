@@ -43,7 +43,7 @@ pub use self::{
 };
 pub(crate) use self::{
     accumulate::{breaks_off, cut_off},
-    answer::in_words,
+    answer::{About, in_words},
     context::{ContextMeter, tokens_of},
     ledger::Attempt,
     progress::Progress,

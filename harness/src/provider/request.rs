@@ -28,6 +28,8 @@ pub struct Request<'a> {
     settings: Option<&'a Settings>,
     /// The answer may have this many tokens, even if `max_tokens` is lower.
     least_tokens: Option<u32>,
+    /// The answer may have at most this many tokens, even if `max_tokens` is higher.
+    most_tokens: Option<u32>,
     answer: Option<&'a AnswerSchema>,
     sent: Option<&'a Sent>,
     /// The thinking of messages before this index is not sent.
@@ -80,6 +82,7 @@ impl<'a> Request<'a> {
             found: Found::default(),
             settings: None,
             least_tokens: None,
+            most_tokens: None,
             answer: None,
             sent: None,
             thinking_from: 0,
@@ -135,6 +138,12 @@ impl<'a> Request<'a> {
     /// Lets the answer have as many tokens as this, even if the provider allows fewer.
     pub(crate) fn with_least_tokens(mut self, tokens: u32) -> Self {
         self.least_tokens = Some(tokens);
+        self
+    }
+
+    /// Lets the answer have no more tokens than this, even if `max_tokens` is higher: more does not fit into the window.
+    pub(crate) fn with_most_tokens(mut self, tokens: Option<u32>) -> Self {
+        self.most_tokens = tokens;
         self
     }
 
@@ -308,14 +317,14 @@ impl<'a> Request<'a> {
     /// The settings of the request over those of the provider, if they differ.
     pub(crate) fn settings_over(&self, base: &Settings) -> Option<Settings> {
         let own = self.settings.map(|own| own.over(base));
-        let most = own.as_ref().unwrap_or(base).max_tokens;
-        match self.least_tokens {
-            Some(least) if most.is_some_and(|most| most < least) => {
-                let own = own.unwrap_or_else(|| base.clone());
-                Some(Settings { max_tokens: Some(least), ..own })
-            }
-            _ => own,
+        let wished = own.as_ref().unwrap_or(base).max_tokens;
+        let lowered = wished.min(self.most_tokens.or(wished));
+        let most = lowered.max(self.least_tokens.filter(|_| wished.is_some()));
+        if most == wished {
+            return own;
         }
+        let own = own.unwrap_or_else(|| base.clone());
+        Some(Settings { max_tokens: most, ..own })
     }
 
     /// The schema of the answer, if the answer has to fit one.

@@ -75,7 +75,8 @@ pub enum PromptCache {
 /// ```
 #[derive(Clone, Default, PartialEq)]
 pub struct Settings {
-    /// The maximum number of tokens of an answer, including thinking.
+    /// The maximum number of tokens of an answer, including thinking. An agent that knows the model's
+    /// [window](crate::context::Window) requests fewer if otherwise the answer does not fit into it.
     pub max_tokens: Option<u32>,
     /// The sampling temperature. Newer models refuse it.
     pub temperature: Option<f64>,

@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::{
     message::Message,
     models::SchemaAnswers,
-    provider::{AnswerSchema, AnswerWay, Effort, Request, Settings, ToolChoice},
+    provider::{About, AnswerSchema, AnswerWay, Effort, Request, Settings, ToolChoice},
     schema::{StrictForm, ToolSchema},
 };
 
@@ -67,10 +67,11 @@ impl<'a> Plan<'a> {
         };
         let may_call =
             !matches!(settings.tool_choice, Some(ToolChoice::Forbidden | ToolChoice::Tool(_)));
-        let forced = match answer.is_forced() && request.tools().is_empty() {
-            true if server.forced == Forced::ByKeywords && answer.is_again() => Forced::ByCall,
-            true => server.forced,
-            false => Forced::AsOthers,
+        let forced = match answer.about() {
+            _ if !request.tools().is_empty() => Forced::AsOthers,
+            About::Conversation => Forced::AsOthers,
+            About::AnswerAgain if server.forced == Forced::ByKeywords => Forced::ByCall,
+            About::Answer | About::AnswerAgain => server.forced,
         };
         let must_call = forced == Forced::ByCall && may_force(settings);
         let held = if settings.strict_tools == Some(true) { request.tools() } else { &[] };
