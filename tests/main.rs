@@ -101,6 +101,7 @@ mod state;
 mod steering;
 mod steps;
 mod steps_cut_short;
+mod steps_stopped;
 mod strict;
 mod strict_forms;
 mod strict_turns;

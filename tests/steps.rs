@@ -24,13 +24,13 @@ use crate::{
     threads::Door,
 };
 
-const WRITE: SideEffects = SideEffects::of(&[SideEffect::Write]);
-const READ: SideEffects = SideEffects::of(&[SideEffect::Read]);
+pub(crate) const WRITE: SideEffects = SideEffects::of(&[SideEffect::Write]);
+pub(crate) const READ: SideEffects = SideEffects::of(&[SideEffect::Read]);
 
 /// What has really happened.
-type World = Arc<Mutex<Vec<String>>>;
+pub(crate) type World = Arc<Mutex<Vec<String>>>;
 
-fn tool(name: &'static str, effects: SideEffects, world: &World) -> Tool {
+pub(crate) fn tool(name: &'static str, effects: SideEffects, world: &World) -> Tool {
     let world = Arc::clone(world);
     let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}});
     Tool::new(name, "Does it.", schema, effects, move |_, arguments| {
@@ -201,7 +201,7 @@ pub(crate) fn entries_of(steps: &Steps) -> Vec<Entry> {
     steps.facts().iter().map(|fact| fact.entry().expect("a fact")).collect()
 }
 
-fn outcome_of(steps: &Steps, id: &str) -> Option<CallOutcome> {
+pub(crate) fn outcome_of(steps: &Steps, id: &str) -> Option<CallOutcome> {
     let messages = steps.transcript().messages().iter();
     let mut results = messages.flat_map(|said| said.results().collect::<Vec<_>>());
     results.find(|result| result.call_id() == id).map(|result| result.outcome())
@@ -213,7 +213,7 @@ pub(crate) async fn acts(steps: &mut Steps) {
 }
 
 /// Does and applies actions until the next action is of this kind.
-async fn acts_until(steps: &mut Steps, is_it: impl Fn(&Action) -> bool) {
+pub(crate) async fn acts_until(steps: &mut Steps, is_it: impl Fn(&Action) -> bool) {
     for _ in 0..50 {
         if is_it(&steps.next()) {
             return;
@@ -235,7 +235,7 @@ pub(crate) async fn said(agent: &Agent, text: &str) -> Steps {
 }
 
 /// One call of each of these tools, and then an answer.
-fn calling(names: &'static [&'static str]) -> ScriptedProvider {
+pub(crate) fn calling(names: &'static [&'static str]) -> ScriptedProvider {
     ScriptedProvider::answering(move |request| {
         let begun = request.messages().iter().rposition(|said| said.text() != "").unwrap_or(0);
         let answered =
@@ -426,47 +426,6 @@ async fn what_waits_is_answered_from_outside() {
     let (succeeded, denied) = (Some(CallOutcome::Succeeded), Some(CallOutcome::Denied));
     assert_eq!(told, [succeeded, denied, succeeded, succeeded]);
     assert_eq!(*world.lock().expect("unpoisoned"), ["mail 1"]);
-}
-
-/// The driver is told to stop: before an action, and while one is done whose end it does not hear.
-#[tokio::test]
-async fn a_driver_that_is_told_to_stop_says_the_truth() {
-    let world = World::default();
-    let tools = [tool("note", WRITE, &world)];
-    let agent = Agent::builder(calling(&["note"])).tools(tools).build().expect("an agent");
-    let ends = [
-        (false, "ask", None, 0),
-        (true, "ask", None, 1),
-        (false, "start", Some(CallOutcome::NotStarted), 1),
-        (true, "run", Some(CallOutcome::InDoubt), 1),
-    ];
-    for (is_done, at, told, turns) in ends {
-        let mut steps = said(&agent, "Go.").await;
-        acts_until(&mut steps, |next| match at {
-            "ask" => *next == Action::CallProvider,
-            "start" => matches!(next, Action::RunCalls(_)),
-            _ => *next == Action::AwaitResults,
-        })
-        .await;
-        let cause = InterruptCause::Program;
-        let facts = match is_done {
-            true => {
-                steps.act().await.expect("it is done, and nobody keeps it");
-                steps.give_up(cause)
-            }
-            false => steps.stop(cause),
-        };
-        steps.apply(facts.expect("a run goes on")).expect("it follows");
-        acts_until(&mut steps, is_end).await;
-        assert_eq!(steps.next(), Action::Finish(Outcome::Cancelled));
-        assert_eq!(outcome_of(&steps, "note_1"), told, "{at}");
-        let counted = entries_of(&steps).iter().fold(0, |turns, fact| match fact {
-            Entry::ModelReplied { .. } | Entry::Interrupted { asked: true, .. } => turns + 1,
-            _ => turns,
-        });
-        assert_eq!(counted, turns, "{at}");
-        steps.stop(InterruptCause::Program).expect_err("no run goes on");
-    }
 }
 
 /// What was set aside for a call when it was decided about may be taken by others before it starts.

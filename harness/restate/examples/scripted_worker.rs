@@ -56,6 +56,11 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         let stop = HandlerOptions::new().idempotency_retention(hour);
         options = options.journal_retention(hour).handler("stop", stop);
     }
+    if std::env::var_os("FORGET_KEYS").is_some() {
+        // As if a day had passed: a run with the same key is another one, and has the same id.
+        let send = HandlerOptions::new().idempotency_retention(Duration::ZERO);
+        options = options.handler("send", send);
+    }
     let served = served.into_service_definition().options(options);
     let listener = listen(([127, 0, 0, 1], port).into())?;
     HttpServer::new(Endpoint::builder().bind(served).bind(Alone(world)).build())

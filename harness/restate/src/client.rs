@@ -362,7 +362,7 @@ impl Conversation {
         }
     }
 
-    /// Returns the calls that wait for somebody or are in doubt.
+    /// Returns the calls that wait for somebody.
     ///
     /// # Errors
     /// Fails if the engine cannot be reached.
@@ -380,9 +380,8 @@ impl Conversation {
         self.says(&Said::Decided(approval)).await
     }
 
-    /// Says what became of a call that waits for a result or an answer, or that is in doubt ([`decide`](Self::decide) is for those
-    /// that wait for a decision); a run that waits continues. It returns when
-    /// [`decide`](Self::decide) would.
+    /// Says what became of a call that waits for a result or an answer ([`decide`](Self::decide) is for those that wait for a
+    /// decision), and the run continues. It returns when [`decide`](Self::decide) would.
     ///
     /// # Errors
     /// Fails with [`ClientError::Refused`] if it does not count, or has more than 30 MiB.

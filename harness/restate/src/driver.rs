@@ -79,8 +79,8 @@ impl Conversations {
     // The journal of a run has all facts of its conversation, so those of all ended runs would grow with the square of
     // their number. Nor can a run be restarted from its journal: it would have another id than its steps.
     journal_retention = "0s",
-    // The engine's own limit pauses a run after about an hour without a worker.
-    invocation_retry_policy(max_attempts = 1_000_000_000)
+    // The engine's own limit pauses a run after about an hour without a worker, and its pauses become a minute long.
+    invocation_retry_policy(max_attempts = 1_000_000_000, max_interval = "5s")
 )]
 impl Conversations {
     /// The user says something, and a run begins. Returns how it ended.
@@ -157,6 +157,7 @@ impl Conversations {
             Err(error) => {
                 // Else it would count for what is started later.
                 let mut turn = turn_of(&ctx).await?.unwrap_or_default();
+                turn.number += 1;
                 turn.late |= turn.meets_mark(&ctx, &stop).await;
                 ctx.set(RUN, Json(turn));
                 Err(error.into())
@@ -172,12 +173,12 @@ impl Conversations {
         Ok(Json(Facts { facts, next, run }))
     }
 
-    /// Returns the calls that wait for somebody or are in doubt.
+    /// Returns the calls that wait for somebody.
     #[handler(idempotency_retention = "0s")]
     async fn open(&self, ctx: SharedObjectContext<'_>) -> HandlerResult<Json<Vec<OpenCall>>> {
         let (facts, ..) = shared_facts_of(&ctx, 0).await?;
         let steps = self.agent.steps(ctx.key(), facts).map_err(failed)?;
-        Ok(Json(steps.waiting().into_iter().chain(steps.in_doubt()).collect()))
+        Ok(Json(steps.waiting()))
     }
 
     /// Somebody says something about a call. Fails if it does not count; returns the run that has stored it.
@@ -211,8 +212,8 @@ impl Conversations {
     /// Stops the run that goes on or waits, or else the one that was started and begins next.
     #[handler(lazy_state = true, idempotency_retention = "0s")]
     async fn stop(&self, ctx: SharedObjectContext<'_>) -> HandlerResult<Json<()>> {
-        let bell = shared_turn_of(&ctx).await?.unwrap_or_default().bell;
-        stops(&ctx, Bells::of(self, ctx.key()), &bell).await;
+        let turn = shared_turn_of(&ctx).await?.unwrap_or_default();
+        stops(&ctx, Bells::of(self, ctx.key()), &turn).await;
         Ok(Json(()))
     }
 

@@ -69,7 +69,7 @@ impl<'a> Run<'a> {
                 let (bells, bell) = (bells(self.of, self.ctx), self.turn.bell.clone());
                 let stops = self.ctx.run(|| async move { Ok(Json(bells.stops(bell).await?)) });
                 self.skipped = stops.name("stops").await?.into_inner();
-                self.stop = listens(self.of, self.ctx, &self.turn.bell, self.skipped);
+                self.stop = listens(self.of, self.ctx, &self.turn, self.skipped);
             }
             let said = self.steps().say(message);
             self.keep("say", self.checked(said, MOST, 413), false).await?;
@@ -176,7 +176,7 @@ impl<'a> Run<'a> {
             if name == "run" {
                 // The ingress may have been away since the last action, so it is asked anew. Calls do not run before it is known
                 // that nobody has stopped them.
-                self.stop = listens(self.of, self.ctx, &self.turn.bell, self.skipped);
+                self.stop = listens(self.of, self.ctx, &self.turn, self.skipped);
             }
             let (act, steps, kept) =
                 (self.steps().act().boxed(), Arc::clone(&self.steps), self.bytes);

@@ -40,7 +40,7 @@ impl Words {
     }
 }
 
-/// What somebody says about a call that waits or is in doubt.
+/// What somebody says about a call that waits.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Said {

@@ -19,9 +19,11 @@
 //!    and so hears a later one that came while the run before it was ending.
 //! 5. If another run has begun since, the mark does nothing.
 //!
-//! A name is told once: a run tells its own at its end, a stop its own. So the list has no circle. It begins at the
-//! bell `first`, and the bells stay for a day although the conversation was deleted: the first invocation of a new one
-//! listens behind the last end of the old one ([`Bells::first`]), at which all old stops have been heard or marked.
+//! A name is told once: an invocation that ends tells its own, a stop its own. So the list has no circle. The id of an
+//! invocation is not enough for that: if its key is used again after the engine has forgotten it, another one has the
+//! same id. So a name also has the number of the turn ([`Turn::number`]). The list begins at the bell `first`, and the
+//! bells stay for a day although the conversation was deleted: the first invocation of a new one listens behind the last
+//! end of the old one ([`Bells::first`]), at which all old stops have been heard or marked.
 //!
 //! The engine tells a step nothing before its end, so a worker asks for the result of the bell through the ingress, as a
 //! client does. If the ingress fails, it asks again. Until it knows whether a stop is there already, a run does not end its
@@ -29,7 +31,7 @@
 
 use std::{
     sync::{Arc, RwLock},
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use futures_util::{
@@ -63,13 +65,13 @@ const LONG: Duration = Duration::from_secs(10);
 /// The name of the first bell.
 const FIRST: &str = "first";
 
-/// What a bell is told first, and by which invocation, whose id is the name of the next bell.
+/// What a bell is told first, and by whom: this name is that of the next bell.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Told {
     /// Somebody stops.
     Stopped(String),
-    /// This run is over.
+    /// A turn is over.
     Over(String),
 }
 
@@ -87,6 +89,9 @@ pub(crate) struct Turn {
     pub(crate) bell: String,
     /// The invocation that goes on. It is still here if the engine has killed it.
     pub(crate) run: Option<String>,
+    /// The number of the turn. The first one is the time, so that two conversations of one name do not share numbers.
+    #[serde(default)]
+    pub(crate) number: u64,
     /// The stops that the last run has passed, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) passed: Vec<String>,
@@ -101,11 +106,16 @@ pub(crate) struct Turn {
 impl Default for Turn {
     fn default() -> Self {
         let (bell, passed) = (FIRST.to_owned(), Vec::new());
-        Self { bell, run: None, passed, killed: false, late: false }
+        Self { bell, run: None, number: 0, passed, killed: false, late: false }
     }
 }
 
 impl Turn {
+    /// What this invocation is called in the list.
+    pub(crate) fn name_of(&self, invocation: &str) -> String {
+        format!("{invocation}.{}", self.number)
+    }
+
     /// The mark of this stop has come. The next run listens behind the stop. Returns whether no run has heard it.
     pub(crate) async fn meets_mark(&mut self, ctx: &ObjectContext<'_>, stop: &str) -> bool {
         if let Some(at) = self.passed.iter().position(|it| it == stop) {
@@ -113,7 +123,7 @@ impl Turn {
             self.bell = stop.to_owned();
             return false;
         }
-        let over = Told::Over(ctx.invocation_id().to_owned());
+        let over = Told::Over(self.name_of(ctx.invocation_id()));
         let way = tell(ctx, ctx.key(), &self.bell, &over).await;
         let is_next = way.stops.iter().any(|it| it == stop);
         if is_next {
@@ -186,9 +196,12 @@ impl Bells {
         Self { http, ingress, conversation: conversation.to_owned() }
     }
 
-    /// The bell of a conversation that has no state: the one behind all ends of one of this name that was deleted.
-    pub(crate) async fn first(self) -> Result<String, String> {
-        Ok(self.walks(FIRST, TRIES).await?.behind)
+    /// The bell of a conversation that has no state: the one behind all ends of one of this name that was deleted. And the
+    /// number of its first turn.
+    pub(crate) async fn first(self) -> Result<(String, u64), String> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let number = u64::try_from(now.as_millis()).unwrap_or(u64::MAX / 2);
+        Ok((self.walks(FIRST, TRIES).await?.behind, number))
     }
 
     /// How many stops there are now from this bell on.
@@ -352,10 +365,10 @@ pub(crate) struct Way {
 
 /// Stops, and leaves the mark. Where others have stopped before, it asks the ingress for the end of the list. A stop that
 /// it finds there stops the same, so the mark of that is enough: many stops at once are few.
-pub(crate) async fn stops(ctx: &SharedObjectContext<'_>, bells: Bells, bell: &str) {
-    let mut stop = ctx.invocation_id().to_owned();
+pub(crate) async fn stops(ctx: &SharedObjectContext<'_>, bells: Bells, turn: &Turn) {
+    let mut stop = turn.name_of(ctx.invocation_id());
     let told = Told::Stopped(stop.clone());
-    let mut way = goes(ctx, ctx.key(), bell, &told, |_| true).await;
+    let mut way = goes(ctx, ctx.key(), &turn.bell, &told, |_| true).await;
     if let Some(first) = way.found {
         let (from, next) = (way.bell, first.next());
         let end = ctx.run(|| async move { Ok(Json(bells.end(next).await)) }).name("end").await;

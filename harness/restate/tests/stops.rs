@@ -84,6 +84,40 @@ async fn two_stops_of_one_run_stop_none_that_queued_behind_it() {
     }
 }
 
+/// An invocation whose key is used again after it was forgotten has the id of an earlier one.
+#[tokio::test]
+async fn keys_that_are_used_again_do_not_stop_a_conversation() {
+    let Some(engine) = Engine::start().await else { return };
+    let worker = engine.worker("", &[("FORGET_KEYS", "1")]);
+    engine.register().await;
+    let chat = engine.chat("forgotten");
+    let hello = async |key: &str| {
+        let ended = timeout(PATIENCE, chat.send("Hello.", key)).await.expect("in time");
+        ended.expect("an end").outcome
+    };
+    let http = reqwest::Client::new();
+    // What a worker does that has died between a stop and its mark, and comes back when another stop has left the same mark.
+    let posts = async |handler: &str, body: Value| {
+        let address = format!("{}/Conversations/forgotten/{handler}", engine.ingress());
+        let request = http.post(address).header("idempotency-key", "the same");
+        let request = if body.is_null() { request } else { request.json(&body) };
+        let answer = timeout(PATIENCE, request.send()).await.expect("in time").expect("an answer");
+        assert!(answer.status().is_success(), "{handler}: {answer:?}");
+    };
+    for round in 0..3 {
+        assert_eq!(hello("one").await, Outcome::Answered, "{round}");
+        posts("stop", Value::Null).await;
+        posts("end", json!("the same")).await;
+        assert_eq!(hello("two").await, Outcome::Answered, "{round}");
+        posts("end", json!("the same")).await;
+        let run = thinks(&chat, &worker, "three").await;
+        posts("stop", Value::Null).await;
+        assert_eq!(outcome(&chat, &run).await, Outcome::Cancelled, "{round}");
+    }
+    let facts = chat.facts(0).await.expect("facts").facts;
+    assert_eq!(said(&facts).len(), 9);
+}
+
 #[tokio::test]
 async fn a_stop_behind_many_others_rings_few_bells() {
     let Some(engine) = Engine::start().await else { return };

@@ -509,21 +509,30 @@ impl Steps {
     /// # Errors
     /// Fails with [`ErrorKind::Transcript`](crate::ErrorKind::Transcript) if no run goes on.
     pub fn stop(&self, cause: InterruptCause) -> Result<Vec<Envelope>, Error> {
-        self.stopped(cause, false)
+        let (message, usage, asked) = (None, Usage::default(), false);
+        self.says(Entry::Interrupted { message, usage, cause, asked })
     }
 
     /// Stops the run while an action is going on whose facts are lost, because the driver was told
     /// to stop. If the model may have been asked, that counts as a turn. A call that may have run
-    /// is in doubt after the next action.
+    /// is in doubt after the next action, or [`StoppedReading`](crate::CallOutcome::StoppedReading) if it only reads.
     ///
     /// # Errors
     /// Fails with [`ErrorKind::Transcript`](crate::ErrorKind::Transcript) if no run goes on.
     pub fn give_up(&self, cause: InterruptCause) -> Result<Vec<Envelope>, Error> {
-        self.stopped(cause, self.machine.next() == Action::CallProvider)
-    }
-
-    fn stopped(&self, cause: InterruptCause, asked: bool) -> Result<Vec<Envelope>, Error> {
-        self.says(Entry::Interrupted { message: None, usage: Usage::default(), cause, asked })
+        let next = self.machine.next();
+        let mut chat = self.apart().chat()?;
+        // An action runs calls that only read to their ends without a fact before it.
+        if let Action::RunCalls(calls) = &next
+            && all_read(&self.machine, calls)
+        {
+            for call in calls {
+                chat.record(&Entry::CallStarted { call: call.id().to_owned() })?;
+            }
+        }
+        let (message, usage, asked) = (None, Usage::default(), next == Action::CallProvider);
+        chat.record(&Entry::Interrupted { message, usage, cause, asked })?;
+        Ok(collected(chat))
     }
 
     /// The facts of an action for a driver that cannot store all of them: those before the first one
@@ -754,11 +763,7 @@ impl Run<'_> {
     /// Runs the calls if all only read. For others, it only records that they start: the steps that
     /// apply these facts run them in the next action.
     async fn begin_calls(&mut self, calls: &[ToolCall]) -> Result<(), Error> {
-        let machine = &self.chat.machine;
-        let reads = |call: &ToolCall| {
-            machine.granted(call.id()).is_none_or(|granted| granted.effects.is_read_only())
-        };
-        if calls.iter().all(reads) {
+        if all_read(&self.chat.machine, calls) {
             return self.call(calls).await;
         }
         let offered = self.chat.offered();
@@ -775,6 +780,12 @@ impl Run<'_> {
         }
         Ok(())
     }
+}
+
+/// Whether all of these calls only read.
+fn all_read(machine: &Machine, calls: &[ToolCall]) -> bool {
+    let granted = calls.iter().map(|call| machine.granted(call.id()));
+    granted.into_iter().all(|granted| granted.is_none_or(|it| it.effects.is_read_only()))
 }
 
 impl fmt::Debug for Steps {

@@ -33,12 +33,14 @@ impl<'a> Run<'a> {
                 let bells = bells(of, ctx);
                 // If this fails the engine tries it again.
                 let first = ctx.run(|| async move { Ok(Json(bells.first().await?)) });
-                Turn { bell: first.name("first").await?.into_inner(), ..Turn::default() }
+                let (bell, number) = first.name("first").await?.into_inner();
+                Turn { bell, number, ..Turn::default() }
             }
         };
         // The engine has killed a run that is still here.
         turn.killed |= turn.run.is_some();
         turn.run = Some(ctx.invocation_id().to_owned());
+        turn.number += 1;
         ctx.set(RUN, Json(turn.clone()));
         let begun = async {
             let mut run = Self::open(of, ctx, kind, turn.clone()).await?;
@@ -81,7 +83,7 @@ impl<'a> Run<'a> {
         let has = kind.as_deref().unwrap_or(&goes_on);
         let given = || (of.each_run)(ctx.key(), has, steps);
         let steps = catch_unwind(AssertUnwindSafe(given)).map_err(|panic| panicked(&*panic))?;
-        let stop = listens(of, ctx, &turn.bell, 0);
+        let stop = listens(of, ctx, &turn, 0);
         let steps = Arc::new(RwLock::new(steps));
         let (skipped, is_run) = (0, false);
         Ok(Self { of, ctx, steps, chunks, bytes, kind, turn, stop, skipped, is_run })
@@ -95,15 +97,15 @@ impl<'a> Run<'a> {
     /// Passes the turn on, however this invocation ends.
     pub(crate) async fn ends(mut self, mut came: Done<()>) -> HandlerResult<Json<Ended>> {
         if self.is_run {
-            let run = self.ctx.invocation_id().to_owned();
-            let over = Told::Over(run.clone());
+            let name = self.turn.name_of(self.ctx.invocation_id());
+            let over = Told::Over(name.clone());
             let bells = bells(self.of, self.ctx);
             let way = tell_at_end(self.ctx, bells, &self.turn.bell, &over).await;
             // A stop may have come after the last action.
             if self.waits() && (way.is_cancelled || way.stops.len() > self.skipped) {
                 came = came.and(self.stop("stop").await);
             }
-            (self.turn.bell, self.turn.passed) = (run, way.stops);
+            (self.turn.bell, self.turn.passed) = (name, way.stops);
         }
         self.turn.run = None;
         self.ctx.set(RUN, Json(self.turn.clone()));
@@ -125,10 +127,10 @@ pub(super) fn bells(of: &Conversations, ctx: &ObjectContext<'_>) -> Bells {
 pub(super) fn listens(
     of: &Conversations,
     ctx: &ObjectContext<'_>,
-    bell: &str,
+    turn: &Turn,
     skipped: usize,
 ) -> Stop {
-    bells(of, ctx).stop_of(bell.to_owned(), ctx.invocation_id().to_owned(), skipped)
+    bells(of, ctx).stop_of(turn.bell.clone(), turn.name_of(ctx.invocation_id()), skipped)
 }
 
 fn panicked(panic: &(dyn Any + Send)) -> TerminalError {
