@@ -56,6 +56,8 @@ pub struct Chat {
     pub(super) sent: Sent,
     /// The sizes of the messages. Each is counted once.
     pub(super) gauge: Gauge,
+    /// How many tokens the answer to the next request may have, if the last one was refused for that.
+    pub(super) lowered: Option<u32>,
     /// The tools as the model gets them, if it has found some by searching.
     pub(super) told: Option<Arc<Told>>,
     /// What a person has allowed for the rest of the conversation.
@@ -107,6 +109,7 @@ impl Chat {
             told: None,
             grants: Vec::new(),
             unwritten: Vec::new(),
+            lowered: None,
             heard_ends: HashSet::new(),
             exposed: Exposed::default(),
             values: None,

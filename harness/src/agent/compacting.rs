@@ -41,6 +41,9 @@ const MOST_ROOM: u64 = 4_000;
 /// more.
 const LONGEST: u64 = 1_600;
 
+/// The conversation has at least this fraction of the window in short form, if the window is known: one part in eight.
+const SHORT: u64 = 8;
+
 /// A window of fewer tokens leaves too little room for a summary behind the whole conversation, and no vendor caches so
 /// little: each request for a summary has the conversation in short form.
 const SMALL: u64 = 4_096;
@@ -322,7 +325,9 @@ impl Run<'_> {
                 };
                 let all = Transcript::of_sent(with_question(machine.sent().messages()));
                 let vendors = machine.vendors_view().map(|view| with_question(view.messages));
+                let question = used.scaled(tokens_of(&asks));
                 let room = self.chat.room_for_answer().map(u64::from);
+                let room = room.map(|room| room.saturating_sub(question));
                 let how = How::Whole(Length { words, tokens: answer, room });
                 (self.hears_summary(&all, vendors.as_ref(), how).await, used.tokens)
             }
@@ -339,7 +344,7 @@ impl Run<'_> {
                 // What asks for it needs a large part of a small window.
                 let asks = used.scaled(cost_of_form(words, answer).saturating_add(meter.system()));
                 self.chat.has_room_to_sum_up(asks, words)?;
-                let least = self.chat.window_or(used) / 64;
+                let least = self.chat.least_in_short(used);
                 let left = percent(window, 100 - SUMMARY).saturating_sub(asks);
                 let answer = answer
                     .min(left.saturating_sub(least))
@@ -350,9 +355,13 @@ impl Run<'_> {
                 let told = in_short(machine.sent().messages(), tokens, words);
                 let again = failures > 0 && window < SMALL;
                 let about = if again { About::AnswerAgain } else { About::Answer };
-                let known = self.chat.known_window();
+                // If a request was refused, its answer is part of what was too large.
+                let is_first =
+                    self.chat.machine.too_large().is_none() && !self.chat.is_told_window();
+                let known = self.chat.window_tokens().filter(|_| is_first);
                 let most = known.map(|known| percent(known, 100 - SUMMARY).saturating_sub(asks));
-                let most = most.map(|most| most.saturating_sub(room));
+                let most = most.map_or(answer, |most| most.saturating_sub(room));
+                let most = Some(most).filter(|_| !is_first || known.is_some());
                 let length = Length { words, tokens: answer, room: most };
                 (self.hears_summary(&told, None, How::Short(length, about)).await, room)
             }
@@ -596,23 +605,31 @@ fn failed_twice(fault: Option<&str>, by_hand: bool) -> Error {
 }
 
 impl Chat {
-    /// Checks that a request for a summary in short form fits into the window: `asks` is what it has besides the
-    /// conversation, and its answer needs four tokens for each word.
+    /// Checks that a request for a summary in short form fits into the window together with a part of the conversation:
+    /// `asks` is what it has besides that, and its answer needs four tokens for each word.
     fn has_room_to_sum_up(&self, asks: u64, words: u64) -> Result<(), Error> {
         let answer = words.saturating_mul(4);
         // A size that a refusal has named may be wrong.
         let window = self.window_tokens().filter(|_| !self.is_told_window());
-        let Some(window) = window.filter(|window| asks.saturating_add(answer) > *window) else {
-            return Ok(());
-        };
+        let needs = asks.saturating_add(answer);
+        let is_small = |window: &u64| needs > percent(*window, 100 - SUMMARY) - window / SHORT;
+        let Some(window) = window.filter(is_small) else { return Ok(()) };
         Err(Error::new(
             ErrorKind::ContextFull,
             format!(
-                "a window of {window} tokens is too small to summarize the conversation: the request for a summary has about \
-                 {asks} tokens, with the system prompt, and its answer up to {answer}. Use a model with a larger window or \
-                 a shorter system prompt"
+                "a window of {window} tokens is too small to summarize the conversation: besides the conversation, the \
+                 request for a summary has about {asks} tokens, with the system prompt, and its answer up to {answer}. \
+                 Use a model with a larger window or a shorter system prompt"
             ),
         ))
+    }
+
+    /// How much of the conversation a request for a summary in short form has at least.
+    fn least_in_short(&self, used: Used) -> u64 {
+        let window = self.window_or(used);
+        // The size of the window may be wrong if a request was refused.
+        let is_known = self.machine.too_large().is_none() && !self.is_told_window();
+        if is_known { window / SHORT } else { window / 64 }
     }
 
     /// The fact by which a summary replaces the oldest part.

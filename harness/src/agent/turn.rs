@@ -78,10 +78,16 @@ impl Run<'_> {
         self.chat.guard.asked();
         self.fell_back = false;
         self.emit(Event::TurnStarted { turn });
-        match self.hear().await? {
+        let lowered = self.chat.lowered.take();
+        let room = lowered.or_else(|| self.chat.room_for_answer());
+        match self.hear(room).await? {
             Heard::Out => self.replied(turn),
             Heard::Stop(cause) => self.interrupted(cause),
-            Heard::Failed(error) if self.is_unanswered() && self.moves_after(&error)? => {
+            Heard::Failed(error)
+                if self.is_unanswered()
+                    && (self.lowers_after(&error, lowered.is_some())
+                        || self.moves_after(&error)?) =>
+            {
                 self.answer = None;
                 self.asked = false;
                 Ok(())
@@ -95,10 +101,9 @@ impl Run<'_> {
     }
 
     /// Reads the stream to its end, and starts the calls that may start meanwhile. The connection
-    /// is closed when this returns.
-    async fn hear(&mut self) -> Result<Heard, Error> {
+    /// is closed when this returns. The answer may have so many tokens, if that is known.
+    async fn hear(&mut self, room: Option<u32>) -> Result<Heard, Error> {
         let told = self.chat.told();
-        let room = self.chat.room_for_answer();
         let Self {
             chat,
             watch,

@@ -117,6 +117,12 @@ const SMALL: u64 = 1_000;
 /// An answer gets at least this fraction of the window: one part in sixteen.
 const ROOM: u64 = 16;
 
+/// A `max_tokens` that does not fit is lowered in so many steps.
+const STEPS: u64 = 8;
+
+/// Vendors take no `max_tokens` below this.
+const LEAST: u64 = 16;
+
 /// What can be cleared.
 #[derive(Default)]
 struct Clearable {
@@ -196,22 +202,20 @@ impl Chat {
         told.is_some_and(|told| self.agent.window_tokens().is_none_or(|known| told < known))
     }
 
-    /// How many tokens the window has, if the program, the table of models or the vendor says so.
-    pub(super) fn known_window(&self) -> Option<u64> {
-        let (provider, model) = self.agent.answers();
-        let is_guessed = self.is_told_window() && self.machine.is_guessed(provider, model);
-        self.window_tokens().filter(|_| !is_guessed)
-    }
-
-    /// How many tokens an answer to the next request may have, if that is known. If there is nearly no room, the vendor
-    /// decides.
+    /// How many tokens an answer to the next request may have, if the program or the table of models has the size of the
+    /// window. The size in a refusal may be wrong, and would cut off answers.
     pub(super) fn room_for_answer(&mut self) -> Option<u32> {
-        let window = self.known_window().filter(|_| !self.agent.window().is_off())?;
+        let window = self.agent.window_tokens().filter(|_| !self.agent.window().is_off())?;
         let used = self.used().tokens;
         // The vendor may count more tokens than are estimated, most of all if it has not counted any yet.
-        let more = if self.machine.measured().is_some() { used / 10 } else { used / 2 };
-        let room = window.saturating_sub(used).saturating_sub(more.max(window / 32));
-        (room >= window / ROOM).then(|| u32::try_from(room).unwrap_or(u32::MAX))
+        let more = if self.machine.measured().is_some() { used / 10 } else { used / 4 };
+        let room = window.saturating_sub(used).saturating_sub(more).saturating_sub(window / 32);
+        // In few steps: a vendor may read the conversation anew if its model may think more or less than before.
+        let step = (window / STEPS).max(1);
+        let room = (room / step * step).max(window / ROOM);
+        // If it is full already, the vendor decides.
+        let fits = room >= LEAST && used < window;
+        fits.then(|| u32::try_from(room).unwrap_or(u32::MAX))
     }
 
     /// What can be cleared.
@@ -338,6 +342,25 @@ impl Run<'_> {
             self.emit(Event::ContextCleared { results, arguments, before, after });
         }
         Ok(())
+    }
+
+    /// Reacts to a vendor that has refused a request since its answer might not fit, and has named the size of both.
+    /// Returns whether it is sent again, with the `max_tokens` that fit. This is done once for each answer.
+    pub(super) fn lowers_after(&mut self, error: &Error, was_lowered: bool) -> bool {
+        let is_last = error.last().is_context_full();
+        let is_full = is_last || error.is_context_full();
+        if was_lowered || !is_full || self.chat.agent.window().is_off() {
+            return false;
+        }
+        let (Some(window), Some(tokens)) = sizes(if is_last { error.last() } else { error }) else {
+            return false;
+        };
+        let room = window.saturating_sub(tokens);
+        if room < LEAST.max(window / ROOM) {
+            return false;
+        }
+        self.chat.lowered = u32::try_from(room).ok();
+        self.chat.lowered.is_some()
     }
 
     /// Reacts to a vendor that has refused a request because it is too large. Returns whether

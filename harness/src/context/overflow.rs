@@ -22,7 +22,8 @@ const REQUEST: [&str; 7] = [
 ];
 
 /// The words behind the size of the request, where the number before is the sum of it and of what the answer may have.
-const PART: [&str; 4] = [" in the messages", " in your prompt", " in the prompt", " of text input"];
+const PART: [&str; 5] =
+    [" in the messages", " in your prompt", " in the prompt", " of text input", " input tokens"];
 
 /// The words before the sum of both sizes.
 const SUM: &str = "exceed context limit: ";
@@ -30,14 +31,24 @@ const SUM: &str = "exceed context limit: ";
 /// The size of the window and the size of the request, in tokens, if the error states them.
 pub(crate) fn sizes(error: &Error) -> (Option<u64>, Option<u64>) {
     let words = error.message().to_ascii_lowercase();
+    let mut before = ' ';
+    // Some write thousands with a comma.
+    let words: String = words
+        .char_indices()
+        .filter(|(at, letter)| {
+            let is_digit = |letter: Option<char>| letter.is_some_and(|it| it.is_ascii_digit());
+            let is_within = *letter == ','
+                && is_digit(Some(before))
+                && is_digit(words.get(at + 1..).and_then(|rest| rest.chars().next()));
+            before = *letter;
+            !is_within
+        })
+        .map(|(_, letter)| letter)
+        .collect();
     let after = |known: &[&str]| {
         known.iter().find_map(|known| {
             let (_, rest) = words.split_once(known)?;
-            let digits: String = rest
-                .chars()
-                .take_while(|c| c.is_ascii_digit() || *c == ',')
-                .filter(char::is_ascii_digit)
-                .collect();
+            let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
             digits.parse().ok().filter(|number| *number > 0)
         })
     };
@@ -48,7 +59,10 @@ pub(crate) fn sizes(error: &Error) -> (Option<u64>, Option<u64>) {
     };
     // Anthropic: `1210 + 199000 > 200000`, the tokens of the request, those that the answer may have, and the window.
     let sum = words.split_once(SUM).and_then(|(_, sum)| sum.split_once(" > "));
-    let number = |text: &str| text.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok();
+    let number = |text: &str| {
+        let digits = text.split(|c: char| !c.is_ascii_digit()).next()?;
+        digits.parse().ok().filter(|number| *number > 0)
+    };
     match sum {
         Some((request, window)) => (number(window), number(request)),
         None => (after(&WINDOW), before(&PART).or_else(|| after(&REQUEST))),
@@ -110,6 +124,20 @@ mod tests {
                 Some(200_000),
                 Some(3_147),
             ),
+            (
+                "This model's maximum context length is 8000 tokens. However, you requested 500 output tokens and your \
+                 prompt contains at least 8144 input tokens, for a total of at least 8644 tokens. Please reduce the length",
+                Some(8000),
+                Some(8144),
+            ),
+            (
+                "maximum context length is 4,097 tokens, however you requested 8,146 tokens (4,050 in your prompt; 4,096 \
+                 for the completion)",
+                Some(4097),
+                Some(4050),
+            ),
+            ("exceed context limit: 190,000 + 64,000 > 200,000", Some(200_000), Some(190_000)),
+            ("exceed context limit: 5 + 3 > 0", None, Some(5)),
             ("Your input exceeds the context window of this model.", None, None),
             ("too long: 99999999999999999999999 tokens", None, None),
         ];

@@ -265,6 +265,10 @@ impl<'a> Request<'a> {
     #[must_use]
     pub(crate) fn of_member(mut self, number: usize) -> Self {
         self.call = self.call.member(number);
+        if number > 0 {
+            // The room is that in the window of the first one.
+            self.most_tokens = None;
+        }
         self
     }
 
@@ -317,8 +321,11 @@ impl<'a> Request<'a> {
     /// The settings of the request over those of the provider, if they differ.
     pub(crate) fn settings_over(&self, base: &Settings) -> Option<Settings> {
         let own = self.settings.map(|own| own.over(base));
-        let wished = own.as_ref().unwrap_or(base).max_tokens;
-        let lowered = wished.min(self.most_tokens.or(wished));
+        let Settings { max_tokens: wished, extra, .. } = own.as_ref().unwrap_or(base);
+        let wished = *wished;
+        // A budget for thinking that the program has set must be smaller than `max_tokens`.
+        let may_lower = !extra.contains_key("thinking");
+        let lowered = wished.min(self.most_tokens.filter(|_| may_lower).or(wished));
         let most = lowered.max(self.least_tokens.filter(|_| wished.is_some()));
         if most == wished {
             return own;
