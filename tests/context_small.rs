@@ -432,6 +432,15 @@ async fn a_refusal_with_both_sizes_is_answered_with_the_tokens_that_fit() {
     }
 }
 
+/// The default of a wire that always sends a `max_tokens` is lowered after a refusal, too.
+#[tokio::test]
+async fn a_default_that_does_not_fit_is_lowered_after_a_refusal() {
+    let (server, asked) = strict("anthropic", 8_000, 4, None).await;
+    let agent = Agent::builder(unknown("anthropic", &server.url()));
+    let done = answered(agent.window(Window::new().tokens(8_000)).build().unwrap(), None).await;
+    assert_eq!(done, 20, "{:?}", asked.lock().unwrap());
+}
+
 /// One wrong size in a refusal shortens no later answer and ends no later run.
 #[tokio::test]
 async fn a_size_that_is_wrong_shortens_no_later_answer() {

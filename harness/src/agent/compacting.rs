@@ -305,7 +305,7 @@ impl Run<'_> {
                      the user, pins, and calls that were denied or are in doubt. Use a model with a larger window, \
                      fewer tools or shorter messages",
                     if self.chat.is_told_window() { " (known by a refusal)" } else { "" },
-                    used.tokens
+                    used.tokens.max(least)
                 ),
             ));
         }

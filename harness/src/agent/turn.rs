@@ -79,8 +79,7 @@ impl Run<'_> {
         self.fell_back = false;
         self.emit(Event::TurnStarted { turn });
         let lowered = self.chat.lowered.take();
-        let room = lowered.or_else(|| self.chat.room_for_answer());
-        match self.hear(room).await? {
+        match self.hear(lowered).await? {
             Heard::Out => self.replied(turn),
             Heard::Stop(cause) => self.interrupted(cause),
             Heard::Failed(error)
@@ -101,9 +100,10 @@ impl Run<'_> {
     }
 
     /// Reads the stream to its end, and starts the calls that may start meanwhile. The connection
-    /// is closed when this returns. The answer may have so many tokens, if that is known.
-    async fn hear(&mut self, room: Option<u32>) -> Result<Heard, Error> {
+    /// is closed when this returns. If it is `lowered`, the answer may have so many tokens.
+    async fn hear(&mut self, lowered: Option<u32>) -> Result<Heard, Error> {
         let told = self.chat.told();
+        let room = self.chat.room_for_answer();
         let Self {
             chat,
             watch,
@@ -141,6 +141,7 @@ impl Run<'_> {
             .with_found(chat.machine.found_now().by_tool(tools.search(), tools.searched()))
             .with_settings(own.and_then(|own| own.settings.as_ref()))
             .with_most_tokens(room)
+            .with_lowered_tokens(lowered)
             .with_answer(wanted.as_ref())
             .with_ledger(Some(ledger))
             .with_sent(Some(&chat.sent))

@@ -114,11 +114,9 @@ fn scaled(tokens: u64, (by, of): (u64, u64)) -> u64 {
 /// A conversation with an estimate of fewer tokens fits into any window whose size was not set.
 const SMALL: u64 = 1_000;
 
-/// An answer gets at least this fraction of the window: one part in sixteen.
+/// A `max_tokens` that does not fit is lowered in steps of this fraction of the window, and to one at least: one part in
+/// sixteen.
 const ROOM: u64 = 16;
-
-/// A `max_tokens` that does not fit is lowered in so many steps.
-const STEPS: u64 = 8;
 
 /// Vendors take no `max_tokens` below this.
 const LEAST: u64 = 16;
@@ -207,12 +205,12 @@ impl Chat {
     pub(super) fn room_for_answer(&mut self) -> Option<u32> {
         let window = self.agent.window_tokens().filter(|_| !self.agent.window().is_off())?;
         let used = self.used().tokens;
-        // The vendor may count more tokens than are estimated, most of all if it has not counted any yet.
-        let more = if self.machine.measured().is_some() { used / 10 } else { used / 4 };
-        let room = window.saturating_sub(used).saturating_sub(more).saturating_sub(window / 32);
+        // The vendor may count more tokens than are estimated.
+        let room =
+            window.saturating_sub(used).saturating_sub(used / 10).saturating_sub(window / 32);
         // In few steps: a vendor may read the conversation anew if its model may think more or less than before.
-        let step = (window / STEPS).max(1);
-        let room = (room / step * step).max(window / ROOM);
+        let step = (window / ROOM).max(1);
+        let room = (room / step * step).max(step);
         // If it is full already, the vendor decides.
         let fits = room >= LEAST && used < window;
         fits.then(|| u32::try_from(room).unwrap_or(u32::MAX))

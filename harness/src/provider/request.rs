@@ -30,6 +30,8 @@ pub struct Request<'a> {
     least_tokens: Option<u32>,
     /// The answer may have at most this many tokens, even if `max_tokens` is higher.
     most_tokens: Option<u32>,
+    /// Whether that also holds if there is no `max_tokens`.
+    sets_most: bool,
     answer: Option<&'a AnswerSchema>,
     sent: Option<&'a Sent>,
     /// The thinking of messages before this index is not sent.
@@ -83,6 +85,7 @@ impl<'a> Request<'a> {
             settings: None,
             least_tokens: None,
             most_tokens: None,
+            sets_most: false,
             answer: None,
             sent: None,
             thinking_from: 0,
@@ -144,6 +147,12 @@ impl<'a> Request<'a> {
     /// Lets the answer have no more tokens than this, even if `max_tokens` is higher: more does not fit into the window.
     pub(crate) fn with_most_tokens(mut self, tokens: Option<u32>) -> Self {
         self.most_tokens = tokens;
+        self
+    }
+
+    /// The same, also if there is no `max_tokens`: the vendor has refused what it is then.
+    pub(crate) fn with_lowered_tokens(mut self, tokens: Option<u32>) -> Self {
+        (self.most_tokens, self.sets_most) = (tokens.or(self.most_tokens), tokens.is_some());
         self
     }
 
@@ -267,7 +276,7 @@ impl<'a> Request<'a> {
         self.call = self.call.member(number);
         if number > 0 {
             // The room is that in the window of the first one.
-            self.most_tokens = None;
+            (self.most_tokens, self.sets_most) = (None, false);
         }
         self
     }
@@ -325,8 +334,12 @@ impl<'a> Request<'a> {
         let wished = *wished;
         // A budget for thinking that the program has set must be smaller than `max_tokens`.
         let may_lower = !extra.contains_key("thinking");
-        let lowered = wished.min(self.most_tokens.filter(|_| may_lower).or(wished));
-        let most = lowered.max(self.least_tokens.filter(|_| wished.is_some()));
+        let lowered = match (wished, self.most_tokens.filter(|_| may_lower)) {
+            (Some(wished), Some(most)) => Some(wished.min(most)),
+            (None, Some(most)) if self.sets_most => Some(most),
+            (wished, _) => wished,
+        };
+        let most = lowered.max(self.least_tokens.filter(|_| lowered.is_some()));
         if most == wished {
             return own;
         }
