@@ -114,8 +114,8 @@ impl Chat {
     /// Sets what the current run has brought.
     pub(super) fn brings(&mut self, own: Option<Box<Circumstances>>) {
         self.own = own;
-        // The run may offer other tools.
-        self.told = None;
+        // The run may offer other tools and ask for another length, and an earlier one may have been dropped.
+        (self.told, self.lowered) = (None, None);
         let Self { own, agent, machine, .. } = self;
         if let Some(own) = own {
             let rules = own.caller.as_ref().map(|caller| caller.rules()).unwrap_or_default();
