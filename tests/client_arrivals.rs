@@ -385,6 +385,16 @@ async fn a_full_context_is_known_by_the_words_of_each_server() {
             "Vertex",
             "Unable to submit request because the input token count is 32825 but model only supports up to 32768.",
         ),
+        ("SGLang", "Input length (9000 tokens) exceeds the maximum allowed length (8191 tokens)."),
+        (
+            "llama.cpp",
+            "input (9001 tokens) is larger than the max context size (8192 tokens). skipping",
+        ),
+        ("vLLM", "max_tokens=38000 cannot be greater than max_model_len=32768."),
+        (
+            "vLLM",
+            "You passed 9000 input tokens and requested 500 output tokens. However, the model's context length is only 8000 tokens",
+        ),
         (
             "vLLM",
             "The decoder prompt (length 5000) is longer than the maximum model length of 4096.",

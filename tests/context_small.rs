@@ -1,9 +1,13 @@
 //! Windows of a few thousand tokens, on servers of which nothing is known: how a summary is requested there.
 
-use std::sync::{Arc, Mutex};
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use harness::{
-    Agent, AnthropicProvider, ChatCompletionsProvider, ErrorKind, OpenAIProvider, Provider,
+    Agent, AnthropicProvider, ChatCompletionsProvider, ErrorKind, Event, FallbackProvider,
+    OpenAIProvider, Provider,
     context::Window,
     provider::{Effort, Settings},
     testing::{Answer, LoopbackServer, anthropic, chat, responses},
@@ -360,55 +364,86 @@ async fn a_window_too_small_for_a_summary_is_said_before_one_is_requested() {
     assert!(chat.transcript().messages().iter().any(|message| message.text().starts_with("1: ")));
 }
 
-/// What was sent: its size by the server's count, `max_tokens`, and whether it was refused.
-type Asked = Arc<Mutex<Vec<(u64, u64, bool)>>>;
+/// A request as the server has it.
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    most: u64,
+    is_refused: bool,
+    sums_up: bool,
+}
+
+type Log = Arc<Mutex<Vec<Asked>>>;
+
+/// How vLLM words a refusal.
+#[derive(Clone, Copy, Debug)]
+enum Counts {
+    /// It has counted the whole request.
+    All,
+    /// It has stopped at the first token too many.
+    Part,
+}
 
 /// A server with this window in the words of vLLM, which counts a token for so many bytes. It lies in the request with this
 /// number.
 async fn strict(
-    wire: &'static str,
     window: u64,
     bytes: u64,
+    counts: Counts,
     lies: Option<(usize, &'static str)>,
-) -> (LoopbackServer, Asked) {
-    let asked = Asked::default();
+) -> (LoopbackServer, Log) {
+    let asked = Log::default();
     let seen = Arc::clone(&asked);
     let server = LoopbackServer::answering(move |request| {
         let body = request.json();
+        let wire = match body.get("input") {
+            Some(_) => "responses",
+            None if request.path().ends_with("/messages") => "anthropic",
+            None => "chat",
+        };
         let names = ["max_tokens", "max_output_tokens"];
-        let most = names.iter().find_map(|name| body.get(name)?.as_u64()).expect("a limit");
+        let most = names.iter().find_map(|name| body.get(name)?.as_u64());
+        let most = most.unwrap_or(1);
         let tokens = body.to_string().len() as u64 / bytes;
         let mut seen = seen.lock().unwrap();
         let lie = lies.filter(|(at, _)| *at == seen.len()).map(|(_, lie)| lie.to_owned());
         let refused = lie.or_else(|| {
+            let (at_least, tokens) = match counts {
+                Counts::All => ("", tokens),
+                Counts::Part => ("at least ", tokens.min((window + 1).saturating_sub(most))),
+            };
+            if most > window {
+                return Some(format!(
+                    "max_tokens={most} cannot be greater than max_model_len={window}. Please request fewer output tokens."
+                ));
+            }
             (tokens + most > window).then(|| {
                 format!(
                     "This model's maximum context length is {window} tokens. However, you requested {most} output tokens and \
-                     your prompt contains at least {tokens} input tokens, for a total of at least {} tokens.",
+                     your prompt contains {at_least}{tokens} input tokens, for a total of {at_least}{} tokens.",
                     tokens + most
                 )
             })
         });
-        seen.push((tokens, most, refused.is_some()));
+        let sums_up = body.to_string().contains("Sum it up now");
+        seen.push(Asked { most, is_refused: refused.is_some(), sums_up });
         if let Some(refused) = refused {
             let error = json!({"type": "invalid_request_error", "message": refused});
             return Answer::json(400, &json!({ "error": error }));
         }
-        let sums = body.to_string().contains("Sum it up now");
-        let text = if sums { summary("teal otter") } else { "Noted.".to_owned() };
+        let text = if sums_up { summary("teal otter") } else { "Noted.".to_owned() };
         says(wire, &text, tokens)
     });
     (server.await.unwrap(), asked)
 }
 
-/// Sends twenty messages, and gives the number of those that were answered.
-async fn answered(agent: Agent, max_tokens: Option<u32>) -> usize {
+/// Sends so many messages of so many words, and gives the number of those that were answered.
+async fn answered(agent: Agent, max_tokens: Option<u32>, (turns, words): (u32, usize)) -> u32 {
     let mut chat = agent.chat();
     let mut answered = 0;
-    for turn in 0..20 {
+    for turn in 0..turns {
         let settings = Settings { max_tokens, ..Settings::default() };
-        let said = format!("{turn}: {}", "words ".repeat(110));
-        answered += usize::from(chat.send(said).settings(settings).await.is_ok());
+        let said = format!("{turn}: {}", "words ".repeat(words));
+        answered += u32::from(chat.send(said).settings(settings).await.is_ok());
     }
     answered
 }
@@ -419,26 +454,136 @@ async fn a_refusal_with_both_sizes_is_answered_with_the_tokens_that_fit() {
     for (wire, bytes, window) in WIRES.into_iter().flat_map(|wire| {
         [(4, None), (3, None), (3, Some(4_096)), (5, Some(4_096))].map(|(b, w)| (wire, b, w))
     }) {
-        let (server, asked) = strict(wire, 4_096, bytes, None).await;
+        let (server, asked) = strict(4_096, bytes, Counts::All, None).await;
         let mut agent = Agent::builder(unknown(wire, &server.url()));
         if let Some(tokens) = window {
             agent = agent.window(Window::new().tokens(tokens));
         }
-        let done = answered(agent.build().unwrap(), Some(3_500)).await;
+        let done = answered(agent.build().unwrap(), Some(3_500), (20, 110)).await;
         let asked = asked.lock().unwrap();
         assert_eq!(done, 20, "{wire}, {bytes}, {window:?}: {asked:?}");
-        let in_a_row = asked.windows(3).any(|three| three.iter().all(|(.., refused)| *refused));
+        let in_a_row = asked.windows(3).any(|three| three.iter().all(|asked| asked.is_refused));
         assert!(!in_a_row, "{wire}, {bytes}, {window:?}: {asked:?}");
     }
 }
 
-/// The default of a wire that always sends a `max_tokens` is lowered after a refusal, too.
+/// A server that does not say how large the request is gets less and less, until it fits.
 #[tokio::test]
-async fn a_default_that_does_not_fit_is_lowered_after_a_refusal() {
-    let (server, asked) = strict("anthropic", 8_000, 4, None).await;
+async fn a_refusal_with_a_lower_bound_is_answered_with_fewer_tokens() {
+    let known = [None, Some(8_000)];
+    for (wire, max_tokens, window) in WIRES.into_iter().flat_map(|wire| {
+        known.into_iter().flat_map(move |window| {
+            [Some(500), Some(6_000), Some(100_000)].map(|most| (wire, most, window))
+        })
+    }) {
+        for bytes in [3, 4] {
+            let (server, asked) = strict(8_000, bytes, Counts::Part, None).await;
+            let mut agent = Agent::builder(unknown(wire, &server.url()));
+            if let Some(tokens) = window {
+                agent = agent.window(Window::new().tokens(tokens));
+            }
+            let done = answered(agent.build().unwrap(), max_tokens, (30, 300)).await;
+            let asked = asked.lock().unwrap();
+            let shown = format!("{wire}, {max_tokens:?}, {window:?}, {bytes}: {asked:?}");
+            assert_eq!(done, 30, "{shown}");
+            assert!(asked.iter().any(|asked| asked.sums_up && !asked.is_refused), "{shown}");
+        }
+    }
+}
+
+/// The default of a wire that always sends a `max_tokens` is lowered after a refusal, and before one for a summary.
+#[tokio::test]
+async fn a_default_that_does_not_fit_is_lowered() {
+    for (window, counts) in [8_000, 16_000]
+        .into_iter()
+        .flat_map(|window| [Counts::All, Counts::Part].map(|counts| (window, counts)))
+    {
+        let (server, asked) = strict(window, 4, counts, None).await;
+        let agent = Agent::builder(unknown("anthropic", &server.url()));
+        let agent = agent.window(Window::new().tokens(window)).build().unwrap();
+        let done = answered(agent, None, (40, 400)).await;
+        let asked = asked.lock().unwrap();
+        assert_eq!(done, 40, "{window}, {counts:?}: {asked:?}");
+        assert!(asked.iter().any(|asked| asked.sums_up), "{window}, {counts:?}: {asked:?}");
+        let refused: Vec<_> =
+            asked.iter().filter(|asked| asked.sums_up && asked.is_refused).collect();
+        assert!(refused.is_empty(), "{window}, {counts:?}: {refused:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_summary_by_hand_fits_a_small_window_without_a_setting() {
+    let (server, asked) = strict(WINDOW, 4, Counts::All, None).await;
     let agent = Agent::builder(unknown("anthropic", &server.url()));
-    let done = answered(agent.window(Window::new().tokens(8_000)).build().unwrap(), None).await;
-    assert_eq!(done, 20, "{:?}", asked.lock().unwrap());
+    let mut chat = agent.window(Window::new().tokens(WINDOW)).build().unwrap().chat();
+    for turn in 0..4 {
+        chat.send(format!("{turn}: {}", "words ".repeat(150))).await.unwrap();
+    }
+    let context = chat.compact().await.unwrap();
+    assert!(context.summed_up > 0);
+    let asked = asked.lock().unwrap();
+    assert!(asked.iter().all(|asked| !(asked.sums_up && asked.is_refused)), "{asked:?}");
+}
+
+/// What a refusal has taught holds for the provider that has refused, too, if that is not the first one.
+#[tokio::test]
+async fn a_fallback_gets_the_tokens_that_fit() {
+    for wire in WIRES {
+        let down = LoopbackServer::answering(|_| Answer::json(503, &json!({"error": {}})));
+        let down = down.await.unwrap();
+        let (server, asked) = strict(4_096, 4, Counts::All, None).await;
+        let first = FallbackProvider::new(unknown(wire, &down.url()));
+        let providers = first.or(unknown(wire, &server.url()));
+        let agent = Agent::builder(providers).build().unwrap();
+        let done = answered(agent, Some(6_000), (4, 100)).await;
+        assert_eq!(done, 4, "{wire}: {:?}", asked.lock().unwrap());
+    }
+}
+
+/// A program is told that the model is asked again, and a larger value is never sent than it has set.
+#[tokio::test]
+async fn a_lowered_answer_is_told_and_none_is_raised() {
+    let lie = "This model's maximum context length is 1000000 tokens. However, you requested 9 output tokens and your \
+               prompt contains 5 input tokens";
+    for (wire, window) in WIRES.into_iter().flat_map(|wire| [(wire, None), (wire, Some(8_000))]) {
+        let (server, asked) = strict(200_000, 4, Counts::All, Some((1, lie))).await;
+        let mut agent = Agent::builder(unknown(wire, &server.url()));
+        if let Some(tokens) = window {
+            agent = agent.window(Window::new().tokens(tokens));
+        }
+        let mut chat = agent.build().unwrap().chat();
+        let settings = Settings { max_tokens: Some(7_500), ..Settings::default() };
+        let mut retries = Vec::new();
+        for _ in 0..3 {
+            let sent = chat.send("Go on.").settings(settings.clone()).on_event(|event| {
+                if let Event::Retrying { wait, cause, .. } = event {
+                    retries.push((wait, cause.contains("1000000 tokens")));
+                }
+            });
+            sent.await.unwrap();
+        }
+        assert_eq!(retries, [(Duration::ZERO, true)], "{wire}, {window:?}");
+        let asked = asked.lock().unwrap();
+        let first = asked.first().expect("a request").most;
+        assert!(first <= 7_500 && asked.iter().all(|asked| asked.most <= first), "{asked:?}");
+    }
+}
+
+/// A budget for thinking that the program has set stays below `max_tokens`.
+#[tokio::test]
+async fn an_answer_is_not_lowered_below_its_budget_for_thinking() {
+    let (server, asked) = strict(8_000, 4, Counts::All, None).await;
+    let agent = Agent::builder(unknown("anthropic", &server.url())).build().unwrap();
+    let extra = json!({"thinking": {"type": "enabled", "budget_tokens": 2_000}});
+    let extra = extra.as_object().unwrap().clone();
+    let settings = Settings { max_tokens: Some(64_000), extra, ..Settings::default() };
+    agent.run("words ".repeat(1_000)).settings(settings.clone()).await.unwrap();
+    let most = asked.lock().unwrap().last().expect("a request").most;
+    assert!((2_001..8_000).contains(&most), "{most}");
+    let settings = Settings { max_tokens: Some(7_000), ..settings };
+    agent.run("words ".repeat(4_500)).settings(settings).await.unwrap_err();
+    let most = asked.lock().unwrap().last().expect("a request").most;
+    assert_eq!(most, 2_001);
 }
 
 /// One wrong size in a refusal shortens no later answer and ends no later run.
@@ -453,14 +598,14 @@ async fn a_size_that_is_wrong_shortens_no_later_answer() {
          for the completion)",
     ];
     for (wire, lie) in WIRES.into_iter().flat_map(|wire| lies.map(|lie| (wire, lie))) {
-        let (server, asked) = strict(wire, 8_000, 4, Some((3, lie))).await;
+        let (server, asked) = strict(8_000, 4, Counts::All, Some((3, lie))).await;
         let agent = Agent::builder(unknown(wire, &server.url()));
         let agent = agent.window(Window::new().tokens(8_000)).build().unwrap();
-        let done = answered(agent, Some(2_000)).await;
+        let done = answered(agent, Some(2_000), (20, 110)).await;
         let asked = asked.lock().unwrap();
         assert!(done >= 19, "{wire}, {lie}: {done}: {asked:?}");
         // Requests for summaries have a lower one.
-        let later = asked.iter().skip(5).filter(|(_, most, _)| *most == 2_000).count();
+        let later = asked.iter().skip(5).filter(|asked| asked.most == 2_000).count();
         assert!(later >= 14, "{wire}, {lie}: {later}: {asked:?}");
     }
 }
@@ -469,13 +614,13 @@ async fn a_size_that_is_wrong_shortens_no_later_answer() {
 #[tokio::test]
 async fn a_request_asks_for_a_number_of_tokens_that_vendors_take() {
     for tokens in [1, 10, 15, 255] {
-        let (server, asked) = strict("anthropic", 20_000, 4, None).await;
+        let (server, asked) = strict(20_000, 4, Counts::All, None).await;
         let agent = Agent::builder(unknown("anthropic", &server.url()));
         let agent = agent.window(Window::new().tokens(tokens)).build().unwrap();
         let settings = Settings { max_tokens: Some(500), ..Settings::default() };
         let _ = agent.run("Hello.").settings(settings).await;
         let asked = asked.lock().unwrap();
-        let (_, most, _) = *asked.first().expect("a request");
+        let most = asked.first().expect("a request").most;
         assert!(most >= 16, "{tokens}: {most}");
     }
 }

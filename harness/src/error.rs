@@ -394,7 +394,7 @@ const TOO_LONG_CODES: [&str; 5] = [
 
 /// Messages for a full context window where the code is a general one, in lower case. Each is a
 /// part of a message seen from a server; numbers stand around it.
-const TOO_LONG_WORDS: [&str; 27] = [
+const TOO_LONG_WORDS: [&str; 31] = [
     // Anthropic, Ollama, Fireworks.
     "prompt is too long",
     "prompt too long",
@@ -406,8 +406,12 @@ const TOO_LONG_WORDS: [&str; 27] = [
     "exceeds the context length",
     // vLLM, where the length was set by hand.
     "longer than the maximum model length",
+    // vLLM, of other versions, and where `max_tokens` alone is larger.
+    "model's context length is only",
+    "cannot be greater than max_model_len",
     // SGLang.
     "longer than the model's context length",
+    "exceeds the maximum allowed length",
     // Groq, Cerebras.
     "reduce the length of the messages",
     // Gemini, and Vertex.
@@ -421,6 +425,7 @@ const TOO_LONG_WORDS: [&str; 27] = [
     "too large for model with",
     // llama.cpp.
     "exceeds the available context size",
+    "larger than the max context size",
     // LM Studio.
     "greater than the context length",
     "loaded with context length of only",

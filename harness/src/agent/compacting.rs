@@ -355,13 +355,13 @@ impl Run<'_> {
                 let told = in_short(machine.sent().messages(), tokens, words);
                 let again = failures > 0 && window < SMALL;
                 let about = if again { About::AnswerAgain } else { About::Answer };
-                // If a request was refused, its answer is part of what was too large.
-                let is_first =
-                    self.chat.machine.too_large().is_none() && !self.chat.is_told_window();
-                let known = self.chat.window_tokens().filter(|_| is_first);
-                let most = known.map(|known| percent(known, 100 - SUMMARY).saturating_sub(asks));
-                let most = most.map_or(answer, |most| most.saturating_sub(room));
-                let most = Some(most).filter(|_| !is_first || known.is_some());
+                let most = match self.chat.trusted_window() {
+                    Some(window) => Some(
+                        percent(window, 100 - SUMMARY).saturating_sub(asks).saturating_sub(room),
+                    ),
+                    // If a request was refused, its answer is part of what was too large.
+                    None => self.chat.is_contradicted().then_some(answer),
+                };
                 let length = Length { words, tokens: answer, room: most };
                 (self.hears_summary(&told, None, How::Short(length, about)).await, room)
             }
@@ -483,7 +483,9 @@ impl Run<'_> {
             .with_system(agent.system())
             .with_settings(settings.as_ref())
             .with_least_tokens(as_count(tokens))
-            .with_most_tokens(room.map(as_count))
+            .with_room(room.map(as_count))
+            // A request that goes on with the conversation begins with its bytes, as long as the vendor takes them.
+            .with_lowered_tokens(room.map(as_count).filter(|_| form.is_some() || chat.was_lowered))
             .with_ledger(Some(ledger))
             .with_sent(Some(if form.is_some() { &alone } else { &chat.sent }))
             .with_stop(&program);
@@ -610,7 +612,7 @@ impl Chat {
     fn has_room_to_sum_up(&self, asks: u64, words: u64) -> Result<(), Error> {
         let answer = words.saturating_mul(4);
         // A size that a refusal has named may be wrong.
-        let window = self.window_tokens().filter(|_| !self.is_told_window());
+        let window = self.trusted_window();
         let needs = asks.saturating_add(answer);
         let is_small = |window: &u64| needs > percent(*window, 100 - SUMMARY) - window / SHORT;
         let Some(window) = window.filter(is_small) else { return Ok(()) };
@@ -626,10 +628,7 @@ impl Chat {
 
     /// How much of the conversation a request for a summary in short form has at least.
     fn least_in_short(&self, used: Used) -> u64 {
-        let window = self.window_or(used);
-        // The size of the window may be wrong if a request was refused.
-        let is_known = self.machine.too_large().is_none() && !self.is_told_window();
-        if is_known { window / SHORT } else { window / 64 }
+        self.window_or(used) / if self.is_contradicted() { 64 } else { SHORT }
     }
 
     /// The fact by which a summary replaces the oldest part.

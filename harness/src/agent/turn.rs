@@ -84,8 +84,7 @@ impl Run<'_> {
             Heard::Stop(cause) => self.interrupted(cause),
             Heard::Failed(error)
                 if self.is_unanswered()
-                    && (self.lowers_after(&error, lowered.is_some())
-                        || self.moves_after(&error)?) =>
+                    && (self.lowers_after(&error, lowered) || self.moves_after(&error)?) =>
             {
                 self.answer = None;
                 self.asked = false;
@@ -140,7 +139,7 @@ impl Run<'_> {
             .with_forms(told.as_ref().map_or(tools.forms(), |told| &told.forms))
             .with_found(chat.machine.found_now().by_tool(tools.search(), tools.searched()))
             .with_settings(own.and_then(|own| own.settings.as_ref()))
-            .with_most_tokens(room)
+            .with_room(room)
             .with_lowered_tokens(lowered)
             .with_answer(wanted.as_ref())
             .with_ledger(Some(ledger))

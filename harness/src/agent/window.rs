@@ -10,7 +10,9 @@ use super::{
     run::Run,
 };
 use crate::{
-    context::{ContextUse, CopiedLine, clear, clear_arguments, copied_line, percent, sizes, tail},
+    context::{
+        ContextUse, CopiedLine, Sizes, clear, clear_arguments, copied_line, percent, sizes, tail,
+    },
     error::Error,
     journal::{ClearedArguments, ClearedResult, Entry},
     message::{CallOutcome, ToolCall},
@@ -114,12 +116,16 @@ fn scaled(tokens: u64, (by, of): (u64, u64)) -> u64 {
 /// A conversation with an estimate of fewer tokens fits into any window whose size was not set.
 const SMALL: u64 = 1_000;
 
-/// A `max_tokens` that does not fit is lowered in steps of this fraction of the window, and to one at least: one part in
-/// sixteen.
-const ROOM: u64 = 16;
+/// A `max_tokens` that does not fit is lowered to a multiple of this fraction of the window: one part in sixteen.
+const STEPS: u64 = 16;
 
 /// Vendors take no `max_tokens` below this.
 const LEAST: u64 = 16;
+
+/// How many tokens a window has left beside a request with so many. The vendor may count more than are estimated.
+fn left(window: u64, used: u64) -> u64 {
+    window.saturating_sub(used).saturating_sub(used / 10).saturating_sub(window / 32)
+}
 
 /// What can be cleared.
 #[derive(Default)]
@@ -200,17 +206,24 @@ impl Chat {
         told.is_some_and(|told| self.agent.window_tokens().is_none_or(|known| told < known))
     }
 
+    /// Whether a refusal contradicts what is known of the window.
+    pub(super) fn is_contradicted(&self) -> bool {
+        self.machine.too_large().is_some() || self.is_told_window()
+    }
+
+    /// The size of the window as the program or the table of models has it, if no refusal contradicts that.
+    pub(super) fn trusted_window(&self) -> Option<u64> {
+        self.window_tokens().filter(|_| !self.is_contradicted())
+    }
+
     /// How many tokens an answer to the next request may have, if the program or the table of models has the size of the
     /// window. The size in a refusal may be wrong, and would cut off answers.
     pub(super) fn room_for_answer(&mut self) -> Option<u32> {
         let window = self.agent.window_tokens().filter(|_| !self.agent.window().is_off())?;
         let used = self.used().tokens;
-        // The vendor may count more tokens than are estimated.
-        let room =
-            window.saturating_sub(used).saturating_sub(used / 10).saturating_sub(window / 32);
         // In few steps: a vendor may read the conversation anew if its model may think more or less than before.
-        let step = (window / ROOM).max(1);
-        let room = (room / step * step).max(step);
+        let step = (window / STEPS).max(1);
+        let room = (left(window, used) / step * step).max(step);
         // If it is full already, the vendor decides.
         let fits = room >= LEAST && used < window;
         fits.then(|| u32::try_from(room).unwrap_or(u32::MAX))
@@ -342,23 +355,37 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Reacts to a vendor that has refused a request since its answer might not fit, and has named the size of both.
-    /// Returns whether it is sent again, with the `max_tokens` that fit. This is done once for each answer.
-    pub(super) fn lowers_after(&mut self, error: &Error, was_lowered: bool) -> bool {
+    /// Lowers `max_tokens` if the vendor has refused a request because its answer might not fit, and has named the sizes.
+    /// Returns whether the request is sent again. `before` is the value in the refused request, if it was lowered already:
+    /// then it is lowered again only if the vendor does not know the size of the request, and to a half at most.
+    pub(super) fn lowers_after(&mut self, error: &Error, before: Option<u32>) -> bool {
         let is_last = error.last().is_context_full();
-        let is_full = is_last || error.is_context_full();
-        if was_lowered || !is_full || self.chat.agent.window().is_off() {
+        if !(is_last || error.is_context_full()) || self.chat.agent.window().is_off() {
             return false;
         }
-        let (Some(window), Some(tokens)) = sizes(if is_last { error.last() } else { error }) else {
-            return false;
+        let last = if is_last { error.last() } else { error };
+        let Sizes { window: Some(window), request, is_least } = sizes(last) else { return false };
+        let room = match (request.filter(|_| !is_least), before) {
+            (Some(tokens), None) => window.saturating_sub(tokens),
+            (None, before) if is_least => {
+                let most = before.map_or(window, |before| u64::from(before / 2));
+                left(window, self.chat.used().tokens).min(most)
+            }
+            _ => return false,
         };
-        let room = window.saturating_sub(tokens);
-        if room < LEAST.max(window / ROOM) {
+        if room < LEAST.max(window / STEPS) {
             return false;
         }
         self.chat.lowered = u32::try_from(room).ok();
-        self.chat.lowered.is_some()
+        if self.chat.lowered.is_none() {
+            return false;
+        }
+        self.chat.was_lowered = true;
+        let cause = &*self.chat.agent.secrets().hide(&error.to_string()).into_owned();
+        let (attempt, of, wait) = (1, 1, Duration::ZERO);
+        self.chat.tracer.retry(attempt, of, wait, cause);
+        self.emit(Event::Retrying { attempt, of, wait, cause });
+        true
     }
 
     /// Reacts to a vendor that has refused a request because it is too large. Returns whether
@@ -380,7 +407,10 @@ impl Run<'_> {
         let error = if is_last { error.last() } else { error };
         let by_other = error.provider().is_some_and(|by| by != name) || error.is_by_fallback();
         let fallback = is_last && (self.fell_back || by_other);
-        let (window, tokens) = sizes(error);
+        let Sizes { window, request: tokens, is_least } = sizes(error);
+        // What is counted only in part may be of any size, unless that part nearly fills the window.
+        let is_most = |tokens: u64| window.is_some_and(|window| tokens >= percent(window, 75));
+        let tokens = tokens.filter(|tokens| !is_least || is_most(*tokens));
         let estimated = self.chat.used().tokens;
         // The request was small: what did not fit was the answer that it allows (`max_tokens`).
         let is_small = window.is_some_and(|window| match tokens {

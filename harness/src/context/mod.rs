@@ -18,7 +18,7 @@ pub(crate) use self::{
         Cut, OpenCalls, TAILS, asks, cost_of_form, cut, fault, in_short, is_form, is_summary,
         of_answer, schema, stand_in,
     },
-    overflow::sizes,
+    overflow::{Sizes, sizes},
     vendor::why,
     window::percent,
 };

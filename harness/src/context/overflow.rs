@@ -3,17 +3,31 @@
 use crate::error::Error;
 
 /// The words of vendors before the size of the window, and before the size of the request.
-const WINDOW: [&str; 6] = [
+const WINDOW: [&str; 15] = [
     "maximum context length is ",
+    "maximum context length of ",
+    "context length is only ",
+    "context length of only ",
+    "model's context length (",
+    "maximum model length of ",
+    "max_model_len=max_total_tokens=",
+    "max_model_len=",
+    "max context size (",
+    "`max_new_tokens` must be <= ",
     "available context size (",
     "tokens > ",
     "context window of ",
     "context length of ",
     "maximum prompt length is ",
 ];
-const REQUEST: [&str; 7] = [
+const REQUEST: [&str; 12] = [
     "too long: ",
     "request (",
+    "input (",
+    "input length (",
+    "prompt (length ",
+    "keep the first ",
+    "given: ",
     "you requested ",
     "you requested about ",
     "resulted in ",
@@ -22,14 +36,37 @@ const REQUEST: [&str; 7] = [
 ];
 
 /// The words behind the size of the request, where the number before is the sum of it and of what the answer may have.
-const PART: [&str; 5] =
-    [" in the messages", " in your prompt", " in the prompt", " of text input", " input tokens"];
+const PART: [&str; 6] = [
+    " in the messages",
+    " in your prompt",
+    " in the prompt",
+    " of text input",
+    " input tokens",
+    " tokens from the input messages",
+];
 
 /// The words before the sum of both sizes.
 const SUM: &str = "exceed context limit: ";
 
-/// The size of the window and the size of the request, in tokens, if the error states them.
-pub(crate) fn sizes(error: &Error) -> (Option<u64>, Option<u64>) {
+/// The words with which vLLM names the size that was too large, where it has counted only until then.
+const AT_LEAST: [&str; 1] = ["for a total of at least "];
+/// The same, before the size that would have fitted.
+const AT_MOST: [&str; 1] = ["a maximum input length of "];
+/// The words of vLLM where it has counted no tokens.
+const UNCOUNTED: [&str; 3] =
+    ["which is the upper bound for ", " input characters and requested ", "than max_model_len="];
+
+/// The sizes that an error states, in tokens.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Sizes {
+    pub(crate) window: Option<u64>,
+    pub(crate) request: Option<u64>,
+    /// Whether the request may be larger: the server has counted only until it did not fit, or not at all.
+    pub(crate) is_least: bool,
+}
+
+/// The size of the window and the size of the request, if the error states them.
+pub(crate) fn sizes(error: &Error) -> Sizes {
     let words = error.message().to_ascii_lowercase();
     let mut before = ' ';
     // Some write thousands with a comma.
@@ -63,15 +100,22 @@ pub(crate) fn sizes(error: &Error) -> (Option<u64>, Option<u64>) {
         let digits = text.split(|c: char| !c.is_ascii_digit()).next()?;
         digits.parse().ok().filter(|number| *number > 0)
     };
-    match sum {
+    let (window, request) = match sum {
         Some((request, window)) => (number(window), number(request)),
         None => (after(&WINDOW), before(&PART).or_else(|| after(&REQUEST))),
-    }
+    };
+    let is_next = |more: Option<u64>, less: Option<u64>| {
+        more.is_some() && more == less.and_then(|it| it.checked_add(1))
+    };
+    let is_least = is_next(after(&AT_LEAST), window)
+        || is_next(request, after(&AT_MOST))
+        || UNCOUNTED.iter().any(|known| words.contains(known));
+    Sizes { window, request, is_least }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::sizes;
+    use super::{Sizes, sizes};
     use crate::error::{Error, ErrorKind};
 
     #[test]
@@ -131,6 +175,45 @@ mod tests {
                 Some(8144),
             ),
             (
+                "Requested token count exceeds the model's maximum context length of 8000 tokens. You requested a total of \
+                 8500 tokens: 7900 tokens from the input messages and 600 tokens for the completion.",
+                Some(8000),
+                Some(7900),
+            ),
+            (
+                "The input (8391 tokens) is longer than the model's context length (8192 tokens).",
+                Some(8192),
+                Some(8391),
+            ),
+            (
+                "The decoder prompt (length 8200) is longer than the maximum model length of 8192.",
+                Some(8192),
+                Some(8200),
+            ),
+            (
+                "input (9001 tokens) is larger than the max context size (8192 tokens). skipping",
+                Some(8192),
+                Some(9001),
+            ),
+            (
+                "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 8000. Given: 7950 `inputs` tokens \
+                 and 1024 `max_new_tokens`",
+                Some(8000),
+                Some(7950),
+            ),
+            (
+                "Trying to keep the first 5078 tokens when context the overflows. However, the model is loaded with context \
+                 length of only 4521 tokens, which is not enough.",
+                Some(4521),
+                Some(5078),
+            ),
+            (
+                "You passed 9000 input tokens and requested 500 output tokens. However, the model's context length is only \
+                 8000 tokens, resulting in a maximum input length of 7500 tokens.",
+                Some(8000),
+                Some(9000),
+            ),
+            (
                 "maximum context length is 4,097 tokens, however you requested 8,146 tokens (4,050 in your prompt; 4,096 \
                  for the completion)",
                 Some(4097),
@@ -141,9 +224,42 @@ mod tests {
             ("Your input exceeds the context window of this model.", None, None),
             ("too long: 99999999999999999999999 tokens", None, None),
         ];
-        for (words, window, request) in table {
+        let counted_in_part = [
+            (
+                "This model's maximum context length is 8000 tokens. However, you requested 500 output tokens and your \
+                 prompt contains at least 7501 input tokens, for a total of at least 8001 tokens.",
+                Some(7501),
+            ),
+            (
+                "This model's maximum context length is 8000 tokens. However, you requested 500 output tokens and your \
+                 prompt contains 99999 characters (more than 81280 characters, which is the upper bound for 7500 input \
+                 tokens).",
+                Some(7500),
+            ),
+            (
+                "You passed 7501 input tokens and requested 500 output tokens. However, the model's context length is only \
+                 8000 tokens, resulting in a maximum input length of 7500 tokens.",
+                Some(7501),
+            ),
+            (
+                "You passed 99999 input characters and requested 500 output tokens. However, the model's context length is \
+                 only 8000 tokens, resulting in a maximum input length of 7500 tokens (at most 81280 characters).",
+                None,
+            ),
+            (
+                "max_tokens=38000 cannot be greater than max_model_len=8000. Please request fewer output tokens.",
+                None,
+            ),
+            ("max_tokens=38000cannot be greater than max_model_len=max_total_tokens=8000.", None),
+        ];
+        let counted_in_part = counted_in_part
+            .map(|(words, request)| (words, Sizes { window: Some(8000), request, is_least: true }));
+        let counted = table
+            .into_iter()
+            .map(|(words, window, request)| (words, Sizes { window, request, is_least: false }));
+        for (words, said) in counted.chain(counted_in_part) {
             let error = Error::new(ErrorKind::Api, words);
-            assert_eq!(sizes(&error), (window, request), "{words}");
+            assert_eq!(sizes(&error), said, "{words}");
         }
     }
 }

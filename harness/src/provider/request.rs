@@ -2,6 +2,7 @@
 
 use std::{borrow::Cow, sync::Arc, time::Duration};
 
+use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
 use super::{AnswerSchema, Found, Ledger, Lost, Sent, Settings};
@@ -28,10 +29,10 @@ pub struct Request<'a> {
     settings: Option<&'a Settings>,
     /// The answer may have this many tokens, even if `max_tokens` is lower.
     least_tokens: Option<u32>,
-    /// The answer may have at most this many tokens, even if `max_tokens` is higher.
-    most_tokens: Option<u32>,
-    /// Whether that also holds if there is no `max_tokens`.
-    sets_most: bool,
+    /// How many tokens the window has left. A higher `max_tokens` is lowered to that.
+    room: Option<u32>,
+    /// The same after a refusal. It also lowers the default of a wire.
+    lowered: Option<u32>,
     answer: Option<&'a AnswerSchema>,
     sent: Option<&'a Sent>,
     /// The thinking of messages before this index is not sent.
@@ -84,8 +85,8 @@ impl<'a> Request<'a> {
             found: Found::default(),
             settings: None,
             least_tokens: None,
-            most_tokens: None,
-            sets_most: false,
+            room: None,
+            lowered: None,
             answer: None,
             sent: None,
             thinking_from: 0,
@@ -144,15 +145,17 @@ impl<'a> Request<'a> {
         self
     }
 
-    /// Lets the answer have no more tokens than this, even if `max_tokens` is higher: more does not fit into the window.
-    pub(crate) fn with_most_tokens(mut self, tokens: Option<u32>) -> Self {
-        self.most_tokens = tokens;
+    /// Lowers a `max_tokens` that is higher than this: more does not fit into the window of the agent's model. The default
+    /// of a wire stays, so that consecutive requests begin with the same bytes.
+    pub(crate) fn with_room(mut self, tokens: Option<u32>) -> Self {
+        self.room = tokens;
         self
     }
 
-    /// The same, also if there is no `max_tokens`: the vendor has refused what it is then.
+    /// Lowers a `max_tokens` that is higher than this, and the default of a wire: a vendor has refused a higher one, or
+    /// will. Unlike the room, it holds for all members of a fallback.
     pub(crate) fn with_lowered_tokens(mut self, tokens: Option<u32>) -> Self {
-        (self.most_tokens, self.sets_most) = (tokens.or(self.most_tokens), tokens.is_some());
+        self.lowered = tokens;
         self
     }
 
@@ -275,8 +278,8 @@ impl<'a> Request<'a> {
     pub(crate) fn of_member(mut self, number: usize) -> Self {
         self.call = self.call.member(number);
         if number > 0 {
-            // The room is that in the window of the first one.
-            (self.most_tokens, self.sets_most) = (None, false);
+            // The agent knows only the window of the first member.
+            self.room = None;
         }
         self
     }
@@ -327,24 +330,27 @@ impl<'a> Request<'a> {
         self.settings
     }
 
-    /// The settings of the request over those of the provider, if they differ.
+    /// The settings of the request over those of the provider, if the request has its own.
     pub(crate) fn settings_over(&self, base: &Settings) -> Option<Settings> {
-        let own = self.settings.map(|own| own.over(base));
-        let Settings { max_tokens: wished, extra, .. } = own.as_ref().unwrap_or(base);
-        let wished = *wished;
-        // A budget for thinking that the program has set must be smaller than `max_tokens`.
-        let may_lower = !extra.contains_key("thinking");
-        let lowered = match (wished, self.most_tokens.filter(|_| may_lower)) {
-            (Some(wished), Some(most)) => Some(wished.min(most)),
-            (None, Some(most)) if self.sets_most => Some(most),
-            (wished, _) => wished,
-        };
-        let most = lowered.max(self.least_tokens.filter(|_| lowered.is_some()));
-        if most == wished {
-            return own;
+        self.settings.map(|own| own.over(base))
+    }
+
+    /// How many tokens the answer may have with these settings. `default` is what the wire sends if `max_tokens` is not
+    /// set.
+    pub(crate) fn max_tokens(&self, settings: &Settings, default: Option<u32>) -> Option<u32> {
+        let Settings { max_tokens: wished, extra, .. } = settings;
+        let least = self.least_tokens.unwrap_or(0);
+        let room = self.room.filter(|_| wished.is_some());
+        let most = room.into_iter().chain(self.lowered).min();
+        // Vendors refuse a budget for thinking that is not smaller.
+        let most = most.map(|most| most.max(least).max(over_budget(extra)));
+        match wished.or(default) {
+            None => most,
+            Some(tokens) => {
+                let least = wished.map_or(0, |_| least);
+                Some(most.map_or(tokens, |most| tokens.min(most)).max(least))
+            }
         }
-        let own = own.unwrap_or_else(|| base.clone());
-        Some(Settings { max_tokens: most, ..own })
     }
 
     /// The schema of the answer, if the answer has to fit one.
@@ -416,4 +422,10 @@ impl<'a> Request<'a> {
             run.add(0, time);
         }
     }
+}
+
+/// The least `max_tokens` beside the budget for thinking that `extra` has, if it has one.
+fn over_budget(extra: &Map<String, Value>) -> u32 {
+    let budget = extra.get("thinking").and_then(|it| it.get("budget_tokens")?.as_u64());
+    budget.map_or(0, |budget| u32::try_from(budget).unwrap_or(u32::MAX).saturating_add(1))
 }

@@ -109,7 +109,7 @@ pub fn encode(request: &Request<'_>, options: &Options) -> Result<Vec<u8>, Error
 pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded, Error> {
     let Options { model, settings, takes, answer_way: _, defers_tools } = options;
     let Settings {
-        max_tokens,
+        max_tokens: _,
         temperature,
         top_p,
         stop,
@@ -143,7 +143,8 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     let mut body = Body::new(extra, &["messages", "stream", "compaction"])?;
     body.value("model", model);
     let known = Models::default().find("anthropic", model);
-    let max_tokens = max_tokens.unwrap_or_else(|| longest_answer(&known));
+    let longest = longest_answer(&known);
+    let max_tokens = request.max_tokens(settings, Some(longest)).unwrap_or(longest);
     body.value("max_tokens", &max_tokens);
     body.value("stream", &true);
     body.maybe("temperature", temperature.as_ref());

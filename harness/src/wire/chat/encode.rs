@@ -142,7 +142,7 @@ pub fn encode(request: &Request<'_>, options: &Options) -> Result<Vec<u8>, Error
 pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded, Error> {
     let Options { model, settings, max_completion_tokens, ask_for_usage, .. } = options;
     let Settings {
-        max_tokens,
+        max_tokens: _,
         temperature,
         top_p,
         stop,
@@ -173,7 +173,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
         body.member("stream_options", |out| raw(out, r#"{"include_usage":true}"#));
     }
     let limit = if *max_completion_tokens { "max_completion_tokens" } else { "max_tokens" };
-    body.maybe(limit, max_tokens.as_ref());
+    body.maybe(limit, request.max_tokens(settings, None).as_ref());
     body.maybe("temperature", temperature.as_ref());
     body.maybe("top_p", top_p.as_ref());
     if !stop.is_empty() {

@@ -100,7 +100,7 @@ pub fn encode(request: &Request<'_>, options: &Options) -> Result<Vec<u8>, Error
 pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded, Error> {
     let Options { model, settings, takes, answer_way: _, defers_tools } = options;
     let Settings {
-        max_tokens,
+        max_tokens: _,
         temperature,
         top_p,
         stop,
@@ -137,7 +137,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     // The vendor stores nothing, so it is asked for the encrypted thinking, which goes back later.
     body.value("store", &false);
     body.value("include", &["reasoning.encrypted_content"]);
-    body.maybe("max_output_tokens", max_tokens.as_ref());
+    body.maybe("max_output_tokens", request.max_tokens(settings, None).as_ref());
     body.maybe("temperature", temperature.as_ref());
     body.maybe("top_p", top_p.as_ref());
     let thinks = || Models::default().find("openai", model).thinking != Some(Thinking::Never);
