@@ -505,9 +505,9 @@ async fn a_default_that_does_not_fit_is_lowered() {
         let asked = asked.lock().unwrap();
         assert_eq!(done, 40, "{window}, {counts:?}: {asked:?}");
         assert!(asked.iter().any(|asked| asked.sums_up), "{window}, {counts:?}: {asked:?}");
-        let refused: Vec<_> =
-            asked.iter().filter(|asked| asked.sums_up && asked.is_refused).collect();
-        assert!(refused.is_empty(), "{window}, {counts:?}: {refused:?}");
+        // The first refusal is enough, if the size of the window is right.
+        let refused = asked.iter().filter(|asked| asked.is_refused).count();
+        assert_eq!(refused, 1, "{window}, {counts:?}: {asked:?}");
     }
 }
 

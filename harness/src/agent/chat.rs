@@ -58,8 +58,8 @@ pub struct Chat {
     pub(super) gauge: Gauge,
     /// How many tokens the answer to the next request may have, if the last one was refused for that.
     pub(super) lowered: Option<u32>,
-    /// Whether a vendor has ever refused a request for what its answer might have.
-    pub(super) was_lowered: bool,
+    /// Whether a vendor has refused a request since its answer might not fit.
+    pub(super) is_strict: bool,
     /// The tools as the model gets them, if it has found some by searching.
     pub(super) told: Option<Arc<Told>>,
     /// What a person has allowed for the rest of the conversation.
@@ -112,7 +112,7 @@ impl Chat {
             grants: Vec::new(),
             unwritten: Vec::new(),
             lowered: None,
-            was_lowered: false,
+            is_strict: false,
             heard_ends: HashSet::new(),
             exposed: Exposed::default(),
             values: None,

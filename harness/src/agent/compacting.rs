@@ -483,9 +483,8 @@ impl Run<'_> {
             .with_system(agent.system())
             .with_settings(settings.as_ref())
             .with_least_tokens(as_count(tokens))
-            .with_room(room.map(as_count))
-            // A request that goes on with the conversation begins with its bytes, as long as the vendor takes them.
-            .with_lowered_tokens(room.map(as_count).filter(|_| form.is_some() || chat.was_lowered))
+            .with_room(room.map(as_count), chat.is_strict)
+            .with_lowered_tokens(room.map(as_count).filter(|_| form.is_some()))
             .with_ledger(Some(ledger))
             .with_sent(Some(if form.is_some() { &alone } else { &chat.sent }))
             .with_stop(&program);

@@ -43,6 +43,9 @@ pub enum Event<'a> {
     },
     /// The provider failed in a way that may pass, and is asked again after a wait. A terminal may
     /// show `retrying in 2 s (2 of 3): 529 overloaded`. Stopping the run ends the wait at once.
+    ///
+    /// This also tells that a vendor has refused a request because its answer might not fit into the window, and is asked
+    /// again at once with a lower `max_tokens`; another [`TurnStarted`](Self::TurnStarted) follows.
     Retrying {
         /// The number of the next attempt. It counts from 1 for each provider in each turn.
         attempt: u32,

@@ -139,7 +139,7 @@ impl Run<'_> {
             .with_forms(told.as_ref().map_or(tools.forms(), |told| &told.forms))
             .with_found(chat.machine.found_now().by_tool(tools.search(), tools.searched()))
             .with_settings(own.and_then(|own| own.settings.as_ref()))
-            .with_room(room)
+            .with_room(room, chat.is_strict)
             .with_lowered_tokens(lowered)
             .with_answer(wanted.as_ref())
             .with_ledger(Some(ledger))

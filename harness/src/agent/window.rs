@@ -380,9 +380,9 @@ impl Run<'_> {
         if self.chat.lowered.is_none() {
             return false;
         }
-        self.chat.was_lowered = true;
+        self.chat.is_strict = true;
         let cause = &*self.chat.agent.secrets().hide(&error.to_string()).into_owned();
-        let (attempt, of, wait) = (1, 1, Duration::ZERO);
+        let (attempt, of, wait) = (2, 2, Duration::ZERO);
         self.chat.tracer.retry(attempt, of, wait, cause);
         self.emit(Event::Retrying { attempt, of, wait, cause });
         true

@@ -29,8 +29,9 @@ pub struct Request<'a> {
     settings: Option<&'a Settings>,
     /// The answer may have this many tokens, even if `max_tokens` is lower.
     least_tokens: Option<u32>,
-    /// How many tokens the window has left. A higher `max_tokens` is lowered to that.
-    room: Option<u32>,
+    /// How many tokens the window has left, and whether that also lowers the default of a wire. A higher `max_tokens` is
+    /// always lowered to that.
+    room: Option<(u32, bool)>,
     /// The same after a refusal. It also lowers the default of a wire.
     lowered: Option<u32>,
     answer: Option<&'a AnswerSchema>,
@@ -146,9 +147,10 @@ impl<'a> Request<'a> {
     }
 
     /// Lowers a `max_tokens` that is higher than this: more does not fit into the window of the agent's model. The default
-    /// of a wire stays, so that consecutive requests begin with the same bytes.
-    pub(crate) fn with_room(mut self, tokens: Option<u32>) -> Self {
-        self.room = tokens;
+    /// of a wire is lowered only if `is_strict`: most servers take any default, and consecutive requests begin with the same
+    /// bytes if it stays.
+    pub(crate) fn with_room(mut self, tokens: Option<u32>, is_strict: bool) -> Self {
+        self.room = tokens.map(|tokens| (tokens, is_strict));
         self
     }
 
@@ -340,8 +342,8 @@ impl<'a> Request<'a> {
     pub(crate) fn max_tokens(&self, settings: &Settings, default: Option<u32>) -> Option<u32> {
         let Settings { max_tokens: wished, extra, .. } = settings;
         let least = self.least_tokens.unwrap_or(0);
-        let room = self.room.filter(|_| wished.is_some());
-        let most = room.into_iter().chain(self.lowered).min();
+        let room = self.room.filter(|(_, is_strict)| wished.is_some() || *is_strict);
+        let most = room.map(|(tokens, _)| tokens).into_iter().chain(self.lowered).min();
         // Vendors refuse a budget for thinking that is not smaller.
         let most = most.map(|most| most.max(least).max(over_budget(extra)));
         match wished.or(default) {
