@@ -20,9 +20,13 @@ test:
 docs:
     .ci/run docs
 
-# Each feature alone.
+# Each feature without each other one.
 features:
     .ci/run features
+
+# Each feature alone.
+each-feature:
+    .ci/run each_feature
 
 # Bans, licences and sources of the dependencies, where cargo-deny is installed.
 deny:

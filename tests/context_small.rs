@@ -467,6 +467,20 @@ async fn a_refusal_with_both_sizes_is_answered_with_the_tokens_that_fit() {
     }
 }
 
+/// A server that counts a request only once its `max_tokens` is below the window is asked with what fits then.
+#[tokio::test]
+async fn a_size_that_is_counted_at_last_is_used() {
+    for wire in WIRES {
+        let (server, asked) = strict(4_096, 3, Counts::All, None).await;
+        let agent = Agent::builder(unknown(wire, &server.url())).build().unwrap();
+        let done = answered(agent, Some(38_000), (1, 1_230)).await;
+        let asked = asked.lock().unwrap();
+        assert_eq!(done, 1, "{wire}: {asked:?}");
+        let refused: Vec<bool> = asked.iter().map(|asked| asked.is_refused).collect();
+        assert_eq!(refused, [true, true, false], "{wire}: {asked:?}");
+    }
+}
+
 /// A server that does not say how large the request is gets less and less, until it fits.
 #[tokio::test]
 async fn a_refusal_with_a_lower_bound_is_answered_with_fewer_tokens() {
@@ -521,6 +535,12 @@ async fn a_summary_by_hand_fits_a_small_window_without_a_setting() {
     }
     let context = chat.compact().await.unwrap();
     assert!(context.summed_up > 0);
+    // The size of a window that nobody has named is not made up.
+    let agent = Agent::builder(unknown("anthropic", &server.url())).build().unwrap();
+    let mut chat = agent.chat();
+    chat.send("Hello.").await.unwrap();
+    let error = chat.compact().await.unwrap_err();
+    assert!(!error.to_string().contains("a window of"), "{error}");
     let asked = asked.lock().unwrap();
     assert!(asked.iter().all(|asked| !(asked.sums_up && asked.is_refused)), "{asked:?}");
 }

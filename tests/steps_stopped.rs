@@ -2,13 +2,30 @@
 
 use harness::{
     Agent, CallOutcome, Outcome,
-    agent::Action,
+    agent::{Action, Steps},
     journal::{Entry, InterruptCause},
 };
 
 use crate::steps::{
     READ, WRITE, World, acts_until, calling, entries_of, is_end, outcome_of, said, tool,
 };
+
+/// A run that a driver stops: before this action, or once it is done and the driver has not heard of it.
+async fn stopped(agent: &Agent, at: impl Fn(&Action) -> bool, is_done: bool) -> Steps {
+    let mut steps = said(agent, "Go.").await;
+    acts_until(&mut steps, at).await;
+    let cause = InterruptCause::Program;
+    let facts = match is_done {
+        true => {
+            steps.act().await.expect("it is done, and nobody keeps it");
+            steps.give_up(cause)
+        }
+        false => steps.stop(cause),
+    };
+    steps.apply(facts.expect("a run goes on")).expect("it follows");
+    acts_until(&mut steps, is_end).await;
+    steps
+}
 
 /// The driver is told to stop: before an action, and while one is done whose end it does not hear.
 #[tokio::test]
@@ -23,23 +40,12 @@ async fn a_driver_that_is_told_to_stop_says_the_truth() {
         (true, "run", Some(CallOutcome::InDoubt), 1),
     ];
     for (is_done, at, told, turns) in ends {
-        let mut steps = said(&agent, "Go.").await;
-        acts_until(&mut steps, |next| match at {
+        let is_there = |next: &Action| match at {
             "ask" => *next == Action::CallProvider,
             "start" => matches!(next, Action::RunCalls(_)),
             _ => *next == Action::AwaitResults,
-        })
-        .await;
-        let cause = InterruptCause::Program;
-        let facts = match is_done {
-            true => {
-                steps.act().await.expect("it is done, and nobody keeps it");
-                steps.give_up(cause)
-            }
-            false => steps.stop(cause),
         };
-        steps.apply(facts.expect("a run goes on")).expect("it follows");
-        acts_until(&mut steps, is_end).await;
+        let steps = stopped(&agent, is_there, is_done).await;
         assert_eq!(steps.next(), Action::Finish(Outcome::Cancelled));
         assert_eq!(outcome_of(&steps, "note_1"), told, "{at}");
         let counted = entries_of(&steps).iter().fold(0, |turns, fact| match fact {
@@ -59,20 +65,9 @@ async fn a_call_that_reads_and_was_given_up_is_not_said_to_have_not_started() {
     let model = calling(&["note", "look"]);
     let agent = Agent::builder(model).tools(tools).build().expect("an agent");
     for (is_done, told) in [(false, CallOutcome::NotStarted), (true, CallOutcome::StoppedReading)] {
-        let mut steps = said(&agent, "Go.").await;
         let reads =
             |next: &Action| matches!(next, Action::RunCalls(calls) if calls[0].name() == "look");
-        acts_until(&mut steps, reads).await;
-        let cause = InterruptCause::Program;
-        let facts = match is_done {
-            true => {
-                steps.act().await.expect("it is done, and nobody keeps it");
-                steps.give_up(cause)
-            }
-            false => steps.stop(cause),
-        };
-        steps.apply(facts.expect("a run goes on")).expect("it follows");
-        acts_until(&mut steps, is_end).await;
+        let steps = stopped(&agent, reads, is_done).await;
         assert_eq!(outcome_of(&steps, "note_1"), Some(CallOutcome::Succeeded));
         assert_eq!(outcome_of(&steps, "look_1"), Some(told));
     }

@@ -39,9 +39,9 @@ pub(crate) fn cases() -> Vec<Growing> {
     let mut case = |name: &str, size: usize, most: f64| {
         cases.push(Growing { name: format!("grow/{name}"), size, most });
     };
-    case("secrets/many", 2048, LINEAR);
-    case("secrets/text", 2048, LINEAR);
-    case("secrets/between", 1024, LINEAR);
+    case("secrets/many", 1024, LINEAR);
+    case("secrets/text", 1024, LINEAR);
+    case("secrets/between", 512, LINEAR);
     for wire in WIRES {
         case(&format!("calls/{wire}"), 2048, LINEAR);
         case(&format!("woven/{wire}"), 2048, LINEAR);
@@ -51,9 +51,9 @@ pub(crate) fn cases() -> Vec<Growing> {
         case(&format!("pieces/{wire}"), 32_768, LINEAR);
         case(&format!("encode/{wire}"), 1024, LINEAR);
     }
-    case("repeats/given", 2048, LINEAR);
-    case("repeats/same", 2048, LINEAR);
-    case("repeats/broken", 1024, LINEAR);
+    case("repeats/given", 1024, LINEAR);
+    case("repeats/same", 1024, LINEAR);
+    case("repeats/broken", 512, LINEAR);
     case("settle", 2048, LINEAR);
     case("run/read", 512, LINEAR);
     case("run/write", 512, LINEAR);

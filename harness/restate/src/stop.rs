@@ -196,8 +196,8 @@ impl Bells {
         Self { http, ingress, conversation: conversation.to_owned() }
     }
 
-    /// The bell of a conversation that has no state: the one behind all ends of one of this name that was deleted. And the
-    /// number of its first turn.
+    /// The bell of a conversation that has no state, and the number of its first turn. A conversation of the same name may
+    /// have been deleted: then the bell is the one behind all of its ends.
     pub(crate) async fn first(self) -> Result<(String, u64), String> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let number = u64::try_from(now.as_millis()).unwrap_or(u64::MAX / 2);

@@ -96,7 +96,8 @@ async fn keys_that_are_used_again_do_not_stop_a_conversation() {
         ended.expect("an end").outcome
     };
     let http = reqwest::Client::new();
-    // What a worker does that has died between a stop and its mark, and comes back when another stop has left the same mark.
+    // A worker has died after it was told to stop and before it has sent its mark. It comes back after another stop has left
+    // the same mark, and sends its own.
     let posts = async |handler: &str, body: Value| {
         let address = format!("{}/Conversations/forgotten/{handler}", engine.ingress());
         let request = http.post(address).header("idempotency-key", "the same");

@@ -3,8 +3,15 @@
 use std::{collections::HashSet, fmt, mem, sync::Arc, time::Duration};
 
 use super::{
-    Agent, Grant, Machine, Sending, answers::unreadable, circumstances::Circumstances,
-    clock::RunClock, durable::Durable, found::Told, observed::Waits, permit::Asking, window::Gauge,
+    Agent, Grant, Machine, Sending,
+    answers::unreadable,
+    circumstances::Circumstances,
+    clock::RunClock,
+    durable::Durable,
+    found::Told,
+    observed::Waits,
+    permit::Asking,
+    window::{Gauge, Lowered},
 };
 use crate::{
     error::{Error, ErrorKind},
@@ -57,7 +64,7 @@ pub struct Chat {
     /// The sizes of the messages. Each is counted once.
     pub(super) gauge: Gauge,
     /// How many tokens the answer to the next request may have, if the last one was refused for that.
-    pub(super) lowered: Option<u32>,
+    pub(super) lowered: Option<Lowered>,
     /// Whether a vendor has refused a request since its answer might not fit.
     pub(super) is_strict: bool,
     /// The tools as the model gets them, if it has found some by searching.

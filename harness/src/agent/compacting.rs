@@ -297,14 +297,20 @@ impl Run<'_> {
         // The size of everything that must not be lost, without the model's summary.
         let least = self.chat.after(cut, "", used)?;
         if least >= most_after(used.tokens) {
+            let advice = "Use a model with a larger window, fewer tools or shorter messages";
+            let (place, advice) = match self.chat.window_tokens() {
+                Some(_) if self.chat.is_told_window() => {
+                    (format!(" in a window of {window} tokens (known by a refusal)"), advice)
+                }
+                Some(_) => (format!(" in a window of {window} tokens"), advice),
+                None => (String::new(), "Ask for a summary when more was said"),
+            };
             return Err(Error::new(
                 ErrorKind::ContextFull,
                 format!(
-                    "a summary of the conversation would free too little in a window of {window} tokens{}: {least} of \
-                     its {} tokens must be kept, for the system prompt, the tools, the first and the newest messages of \
-                     the user, pins, and calls that were denied or are in doubt. Use a model with a larger window, \
-                     fewer tools or shorter messages",
-                    if self.chat.is_told_window() { " (known by a refusal)" } else { "" },
+                    "a summary of the conversation would free too little{place}: {least} of its {} tokens must be kept, \
+                     for the system prompt, the tools, the first and the newest messages of the user, pins, and calls \
+                     that were denied or are in doubt. {advice}",
                     used.tokens.max(least)
                 ),
             ));

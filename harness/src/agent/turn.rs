@@ -79,7 +79,7 @@ impl Run<'_> {
         self.fell_back = false;
         self.emit(Event::TurnStarted { turn });
         let lowered = self.chat.lowered.take();
-        match self.hear(lowered).await? {
+        match self.hear(lowered.map(|it| it.tokens)).await? {
             Heard::Out => self.replied(turn),
             Heard::Stop(cause) => self.interrupted(cause),
             Heard::Failed(error)

@@ -122,6 +122,14 @@ const STEPS: u64 = 16;
 /// Vendors take no `max_tokens` below this.
 const LEAST: u64 = 16;
 
+/// How many tokens an answer may have after a refusal.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Lowered {
+    pub(super) tokens: u32,
+    /// Whether the vendor has counted the request.
+    is_counted: bool,
+}
+
 /// How many tokens a window has left beside a request with so many. The vendor may count more than are estimated.
 fn left(window: u64, used: u64) -> u64 {
     window.saturating_sub(used).saturating_sub(used / 10).saturating_sub(window / 32)
@@ -357,29 +365,30 @@ impl Run<'_> {
 
     /// Lowers `max_tokens` if the vendor has refused a request because its answer might not fit, and has named the sizes.
     /// Returns whether the request is sent again. `before` is the value in the refused request, if it was lowered already:
-    /// then it is lowered again only if the vendor does not know the size of the request, and to a half at most.
-    pub(super) fn lowers_after(&mut self, error: &Error, before: Option<u32>) -> bool {
+    /// then it is lowered once more if the vendor has counted the request only now, and to a half at most as long as it does
+    /// not know the size.
+    pub(super) fn lowers_after(&mut self, error: &Error, before: Option<Lowered>) -> bool {
         let is_last = error.last().is_context_full();
         if !(is_last || error.is_context_full()) || self.chat.agent.window().is_off() {
             return false;
         }
         let last = if is_last { error.last() } else { error };
         let Sizes { window: Some(window), request, is_least } = sizes(last) else { return false };
-        let room = match (request.filter(|_| !is_least), before) {
-            (Some(tokens), None) => window.saturating_sub(tokens),
+        let counted = request.filter(|_| !is_least);
+        let (room, most) = match (counted, before) {
+            (Some(tokens), None | Some(Lowered { is_counted: false, .. })) => {
+                (window.saturating_sub(tokens), before.map(|it| it.tokens.saturating_sub(1)))
+            }
             (None, before) if is_least => {
-                let most = before.map_or(window, |before| u64::from(before / 2));
-                left(window, self.chat.used().tokens).min(most)
+                (left(window, self.chat.used().tokens), before.map(|it| it.tokens / 2))
             }
             _ => return false,
         };
-        if room < LEAST.max(window / STEPS) {
+        let tokens = u32::try_from(room).unwrap_or(u32::MAX).min(most.unwrap_or(u32::MAX));
+        if u64::from(tokens) < LEAST.max(window / STEPS) {
             return false;
         }
-        self.chat.lowered = u32::try_from(room).ok();
-        if self.chat.lowered.is_none() {
-            return false;
-        }
+        self.chat.lowered = Some(Lowered { tokens, is_counted: counted.is_some() });
         self.chat.is_strict = true;
         let cause = &*self.chat.agent.secrets().hide(&error.to_string()).into_owned();
         let (attempt, of, wait) = (2, 2, Duration::ZERO);

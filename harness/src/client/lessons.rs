@@ -33,7 +33,7 @@ const MOST: usize = 1_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Asked {
     with_tools: bool,
-    /// What the request is about, which may change the way.
+    /// What the request is about. Requests about different things may need different ways.
     about: About,
     /// A hash of the schema, if the refusal was about this schema only.
     schema: Option<u64>,
