@@ -365,8 +365,8 @@ impl Run<'_> {
 
     /// Lowers `max_tokens` if the vendor has refused a request because its answer might not fit, and has named the sizes.
     /// Returns whether the request is sent again. `before` is the value in the refused request, if it was lowered already:
-    /// then it is lowered once more if the vendor has counted the request only now, and to a half at most as long as it does
-    /// not know the size.
+    /// then it is lowered once more if the vendor has counted the request only now, and further as long as it does not know
+    /// the size.
     pub(super) fn lowers_after(&mut self, error: &Error, before: Option<Lowered>) -> bool {
         let is_last = error.last().is_context_full();
         if !(is_last || error.is_context_full()) || self.chat.agent.window().is_off() {
@@ -375,16 +375,23 @@ impl Run<'_> {
         let last = if is_last { error.last() } else { error };
         let Sizes { window: Some(window), request, is_least } = sizes(last) else { return false };
         let counted = request.filter(|_| !is_least);
-        let (room, most) = match (counted, before) {
-            (Some(tokens), None | Some(Lowered { is_counted: false, .. })) => {
-                (window.saturating_sub(tokens), before.map(|it| it.tokens.saturating_sub(1)))
-            }
-            (None, before) if is_least => {
-                (left(window, self.chat.used().tokens), before.map(|it| it.tokens / 2))
-            }
+        let before_counted = before.is_some_and(|it| it.is_counted);
+        let rest = request.map(|tokens| window.saturating_sub(tokens));
+        // What was refused, as far as it is known. Of a request that is counted in part, the rest is what was asked for.
+        let was =
+            before.map(|it| u64::from(it.tokens)).into_iter().chain(rest.filter(|_| is_least));
+        let was = was.min();
+        let room = match counted {
+            Some(tokens) if !before_counted => window.saturating_sub(tokens),
+            None if is_least => left(window, self.chat.used().tokens),
             _ => return false,
         };
-        let tokens = u32::try_from(room).unwrap_or(u32::MAX).min(most.unwrap_or(u32::MAX));
+        // If the estimate is wrong, half of it is tried, and so on.
+        let room = match was {
+            Some(was) if room >= was => was / 2,
+            _ => room,
+        };
+        let tokens = u32::try_from(room).unwrap_or(u32::MAX);
         if u64::from(tokens) < LEAST.max(window / STEPS) {
             return false;
         }
