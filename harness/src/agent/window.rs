@@ -130,9 +130,11 @@ pub(super) struct Lowered {
     is_counted: bool,
 }
 
-/// How many tokens a window has left beside a request with so many. The vendor may count more than are estimated.
-fn left(window: u64, used: u64) -> u64 {
-    window.saturating_sub(used).saturating_sub(used / 10).saturating_sub(window / 32)
+/// How many tokens a window has left beside a request with so many, of which the vendor has counted a part. It may count
+/// more for the rest than is estimated.
+fn left(window: u64, used: u64, counted: u64) -> u64 {
+    let more = (used.saturating_sub(counted) / 2).min(used / 10);
+    window.saturating_sub(used).saturating_sub(more).saturating_sub(window / 32)
 }
 
 /// What can be cleared.
@@ -231,10 +233,15 @@ impl Chat {
         let used = self.used().tokens;
         // In few steps: a vendor may read the conversation anew if its model may think more or less than before.
         let step = (window / STEPS).max(1);
-        let room = (left(window, used) / step * step).max(step);
+        let room = (left(window, used, self.counted()) / step * step).max(step);
         // If it is full already, the vendor decides.
         let fits = room >= LEAST && used < window;
         fits.then(|| u32::try_from(room).unwrap_or(u32::MAX))
+    }
+
+    /// How many tokens of the next request the vendor has counted.
+    fn counted(&self) -> u64 {
+        self.machine.measured().map_or(0, |measured| measured.tokens)
     }
 
     /// What can be cleared.
@@ -383,7 +390,7 @@ impl Run<'_> {
         let was = was.min();
         let room = match counted {
             Some(tokens) if !before_counted => window.saturating_sub(tokens),
-            None if is_least => left(window, self.chat.used().tokens),
+            None if is_least => left(window, self.chat.used().tokens, self.chat.counted()),
             _ => return false,
         };
         // If the estimate is wrong, half of it is tried, and so on.
