@@ -369,7 +369,9 @@ impl Run<'_> {
                     None => self.chat.is_contradicted().then_some(answer),
                 };
                 let length = Length { words, tokens: answer, room: most };
-                (self.hears_summary(&told, None, How::Short(length, about)).await, room)
+                // In short form it is not larger than what it tells of.
+                let size = room.min(used.tokens);
+                (self.hears_summary(&told, None, How::Short(length, about)).await, size)
             }
         };
         let request = Box::new(self.summary_request(matches!(heard, Heard::Said(..))));
