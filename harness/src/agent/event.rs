@@ -197,7 +197,8 @@ pub enum Event<'a> {
     Compacting,
     /// From now on, a summary is sent in place of the oldest part of the conversation.
     ContextCompacted {
-        /// How many messages at the beginning of the transcript the summary replaces.
+        /// How many messages at the beginning of the transcript the summary replaces, with those that an earlier summary
+        /// has replaced.
         messages: usize,
         /// Whether it is [the vendor's own](crate::context::Window::vendor_summaries) summary. If
         /// not, the model has written it as text: the program has not asked for the vendor's, the

@@ -210,7 +210,8 @@ pub struct ContextUse {
     pub parts: ContextTokens,
     /// How many tokens would be saved if results were cleared now.
     pub clearable: u64,
-    /// How many messages of the transcript are replaced by a summary.
+    /// How many messages at the beginning of the transcript a summary replaces. Those of them whose words stay in what is
+    /// sent are counted, too.
     pub summed_up: usize,
     /// How many [searches](crate::tool::ToolSearch) have found tools. After each of them, requests
     /// begin with other tools, which is a cache miss at the vendor, unless the vendor takes found
