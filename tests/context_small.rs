@@ -379,7 +379,7 @@ type Log = Arc<Mutex<Vec<Asked>>>;
 enum Counts {
     /// It has counted the whole request.
     All,
-    /// It has stopped at the first token too many.
+    /// It has stopped counting at the first token that did not fit.
     Part,
 }
 
@@ -535,7 +535,7 @@ async fn a_summary_by_hand_fits_a_small_window_without_a_setting() {
     }
     let context = chat.compact().await.unwrap();
     assert!(context.summed_up > 0);
-    // A server that has much less than the program says gets less after each refusal.
+    // The window of the server is much smaller than the program says: after a refusal, a smaller request for a summary follows.
     let agent = Agent::builder(unknown("anthropic", &server.url()));
     let mut chat = agent.window(Window::new().tokens(200_000)).build().unwrap().chat();
     for turn in 0..4 {
@@ -553,7 +553,7 @@ async fn a_summary_by_hand_fits_a_small_window_without_a_setting() {
     assert!(!first.is_refused, "{asked:?}");
 }
 
-/// What a refusal has taught holds for the provider that has refused, too, if that is not the first one.
+/// If a later member of a fallback has refused the request, it is asked again with the lower `max_tokens`, too.
 #[tokio::test]
 async fn a_fallback_gets_the_tokens_that_fit() {
     for wire in WIRES {

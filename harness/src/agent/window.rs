@@ -130,10 +130,10 @@ pub(super) struct Lowered {
     is_counted: bool,
 }
 
-/// How many tokens a window has left beside a request with so many, of which the vendor has counted a part. It may count
-/// more for the rest than is estimated.
-fn left(window: u64, used: u64, counted: u64) -> u64 {
-    let more = (used.saturating_sub(counted) / 2).min(used / 10);
+/// How many tokens a window has left beside a request with so many, `measured` of which were counted by the vendor. It may
+/// count more for the others than is estimated.
+fn left(window: u64, used: u64, measured: u64) -> u64 {
+    let more = (used.saturating_sub(measured) / 2).min(used / 10);
     window.saturating_sub(used).saturating_sub(more).saturating_sub(window / 32)
 }
 
@@ -233,14 +233,15 @@ impl Chat {
         let used = self.used().tokens;
         // In few steps: a vendor may read the conversation anew if its model may think more or less than before.
         let step = (window / STEPS).max(1);
-        let room = (left(window, used, self.counted()) / step * step).max(step);
+        let room = (left(window, used, self.measured_tokens()) / step * step).max(step);
         // If it is full already, the vendor decides.
         let fits = room >= LEAST && used < window;
         fits.then(|| u32::try_from(room).unwrap_or(u32::MAX))
     }
 
-    /// How many tokens of the next request the vendor has counted.
-    fn counted(&self) -> u64 {
+    /// How many tokens of the next request are measured: counted by the vendor, or estimated by its counts when something was
+    /// moved.
+    fn measured_tokens(&self) -> u64 {
         self.machine.measured().map_or(0, |measured| measured.tokens)
     }
 
@@ -384,16 +385,16 @@ impl Run<'_> {
         let counted = request.filter(|_| !is_least);
         let before_counted = before.is_some_and(|it| it.is_counted);
         let rest = request.map(|tokens| window.saturating_sub(tokens));
-        // What was refused, as far as it is known. Of a request that is counted in part, the rest is what was asked for.
+        // The refused `max_tokens`, if it is known. A vendor that has stopped counting has named the window less `max_tokens`.
         let was =
             before.map(|it| u64::from(it.tokens)).into_iter().chain(rest.filter(|_| is_least));
         let was = was.min();
         let room = match counted {
             Some(tokens) if !before_counted => window.saturating_sub(tokens),
-            None if is_least => left(window, self.chat.used().tokens, self.chat.counted()),
+            None if is_least => left(window, self.chat.used().tokens, self.chat.measured_tokens()),
             _ => return false,
         };
-        // If the estimate is wrong, half of it is tried, and so on.
+        // If the refused value would fit by these sizes, they are wrong: half of it is tried, and so on.
         let room = match was {
             Some(was) if room >= was => was / 2,
             _ => room,
@@ -431,7 +432,7 @@ impl Run<'_> {
         let by_other = error.provider().is_some_and(|by| by != name) || error.is_by_fallback();
         let fallback = is_last && (self.fell_back || by_other);
         let Sizes { window, request: tokens, is_least } = sizes(error);
-        // What is counted only in part may be of any size, unless that part nearly fills the window.
+        // If the vendor has counted only a part, the size is not known, unless that part nearly fills the window.
         let is_most = |tokens: u64| window.is_some_and(|window| tokens >= percent(window, 75));
         let tokens = tokens.filter(|tokens| !is_least || is_most(*tokens));
         let estimated = self.chat.used().tokens;

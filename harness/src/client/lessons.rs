@@ -33,7 +33,8 @@ const MOST: usize = 1_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Asked {
     with_tools: bool,
-    /// What the request is about. Requests about different things may need different ways.
+    /// Whether the request wants an answer alone or continues a conversation. What was learned for one kind does not hold
+    /// for another.
     about: About,
     /// A hash of the schema, if the refusal was about this schema only.
     schema: Option<u64>,

@@ -48,11 +48,11 @@ const PART: [&str; 6] = [
 /// The words before the sum of both sizes.
 const SUM: &str = "exceed context limit: ";
 
-/// The words with which vLLM names the size that was too large, where it has counted only until then.
+/// The words of vLLM before the sum of both sizes, if it has stopped counting at the first token too many.
 const AT_LEAST: [&str; 1] = ["for a total of at least "];
-/// The same, before the size that would have fitted.
+/// The words of an older vLLM before the largest request that would fit. It stops counting in the same way.
 const AT_MOST: [&str; 1] = ["a maximum input length of "];
-/// The words of vLLM where it has counted no tokens.
+/// The words of vLLM if it has refused a request without counting its tokens.
 const UNCOUNTED: [&str; 3] =
     ["which is the upper bound for ", " input characters and requested ", "than max_model_len="];
 

@@ -154,8 +154,8 @@ impl<'a> Request<'a> {
         self
     }
 
-    /// Lowers a `max_tokens` that is higher than this, and the default of a wire: a vendor has refused a higher one, or
-    /// will. Unlike the room, it holds for all members of a fallback.
+    /// Lowers a `max_tokens` that is higher than this, and the default of a wire. It is for requests after a refusal, and for
+    /// summaries. Unlike the room, it holds for all members of a fallback.
     pub(crate) fn with_lowered_tokens(mut self, tokens: Option<u32>) -> Self {
         self.lowered = tokens;
         self
