@@ -638,6 +638,23 @@ async fn a_size_that_is_wrong_shortens_no_later_answer() {
     }
 }
 
+/// A refusal that names sizes which are many times the real ones ends the run in which it comes, and no later one.
+#[tokio::test]
+async fn sizes_that_are_far_too_large_end_one_run_alone() {
+    let lies = [
+        "This model's maximum context length is 500000 tokens. However, you requested 500 output tokens and your prompt \
+         contains at least 499501 input tokens, for a total of at least 500001 tokens.",
+        "This model's maximum context length is 500000 tokens. However, you requested 500 output tokens and your prompt \
+         contains 600000 input tokens, for a total of 600500 tokens.",
+    ];
+    for (wire, lie) in WIRES.into_iter().flat_map(|wire| lies.map(|lie| (wire, lie))) {
+        let (server, asked) = strict(4_096, 4, Counts::Part, Some((10, lie))).await;
+        let agent = Agent::builder(unknown(wire, &server.url())).build().unwrap();
+        let done = answered(agent, Some(500), (20, 170)).await;
+        assert!(done >= 19, "{wire}, {lie}: {done}: {:?}", asked.lock().unwrap());
+    }
+}
+
 /// No request has a `max_tokens` that no vendor takes.
 #[tokio::test]
 async fn a_request_asks_for_a_number_of_tokens_that_vendors_take() {

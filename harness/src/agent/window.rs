@@ -119,6 +119,9 @@ const SMALL: u64 = 1_000;
 /// A `max_tokens` that does not fit is lowered to a multiple of this fraction of the window: one part in sixteen.
 const STEPS: u64 = 16;
 
+/// A count of a request that is more times the estimate than this is taken for a mistake.
+const WRONG: u64 = 8;
+
 /// Vendors take no `max_tokens` below this.
 const LEAST: u64 = 16;
 
@@ -436,6 +439,8 @@ impl Run<'_> {
         let is_most = |tokens: u64| window.is_some_and(|window| tokens >= percent(window, 75));
         let tokens = tokens.filter(|tokens| !is_least || is_most(*tokens));
         let estimated = self.chat.used().tokens;
+        // A size that is many times the estimate is wrong. If it counted, all later requests would seem too large.
+        let tokens = tokens.filter(|tokens| *tokens / WRONG <= estimated);
         // The request was small: what did not fit was the answer that it allows (`max_tokens`).
         let is_small = window.is_some_and(|window| match tokens {
             Some(tokens) => tokens < percent(window, 75),
