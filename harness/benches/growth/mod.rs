@@ -6,7 +6,7 @@ use std::hint::black_box;
 use futures_util::{StreamExt as _, stream};
 use harness::wire::WIRES;
 use harness::{
-    Agent, ChatCompletionsProvider, Limits, Message, Provider, SideEffect, SideEffects,
+    Agent, Limits, Message, Provider, SideEffect, SideEffects,
     StreamEvent, Tool, Transcript,
     message::{Block, CallOutcome, ToolCall, ToolContent, ToolResult},
     policy::{Guardrails, Permissions},
@@ -64,8 +64,6 @@ pub(crate) fn cases() -> Vec<Growing> {
     case("kept/last", 1024, LEVEL);
     case("kept/all", 1024, LEVEL);
     case("ids", 256, LINEAR);
-    // The second one costs hardly anything: they share the certificates.
-    case("providers", 1, 1.1);
     cases
 }
 
@@ -207,15 +205,6 @@ pub(crate) fn run(case: &[&str], size: usize) {
             let runtime = runtime();
             count(|| {
                 runtime.block_on(agent.run("Go.").into_future()).expect("an answer");
-            });
-        }
-        ["providers"] => {
-            let build = || {
-                ChatCompletionsProvider::builder().base_url("http://127.0.0.1:1").model("m").build()
-            };
-            count(|| {
-                let built: Vec<_> = (0..size).map(|_| build().expect("a provider")).collect();
-                black_box(built);
             });
         }
         ["hold", what, wire] => hold(what, wire, size),

@@ -47,3 +47,16 @@ impl Speaks for ClientBuilder {
         true
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::shared;
+
+    #[test]
+    fn all_providers_share_the_certificates_that_were_read_first() {
+        let [one, other] = [shared().unwrap(), shared().unwrap()];
+        assert!(Arc::ptr_eq(&one.client_auth_cert_resolver, &other.client_auth_cert_resolver));
+    }
+}

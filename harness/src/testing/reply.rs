@@ -30,9 +30,11 @@ pub fn reply() -> ScriptedReply {
     ScriptedReply { steps: Vec::new(), stop: None, usage: None }
 }
 
-/// Begins a reply that is a summary of the conversation with these lines, in the form that the
-/// library asks for. Use it to answer a request that
-/// [`asks_for_summary`](RecordedRequest::asks_for_summary).
+/// Begins a reply that is a summary of the conversation, in the form that the library asks for. Use
+/// it to answer a request that [`asks_for_summary`](RecordedRequest::asks_for_summary).
+///
+/// Each line of `lines` becomes an entry under the first of the five headings, the goals. The other
+/// headings have no entries. Without any line, none has.
 ///
 /// ```
 /// use harness::{
