@@ -28,6 +28,14 @@ features:
 each-feature:
     .ci/run each_feature
 
+# Each package of programs alone.
+each-package:
+    .ci/run each_package
+
+# Instructions, against the committed figures.
+instructions:
+    .ci/run instructions
+
 # Bans, licences and sources of the dependencies, where cargo-deny is installed.
 deny:
     .ci/run deny

@@ -109,7 +109,7 @@ fn arguments(given: Vec<String>) -> anyhow::Result<Arguments> {
                 wire = Some(Wire::named(&name)?);
             }
             "--events" => events = true,
-            option if option.starts_with("--") => {
+            option if option.starts_with('-') && option != "-" => {
                 return Err(wrong(&format!("`{option}` is unknown")));
             }
             _ => files.push(argument),

@@ -71,7 +71,7 @@ async fn race() -> anyhow::Result<ExitCode> {
     let given = program::arguments()?;
     let path = match given.as_slice() {
         [] => PathBuf::from("target/herd.svg"),
-        [file] if !file.starts_with("--") => PathBuf::from(file),
+        [file] if !file.starts_with('-') => PathBuf::from(file),
         [other] | [_, other, ..] => {
             return Err(program::wrong(format!("`{other}` is unknown; expected one FILE")));
         }
@@ -217,8 +217,8 @@ fn explained(panels: &[Panel]) -> Vec<String> {
     let ideal = f64::from(AGENTS) / CAPACITY;
     vec![
         format!(
-            "Serving {AGENTS} agents at {CAPACITY} a second takes {ideal:.0} s at best. In each way \
-             the first request of every agent is refused."
+            "Serving {AGENTS} agents at {CAPACITY} a second takes {ideal:.0} s at best. Without a \
+             shared pace the first request of every agent is refused."
         ),
         format!(
             "Without jitter, agents that were refused together retry together: waves of up to {} \

@@ -90,7 +90,7 @@ async fn run() -> anyhow::Result<ExitCode> {
 fn task(given: Vec<String>) -> anyhow::Result<String> {
     match given.as_slice() {
         [] => Ok(TASK.to_owned()),
-        [task] if !task.starts_with("--") => Ok(task.clone()),
+        [task] if !task.starts_with('-') => Ok(task.clone()),
         [option] => Err(program::wrong(format!("`{option}` is unknown; expected a TASK"))),
         [_, more, ..] => {
             Err(program::wrong(format!("`{more}` is too much; put the TASK in quotes")))

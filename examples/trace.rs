@@ -39,7 +39,7 @@ async fn run() -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let (options, files): (Vec<String>, Vec<String>) =
-        program::arguments()?.into_iter().partition(|argument| argument.starts_with("--"));
+        program::arguments()?.into_iter().partition(|argument| argument.starts_with('-'));
     if let Some(option) = options.iter().find(|option| *option != "--html") {
         let text = format!("`{option}` is unknown; expected `trace [FILE..] [--html]`");
         return Err(program::wrong(text));

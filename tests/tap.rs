@@ -103,6 +103,43 @@ async fn each_try_is_recorded_and_the_answer_can_be_decoded() {
     }
 }
 
+/// Most of a key is as dangerous as the whole key.
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_ends_within_a_key_does_not_show_it() {
+    let body = format!("data: {{\"k\":\"{KEY}\"}}\n\n");
+    let key = body.find(KEY).unwrap();
+    for end in [key + 6, key + KEY.len() - 1] {
+        let folder = tempfile::tempdir().unwrap();
+        let server = LoopbackServer::start([Answer::sse(body.as_str()).cut_at(end)]).await.unwrap();
+        let tap = Tap::to_folder(folder.path()).unwrap();
+        let agent = Agent::builder(provider("anthropic", &server.url(), tap)).build().unwrap();
+        agent.run("Oslo?").await.unwrap_err();
+        drop(agent);
+        let written = file(folder.path(), "000001-answer.txt");
+        assert_eq!(written, "data: {\"k\":\"[secret]");
+    }
+}
+
+#[tokio::test]
+async fn secret_headers_of_the_server_are_not_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let answer = anthropic::body().text("Cold.").answer();
+    let answer = answer.header("set-cookie", "session=cookie-0001");
+    let answer = answer.header("x-refresh-token", "token-0002").header("x-region", "north");
+    let server = LoopbackServer::start([answer]).await.unwrap();
+    // No file of a tap, though it begins like one.
+    fs::write(folder.path().join(format!("{}-x", u64::MAX)), "").unwrap();
+    let tap = Tap::to_folder(folder.path()).unwrap();
+    let agent = Agent::builder(provider("anthropic", &server.url(), tap)).build().unwrap();
+    agent.run("Oslo?").await.unwrap();
+    drop(agent);
+    let head = file(folder.path(), "000001-head.txt");
+    assert!(
+        head.contains("set-cookie: [secret]\nx-refresh-token: [secret]\nx-region: north"),
+        "{head}"
+    );
+}
+
 #[tokio::test]
 async fn a_key_that_comes_back_in_pieces_is_not_written() {
     let folder = tempfile::tempdir().unwrap();

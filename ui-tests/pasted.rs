@@ -16,6 +16,13 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().expect("the workspace")
 }
 
+/// The name under which the library is published.
+fn library() -> String {
+    let manifest = fs::read_to_string(root().join("harness/Cargo.toml")).expect("its manifest");
+    let name = manifest.lines().find_map(|line| line.strip_prefix("name = "));
+    name.expect("a name").trim_matches('"').to_owned()
+}
+
 /// The blocks of code in a text, each with what stands behind its opening fence.
 fn blocks(text: &str) -> Vec<(String, String)> {
     let mut blocks = Vec::new();
@@ -47,7 +54,7 @@ fn added(shell: &str) -> BTreeMap<String, Vec<String>> {
                     features.extend(list.split(',').map(str::to_owned));
                 }
                 // The library is not published: a person gives the place of their copy.
-                ("--path", Some("REPOSITORY/harness")) if name == "harness" => {}
+                ("--path", Some("REPOSITORY/harness")) if name == library() => {}
                 other => panic!("`cargo add {line}`: {other:?} is not understood"),
             }
         }
@@ -80,9 +87,9 @@ fn manifest(name: &str, packages: &BTreeMap<String, Vec<String>>) -> String {
     };
     let mut text = format!("[package]\nname = \"{name}\"\nedition = \"2024\"\n\n[dependencies]\n");
     for (package, features) in packages {
-        let place = match package.as_str() {
-            "harness" => format!("path = {:?}", root().join("harness")),
-            other => format!("version = {:?}", version(other)),
+        let place = match *package == library() {
+            true => format!("path = {:?}", root().join("harness")),
+            false => format!("version = {:?}", version(package)),
         };
         text.push_str(&format!("{package} = {{ {place}, features = {features:?} }}\n"));
     }
@@ -92,7 +99,7 @@ fn manifest(name: &str, packages: &BTreeMap<String, Vec<String>>) -> String {
 
 fn compiles(name: &str, text: &str) {
     let (packages, program) = first_program(text);
-    assert!(packages.contains_key("harness"), "no `cargo add harness` stands above the program");
+    assert!(packages.contains_key(&library()), "no `cargo add` of it stands above the program");
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     fs::create_dir_all(folder.join("src")).expect("a folder");
     let write = |file: &str, text: &str| fs::write(folder.join(file), text).expect("written");

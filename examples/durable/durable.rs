@@ -63,12 +63,17 @@ async fn run() -> anyhow::Result<ExitCode> {
         Some(last) if !chat.can_resume() => last.text(),
         _ => chat.resume().await?.text().to_owned(),
     };
-    for (call, outcome) in results(&chat) {
+    let results = results(&chat);
+    for (call, outcome) in &results {
         writeln!(out, "{call}: {outcome}")?;
     }
     writeln!(out, "{answer}")?;
-    Ok(ExitCode::SUCCESS)
+    let failed = results.iter().any(|(_, outcome)| *outcome == NOT_PAID);
+    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
+
+/// The outcome of a payment that failed or did not begin.
+const NOT_PAID: &str = "not paid";
 
 /// Each payment, and its outcome as the model was told.
 fn results(chat: &Chat) -> Vec<(String, &'static str)> {
@@ -78,7 +83,7 @@ fn results(chat: &Chat) -> Vec<(String, &'static str)> {
         let told = match result.outcome() {
             CallOutcome::Succeeded => "paid",
             CallOutcome::InDoubt => "in doubt",
-            _ => "not paid",
+            _ => NOT_PAID,
         };
         (result.call_id().replace('_', " "), told)
     });
@@ -116,16 +121,19 @@ async fn look(
 fn model() -> ScriptedProvider {
     ScriptedProvider::answering(|request| {
         let answers = request.messages().iter().filter(|it| it.calls().next().is_some()).count();
-        turn(answers)
+        let results = request.messages().iter().flat_map(harness::Message::results);
+        let failed = |outcome| !matches!(outcome, CallOutcome::Succeeded | CallOutcome::InDoubt);
+        turn(answers, results.filter(|result| failed(result.outcome())).count())
     })
 }
 
-fn turn(number: usize) -> ScriptedReply {
+fn turn(number: usize, failed: usize) -> ScriptedReply {
     let calls: &[(&str, u32)] = match number {
         0 => &[("look", 1), ("pay", 1), ("pay", 2)],
         1 => &[("pay", 3), ("look", 4)],
         2 => &[("pay", 4), ("pay", 5)],
         3 => &[("look", 6), ("pay", 6)],
+        _ if failed > 0 => return reply().text(format!("{failed} calls failed: see above.")),
         _ => return reply().text("All six bills were paid once, but for those in doubt."),
     };
     calls.iter().fold(reply(), |reply, (name, bill)| {

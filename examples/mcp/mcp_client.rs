@@ -18,8 +18,9 @@ use std::{
 };
 
 use harness::{
-    Agent, CallOutcome, Message, ToolContent,
+    Agent, CallOutcome, Event, Message, ToolContent,
     mcp::McpServer,
+    policy::visible,
     testing::{ScriptedProvider, reply},
 };
 use serde_json::Value;
@@ -43,6 +44,11 @@ async fn run() -> anyhow::Result<ExitCode> {
     };
     let arguments: Value = serde_json::from_str(arguments)
         .map_err(|err| program::wrong(format!("`{arguments}` is not JSON: {err}")))?;
+    if !arguments.is_object() {
+        return Err(program::wrong(format!("`{arguments}` is no JSON object")));
+    }
+    // A server may take long to start, or never answer. `eprintln!` panics where the output is closed.
+    let _ = writeln!(io::stderr(), "Connecting to `{}` ..", visible(server));
     let builder = match server.starts_with("http://") || server.starts_with("https://") {
         true => McpServer::url(server),
         false => McpServer::command(server, more.to_vec()),
@@ -70,7 +76,12 @@ async fn ask(server: &McpServer, tool: &str, arguments: Value) -> anyhow::Result
         }
     });
     let agent = Agent::builder(model).tools(server.tools()).build()?;
-    let reply = agent.run("Call it.").await?;
+    let shows = |event: Event<'_>| {
+        if let Event::ToolProgress { message, .. } = event {
+            let _ = writeln!(io::stderr(), "{}", visible(message));
+        }
+    };
+    let reply = agent.run("Call it.").on_event(shows).await?;
     let mut results = reply.transcript().messages().iter().flat_map(Message::results);
     let ran = results.next().is_some_and(|result| result.outcome() == CallOutcome::Succeeded);
     anyhow::ensure!(ran, "{}", reply.text());

@@ -6,8 +6,7 @@ use std::hint::black_box;
 use futures_util::{StreamExt as _, stream};
 use harness::wire::WIRES;
 use harness::{
-    Agent, Limits, Message, Provider, SideEffect, SideEffects,
-    StreamEvent, Tool, Transcript,
+    Agent, Limits, Message, Provider, SideEffect, SideEffects, StreamEvent, Tool, Transcript,
     message::{Block, CallOutcome, ToolCall, ToolContent, ToolResult},
     policy::{Guardrails, Permissions},
     provider::{Accumulator, EventStream, Request, StopReason},

@@ -202,8 +202,8 @@ impl Chat {
     /// have been answered meanwhile are finished first. If the model's answer broke off in the
     /// middle, the model is told so and continues there. Await the returned value for the reply.
     ///
-    /// What the run has spent so far still counts, so a run that has reached a limit reaches it
-    /// again. Give it [new limits](Sending::limits) to count from zero.
+    /// What the run has spent so far still counts, so a run that has reached a limit can do no more
+    /// of what is limited. Give it [new limits](Sending::limits) to count from zero.
     ///
     /// The run fails at once, with [`ErrorKind::Transcript`](crate::ErrorKind) and without a
     /// change, if there is nothing to continue: nothing was said yet, or the model has answered.

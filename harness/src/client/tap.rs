@@ -10,8 +10,12 @@ use std::{
     },
 };
 
-use reqwest::{StatusCode, header::HeaderMap};
+use reqwest::{
+    StatusCode,
+    header::{HeaderMap, HeaderName, HeaderValue},
+};
 
+use super::credentials::is_secret_header;
 use crate::{
     error::{Error, ErrorKind},
     secret::{Cleaner, Secrets},
@@ -50,8 +54,10 @@ use crate::{
 /// the request ended, the body of the request, and the body of the answer as far as it came. `cargo
 /// run --example decode -- --wire anthropic 000001-answer.txt` decodes an answer.
 ///
-/// Secrets are the values of [`Provider::secrets`](crate::Provider::secrets), such as the key, and
-/// headers with secret names. **The conversation is written unchanged**, so the files are as
+/// Secrets are the values of [`Provider::secrets`](crate::Provider::secrets), such as the key, also
+/// where an answer ends within one, and the headers of both sides whose names end with a word such
+/// as `key`, `token`, `secret`, `password`, `authorization` or `cookie`. Other headers and other
+/// spellings of a key, such as in base64, are not found. **The conversation is written unchanged**, so the files are as
 /// private as the conversation; on Unix only their owner may read them. Invalid UTF-8 becomes
 /// U+FFFD.
 ///
@@ -70,7 +76,7 @@ struct Folder {
 
 impl Tap {
     /// Records into this folder, which is created if it does not exist. Existing files stay, and
-    /// the numbers continue after the largest one.
+    /// the numbers continue after the largest one (of fewer than 2^32).
     ///
     /// # Errors
     /// [`ErrorKind::Configuration`] if the folder cannot be created, read or written.
@@ -147,19 +153,22 @@ fn opened(path: &Path) -> io::Result<u64> {
     let mut last = 0;
     for entry in fs::read_dir(path)? {
         let name = entry?.file_name();
-        let number = name.to_str().and_then(|name| name.split_once('-')?.0.parse().ok());
-        last = last.max(number.unwrap_or(0));
+        let number = name.to_str().and_then(|name| name.split_once('-')?.0.parse::<u32>().ok());
+        last = last.max(number.map_or(0, u64::from));
     }
     Ok(last)
 }
 
 /// One line for each header. The values of secret headers are replaced.
 fn lines(headers: &HeaderMap) -> String {
-    let shown = |value: &reqwest::header::HeaderValue| match value.is_sensitive() {
-        true => crate::secret::HIDDEN.to_owned(),
-        false => String::from_utf8_lossy(value.as_bytes()).into_owned(),
+    let line = |(name, value): (&HeaderName, &HeaderValue)| {
+        let value = match value.is_sensitive() || is_secret_header(name.as_str()) {
+            true => crate::secret::HIDDEN.into(),
+            false => String::from_utf8_lossy(value.as_bytes()),
+        };
+        format!("{name}: {value}\n")
     };
-    headers.iter().map(|(name, value)| format!("{name}: {}\n", shown(value))).collect()
+    headers.iter().map(line).collect()
 }
 
 /// The record of one request.
@@ -185,7 +194,10 @@ impl Exchange {
     pub(super) fn came(&mut self, piece: Option<&[u8]>) {
         match piece {
             Some(piece) => self.answer.write(piece),
-            None => self.end("The answer is complete."),
+            None => {
+                self.answer.is_whole = true;
+                self.end("The answer is complete.");
+            }
         }
     }
 
@@ -221,11 +233,13 @@ pub(super) struct Record {
     file: File,
     cleaner: Option<Cleaner>,
     tap: Tap,
+    is_whole: bool,
 }
 
 impl Record {
     fn new(file: File, secrets: &Secrets, tap: &Tap) -> Self {
-        Self { file, cleaner: Some(Cleaner::new(secrets.clone(), 0)), tap: tap.clone() }
+        let cleaner = Some(Cleaner::new(secrets.clone(), 0));
+        Self { file, cleaner, tap: tap.clone(), is_whole: false }
     }
 
     /// Writes bytes without secrets.
@@ -242,7 +256,8 @@ impl Record {
 impl Drop for Record {
     fn drop(&mut self) {
         let Some(cleaner) = self.cleaner.take() else { return };
-        if let Err(err) = self.file.write_all(cleaner.finish().as_bytes()) {
+        let rest = if self.is_whole { cleaner.finish() } else { cleaner.finish_cut() };
+        if let Err(err) = self.file.write_all(rest.as_bytes()) {
             self.tap.failed(&err);
         }
     }

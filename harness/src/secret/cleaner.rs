@@ -52,6 +52,18 @@ impl Cleaner {
         self.clean(self.held.len())
     }
 
+    /// Returns the rest of a text that ends in the middle. The beginning of a secret at its end is replaced, too.
+    #[cfg(feature = "sockets")]
+    pub(crate) fn finish_cut(mut self) -> String {
+        let rest = std::mem::take(&mut self.cut);
+        self.held.push_str(super::CUT);
+        let mut clean = self.clean(self.held.len());
+        if clean.ends_with(super::CUT) {
+            clean.truncate(clean.len().saturating_sub(super::CUT.len()));
+        }
+        clean + &String::from_utf8_lossy(&rest)
+    }
+
     /// Removes the text before `to` and returns it cleaned.
     fn clean(&mut self, to: usize) -> String {
         let mut to = (0..=to).rev().find(|at| self.held.is_char_boundary(*at)).unwrap_or(0);
@@ -129,6 +141,23 @@ mod tests {
             }
             clean.push_str(&cleaner.finish());
             assert!(clean == secrets.hide(&text), "round {round}: {} bytes", clean.len());
+        }
+    }
+
+    #[cfg(feature = "sockets")]
+    #[test]
+    fn a_text_that_is_cut_shows_no_beginning_of_a_secret() {
+        let secrets = Secrets::default().with("sk-0123456789");
+        for (text, clean) in [
+            (b"a sk-012345678".as_slice(), "a [secret]"),
+            (b"a sk-0123456789", "a [secret]"),
+            (b"a sk-012345\xe2\x82", "a [secret]\u{fffd}"),
+            (b"a sk-0", "a sk-0"),
+            ("a …".as_bytes(), "a …"),
+        ] {
+            let mut cleaner = Cleaner::new(secrets.clone(), 0);
+            let pushed = cleaner.push(text);
+            assert_eq!(pushed + &cleaner.finish_cut(), clean);
         }
     }
 
