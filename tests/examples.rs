@@ -47,10 +47,12 @@ fn all_tell_how_they_are_used() {
             assert_eq!((output.status.code(), err.as_str()), (Some(0), ""), "{name}");
             assert!(out.contains(name), "{name}: {out}");
         }
-        let Some(mut program) = example(name) else { return };
-        let output = program.arg("--nonsense").output().expect("it runs");
-        let err = String::from_utf8(output.stderr).expect("text");
-        assert_eq!((output.status.code(), err.lines().count()), (Some(2), 1), "{name}: {err}");
+        for option in ["--nonsense", "-nonsense"] {
+            let Some(mut program) = example(name) else { return };
+            let output = program.arg(option).output().expect("it runs");
+            let err = String::from_utf8(output.stderr).expect("text");
+            assert_eq!((output.status.code(), err.lines().count()), (Some(2), 1), "{name}: {err}");
+        }
     }
 }
 

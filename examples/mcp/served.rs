@@ -5,6 +5,7 @@ use std::{
     net::SocketAddr,
 };
 
+use anyhow::Context as _;
 use harness::mcp::McpService;
 use rmcp::ServerHandler;
 use tokio::net::TcpListener;
@@ -19,7 +20,9 @@ pub(crate) async fn over_http<H: ServerHandler>(
             "`{address}` is no address: expected one such as 127.0.0.1:8080"
         ))
     })?;
-    let listener = TcpListener::bind(address).await?;
+    let listener = TcpListener::bind(address).await.with_context(|| {
+        format!("cannot listen at {address}; `--listen` takes another port, and port 0 any free one")
+    })?;
     writeln!(io::stderr(), "http://{}/mcp", listener.local_addr()?)?;
     Ok(service.serve_http(listener).await?)
 }

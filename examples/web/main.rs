@@ -88,9 +88,14 @@ async fn run() -> anyhow::Result<ExitCode> {
         }
     };
     // The port first: nothing else is of use without it.
-    let listener = tokio::net::TcpListener::bind(address).await.with_context(|| {
-        format!("cannot listen at {address}; `--listen ADDRESS` takes another address or port")
-    })?;
+    let listener = match tokio::net::TcpListener::bind(address).await {
+        Err(err) if err.kind() == io::ErrorKind::InvalidInput => {
+            return Err(program::wrong(format!("`{address}` is no address: {err}")));
+        }
+        bound => bound.with_context(|| {
+            format!("cannot listen at {address}; `--listen ADDRESS` takes another address or port")
+        })?,
+    };
     serve(listener).await?;
     Ok(ExitCode::SUCCESS)
 }

@@ -101,10 +101,15 @@ fn side_effect(expr: &Expr) -> std::result::Result<&'static str, String> {
         }
         let parts: Vec<&str> = word.split([',', '|', '+', ' ']).filter(|p| !p.is_empty()).collect();
         if parts.len() > 1 && parts.iter().all(|part| SIDE_EFFECTS.contains(part)) {
-            let list = format!("[\"{}\"]", parts.join("\", \""));
-            return Err(format!(
-                "one string is one side effect\nhelp: write a list: `side_effects = {list}`"
-            ));
+            // Each once, and "none" stands beside no other.
+            let meant = SIDE_EFFECTS.iter().filter(|word| **word != "none" && parts.contains(word));
+            let meant: Vec<String> = meant.map(|word| format!("\"{word}\"")).collect();
+            let way = match meant.as_slice() {
+                [] => "write `side_effects = \"none\"`".to_owned(),
+                [one] => format!("write `side_effects = {one}`"),
+                list => format!("write a list: `side_effects = [{}]`", list.join(", ")),
+            };
+            return Err(format!("one string is one side effect\nhelp: {way}"));
         }
         let near = did_you_mean(nearest(&word, SIDE_EFFECTS), '"');
         return Err(format!(
