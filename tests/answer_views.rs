@@ -59,7 +59,7 @@ pub(crate) fn pushed(text: &str) -> Option<Value> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2_500))]
+    #![proptest_config(ProptestConfig::with_cases(800))]
 
     #[test]
     fn every_prefix_of_a_value_is_shown_and_only_grows(value in values(), pretty: bool) {

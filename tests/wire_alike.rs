@@ -157,7 +157,7 @@ fn what_is_read_in_one_pass_reads_as_serde_reads_it() {
 
         let mut random = TestRng::from_seed(RngAlgorithm::ChaCha, &[11; 32]);
         let mut below = |limit: usize| random.next_u32() as usize % limit;
-        for round in 0..1_500 {
+        for round in 0..750 {
             let mut changed = body.clone().into_bytes();
             for _ in 0..=below(2) {
                 let at = match PLACES.get(below(2 * PLACES.len())) {
