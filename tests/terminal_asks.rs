@@ -409,7 +409,7 @@ async fn what_was_typed_before_a_question_does_not_answer_it() {
         })
     });
     assert!(!first.is_finished());
-    terminal.say("y\ny");
+    terminal.type_at_once("y\ny\n");
     let screen = tokio::task::block_in_place(|| {
         terminal.wait("the second question", |screen| {
             screen.matches(LAST).count() == 3 && screen.ends_with(LAST)

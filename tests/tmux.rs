@@ -99,9 +99,14 @@ impl Terminal {
 
     /// Types a line and sends it.
     pub(crate) fn say(&self, line: &str) {
-        let typed = self.command(&["send-keys", "-t", "main", "-l", line]).output();
-        done(typed, "a line is typed");
+        self.type_at_once(line);
         self.press(&["Enter"]);
+    }
+
+    /// Types these letters, which reach the program together. A `\n` ends a line.
+    pub(crate) fn type_at_once(&self, letters: &str) {
+        let typed = self.command(&["send-keys", "-t", "main", "-l", letters]).output();
+        done(typed, "letters are typed");
     }
 
     /// All that was shown so far, lines that the screen has broken joined again.
