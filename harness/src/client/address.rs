@@ -108,10 +108,11 @@ pub(super) fn check(url: &str) -> Result<(), String> {
              `http://`",
             shown(url)
         )),
-        Err(err) => Err(format!(
+        Err(err) if url.contains('@') => Err(format!(
             "the base URL cannot be read: {err}; write characters such as `/` and `@` in a password \
              as `%2F` and `%40`"
         )),
+        Err(err) => Err(format!("the base URL cannot be read: {err}")),
     }
 }
 
