@@ -21,7 +21,9 @@ pub(crate) async fn over_http<H: ServerHandler>(
         ))
     })?;
     let listener = TcpListener::bind(address).await.with_context(|| {
-        format!("cannot listen at {address}; `--listen` takes another port, and port 0 any free one")
+        format!(
+            "cannot listen at {address}; `--listen` takes another port, and port 0 any free one"
+        )
     })?;
     writeln!(io::stderr(), "http://{}/mcp", listener.local_addr()?)?;
     Ok(service.serve_http(listener).await?)
