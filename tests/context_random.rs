@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// So many, and `HARNESS_CONVERSATIONS=1000` has more of them.
-const CONVERSATIONS: u64 = 100;
+const CONVERSATIONS: u64 = 50;
 
 /// Words of a length by chance, which nobody else says.
 fn words(rng: &mut Rng, most: usize) -> String {
