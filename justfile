@@ -20,11 +20,11 @@ test:
 docs:
     .ci/run docs
 
-# Each feature without each other one.
+# Each feature alone, beside dependencies that are built once.
 features:
     .ci/run features
 
-# Each feature alone.
+# Each feature alone, with its dependencies.
 each-feature:
     .ci/run each_feature
 
