@@ -101,7 +101,7 @@ fn side_effect(expr: &Expr) -> std::result::Result<&'static str, String> {
         }
         let parts: Vec<&str> = word.split([',', '|', '+', ' ']).filter(|p| !p.is_empty()).collect();
         if parts.len() > 1 && parts.iter().all(|part| SIDE_EFFECTS.contains(part)) {
-            // Each once, and "none" stands beside no other.
+            // The help must not suggest another mistake: a repetition, or "none" in a list.
             let meant = SIDE_EFFECTS.iter().filter(|word| **word != "none" && parts.contains(word));
             let meant: Vec<String> = meant.map(|word| format!("\"{word}\"")).collect();
             let way = match meant.as_slice() {

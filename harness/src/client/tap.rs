@@ -54,10 +54,12 @@ use crate::{
 /// the request ended, the body of the request, and the body of the answer as far as it came. `cargo
 /// run --example decode -- --wire anthropic 000001-answer.txt` decodes an answer.
 ///
-/// Secrets are the values of [`Provider::secrets`](crate::Provider::secrets), such as the key, also
-/// where an answer ends within one, and the headers of both sides whose names end with a word such
-/// as `key`, `token`, `secret`, `password`, `authorization` or `cookie`. Other headers and other
-/// spellings of a key, such as in base64, are not found. **The conversation is written unchanged**, so the files are as
+/// Two kinds of secrets are replaced. The first are the values of
+/// [`Provider::secrets`](crate::Provider::secrets), such as the key. If an answer breaks off in the
+/// middle of such a value, the part that came is replaced, too, unless it is shorter than six
+/// bytes. The second are the headers of both sides whose names end with a word such as `key`,
+/// `token`, `secret`, `password`, `authorization` or `cookie`. Nothing else is replaced: no other
+/// headers, and no key in base64. **The conversation is written unchanged**, so the files are as
 /// private as the conversation; on Unix only their owner may read them. Invalid UTF-8 becomes
 /// U+FFFD.
 ///

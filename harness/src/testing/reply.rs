@@ -34,7 +34,7 @@ pub fn reply() -> ScriptedReply {
 /// it to answer a request that [`asks_for_summary`](RecordedRequest::asks_for_summary).
 ///
 /// Each line of `lines` becomes an entry under the first of the five headings, the goals. The other
-/// headings have no entries. Without any line, none has.
+/// headings get no entries, and if `lines` is empty, the first one gets none either.
 ///
 /// ```
 /// use harness::{
