@@ -2,6 +2,7 @@
 
 mod accumulate;
 mod agent;
+mod another_name;
 mod answer_ends;
 mod answer_hostile;
 mod answer_media;
