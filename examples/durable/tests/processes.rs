@@ -42,6 +42,22 @@ fn run_for(folder: &Path, time: Duration) -> (String, Option<i32>) {
 }
 
 #[test]
+fn a_payment_that_fails_is_not_said_to_be_made() {
+    let folder = tempfile::tempdir().expect("a folder");
+    // Nobody can write lines into a folder.
+    let output = Command::new(env!("CARGO_BIN_EXE_durable"))
+        .arg("--journal")
+        .arg(folder.path().join("chats.db"))
+        .arg("--ledger")
+        .arg(folder.path())
+        .output()
+        .expect("it runs");
+    let told = said(&output);
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    assert!(told.contains("pay 6: not paid") && !told.contains("All six bills"), "{told}");
+}
+
+#[test]
 fn killed_at_any_instant_it_goes_on_and_pays_nothing_twice() {
     let kills = number("HARNESS_KILLS").unwrap_or(20);
     let seed = number("HARNESS_SEED").unwrap_or_else(|| fastrand::u64(..));
