@@ -1,7 +1,5 @@
 //! What the compiler says of a mistake, and that what is no mistake runs. See README.md.
 
-mod profile;
-
 use std::{
     collections::BTreeMap,
     fmt::Write as _,
@@ -10,7 +8,6 @@ use std::{
     process::Command,
 };
 
-use profile::profile;
 use serde_json::Value;
 
 /// Each mistake that the macros find themselves, with all that is said of it.
@@ -27,11 +24,10 @@ fn mistakes() {
 
 /// How cargo ends in the folder of trybuild.
 fn last_words_of_cargo() -> String {
-    let folder = target().join("tests/trybuild");
     let output = Command::new(env!("CARGO"))
         .args(["check", "--bins", "--offline", "--keep-going", "--quiet", "--message-format=short"])
-        .current_dir(folder.join("ui-tests"))
-        .env("CARGO_TARGET_DIR", folder)
+        .current_dir(target().join("ui-tests"))
+        .env("CARGO_TARGET_DIR", target())
         .output();
     let Ok(output) = output else { return "it cannot be started".to_owned() };
     let said = String::from_utf8_lossy(&output.stderr);
@@ -45,8 +41,8 @@ fn last_words_of_cargo() -> String {
 #[test]
 fn mistakes_that_rustc_finds() {
     let fixtures = fixtures("rustc");
-    let package = package("ui-rustc", &fixtures, HARNESS);
-    let found = reports(&package, &["check", "--examples"], "error");
+    let library = r#"harness = { path = "@/../harness", default-features = false }"#;
+    let found = errors(&package("ui-rustc", &fixtures, library));
     let mut wrong = String::new();
     for (name, file) in &fixtures {
         let expected = expectations(&fs::read_to_string(file).unwrap());
@@ -63,52 +59,19 @@ fn mistakes_that_rustc_finds() {
     assert!(wrong.is_empty(), "{wrong}");
 }
 
-/// Each shape that a function may have, built without a warning and run. All of them are modules of
-/// one program, for linking is what takes the time.
-#[test]
-fn shapes() {
-    let fixtures = fixtures("pass");
-    let folder = here().join("pass");
-    let mut program = String::new();
-    let mut calls = String::new();
-    for (name, file) in &fixtures {
-        let inside = fs::read_to_string(file).unwrap();
-        let inside = inside
-            .replace("async fn main()", "pub(crate) async fn main()")
-            .replace("use crate::", &format!("use crate::{name}::"))
-            .replace("\"../support.rs\"", &format!("{:?}", here().join("support.rs")))
-            .replace("\"description.txt\"", &format!("{:?}", folder.join("description.txt")));
-        let module = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("ui-pass-{name}.rs"));
-        fs::write(&module, inside).unwrap();
-        let _ = writeln!(program, "#[path = {module:?}]\nmod {name};");
-        let _ = writeln!(calls, "    println!(\"{name}\");\n    {name}::main();");
-    }
-    let main = Path::new(env!("CARGO_TARGET_TMPDIR")).join("ui-pass.rs");
-    fs::write(&main, format!("{program}\nfn main() {{\n{calls}}}\n")).unwrap();
-    let package = package("ui-pass", &BTreeMap::from([("all".to_owned(), main)]), HARNESS);
-    let found = reports(&package, &["build", "--examples"], "warning");
-    assert!(found.is_empty(), "{found:#?}");
-    let run = Command::new(target().join("debug/examples/pass-all")).output().unwrap();
-    let last = String::from_utf8_lossy(&run.stdout).lines().last().unwrap_or_default().to_owned();
-    let said = String::from_utf8_lossy(&run.stderr);
-    assert!(run.status.success(), "{last}: {said}");
-    assert_eq!(Some(&last), fixtures.keys().last());
-}
-
 /// Behind a facade and without `crate = ..` there is one error, at the attribute, with the way out.
 #[test]
 fn behind_a_facade() {
     let fixtures = fixtures("facade");
     let facade = r#"facade = { package = "ui-tests-facade", path = "@/packages/facade" }"#;
-    let package = package("ui-facade", &fixtures, facade);
-    let found = reports(&package, &["check", "--examples"], "error");
+    let found = errors(&package("ui-facade", &fixtures, facade));
     let all: Vec<&Reported> = found.values().flatten().collect();
     let [error] = all.as_slice() else { panic!("{found:#?}") };
     assert_eq!(error.place, r#"#[tool(side_effects = "none")]"#);
     assert!(error.text.contains("`#[tool(crate = path::to::harness)]`"), "{}", error.text);
 }
 
-/// An error or a warning.
+/// An error.
 #[derive(Debug)]
 struct Reported {
     /// The source text that it underlines.
@@ -117,9 +80,8 @@ struct Reported {
     text: String,
 }
 
-/// Dependencies of the fixtures.
-const HARNESS: &str = r#"
-harness = { path = "@/../harness", default-features = false }
+/// What the fixtures use besides the library: the same as in this package, so that cargo finds it built already.
+const OTHERS: &str = r#"
 serde = { version = "1", features = ["derive"] }
 serde_json = "1"
 schemars = { version = "1", features = ["chrono04", "uuid1"] }
@@ -134,9 +96,25 @@ fn here() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The folder in which the workspace is built, so that what is built is built once.
+/// The folder in which trybuild builds.
 fn target() -> PathBuf {
-    Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap().to_owned()
+    Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap().join("tests/trybuild")
+}
+
+/// The options with which trybuild calls cargo for all fixtures, so that what they depend on is built once for all of us.
+fn options() -> [String; 5] {
+    let rustc = Command::new("rustc").arg("-vV").output().unwrap().stdout;
+    let rustc = String::from_utf8(rustc).unwrap();
+    let host = rustc.lines().find_map(|line| line.strip_prefix("host: ")).expect("a system");
+    let flags =
+        r#"["--cfg", "trybuild", "--verbose", "-A", "dead_code", "--diagnostic-width=140"]"#;
+    [
+        "--offline".to_owned(),
+        format!("--config=build.rustflags={flags}"),
+        format!("--config=target.{host}.rustflags={flags}"),
+        "--target".to_owned(),
+        host.to_owned(),
+    ]
 }
 
 /// The fixtures of a folder, by name.
@@ -148,18 +126,17 @@ fn fixtures(folder: &str) -> BTreeMap<String, PathBuf> {
 }
 
 /// Writes a package whose examples are the fixtures, and says where.
-fn package(name: &str, fixtures: &BTreeMap<String, PathBuf>, dependencies: &str) -> PathBuf {
+fn package(name: &str, fixtures: &BTreeMap<String, PathBuf>, library: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let kind = name.strip_prefix("ui-").unwrap();
     let mut manifest = format!(
         "[package]\nname = \"{name}\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[workspace]\n\n\
-         [lints.rust]\nunexpected_cfgs = \"allow\"\n\n[dependencies]\n{}\n",
-        dependencies.replace('@', here().to_str().unwrap())
+         [lints.rust]\nunexpected_cfgs = \"allow\"\n\n[dependencies]\n{}\n{OTHERS}",
+        library.replace('@', here().to_str().unwrap())
     );
     for (name, file) in fixtures {
         let _ = write!(manifest, "\n[[example]]\nname = \"{kind}-{name}\"\npath = {file:?}\n");
     }
-    let _ = write!(manifest, "\n{}", profile());
     fs::create_dir_all(folder.join("src")).unwrap();
     fs::write(folder.join("src/lib.rs"), "").unwrap();
     fs::write(folder.join("Cargo.toml"), manifest).unwrap();
@@ -167,14 +144,15 @@ fn package(name: &str, fixtures: &BTreeMap<String, PathBuf>, dependencies: &str)
     folder
 }
 
-/// Runs cargo and gives what is reported of each fixture, in the order of the places: errors, and
-/// warnings too if the floor is `warning`.
-fn reports(package: &Path, arguments: &[&str], floor: &str) -> BTreeMap<String, Vec<Reported>> {
+/// Checks a package and gives the errors in each fixture, in the order of the places.
+fn errors(package: &Path) -> BTreeMap<String, Vec<Reported>> {
     let output = Command::new(env!("CARGO"))
-        .args(arguments)
-        .args(["--offline", "--quiet", "--keep-going", "--message-format=json"])
+        .args(["check", "--examples", "--quiet", "--keep-going", "--message-format=json"])
+        .args(options())
         .current_dir(package)
         .env("CARGO_TARGET_DIR", target())
+        .env("CARGO_INCREMENTAL", "0")
+        .env_remove("RUSTFLAGS")
         .output()
         .unwrap();
     let mut found: BTreeMap<String, Vec<(u64, Reported)>> = BTreeMap::new();
@@ -186,7 +164,7 @@ fn reports(package: &Path, arguments: &[&str], floor: &str) -> BTreeMap<String, 
         let spans = message["spans"].as_array();
         let primary = spans.into_iter().flatten().find(|span| span["is_primary"] == true);
         let level = message["level"].as_str().unwrap_or_default();
-        if level != "error" && level != floor {
+        if level != "error" {
             continue;
         }
         let (Some(primary), "example") = (primary, target["kind"][0].as_str().unwrap_or_default())

@@ -11,7 +11,7 @@ fn who(cx: &Cx, /// Hi
        hi: String) -> String { let _ = cx; hi }
 
 #[tokio::main]
-async fn main() {
+pub(crate) async fn main() {
     let cx = harness::ToolContext::new("call_1");
     let t = tools![who].remove(0);
     said(&t, &cx, r#"{"hi":"x"}"#, r#"text x"#).await;

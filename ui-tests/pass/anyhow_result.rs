@@ -10,7 +10,7 @@ fn parse(/// Text
          text: String) -> anyhow::Result<i64> { Ok(text.parse::<i64>()?) }
 
 #[tokio::main]
-async fn main() {
+pub(crate) async fn main() {
     let cx = harness::ToolContext::new("call_1");
     let t = tools![parse].remove(0);
     said(&t, &cx, r#"{"text":"7"}"#, r#"json 7"#).await;

@@ -10,7 +10,7 @@ fn not(/// Value
        x: bool) -> bool { !x }
 
 #[tokio::main]
-async fn main() {
+pub(crate) async fn main() {
     let cx = harness::ToolContext::new("call_1");
     let t = tools![not].remove(0);
     said(&t, &cx, r#"{"x":true}"#, r#"json false"#).await;

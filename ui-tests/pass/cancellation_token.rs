@@ -10,7 +10,7 @@ use harness::CancellationToken;
 async fn work(cancel: CancellationToken) -> bool { cancel.is_cancelled() }
 
 #[tokio::main]
-async fn main() {
+pub(crate) async fn main() {
     let cx = harness::ToolContext::new("call_1");
     let t = tools![work].remove(0);
     said(&t, &cx, r#"{}"#, r#"json false"#).await;

@@ -14,7 +14,7 @@ fn off() -> i64 { 1 }
 fn on() -> i64 { 1 }
 
 #[tokio::main]
-async fn main() {
+pub(crate) async fn main() {
     let cx = harness::ToolContext::new("call_1");
     let t = tools![on].remove(0);
     said(&t, &cx, r#"{}"#, r#"json 1"#).await;

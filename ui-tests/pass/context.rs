@@ -10,7 +10,7 @@ async fn who(cx: &ToolContext, /// Greeting
              hello: String) -> String { let _ = cx; hello }
 
 #[tokio::main]
-async fn main() {
+pub(crate) async fn main() {
     let cx = harness::ToolContext::new("call_1");
     let t = tools![who].remove(0);
     said(&t, &cx, r#"{"hello":"x"}"#, r#"text x"#).await;

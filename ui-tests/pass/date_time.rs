@@ -32,7 +32,7 @@ fn book(
 }
 
 #[tokio::main]
-async fn main() {
+pub(crate) async fn main() {
     let cx = harness::ToolContext::new("call_1");
     let t = tools![year].remove(0);
     said(&t, &cx, r#"{"at":"2026-11-21T00:00:00Z"}"#, r#"json 2026"#).await;

@@ -11,7 +11,7 @@ fn list(/// How many
         #[param(default = ".rs")] suffix: String) -> String { format!("{limit}{suffix}") }
 
 #[tokio::main]
-async fn main() {
+pub(crate) async fn main() {
     let cx = harness::ToolContext::new("call_1");
     let t = tools![list].remove(0);
     said(&t, &cx, r#"{}"#, r#"text 10.rs"#).await;

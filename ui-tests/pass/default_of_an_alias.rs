@@ -18,7 +18,7 @@ fn list(/// Title
         #[param(default = ["a"])] shared: Box<[Title]>) -> String { format!("{title} {order:?} {other:?} {positive} {shared:?}") }
 
 #[tokio::main]
-async fn main() {
+pub(crate) async fn main() {
     let cx = harness::ToolContext::new("call_1");
     let t = tools![list].remove(0);
     said(&t, &cx, r#"{}"#, r#"text t Desc Asc 7 ["a"]"#).await;

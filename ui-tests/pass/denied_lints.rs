@@ -12,7 +12,7 @@ pub(crate) fn add(/// A
        a: i64) -> i64 { a }
 
 #[tokio::main]
-async fn main() {
+pub(crate) async fn main() {
     let cx = harness::ToolContext::new("call_1");
     let t = tools![add].remove(0);
     said(&t, &cx, r#"{"a":1}"#, r#"json 1"#).await;

@@ -13,7 +13,7 @@ fn sort(/// Direction
         order: Order) -> bool { matches!(order, Order::Asc) }
 
 #[tokio::main]
-async fn main() {
+pub(crate) async fn main() {
     let cx = harness::ToolContext::new("call_1");
     let t = tools![sort].remove(0);
     said(&t, &cx, r#"{"order":"asc"}"#, r#"json true"#).await;

@@ -28,7 +28,7 @@ struct Report { verdict: Verdict }
 enum Verdict { Err(&'static str) }
 
 #[tokio::main]
-async fn main() {
+pub(crate) async fn main() {
     let cx = harness::ToolContext::new("call_1");
     let t = tools![list, pair, map, report];
     let failed = |errors: &str, all: &str| format!(

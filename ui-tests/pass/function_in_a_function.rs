@@ -14,7 +14,7 @@ fn build() -> harness::Tool {
 }
 
 #[tokio::main]
-async fn main() {
+pub(crate) async fn main() {
     let cx = harness::ToolContext::new("call_1");
     let t = build();
     said(&t, &cx, r#"{"p":{"n":1}}"#, r#"json 1"#).await;

@@ -15,7 +15,7 @@ fn double(/// Text
 }
 
 #[tokio::main]
-async fn main() {
+pub(crate) async fn main() {
     let cx = harness::ToolContext::new("call_1");
     let t = tools![double].remove(0);
     said(&t, &cx, r#"{"text":"4"}"#, r#"json 8"#).await;

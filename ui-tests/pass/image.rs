@@ -10,7 +10,7 @@ use harness::{Media, ToolContent};
 fn draw() -> ToolContent { ToolContent::Image(Media::from_bytes("image/png", vec![1])) }
 
 #[tokio::main]
-async fn main() {
+pub(crate) async fn main() {
     let cx = harness::ToolContext::new("call_1");
     let t = tools![draw].remove(0);
     said(&t, &cx, r#"{}"#, r#"image image/png"#).await;

@@ -80,7 +80,7 @@ impl Shop {
 }
 
 #[tokio::main]
-async fn main() {
+pub(crate) async fn main() {
     let tool = all::tool();
     schema(&tool, "/properties/text/minLength", "1");
     schema(&tool, "/properties/text/maxLength", "64");

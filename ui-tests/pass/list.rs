@@ -10,7 +10,7 @@ fn sum(/// Numbers
        xs: Vec<i64>) -> i64 { xs.iter().sum() }
 
 #[tokio::main]
-async fn main() {
+pub(crate) async fn main() {
     let cx = harness::ToolContext::new("call_1");
     let t = tools![sum].remove(0);
     said(&t, &cx, r#"{"xs":[1,2]}"#, r#"json 3"#).await;

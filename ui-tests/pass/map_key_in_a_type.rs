@@ -139,7 +139,7 @@ fn refused(tool: harness::Tool, place: &str, expected: &str) {
 }
 
 #[tokio::main]
-async fn main() {
+pub(crate) async fn main() {
     refused(count::tool(), " at `/rows/0/cells`", "struct Point");
     refused(alias::tool(), "", "a tuple of size 2");
     refused(tree::tool(), " at `/children/0/by_point`", "struct Point");

@@ -25,7 +25,7 @@ fn maps(/// A
         g: BTreeMap<chrono::DateTime<chrono::Utc>, u8>) -> String { format!("{a:?} {b:?} {} {d:?} {e:?} {f:?} {}", c.len(), g.len()) }
 
 #[tokio::main]
-async fn main() {
+pub(crate) async fn main() {
     let cx = harness::ToolContext::new("call_1");
     let t = tools![maps].remove(0);
     let arguments = r#"{"a":{"Asc":1},"b":{"2":{"3":true}},"c":{"00000000-0000-0000-0000-000000000000":1},"d":[{"x":1}],"e":{"y":1},"f":{"Desc":1},"g":{}}"#;

@@ -15,7 +15,7 @@ impl Files {
 }
 
 #[tokio::main]
-async fn main() {
+pub(crate) async fn main() {
     let cx = harness::ToolContext::new("call_1");
     let t = std::sync::Arc::new(Files { root: "r".into() }).tools().remove(0);
     said(&t, &cx, r#"{"path":"a"}"#, r#"text r/a"#).await;

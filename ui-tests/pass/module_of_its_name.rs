@@ -12,7 +12,7 @@ mod read_file {
 }
 
 #[tokio::main]
-async fn main() {
+pub(crate) async fn main() {
     let cx = harness::ToolContext::new("call_1");
     let t = tools![read_file::read_file].remove(0);
     said(&t, &cx, r#"{}"#, r#"json 1"#).await;

@@ -16,7 +16,7 @@ fn weather(/// Where
            p: WeatherParameters) -> Weather { let _ = p.city; Weather { t: WEATHER } }
 
 #[tokio::main]
-async fn main() {
+pub(crate) async fn main() {
     let cx = harness::ToolContext::new("call_1");
     let t = tools![weather].remove(0);
     said(&t, &cx, r#"{"p":{"city":"x"}}"#, r#"json {"t":1}"#).await;

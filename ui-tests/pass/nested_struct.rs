@@ -13,7 +13,7 @@ fn search(/// What to search
           query: Query) -> String { format!("{}{:?}", query.text, query.limit) }
 
 #[tokio::main]
-async fn main() {
+pub(crate) async fn main() {
     let cx = harness::ToolContext::new("call_1");
     let t = tools![search].remove(0);
     said(&t, &cx, r#"{"query":{"text":"a"}}"#, r#"text aNone"#).await;

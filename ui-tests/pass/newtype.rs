@@ -12,7 +12,7 @@ fn weather(/// City
            city: City) -> String { city.0 }
 
 #[tokio::main]
-async fn main() {
+pub(crate) async fn main() {
     let cx = harness::ToolContext::new("call_1");
     let t = tools![weather].remove(0);
     said(&t, &cx, r#"{"city":"Oslo"}"#, r#"text Oslo"#).await;

@@ -9,7 +9,7 @@ use harness::{tool, tools};
 fn now() -> i64 { 1 }
 
 #[tokio::main]
-async fn main() {
+pub(crate) async fn main() {
     let cx = harness::ToolContext::new("call_1");
     let t = tools![now].remove(0);
     said(&t, &cx, r#"{}"#, r#"json 1"#).await;

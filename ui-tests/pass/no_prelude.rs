@@ -31,7 +31,7 @@ mod inner {
 }
 
 #[tokio::main]
-async fn main() {
+pub(crate) async fn main() {
     let cx = harness::ToolContext::new("call_1");
     assert_eq!(tools![inner::one].len(), 1);
     said(&inner::list()[0], &cx, r#"{}"#, r#"json 3"#).await;

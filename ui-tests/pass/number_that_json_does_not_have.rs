@@ -17,7 +17,7 @@ fn share(/// A
          a: f64) -> Share { Share { of: None, parts: vec![1.0, 1.0 / a] } }
 
 #[tokio::main]
-async fn main() {
+pub(crate) async fn main() {
     let cx = harness::ToolContext::new("call_1");
     let t = tools![divide, share];
     said(&t[0], &cx, r#"{"a":1,"b":2}"#, r#"json 0.5"#).await;

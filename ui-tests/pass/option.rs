@@ -10,7 +10,7 @@ fn greet(/// Name
          name: Option<String>) -> String { name.unwrap_or("you".into()) }
 
 #[tokio::main]
-async fn main() {
+pub(crate) async fn main() {
     let cx = harness::ToolContext::new("call_1");
     let t = tools![greet].remove(0);
     said(&t, &cx, r#"{}"#, r#"text you"#).await;

@@ -10,7 +10,7 @@ fn double(/// Number
           x: i64) -> i64 { x * 2 }
 
 #[tokio::main]
-async fn main() {
+pub(crate) async fn main() {
     let cx = harness::ToolContext::new("call_1");
     let t = tools![double].remove(0);
     said(&t, &cx, r#"{"x":2}"#, r#"json 4"#).await;

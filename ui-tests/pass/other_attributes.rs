@@ -16,7 +16,7 @@ fn old(/// X
        #[allow(unused_variables)] x: i64) -> i64 { return 1; }
 
 #[tokio::main]
-async fn main() {
+pub(crate) async fn main() {
     let cx = harness::ToolContext::new("call_1");
     let t = tools![old].remove(0);
     said(&t, &cx, r#"{"x":1}"#, r#"json 1"#).await;

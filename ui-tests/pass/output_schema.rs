@@ -21,7 +21,7 @@ async fn known(/** A text */ text: &str) -> Result<Known, Box<dyn std::error::Er
 fn unknown() -> Option<Unknown> { Some(Unknown { n: 1 }) }
 
 #[tokio::main]
-async fn main() {
+pub(crate) async fn main() {
     let cx = harness::ToolContext::new("call_1");
     let tools = tools![known, unknown];
     assert_eq!(tools[0].output_schema().unwrap()["properties"]["n"]["type"], "integer");

@@ -12,7 +12,7 @@ async fn read_file(/// Path
                    path: String) -> Result<String, MyError> { Err(MyError::Missing(path)) }
 
 #[tokio::main]
-async fn main() {
+pub(crate) async fn main() {
     let cx = harness::ToolContext::new("call_1");
     let t = tools![read_file].remove(0);
     said(&t, &cx, r#"{"path":"a"}"#, r#"failed no such file: a"#).await;

@@ -10,7 +10,7 @@ use harness::Progress;
 async fn work(progress: Progress) -> i64 { progress.report("half"); 1 }
 
 #[tokio::main]
-async fn main() {
+pub(crate) async fn main() {
     let cx = harness::ToolContext::new("call_1");
     let t = tools![work].remove(0);
     said(&t, &cx, r#"{}"#, r#"json 1"#).await;

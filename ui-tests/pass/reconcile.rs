@@ -82,7 +82,7 @@ fn tagged(tags: &[String], by: std::collections::HashMap<String, u8>) -> Reconci
 }
 
 #[tokio::main]
-async fn main() {
+pub(crate) async fn main() {
     let functions = [pay::tool(), write::tool(), end::tool(), odd::tool(), tag::tool()];
     assert!(functions.iter().all(harness::Tool::can_reconcile));
     let files = std::sync::Arc::new(Files { root: "r".into() });

@@ -76,7 +76,7 @@ impl Files<u8> {
 }
 
 #[tokio::main]
-async fn main() {
+pub(crate) async fn main() {
     let reason = |tool: &harness::Tool| {
         let arguments = serde_json::json!({"url": "a"}).as_object().cloned().unwrap();
         tool.review(&arguments.into()).unwrap().asks.unwrap()

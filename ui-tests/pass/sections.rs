@@ -29,7 +29,7 @@ use harness::{tool, tools};
 fn edit(path: String, text: String) -> String { path + &text }
 
 #[tokio::main]
-async fn main() {
+pub(crate) async fn main() {
     let cx = harness::ToolContext::new("call_1");
     let t = tools![edit].remove(0);
     said(&t, &cx, r#"{"path":"a","text":"b"}"#, r#"text ab"#).await;

@@ -11,7 +11,7 @@ async fn count(db: State<Db>, /// Plus
                plus: i64) -> i64 { db.n + plus }
 
 #[tokio::main]
-async fn main() {
+pub(crate) async fn main() {
     let mut cx = harness::ToolContext::new("call_1");
     cx = cx.with(Db { n: 41 });
     let t = tools![count].remove(0);

@@ -11,7 +11,7 @@ struct Report { ok: bool }
 fn report() -> Report { Report { ok: true } }
 
 #[tokio::main]
-async fn main() {
+pub(crate) async fn main() {
     let cx = harness::ToolContext::new("call_1");
     let t = tools![report].remove(0);
     said(&t, &cx, r#"{}"#, r#"json {"ok":true}"#).await;

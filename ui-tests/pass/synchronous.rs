@@ -11,7 +11,7 @@ fn add(/// First number
        b: i64) -> i64 { a + b }
 
 #[tokio::main]
-async fn main() {
+pub(crate) async fn main() {
     let cx = harness::ToolContext::new("call_1");
     let t = tools![add].remove(0);
     said(&t, &cx, r#"{"a":1,"b":2}"#, r#"json 3"#).await;

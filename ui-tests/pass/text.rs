@@ -9,7 +9,7 @@ use harness::{tool, tools};
 fn say() -> &'static str { "hi" }
 
 #[tokio::main]
-async fn main() {
+pub(crate) async fn main() {
     let cx = harness::ToolContext::new("call_1");
     let t = tools![say].remove(0);
     said(&t, &cx, r#"{}"#, r#"text hi"#).await;

@@ -21,7 +21,7 @@ fn many(/// A
  l: i64) -> i64 { a+b+c+d+e+f+g+h+i+j+k+l }
 
 #[tokio::main]
-async fn main() {
+pub(crate) async fn main() {
     let cx = harness::ToolContext::new("call_1");
     let t = tools![many].remove(0);
     said(&t, &cx, r#"{"a":1,"b":1,"c":1,"d":1,"e":1,"f":1,"g":1,"h":1,"i":1,"j":1,"k":1,"l":1}"#, r#"json 12"#).await;

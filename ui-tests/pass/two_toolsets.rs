@@ -20,7 +20,7 @@ impl Files {
 }
 
 #[tokio::main]
-async fn main() {
+pub(crate) async fn main() {
     let cx = harness::ToolContext::new("call_1");
     let files = std::sync::Arc::new(Files(1));
     said(&files.tools()[0], &cx, r#"{}"#, r#"json 1"#).await;

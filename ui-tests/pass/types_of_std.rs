@@ -22,7 +22,7 @@ fn all(/// A
        l: Result<u8, String>) -> String { format!("{a:?} {b:?} {c:?} {d:?} {e} {f} {g} {h} {i:?} {j:?} {k:?} {l:?}") }
 
 #[tokio::main]
-async fn main() {
+pub(crate) async fn main() {
     let cx = harness::ToolContext::new("call_1");
     let t = tools![all].remove(0);
     let arguments = r#"{"c":[1,"c",true],"d":[1,2.5],"e":"e","f":7,"g":"g","h":"1.2.3.4","i":{"start":1,"end":2},"j":["x"],"k":[1],"l":{"Ok":3}}"#;

@@ -9,7 +9,7 @@ use harness::{tool, tools};
 fn clear() {}
 
 #[tokio::main]
-async fn main() {
+pub(crate) async fn main() {
     let cx = harness::ToolContext::new("call_1");
     let t = tools![clear].remove(0);
     said(&t, &cx, r#"{}"#, r#"nothing"#).await;

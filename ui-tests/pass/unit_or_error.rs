@@ -10,7 +10,7 @@ fn clear(/// Fail
          fail: bool) -> Result<(), ToolError> { if fail { Err(ToolError::Failed("no".into())) } else { Ok(()) } }
 
 #[tokio::main]
-async fn main() {
+pub(crate) async fn main() {
     let cx = harness::ToolContext::new("call_1");
     let t = tools![clear].remove(0);
     said(&t, &cx, r#"{"fail":false}"#, r#"nothing"#).await;

@@ -10,7 +10,7 @@ fn get(/// Id
        id: uuid::Uuid) -> bool { id.is_nil() }
 
 #[tokio::main]
-async fn main() {
+pub(crate) async fn main() {
     let cx = harness::ToolContext::new("call_1");
     let t = tools![get].remove(0);
     said(&t, &cx, r#"{"id":"00000000-0000-0000-0000-000000000000"}"#, r#"json true"#).await;

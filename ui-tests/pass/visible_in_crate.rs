@@ -13,7 +13,7 @@ mod inner {
 use inner::one;
 
 #[tokio::main]
-async fn main() {
+pub(crate) async fn main() {
     let cx = harness::ToolContext::new("call_1");
     let t = tools![one].remove(0);
     said(&t, &cx, r#"{}"#, r#"json 1"#).await;

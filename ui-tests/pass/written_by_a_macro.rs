@@ -35,7 +35,7 @@ macro_rules! set {
 set!(Counter, count);
 
 #[tokio::main]
-async fn main() {
+pub(crate) async fn main() {
     let cx = harness::ToolContext::new("call_1");
     let t = tools![echo, number, names];
     said(&t[0], &cx, r#"{}"#, r#"json 1"#).await;

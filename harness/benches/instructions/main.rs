@@ -2,9 +2,9 @@
 //! `valgrind --tool=callgrind` sees them. Unlike times they are the same on a busy machine, so they
 //! can be compared from one commit to the next.
 //!
-//!     cargo bench -p harness-instructions
+//!     cargo bench --profile counted -p harness-instructions
 //!
-//! compares with the figures in `instructions.tsv`, which belong to one toolchain, and fails where
+//! compares with the figures in `instructions.tsv`, which belong to one toolchain and one profile, and fails where
 //! one has grown by more than a twentieth. `-- --write` writes them anew; a part of a name after
 //! `--` measures only the cases that have it. Without valgrind, or with another toolchain,
 //! nothing is compared, and it says so.
@@ -16,7 +16,7 @@ use std::{
     collections::BTreeMap,
     env, fs,
     hint::black_box,
-    path::{Path, PathBuf},
+    path::Path,
     pin::Pin,
     process::{Command, ExitCode},
     task::{Context, Poll, Waker},
@@ -109,10 +109,14 @@ const CASES: &[&str] = &[
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).filter(|word| word != "--bench").collect();
-    if let [run, case] = arguments.as_slice()
+    if let [run, cases @ ..] = arguments.as_slice()
         && run == "--run"
     {
-        run_case(case);
+        for case in cases {
+            // What a panic belongs to.
+            eprintln!("case {case}");
+            run_case(case);
+        }
         return ExitCode::SUCCESS;
     }
     let write = arguments.iter().any(|word| word == "--write");
@@ -121,6 +125,11 @@ fn main() -> ExitCode {
         println!("skipped: valgrind is not installed, so instructions cannot be counted");
         return ExitCode::SUCCESS;
     }
+    let executable = env::current_exe().expect("the path of this program");
+    if !executable.iter().any(|folder| folder == "counted") {
+        println!("the figures are of another profile: build it with `--profile counted`");
+        return ExitCode::FAILURE;
+    }
     let toolchain = toolchain();
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("instructions.tsv");
     let (of, mut known) = read(&path);
@@ -128,11 +137,15 @@ fn main() -> ExitCode {
     if !comparable && !write {
         println!("not compared: the figures are of {of}, this is {toolchain}");
     }
+    let cases = CASES.iter().filter(|case| wanted.is_none_or(|wanted| case.contains(wanted)));
+    let cases: Vec<String> = cases.map(|case| (*case).to_owned()).collect();
+    // Each half is a process of its own.
+    let (one, two) = cases.split_at(cases.len() / 2);
+    let figures = at_once([one, two], measure).concat();
     println!("{:<24} {:>14} {:>9} {:>12}", "case", "instructions", "growth", "allocations");
     let mut grown = Vec::new();
-    for case in CASES.iter().filter(|case| wanted.is_none_or(|wanted| case.contains(wanted))) {
-        let now = measure(case);
-        let before = known.insert((*case).to_owned(), now).filter(|_| comparable);
+    for (case, now) in cases.iter().zip(figures) {
+        let before = known.insert(case.clone(), now).filter(|_| comparable);
         let growth = before.map(|before| share(now.instructions, before.instructions));
         let shown =
             growth.map_or("-".to_owned(), |growth| format!("{:+.1} %", growth * 100.0 - 100.0));
@@ -143,7 +156,7 @@ fn main() -> ExitCode {
                 && share(now.allocations, before.allocations) > GROWTH
         });
         if growth.is_some_and(|growth| growth > GROWTH) || more {
-            grown.push(*case);
+            grown.push(case.as_str());
         }
     }
     if write {
@@ -168,14 +181,18 @@ fn main() -> ExitCode {
 
 /// Measures what grows, and gives the cases that grow faster than they may.
 fn in_line(wanted: Option<&str>) -> Vec<String> {
+    let all = growth::cases().into_iter();
+    let all: Vec<_> =
+        all.filter(|case| wanted.is_none_or(|wanted| case.name.contains(wanted))).collect();
+    let sized = |times| all.iter().map(move |case| format!("{}/{}", case.name, times * case.size));
+    // One process measures all at their size, and one at twice that size.
+    let [once, twice]: [Vec<String>; 2] = [sized(1).collect(), sized(2).collect()];
+    let [once, twice] = at_once([&once, &twice], |cases| measure(cases));
     println!("{:<24} {:>14} {:>14} {:>9}", "grows", "instructions", "of twice", "ratio");
     let mut faster = Vec::new();
-    for growing in growth::cases() {
-        let growth::Growing { name, size, most } = growing;
-        if wanted.is_some_and(|wanted| !name.contains(wanted)) {
-            continue;
-        }
-        let [one, two] = at_once(&name, size, |case| measure(case).instructions);
+    for (case, (one, two)) in all.into_iter().zip(once.iter().zip(twice)) {
+        let growth::Growing { name, most, .. } = case;
+        let (one, two) = (one.instructions, two.instructions);
         let ratio = share(two, one);
         println!("{name:<24} {one:>14} {two:>14} {ratio:>9.2}");
         if ratio > most {
@@ -185,13 +202,10 @@ fn in_line(wanted: Option<&str>) -> Vec<String> {
     faster
 }
 
-/// Measures a case at a size and at twice that size, both at once: each is a process of its own.
-fn at_once<T: Send>(name: &str, size: usize, measure: fn(&str) -> T) -> [T; 2] {
+/// Measures two things at once: each is a process of its own.
+fn at_once<A: Send, T: Send>(of: [A; 2], measure: fn(A) -> T) -> [T; 2] {
     thread::scope(|scope| {
-        let both = [size, 2 * size].map(|size| {
-            let case = format!("{name}/{size}");
-            scope.spawn(move || measure(&case))
-        });
+        let both = of.map(|one| scope.spawn(move || measure(one)));
         both.map(|measured| measured.join().expect("a measurement"))
     })
 }
@@ -205,7 +219,8 @@ fn in_place(wanted: Option<&str>) -> Vec<String> {
         if wanted.is_some_and(|wanted| !name.contains(wanted)) {
             continue;
         }
-        let [one, two] = at_once(&name, size, memory);
+        let sized = [size, 2 * size].map(|size| format!("{name}/{size}"));
+        let [one, two] = at_once([&sized[0], &sized[1]], |case| memory(case));
         let of = |one: u64, two: u64| share(two.saturating_sub(one), size as u64);
         let (now_peak, now) = (of(one.0, two.0), of(one.1, two.1));
         println!("{name:<24} {:>14} {now_peak:>14.2} {now:>9.2}", "");
@@ -268,28 +283,48 @@ fn read(path: &Path) -> (String, BTreeMap<String, Figures>) {
     (of, figures.collect())
 }
 
-/// Runs one case in a process of its own and counts what [`measured`] does.
-fn measure(case: &str) -> Figures {
-    let out: PathBuf = env::temp_dir().join(format!(
+/// Runs these cases in a process of its own and counts what [`measured`] does in each. To start a process and to translate
+/// its code for valgrind costs more than most cases, so it is done once.
+fn measure(cases: &[String]) -> Vec<Figures> {
+    if cases.is_empty() {
+        return Vec::new();
+    }
+    let folder = env::temp_dir().join(format!(
         "instructions-{}-{}",
         std::process::id(),
-        case.replace('/', "-")
+        cases[0].replace('/', "-")
     ));
+    fs::create_dir_all(&folder).expect("a folder");
+    let out = folder.join("profile");
     let run = Command::new("valgrind")
-        .args(["--tool=callgrind", "--zero-before=*measured*"])
+        .args([
+            "--tool=callgrind",
+            "--zero-before=instructions::measured",
+            "--dump-before=instructions::counted",
+        ])
         .args(["--compress-strings=no", "--compress-pos=no"])
         .arg(format!("--callgrind-out-file={}", out.display()))
         .arg(env::current_exe().expect("the path of this program"))
-        .args(["--run", case])
+        .arg("--run")
+        .args(cases)
         .output()
         .expect("valgrind runs");
     let told = String::from_utf8_lossy(&run.stderr);
-    assert!(run.status.success(), "`{case}` failed under valgrind: {told}");
-    let profile = fs::read_to_string(&out).expect("a profile");
+    assert!(run.status.success(), "a case failed under valgrind: {told}");
+    let figures = (1..=cases.len()).map(|at| {
+        let profile = fs::read_to_string(out.with_extension(at.to_string())).expect("a profile");
+        figures(&profile)
+    });
+    let figures = figures.collect();
     match env::var_os("KEEP_PROFILE") {
-        Some(_) => println!("for callgrind_annotate: {}", out.display()),
-        None => drop(fs::remove_file(&out)),
+        Some(_) => println!("for callgrind_annotate: {}", folder.display()),
+        None => drop(fs::remove_dir_all(&folder)),
     }
+    figures
+}
+
+/// What a profile counts.
+fn figures(profile: &str) -> Figures {
     let totals = profile.lines().find_map(|line| line.strip_prefix("totals: "));
     let instructions = totals.and_then(|words| words.trim().parse().ok()).expect("a total");
     let mut allocations = 0;
@@ -307,16 +342,26 @@ fn measure(case: &str) -> Figures {
 }
 
 /// What is counted: nothing before it and nothing after it.
+fn count(run: &mut dyn FnMut()) {
+    measured(run);
+    counted();
+}
+
 #[inline(never)]
 fn measured(run: &mut dyn FnMut()) {
     run();
 }
 
+/// Here the profile is written.
+#[inline(never)]
+fn counted() {
+    black_box(());
+}
+
 /// Runs a case twice and counts the second time: what is made once is made by then.
 fn twice(mut run: impl FnMut()) {
     run();
-    measured(&mut run);
-    std::process::exit(0);
+    count(&mut run);
 }
 
 fn run_case(case: &str) {
