@@ -305,7 +305,7 @@ fn takes(schema: &Value, value: &Value) -> Result<(), String> {
 
 #[tokio::test]
 async fn a_value_of_any_type_fits_each_form_is_shown_and_is_read() {
-    let types = setting("HARNESS_TYPES", 100);
+    let types = setting("HARNESS_TYPES", 40);
     let (mut pairs, mut forms, mut objects) = (Vec::new(), [0; 4], 0);
     for seed in 0..types as u64 {
         let mut random = Random::new(seed);

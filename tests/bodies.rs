@@ -177,7 +177,8 @@ async fn a_request_that_is_given_up_leaves_nothing_for_the_next_one() {
 #[tokio::test]
 async fn who_stops_a_run_is_heard_while_a_server_takes_all_that_comes() {
     use std::io::Read as _;
-    for wire in WIRES {
+    // The same transport for all.
+    for wire in WIRES.into_iter().take(crate::times(1)) {
         let greedy = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", greedy.local_addr().unwrap());
         let token = CancellationToken::new();
@@ -198,7 +199,7 @@ async fn who_stops_a_run_is_heard_while_a_server_takes_all_that_comes() {
         });
         let agent = Agent::builder(provider(wire, &url)).build().unwrap();
         let mut chat = agent.chat();
-        let large = "x".repeat(32 << 20);
+        let large = "x".repeat(64 << 20);
         let stops = async {
             begun.await.unwrap();
             token.cancel();
@@ -208,9 +209,6 @@ async fn who_stops_a_run_is_heard_while_a_server_takes_all_that_comes() {
         assert_eq!(stopped.unwrap_err().outcome(), Outcome::Cancelled, "{wire}");
         let read = reads.await.unwrap();
         // Between two pauses of the sender some eight million bytes go, and as many may be in the buffers of the system.
-        assert!(
-            read < large.len() / 6 * 5,
-            "{wire}: {read} bytes came of a request that was stopped"
-        );
+        assert!(read < large.len() / 2, "{wire}: {read} bytes came of a request that was stopped");
     }
 }

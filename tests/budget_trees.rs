@@ -529,7 +529,11 @@ impl Of {
 
 #[test]
 fn the_sums_are_what_was_spent_and_no_limit_is_passed_but_by_answers_on_their_way() {
-    let config = ProptestConfig { cases: 500, failure_persistence: None, ..Default::default() };
+    let config = ProptestConfig {
+        cases: crate::times(200),
+        failure_persistence: None,
+        ..Default::default()
+    };
     let mut runner = TestRunner::new(config);
     let seen = Mutex::new(Seen::default());
     let trees = (

@@ -1,7 +1,7 @@
 //! Agents that run agents, three deep and ten side by side, stopped at every event: nothing is left running,
 //! each level tells the truth, and the sums are equal.
 //!
-//! `HARNESS_SWEEP=1 cargo test -p harness-tests children_stops` stops at each event, else at every 29th.
+//! `HARNESS_SWEEP=1 cargo test -p harness-tests children_stops` stops at each event, else at every 59th.
 
 use std::{
     collections::BTreeMap,
@@ -196,7 +196,7 @@ async fn truth(journal: &MemoryJournal, world: &World, effects: SideEffects, wha
 }
 
 async fn sweep(stop: Stop) {
-    let stride = if std::env::var_os("HARNESS_SWEEP").is_some() { 1 } else { 29 };
+    let stride = if std::env::var_os("HARNESS_SWEEP").is_some() { 1 } else { 59 };
     for effects in [READ, WRITE] {
         let mut at = 1;
         while stopped_at(effects, stop, at).await {

@@ -33,7 +33,7 @@ const LOOKS: u32 = 600;
 const BREATH: Duration = Duration::from_millis(20);
 
 /// An answer is cut at each byte of so many, and at each with `HARNESS_SWEEP=1`.
-const STRIDE: usize = 19;
+const STRIDE: usize = 37;
 
 /// The ways to stop a run.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -280,7 +280,7 @@ async fn each_request_begins_with_the_one_before_also_after_a_restart() {
 async fn a_turn_of_many_calls_at_once_finds_what_was_kept_before_it() {
     for calls in [8, 9, 10, 30] {
         let (bodies, cache) =
-            conversation("anthropic", PromptCache::Short, 10, calls, Window::off()).await;
+            conversation("anthropic", PromptCache::Short, 6, calls, Window::off()).await;
         let requests = cache.requests();
         for pair in requests.windows(2) {
             let (before, read) = (pair[0].input.unwrap(), pair[1].cache_read.unwrap());

@@ -382,7 +382,7 @@ fn started(events: &[StreamEvent]) -> Vec<ToolCall> {
 fn repeats_anywhere_change_nothing() {
     let mut random = TestRng::from_seed(RngAlgorithm::ChaCha, &[31; 32]);
     let mut below = |limit: usize| random.next_u32() as usize % limit;
-    let rounds = std::env::var("HARNESS_REPEATS").map_or(900, |n| n.parse().unwrap());
+    let rounds = crate::times(300);
     for round in 0..rounds {
         let wire = WIRES[round % 3];
         let (plain, repeated) = answers(wire, &mut below);

@@ -548,7 +548,7 @@ fn a_large_file_takes_bounded_memory() {
     use std::io::Write as _;
     let size = std::env::var("HARNESS_SPILL_MB").ok().and_then(|size| size.parse().ok());
     let mut peaks = Vec::new();
-    for size in [8_u64, size.unwrap_or(96)] {
+    for size in [8_u64, size.unwrap_or(48)] {
         let folder = tempfile::tempdir().expect("a folder");
         let file = std::fs::File::create(folder.path().join("large")).expect("a file");
         let mut file = std::io::BufWriter::new(file);

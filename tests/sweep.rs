@@ -377,7 +377,7 @@ fn judge(transcript: &Transcript, world: &World, at: &str, figures: &mut Figures
 async fn whatever_the_instant_the_model_is_told_what_happened() {
     let runs = std::env::var("HARNESS_SWEEP").ok().and_then(|runs| runs.parse().ok());
     let mut figures = Figures::default();
-    for seed in 0..runs.unwrap_or(400) {
+    for seed in 0..runs.unwrap_or(200) {
         one(seed, &mut figures).await;
     }
     let Figures { runs, calls, by_outcome, lies, unended, threads } = &figures;

@@ -237,7 +237,7 @@ fn a_broken_file_is_an_error_that_says_where() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(ProptestConfig::with_cases(crate::times(20)))]
     /// Whatever is forked, goes on and is cut: each view is what a list of its own would be.
     #[test]
     fn messages_are_what_lists_would_be(

@@ -157,7 +157,7 @@ fn what_is_read_in_one_pass_reads_as_serde_reads_it() {
 
         let mut random = TestRng::from_seed(RngAlgorithm::ChaCha, &[11; 32]);
         let mut below = |limit: usize| random.next_u32() as usize % limit;
-        for round in 0..750 {
+        for round in 0..crate::times(250) {
             let mut changed = body.clone().into_bytes();
             for _ in 0..=below(2) {
                 let at = match PLACES.get(below(2 * PLACES.len())) {
@@ -347,7 +347,7 @@ fn members_of_any_kind_and_place_make_no_difference() {
     let mut random = TestRng::from_seed(RngAlgorithm::ChaCha, &[5; 32]);
     let mut below = |limit: usize| random.next_u32() as usize % limit;
     let names: Vec<&str> = NAMES.split_whitespace().collect();
-    let rounds = std::env::var("HARNESS_ALIKE").map_or(2_000, |n| n.parse().unwrap());
+    let rounds = crate::times(700);
     for round in 0..rounds {
         let wire = ["anthropic", "responses", "chat"][round % 3];
         let (mut body, mut levels) = levels(wire, &mut below);
@@ -562,7 +562,7 @@ fn what_begins_and_ends_an_answer_reads_as_serde_reads_it() {
         let whole = both_ways(wire, body, Default::default());
         assert!(whole.completed().is_some(), "{wire}: {:?}", whole.end);
     }
-    let rounds = std::env::var("HARNESS_ALIKE").map_or(1_000, |n| n.parse().unwrap());
+    let rounds = crate::times(350);
     for round in 0..rounds {
         let (wire, body) = &bodies[round % 3];
         let mut names: Vec<&str> = body.split('"').skip(1).step_by(2).collect();

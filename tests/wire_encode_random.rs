@@ -332,7 +332,7 @@ fn assert_chat_takes(body: &Value) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: crate::times(40), ..ProptestConfig::default() })]
 
     #[test]
     fn any_conversation_is_one_that_anthropic_takes(turns in proptest::collection::vec(turn(), 1..5)) {

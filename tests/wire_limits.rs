@@ -97,7 +97,7 @@ fn what_is_kept_for_later_counts() {
 /// Each of these takes many minutes if an event costs as much as all that came before it.
 #[test]
 fn an_event_costs_what_it_is_long() {
-    let text = "a".repeat(3 << 20);
+    let text = "a".repeat(1 << 20);
     let item = |kind| {
         json!({"type": "response.output_item.added", "output_index": 0,
             "item": {"type": kind, "name": "say", "call_id": "c"}})

@@ -93,41 +93,53 @@ fn manifest(name: &str, packages: &BTreeMap<String, Vec<String>>) -> String {
         };
         text.push_str(&format!("{package} = {{ {place}, features = {features:?} }}\n"));
     }
-    // No part of the workspace around it.
-    text + "\n[workspace]\n\n" + &profile()
+    text
 }
 
-fn compiles(name: &str, text: &str) {
-    let (packages, program) = first_program(text);
-    assert!(packages.contains_key(&library()), "no `cargo add` of it stands above the program");
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-    fs::create_dir_all(folder.join("src")).expect("a folder");
-    let write = |file: &str, text: &str| fs::write(folder.join(file), text).expect("written");
-    write("Cargo.toml", &manifest(name, &packages));
-    write("src/main.rs", &program);
+/// Where each feature of the library is seen in a program. Both programs are checked at once, so that their packages are
+/// built once, and then the library has the features of both.
+const SEEN: [(&str, &str); 3] =
+    [("terminal", "Terminal"), ("testing", "testing::"), ("toolbox", "toolbox::")];
+
+#[test]
+fn the_programs_of_the_readme_and_of_the_docs_front_page() {
+    let library_docs = fs::read_to_string(root().join("harness/src/lib.rs")).expect("the library");
+    let comment = |line: &str| line.strip_prefix("//!").map(|text| text.trim_start().to_owned());
+    let page: Vec<String> = library_docs.lines().map_while(comment).collect();
+    let readme = fs::read_to_string(root().join("README.md")).expect("the README");
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("pasted");
+    let write = |file: &str, text: &str| {
+        let file = folder.join(file);
+        fs::create_dir_all(file.parent().expect("a folder")).expect("a folder");
+        fs::write(file, text).expect("written");
+    };
+    let pages = [("readme", readme), ("front-page", page.join("\n"))];
+    for (name, text) in &pages {
+        let (packages, program) = first_program(text);
+        let features = packages.get(&library()).expect("its `cargo add` stands above the program");
+        for (feature, seen) in SEEN {
+            let is_used = program.contains(seen);
+            assert_eq!(features.iter().any(|it| it == feature), is_used, "{name}: {feature}");
+        }
+        let others = features.iter().filter(|it| SEEN.iter().all(|(feature, _)| it != feature));
+        assert_eq!(others.count(), 0, "{name}: say in `SEEN` how {features:?} are seen");
+        write(&format!("{name}/Cargo.toml"), &manifest(name, &packages));
+        write(&format!("{name}/src/main.rs"), &program);
+    }
+    let members = pages.map(|(name, _)| name);
+    let workspace =
+        format!("[workspace]\nmembers = {members:?}\nresolver = \"3\"\n\n{}", profile());
+    write("Cargo.toml", &workspace);
     fs::copy(root().join("Cargo.lock"), folder.join("Cargo.lock")).expect("the versions");
     // The folder of the workspace: most packages were checked there before.
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("..");
     let checked = Command::new(env!("CARGO"))
-        .args(["check", "--offline", "--quiet"])
+        .args(["check", "--offline", "--quiet", "--workspace"])
         .env("CARGO_TARGET_DIR", target)
         .current_dir(&folder)
         .output()
         .expect("cargo runs");
     let said = String::from_utf8_lossy(&checked.stderr);
-    assert!(checked.status.success(), "{name} does not compile as pasted:\n{said}");
-    assert!(said.is_empty(), "{name} compiles with warnings:\n{said}");
-}
-
-#[test]
-fn the_first_program_of_the_readme() {
-    compiles("readme", &fs::read_to_string(root().join("README.md")).expect("the README"));
-}
-
-#[test]
-fn the_front_page_of_the_docs() {
-    let library = fs::read_to_string(root().join("harness/src/lib.rs")).expect("the library");
-    let comment = |line: &str| line.strip_prefix("//!").map(|text| text.trim_start().to_owned());
-    let page: Vec<String> = library.lines().map_while(comment).collect();
-    compiles("front-page", &page.join("\n"));
+    assert!(checked.status.success(), "what is pasted does not compile:\n{said}");
+    assert!(said.is_empty(), "what is pasted compiles with warnings:\n{said}");
 }

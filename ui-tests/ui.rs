@@ -41,8 +41,7 @@ fn last_words_of_cargo() -> String {
 #[test]
 fn mistakes_that_rustc_finds() {
     let fixtures = fixtures("rustc");
-    let library = r#"harness = { path = "@/../harness", default-features = false }"#;
-    let found = errors(&package("ui-rustc", &fixtures, library));
+    let found = errors(&package("ui-rustc", &fixtures, HARNESS));
     let mut wrong = String::new();
     for (name, file) in &fixtures {
         let expected = expectations(&fs::read_to_string(file).unwrap());
@@ -79,6 +78,11 @@ struct Reported {
     /// All of it.
     text: String,
 }
+
+/// The library, as a dependency of the fixtures.
+const HARNESS: &str = r#"
+harness = { path = "@/../harness", default-features = false }
+"#;
 
 /// What the fixtures use besides the library: the same as in this package, so that cargo finds it built already.
 const OTHERS: &str = r#"

@@ -332,7 +332,7 @@ async fn a_journal_that_panics_at_an_append() {
 
 #[tokio::test(start_paused = true)]
 async fn a_journal_that_fails_by_chance() {
-    for seed in 0..150 {
+    for seed in 0..crate::times(60) {
         let label = format!("seed {seed}");
         let inner = MemoryJournal::new();
         let world = World::watching(&inner);

@@ -464,7 +464,7 @@ fn apart<T>(story: impl Future<Output = T>) -> T {
 #[test]
 fn random_conversations_tell_what_happened_and_do_nothing_twice() {
     let (mut broken, mut runs) = (Vec::new(), 0);
-    for seed in wanted(50) {
+    for seed in wanted(25) {
         let story = apart(async {
             let mut story = Story::new(seed);
             for _ in 0..5 {

@@ -33,7 +33,7 @@ const CONVERSATIONS: usize = 6;
 /// So many processes are killed.
 fn kills() -> u32 {
     let kills = std::env::var("HARNESS_KILLS").ok().filter(|kills| !kills.is_empty());
-    kills.map_or(30, |kills| kills.parse().expect("a number"))
+    kills.map_or(12, |kills| kills.parse().expect("a number"))
 }
 
 fn name(at: usize) -> String {

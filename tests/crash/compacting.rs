@@ -84,7 +84,7 @@ fn agent_with_summaries(folder: &Path) -> Result<Agent, Error> {
 fn survives(agent: fn(&Path) -> Result<Agent, Error>) {
     let test = Crashtest::new(|folder| SqliteJournal::open(folder.join("chats.db")), agent);
     let test = (1..=5).fold(test, |test, number| test.send(format!("Message {number}")));
-    let report = test.observe(observe).kills(60).run();
+    let report = test.observe(observe).kills(24).run();
     println!("{report}");
     report.assert_clean();
 }

@@ -25,7 +25,7 @@ use serde_json::json;
 /// So many races of each kind.
 pub(crate) fn rounds() -> u32 {
     let rounds = std::env::var("HARNESS_RACES").ok().filter(|rounds| !rounds.is_empty());
-    rounds.map_or(60, |rounds| rounds.parse().expect("a number"))
+    rounds.map_or(24, |rounds| rounds.parse().expect("a number"))
 }
 
 /// A driver's way to the journal: nobody holds the conversation, as if the one who did were taken for

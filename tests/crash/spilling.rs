@@ -76,7 +76,7 @@ fn answers(request: &RecordedRequest) -> ScriptedReply {
 fn with_results_that_are_kept_beside_the_facts() {
     let test = Crashtest::new(|folder| SqliteJournal::open(folder.join("chats.db")), agent);
     let test = (1..=4).fold(test, |test, number| test.send(format!("Message {number}")));
-    let report = test.observe(observe).kills(60).run();
+    let report = test.observe(observe).kills(24).run();
     println!("{report}");
     report.assert_clean();
 }

@@ -12,7 +12,7 @@ use crate::{
 
 /// Two messages, with seven calls each, and so many kills unless `HARNESS_KILLS` says otherwise.
 fn sweep(test: Crashtest) {
-    let report = test.send("Message 1").send("Message 2").observe(observe).kills(25).run();
+    let report = test.send("Message 1").send("Message 2").observe(observe).kills(10).run();
     println!("{report}");
     report.assert_clean();
 }

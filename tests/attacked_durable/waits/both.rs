@@ -47,7 +47,8 @@ enum Ends {
 #[tokio::test]
 async fn of_two_answers_the_first_one_in_the_journal_counts() {
     let with = [JournalFault::FailBefore, JournalFault::FailAfter, JournalFault::Repeat];
-    let ends = with.map(Ends::With).into_iter().chain((0..12).map(Ends::Dropped));
+    let ends =
+        with.map(Ends::With).into_iter().chain((0..12).step_by(crate::step(3)).map(Ends::Dropped));
     let mut broken = Vec::new();
     for ends in ends {
         for (here, there) in ALL.into_iter().flat_map(|it| ALL.map(|there| (it, there))) {

@@ -59,7 +59,7 @@ async fn both_drivers_come_to_the_same_facts() {
         }
     }
     let mut differing = Vec::new();
-    for seed in 0..200 {
+    for seed in 0..crate::times(80) {
         let (one, two) = (World::default(), World::default());
         let journal = MemoryJournal::new();
         let own = built(seed, &one);
