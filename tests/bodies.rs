@@ -177,7 +177,7 @@ async fn a_request_that_is_given_up_leaves_nothing_for_the_next_one() {
 #[tokio::test]
 async fn who_stops_a_run_is_heard_while_a_server_takes_all_that_comes() {
     use std::io::Read as _;
-    // The same transport for all.
+    // All wires send through the same transport, so one of them is enough by default.
     for wire in WIRES.into_iter().take(crate::times(1)) {
         let greedy = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", greedy.local_addr().unwrap());

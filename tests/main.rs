@@ -157,14 +157,14 @@ mod wire_responses;
 mod wire_sse;
 mod wire_strict;
 
-/// So many cases, times `HARNESS_TIMES`.
+/// How many cases a test runs: `few`, multiplied by the variable `HARNESS_TIMES` if it is set.
 fn times<N: From<u8> + std::ops::Mul<Output = N> + std::str::FromStr>(few: N) -> N {
     let times = std::env::var("HARNESS_TIMES").ok().filter(|times| !times.is_empty());
     let times = times.map(|times| times.parse().unwrap_or_else(|_| panic!("a number: {times}")));
     few * times.unwrap_or_else(|| 1.into())
 }
 
-/// From one case to the next of a sweep: each one with a `HARNESS_TIMES` of more than 1.
+/// The step of a sweep over instants: `wide`, or 1 if `HARNESS_TIMES` is more than 1, so that no instant is left out.
 fn step(wide: usize) -> usize {
     if times(1) > 1_usize { 1 } else { wide }
 }

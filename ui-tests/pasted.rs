@@ -96,8 +96,9 @@ fn manifest(name: &str, packages: &BTreeMap<String, Vec<String>>) -> String {
     text
 }
 
-/// Where each feature of the library is seen in a program. Both programs are checked at once, so that their packages are
-/// built once, and then the library has the features of both.
+/// Features of the library, each with the text by which a program that needs it can be told. Cargo checks both programs in
+/// one run, which takes half the time, but it then gives the library the features of both. So cargo does not notice if one
+/// page forgets a feature that the other page names, and this table does.
 const SEEN: [(&str, &str); 3] =
     [("terminal", "Terminal"), ("testing", "testing::"), ("toolbox", "toolbox::")];
 

@@ -84,7 +84,8 @@ const HARNESS: &str = r#"
 harness = { path = "@/../harness", default-features = false }
 "#;
 
-/// What the fixtures use besides the library: the same as in this package, so that cargo finds it built already.
+/// What the fixtures use besides the library. It is the same list as in the manifest of this package, from which trybuild
+/// makes its own, so cargo uses what trybuild has checked.
 const OTHERS: &str = r#"
 serde = { version = "1", features = ["derive"] }
 serde_json = "1"
@@ -100,7 +101,7 @@ fn here() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The folder in which trybuild builds.
+/// The target folder of trybuild.
 fn target() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap().join("tests/trybuild")
 }

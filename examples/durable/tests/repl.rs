@@ -391,7 +391,7 @@ fn killed_at_any_instant_it_comes_to_the_end_of_its_task() {
         let folder = tempfile::tempdir().expect("a folder");
         let folder = folder.path();
         let mut lines = "Write 'hello world' to a file, read it back, and work out 6 * 7.\n";
-        // Each run that is killed has used a turn, and there is a limit of turns: on a slow machine each next one gets longer.
+        // A killed run has used a turn, and turns are limited. So after each kill the next run gets more time.
         for most in (500..).step_by(250) {
             let mut running = chat(folder, &["--resume"]).spawn().expect("it starts");
             tell(&mut running, lines);

@@ -113,7 +113,7 @@ fn main() -> ExitCode {
         && run == "--run"
     {
         for case in cases {
-            // What a panic belongs to.
+            // If a case panics, the last line of this kind names it.
             eprintln!("case {case}");
             run_case(case);
         }
@@ -202,7 +202,7 @@ fn in_line(wanted: Option<&str>) -> Vec<String> {
     faster
 }
 
-/// Measures two things at once: each is a process of its own.
+/// Calls `measure` for both at the same time, since each call starts a process and waits for it.
 fn at_once<A: Send, T: Send>(of: [A; 2], measure: fn(A) -> T) -> [T; 2] {
     thread::scope(|scope| {
         let both = of.map(|one| scope.spawn(move || measure(one)));
