@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// Twice as much may cost so many times as much.
-const LINEAR: f64 = 2.3;
+const LINEAR: f64 = 2.2;
 
 /// What does not depend on the size.
 const LEVEL: f64 = 1.25;
@@ -38,31 +38,31 @@ pub(crate) fn cases() -> Vec<Growing> {
     let mut case = |name: &str, size: usize, most: f64| {
         cases.push(Growing { name: format!("grow/{name}"), size, most });
     };
-    case("secrets/many", 256, LINEAR);
-    case("secrets/text", 256, LINEAR);
+    case("secrets/many", 128, LINEAR);
+    case("secrets/text", 128, LINEAR);
     case("secrets/between", 256, LINEAR);
     for wire in WIRES {
-        case(&format!("calls/{wire}"), 1024, LINEAR);
-        case(&format!("woven/{wire}"), 1024, LINEAR);
+        case(&format!("calls/{wire}"), 512, LINEAR);
+        case(&format!("woven/{wire}"), 512, LINEAR);
         case(&format!("braces/{wire}"), 2048, LINEAR);
         case(&format!("objects/{wire}"), 2048, LINEAR);
         case(&format!("bytes/{wire}"), 4096, LINEAR);
         case(&format!("pieces/{wire}"), 16_384, LINEAR);
         case(&format!("encode/{wire}"), 1024, LINEAR);
     }
-    case("repeats/given", 512, LINEAR);
-    case("repeats/same", 512, LINEAR);
-    case("repeats/broken", 256, LINEAR);
+    case("repeats/given", 256, LINEAR);
+    case("repeats/same", 256, LINEAR);
+    case("repeats/broken", 128, LINEAR);
     case("settle", 2048, LINEAR);
-    case("run/read", 256, LINEAR);
-    case("run/write", 256, LINEAR);
-    case("run/write-first", 256, LINEAR);
+    case("run/read", 128, LINEAR);
+    case("run/write", 128, LINEAR);
+    case("run/write-first", 128, LINEAR);
     case("run/denied", 256, LINEAR);
     case("run/surplus", 256, LINEAR);
-    case("run/braces", 1024, LINEAR);
+    case("run/braces", 512, LINEAR);
     case("kept/last", 1024, LEVEL);
     case("kept/all", 1024, LEVEL);
-    case("ids", 256, LINEAR);
+    case("ids", 128, LINEAR);
     cases
 }
 
@@ -80,7 +80,7 @@ pub(crate) fn holdings() -> Vec<Holding> {
     for wire in WIRES {
         for (what, held, peak) in [("result", 1.2, 3.5), ("chat", 1.2, 1.3)] {
             let name = format!("grow/hold/{what}/{wire}");
-            cases.push(Holding { name, size: 2 * 1024 * 1024, held, peak });
+            cases.push(Holding { name, size: 1024 * 1024, held, peak });
         }
     }
     cases
