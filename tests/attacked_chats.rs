@@ -454,7 +454,7 @@ async fn two_processes_on_one_journal_and_each_watcher_sees_each_run_once_and_in
         reply().text("You say ").pause(pause).text(format!("{}.", request.last_text()))
     });
     let agent = Agent::builder(model).build().unwrap();
-    for round in 0..60 {
+    for round in 0..crate::times(30) {
         let journal = MemoryJournal::new();
         let time = Duration::from_millis(random.u64(0..200));
         let both = [0, 1].map(|_| Chats::builder(&agent, &journal).idle_after(time).build());

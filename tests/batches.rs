@@ -169,7 +169,7 @@ fn check(answers: &[Answer], limits: Most, early: bool) -> Result<usize, TestCas
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 250, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: crate::times(80), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn no_more_calls_run_than_may_and_of_too_many_none(

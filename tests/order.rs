@@ -46,7 +46,7 @@ fn run(calls: &[(SideEffects, usize)], early: bool) -> (Vec<String>, Vec<String>
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: crate::times(100), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn a_call_that_may_change_something_is_a_barrier(

@@ -326,7 +326,7 @@ fn messages(said: &[Said]) -> Vec<Message> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
+    #![proptest_config(ProptestConfig::with_cases(crate::times(100)))]
 
     #[test]
     fn any_conversation_is_in_turns_and_begins_as_it_was_sent_before(

@@ -90,7 +90,7 @@ pub(crate) fn obeys(messages: &Messages) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: crate::times(150), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn any_facts_fold_to_a_transcript_that_can_be_sent(facts in prop::collection::vec(fact(), 0..60)) {

@@ -79,7 +79,7 @@ async fn nothing_outlives_a_program_that_is_killed_at_any_instant() {
     let home = Home::new();
     for way in [WITH, WITHOUT] {
         let mut begun = 0;
-        for round in 0..100_u32 {
+        for round in 0..50_u32 {
             let mark = process::mark();
             let begins = home.path(&mark);
             let command = format!(
@@ -88,12 +88,12 @@ async fn nothing_outlives_a_program_that_is_killed_at_any_instant() {
             );
             let program = home.program(way, &command).spawn().unwrap();
             // The instant is the matter: until 40 ms have gone, everything sleeps.
-            std::thread::sleep(Duration::from_micros(400 * u64::from(round)));
+            std::thread::sleep(Duration::from_micros(800 * u64::from(round)));
             kill_program(program);
             begun += u32::from(begins.exists());
             until("the end of all", || process::with(&mark).is_empty());
         }
-        println!("{way}: of 100 kills {begun} hit a command that had begun");
+        println!("{way}: of 50 kills {begun} hit a command that had begun");
     }
 }
 
@@ -116,7 +116,7 @@ async fn a_supervisor_that_has_much_to_kill_is_not_disturbed() {
     let tools = Bash::in_folder(home.path("")).unwrap().tools();
     let many = "for i in $(seq 1500); do sleep 1000 </dev/null >/dev/null 2>&1 & done";
     let command = format!("{many}; for i in 1 2 3; do {} & done; {WAIT}", comets.start());
-    for way in ["cancel", "drop", "cancel", "drop"] {
+    for way in ["cancel", "drop"] {
         let arguments = json!({"command": command, "timeout_seconds": 300});
         let context = ToolContext::new("call_1");
         let mut running = Box::pin(call_in(&context, &tools, "bash", arguments));

@@ -159,6 +159,9 @@ fn of_media(kind: MediaKind, media: &Media) -> u64 {
 fn tokens(text: &str) -> u64 {
     // In quarters of a token, a character of 1 byte counts 1, of 2 bytes 2, of 3 or 4 bytes 4: its
     // number of bytes, plus 1 if it has three.
+    if text.is_ascii() {
+        return u64::try_from(text.len()).unwrap_or(u64::MAX).div_ceil(4);
+    }
     let is_three = |byte: &u8| u8::from(byte & 0xf0 == 0xe0);
     // Counted in chunks small enough for a `u8`, which takes less than a tenth of the time.
     let of_chunk = |chunk: &[u8]| usize::from(chunk.iter().map(is_three).sum::<u8>());

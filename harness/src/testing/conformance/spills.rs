@@ -29,7 +29,10 @@ pub(super) const CHECKS: &[Check] = &[
 
 /// As many bytes as a chunk may have, among them those that are no text.
 fn bytes(seed: usize) -> Vec<u8> {
-    (0..256 * 1024).map(|at| u8::try_from((at * 31 + seed) % 256).unwrap_or_default()).collect()
+    let all: Vec<u8> = (0..=255).collect();
+    let mut bytes = all.repeat(1024);
+    bytes.rotate_left(seed % 256);
+    bytes
 }
 
 async fn has(store: &Store, name: &str, spill: &str, wanted: &[Option<Vec<u8>>]) -> Seen {
