@@ -490,6 +490,22 @@ async fn what_a_stopped_tool_had_put_out_holds_no_key() {
     assert!(result.to_text().len() < 66 * 1024, "and it is within the limit");
 }
 
+/// The command is stopped within a line that has most of the key.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn what_a_stopped_command_had_put_out_holds_no_part_of_a_key() {
+    let most = KEY.strip_suffix(&KEY[KEY.len() - 2..]).expect("most of it");
+    let command = format!("printf 'using {most}'; printf 'and {most}' >&2; sleep 1000");
+    let arguments = json!({"command": command, "timeout_seconds": 1});
+    let model = ScriptedProvider::new([reply().call("bash", arguments), reply().text("Hm.")]);
+    let agent = Agent::builder(model).tools(tools![harness::toolbox::bash]).secret(KEY);
+    let agent = agent.permissions(Permissions::allow_all()).build().expect("an agent");
+    let told = agent.run("Go.").await.expect("an answer");
+    let result = told.transcript().messages().iter().flat_map(|it| it.results()).next();
+    let text = result.expect("a result").to_text();
+    assert!(text.contains("using [secret]…") && text.contains("and [secret]…"), "{text}");
+}
+
 #[derive(Default)]
 struct Door {
     /// Whether somebody waits at it, and whether it is open.

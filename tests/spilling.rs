@@ -319,15 +319,17 @@ async fn a_file_is_a_result_and_secrets_in_it_are_hidden() {
     let text = format!("{}{KEY}\n", "x".repeat(262_140)).repeat(3);
     let (large, small) =
         (write("large", text.as_bytes()), write("small", b"a\xffb sk-live-0123456789"));
+    let unfinished = write("unfinished", b"a key: sk-live-01234");
     let missing = folder.path().join("missing");
     let inside = folder.path().to_owned();
     let tools = [
         tool("large", move || ToolOutput::file(&large)),
         tool("small", move || ToolOutput::file(&small)),
+        tool("unfinished", move || ToolOutput::file(&unfinished)),
         tool("missing", move || ToolOutput::file(&missing)),
         tool("folder", move || ToolOutput::file(&inside)),
     ];
-    let calls = ["large", "small", "missing", "folder"].map(|name| (name, json!({})));
+    let calls = ["large", "small", "unfinished", "missing", "folder"].map(|name| (name, json!({})));
     let journal = MemoryJournal::new();
     let agent = Agent::builder(calling(calls.to_vec())).tools(tools).secret(KEY);
     let agent = agent.build().expect("an agent");
@@ -340,8 +342,9 @@ async fn a_file_is_a_result_and_secrets_in_it_are_hidden() {
         read[0].ends_with("x[secret]\n") && read[0].contains(&format!("of {} bytes", hidden.len()))
     );
     assert_eq!(read[1], "a\u{fffd}b [secret]");
-    assert!(read[2].contains("missing` cannot be read"), "{}", read[2]);
-    assert!(read[3].contains("it is not a file"), "{}", read[3]);
+    assert_eq!(read[2], "a key: [secret]", "who wrote it was stopped in the middle");
+    assert!(read[3].contains("missing` cannot be read"), "{}", read[3]);
+    assert!(read[4].contains("it is not a file"), "{}", read[4]);
     // Without a place for it, the same is cut.
     let mut chat = agent.chat();
     chat.send("Go.").await.expect("an answer");

@@ -90,7 +90,7 @@ async fn a_long_conversation_goes_on_behind_the_vendors_summaries_with_its_newes
         let journal = MemoryJournal::new();
         let mut chat = agent.open(&journal, "long").await.unwrap();
         let mut usage = Usage::default();
-        for tens in 0..crate::times(5) {
+        for tens in 0..crate::times(6) {
             talks(&mut chat, tens * 10..(tens + 1) * 10).await.unwrap();
             usage = chat.usage();
             let sent = chat.sent().messages().clone();

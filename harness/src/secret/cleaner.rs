@@ -46,6 +46,7 @@ impl Cleaner {
     }
 
     /// Returns the rest.
+    #[cfg(any(feature = "sockets", test))]
     pub(crate) fn finish(mut self) -> String {
         let rest = std::mem::take(&mut self.cut);
         self.held.push_str(&String::from_utf8_lossy(&rest));
@@ -53,7 +54,6 @@ impl Cleaner {
     }
 
     /// Returns the rest of a text that ends in the middle. The beginning of a secret at its end is replaced, too.
-    #[cfg(feature = "sockets")]
     pub(crate) fn finish_cut(mut self) -> String {
         let rest = std::mem::take(&mut self.cut);
         self.held.push_str(super::CUT);
@@ -144,7 +144,6 @@ mod tests {
         }
     }
 
-    #[cfg(feature = "sockets")]
     #[test]
     fn a_text_that_is_cut_shows_no_beginning_of_a_secret() {
         let secrets = Secrets::default().with("sk-0123456789");

@@ -54,7 +54,8 @@ impl ToolOutput {
     /// pieces when the tool has ended, so a large one is never whole in memory. If large results are kept
     /// ([`AgentBuilder::spills`](crate::agent::AgentBuilder::spills)), the file is copied there, and the model
     /// reads its beginning and its end and asks for more by the tool `read_result`; otherwise the rest is cut.
-    /// Known secrets are removed as from any result; bytes that are not UTF-8 become U+FFFD. The program may delete
+    /// Known secrets are removed as from any result, and so is the beginning of one at the end of the file, whose
+    /// writer may have been stopped; bytes that are not UTF-8 become U+FFFD. The program may delete
     /// the file after the call has its result. If the path cannot be read or is not a file, the call fails and its
     /// result says why.
     ///

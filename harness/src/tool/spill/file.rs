@@ -42,7 +42,8 @@ pub(in crate::tool) async fn read_file(
         }
         taken.push(&cleaner.push(&piece)).await;
     }
-    taken.push(&cleaner.finish()).await;
+    // Who writes the file may have been stopped in the middle of a secret, or may still write.
+    taken.push(&cleaner.finish_cut()).await;
     Ok(taken.finish().await)
 }
 

@@ -17,7 +17,7 @@ use super::{
     clipped::Clipped,
     group::{Group, Pipes, Spec},
 };
-use crate::tool::CancellationToken;
+use crate::{secret::CUT, tool::CancellationToken};
 
 /// The number of bytes that are read at once.
 const PIECE: usize = 16 * 1024;
@@ -37,12 +37,16 @@ impl Said {
         [&self.stdout, &self.stderr].iter().all(|heard| lock(heard).is_empty())
     }
 
-    /// Both outputs, separately; `when` is added to the name of each.
+    /// Both outputs, separately; `when` is added to the name of each if there may be more to come. A line that is not at
+    /// its end is then marked as cut, so that the beginning of a secret is taken out there, too.
     pub(super) fn to_text(&self, when: &str) -> String {
         let outputs = [("stdout", &self.stdout), ("stderr", &self.stderr)];
         let texts = outputs.map(|(name, heard)| match lock(heard).to_text() {
             text if text.is_empty() => format!("{name}{when}: (nothing)"),
-            text => format!("{name}{when}:\n{}", text.trim_end_matches('\n')),
+            text if when.is_empty() || text.ends_with('\n') => {
+                format!("{name}{when}:\n{}", text.trim_end_matches('\n'))
+            }
+            text => format!("{name}{when}:\n{text}{CUT}"),
         });
         texts.join("\n")
     }
