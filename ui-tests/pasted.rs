@@ -1,8 +1,6 @@
 //! What stands on the front pages compiles as pasted: the program, after the `cargo add` lines above
 //! it, in a package that has nothing else.
 
-mod profile;
-
 use std::{
     collections::BTreeMap,
     fs,
@@ -10,7 +8,7 @@ use std::{
     process::Command,
 };
 
-use profile::profile;
+use crate::profile::profile;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().expect("the workspace")

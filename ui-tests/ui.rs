@@ -1,5 +1,9 @@
 //! What the compiler says of a mistake, and that what is no mistake runs. See README.md.
 
+// In one program, so that cargo checks the packages of both at the same time.
+mod pasted;
+mod profile;
+
 use std::{
     collections::BTreeMap,
     fmt::Write as _,
