@@ -20,7 +20,7 @@ test:
 docs:
     .ci/run docs
 
-# Each feature alone, beside dependencies that are built once.
+# Each feature apart from each other one, beside dependencies that are built once.
 features:
     .ci/run features
 
