@@ -623,7 +623,7 @@ async fn each_broken_promise_is_caught() {
     all_are_caught(0).await;
 }
 
-/// In a test of its own, since both together take the longest of all by far.
+/// The other half, in a test of its own so that both run at the same time.
 #[tokio::test(start_paused = true)]
 async fn each_other_broken_promise_is_caught() {
     all_are_caught(1).await;

@@ -88,7 +88,7 @@ async fn whatever_becomes_of_a_call_it_is_sent_once_and_the_agent_goes_on() {
         ("schemas", CallOutcome::Succeeded, "ran in life 1"),
         ("other-version", CallOutcome::Succeeded, "ran in life 1"),
     ];
-    // Some end by the clock alone, so a few run at a time.
+    // Some calls end only when their time limit is over, so four run at once.
     let calls = ways.into_iter().map(|(way, outcome, said)| async move {
         let time = if outcome == CallOutcome::InDoubt { SHORT } else { LONG };
         let (found, words) = one_call(way, time).await;

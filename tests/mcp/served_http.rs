@@ -92,7 +92,7 @@ impl Drop for Served {
 pub(super) fn client() -> reqwest::Client {
     // It may be installed already.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    // To read the certificates of the system takes longer than most of these tests.
+    // No test here uses TLS, and reading the certificates of the system takes longer than most of them.
     reqwest::Client::builder().no_proxy().tls_certs_only([]).build().expect("a client")
 }
 

@@ -42,7 +42,7 @@ pub(in crate::tool) async fn read_file(
         }
         taken.push(&cleaner.push(&piece)).await;
     }
-    // Who writes the file may have been stopped in the middle of a secret, or may still write.
+    // The process that writes the file may have been stopped in the middle of a secret, or may still be writing.
     taken.push(&cleaner.finish_cut()).await;
     Ok(taken.finish().await)
 }
