@@ -14,7 +14,7 @@ use harness::{
     Agent, CallOutcome, CancellationToken, Event, Outcome, SideEffect, SideEffects, Tool,
     ToolContext, ToolRegistry,
     agent::Action,
-    journal::{Entry, InterruptCause, Journal, MemoryJournal},
+    journal::{Fact, InterruptCause, Journal, MemoryJournal},
     message::ToolCall,
     testing::{Gate, ScriptedProvider, reply},
     tool, tools,
@@ -211,7 +211,7 @@ async fn a_call_that_waits_has_not_begun_and_its_own_time_does_not_run() {
     for id in ["second", "fourth"] {
         let facts = journal.read(id, 0).await.unwrap();
         let starts =
-            |it: &harness::journal::Envelope| matches!(it.entry(), Ok(Entry::CallStarted { .. }));
+            |it: &harness::journal::Envelope| matches!(it.fact(), Ok(Fact::CallStarted { .. }));
         assert!(!facts.iter().any(starts), "{id}: {facts:?}");
     }
 }

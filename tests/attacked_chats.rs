@@ -496,8 +496,8 @@ async fn two_processes_on_one_journal_and_each_watcher_sees_each_run_once_and_in
             chats.close().await;
         }
         let facts = journal.read("a", 0).await.unwrap();
-        let truth = facts.iter().filter_map(|fact| match fact.entry().unwrap() {
-            harness::journal::Entry::UserSaid { message, .. } => Some(message.text()),
+        let truth = facts.iter().filter_map(|fact| match fact.fact().unwrap() {
+            harness::journal::Fact::UserSaid { message, .. } => Some(message.text()),
             _ => None,
         });
         let truth = Vec::from_iter(truth);

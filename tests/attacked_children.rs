@@ -17,7 +17,7 @@ use harness::{
     Agent, CallOutcome, Chat, ErrorKind, Guardrails, Limits, Message, Outcome, Permissions,
     SideEffect, SideEffects, Tool, ToolContext, ToolError,
     agent::{AgentBuilder, Machine, Sending},
-    journal::{Entry, Journal, Listing, MemoryJournal, SqliteJournal},
+    journal::{Fact, Journal, Listing, MemoryJournal, SqliteJournal},
     policy::{Approval, Question, Spent},
     testing::{FaultyJournal, JournalCall, JournalFault, ScriptedProvider, reply},
 };
@@ -110,7 +110,7 @@ async fn told(journal: &MemoryJournal) -> (u64, u64) {
     let mut sum = (0, 0);
     for name in names(journal).await {
         for fact in journal.read(&name, 0).await.expect("facts") {
-            if let Entry::ModelReplied { usage, .. } = fact.entry().expect("a fact") {
+            if let Fact::ModelReplied { usage, .. } = fact.fact().expect("a fact") {
                 sum.0 += usage.input.unwrap_or(0);
                 sum.1 += usage.output.unwrap_or(0);
             }
@@ -491,11 +491,11 @@ async fn an_agent_of_a_function_that_starts_early_begins_after_the_answer() {
             assert_eq!(model.requests().len(), usize::from(!cut), "{durable} {cut}");
             if durable && !cut {
                 let facts = journal.read("chat", 0).await.expect("facts");
-                let at = |is: fn(&Entry) -> bool| {
-                    facts.iter().position(|fact| is(&fact.entry().expect("a fact")))
+                let at = |is: fn(&Fact) -> bool| {
+                    facts.iter().position(|fact| is(&fact.fact().expect("a fact")))
                 };
-                let started = at(|it| matches!(it, Entry::CallStarted { .. }));
-                let finished = at(|it| matches!(it, Entry::CallFinished { .. }));
+                let started = at(|it| matches!(it, Fact::CallStarted { .. }));
+                let finished = at(|it| matches!(it, Fact::CallFinished { .. }));
                 assert!(started < finished);
                 assert_eq!(outcomes(&chat), [CallOutcome::Succeeded]);
             }
@@ -635,7 +635,7 @@ async fn trees_of_agents_tell_the_truth_whatever_ends_their_processes() {
         for name in names(&journal).await {
             let mut machine = Machine::new();
             for fact in journal.read(&name, 0).await.expect("facts") {
-                machine.apply(&fact.entry().expect("a fact")).expect("it follows");
+                machine.apply(&fact.fact().expect("a fact")).expect("it follows");
             }
         }
     }

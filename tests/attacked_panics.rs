@@ -13,7 +13,7 @@ use harness::{
     Agent, CallOutcome, CancellationToken, Chat, Error, ErrorKind, Message, Permissions, Provider,
     SideEffects, Tool, ToolContext, ToolError,
     agent::AgentBuilder,
-    journal::Entry,
+    journal::Fact,
     policy::Question,
     provider::{EventStream, Request},
     testing::{Gate, ScriptedProvider, reply},
@@ -473,8 +473,8 @@ async fn a_provider_whose_names_panic_lets_no_panic_out() {
     }
 }
 
-fn falls_at_the_start(facts: &[Entry]) -> Result<(), Error> {
-    match facts.iter().any(|fact| matches!(fact, Entry::CallStarted { .. })) {
+fn falls_at_the_start(facts: &[Fact]) -> Result<(), Error> {
+    match facts.iter().any(|fact| matches!(fact, Fact::CallStarted { .. })) {
         true => falls(),
         false => Ok(()),
     }

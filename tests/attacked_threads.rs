@@ -13,7 +13,7 @@ use futures_util::FutureExt as _;
 use harness::{
     Agent, CallOutcome, CancellationToken, Chat, Error, ErrorKind, Event, Message, SideEffects,
     State, StreamEvent, Tool, ToolContext, Transcript,
-    journal::Entry,
+    journal::Fact,
     testing::{Gate, ScriptedProvider, reply},
     tool, tools,
 };
@@ -260,8 +260,8 @@ async fn an_end_that_could_not_be_written_is_told_later() {
         ScriptedProvider::new([reply().call("append", json!({"line": "one"})), reply().text("y")]);
     // It is full when the first end of a thread is written: at first, and once more at the end.
     let full = Arc::new(AtomicUsize::new(2));
-    let journal = Watched::new(move |facts: &[Entry]| {
-        let ends = facts.iter().any(|fact| matches!(fact, Entry::CallEnded { .. }));
+    let journal = Watched::new(move |facts: &[Fact]| {
+        let ends = facts.iter().any(|fact| matches!(fact, Fact::CallEnded { .. }));
         let left = full.load(Ordering::SeqCst);
         if ends && left > 0 {
             full.store(left - 1, Ordering::SeqCst);

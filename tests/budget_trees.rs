@@ -140,7 +140,7 @@ enum Of {
 
 /// A task of the tree, by its number.
 #[derive(Clone, Debug)]
-struct Entry {
+struct Fact {
     task: Task,
     /// The budgets that it stands within, its own first.
     within: Vec<Of>,
@@ -149,7 +149,7 @@ struct Entry {
 }
 
 /// Numbers the tasks of the tree.
-fn number(task: &Task, above: &[Of], entries: &mut Vec<Option<Entry>>) -> usize {
+fn number(task: &Task, above: &[Of], entries: &mut Vec<Option<Fact>>) -> usize {
     let id = entries.len();
     entries.push(None);
     let own = [Of::Run(id), Of::Chat(id), Of::Agent(task.agent)];
@@ -166,7 +166,7 @@ fn number(task: &Task, above: &[Of], entries: &mut Vec<Option<Entry>>) -> usize 
             callees.collect()
         })
         .collect();
-    entries[id] = Some(Entry { task: task.clone(), within, calls });
+    entries[id] = Some(Fact { task: task.clone(), within, calls });
     id
 }
 
@@ -213,7 +213,7 @@ struct Ledger {
 }
 
 struct World {
-    entries: Vec<Entry>,
+    entries: Vec<Fact>,
     ledger: Mutex<Ledger>,
     agents: OnceLock<Vec<Agent>>,
 }
@@ -286,9 +286,9 @@ impl World {
 /// Takes what the facts of a task say of the tokens of an answer that broke off.
 fn facts(world: &Arc<World>, id: usize) -> impl Journal + Clone + 'static {
     let world = Arc::clone(world);
-    Watched::new(move |facts: &[journal::Entry]| {
+    Watched::new(move |facts: &[journal::Fact]| {
         for fact in facts {
-            if let journal::Entry::Interrupted { usage, asked, .. } = fact {
+            if let journal::Fact::Interrupted { usage, asked, .. } = fact {
                 world.add(id, Sum { turns: (*asked).into(), usage: *usage, ..Sum::default() });
             }
         }
@@ -308,7 +308,7 @@ impl Drop for Saved {
 
 /// Runs a task within a budget, as a program or a tool does.
 async fn run(world: Arc<World>, id: usize, within: Budget) -> Result<String, String> {
-    let Entry { task, .. } = &world.entries[id];
+    let Fact { task, .. } = &world.entries[id];
     let agent = world.agents.get().expect("they are made first")[task.agent].clone();
     let mut chat = Saved(kept_in(&agent, &facts(&world, id)));
     let chat = &mut chat.0;
@@ -382,7 +382,7 @@ fn tool(name: &'static str, effects: SideEffects, world: &Arc<OnceLock<Arc<World
 fn says(world: &World, request: &RecordedRequest) -> ScriptedReply {
     let id: usize = request.messages()[0].text().parse().expect("the number of a task");
     world.asked(id);
-    let Entry { task, calls, .. } = &world.entries[id];
+    let Fact { task, calls, .. } = &world.entries[id];
     let at = request.messages().len() / 2;
     let Some(answer) = task.answers.get(at) else { return reply().text("Done.").tokens(7, 3) };
     let (input, output) = answer.tokens;
@@ -430,10 +430,10 @@ fn check(
 ) -> Result<(), TestCaseError> {
     let mut entries = Vec::new();
     number(task, &[Of::Program], &mut entries);
-    let entries: Vec<Entry> = entries.into_iter().map(|entry| entry.expect("numbered")).collect();
+    let entries: Vec<Fact> = entries.into_iter().map(|entry| entry.expect("numbered")).collect();
     let mut caps = BTreeMap::from([(Of::Program, program)]);
     caps.extend(agents.iter().enumerate().map(|(at, caps)| (Of::Agent(at), *caps)));
-    for (id, Entry { task, .. }) in entries.iter().enumerate() {
+    for (id, Fact { task, .. }) in entries.iter().enumerate() {
         caps.extend([(Of::Run(id), task.run), (Of::Chat(id), task.chat)]);
     }
     let ledger = Mutex::new(Ledger { caps, ..Ledger::default() });

@@ -14,7 +14,7 @@ use harness::{
     Agent, CallOutcome, CancellationToken, ErrorKind, Event, FallbackProvider, Limits, Message,
     Outcome, SideEffects, State, Stopped, StreamEvent, Tool, ToolError, Usage,
     agent::AgentBuilder,
-    journal::{Entry, InterruptCause, Limit, LimitScope, MemoryJournal},
+    journal::{Fact, InterruptCause, Limit, LimitScope, MemoryJournal},
     models::{Models, Price},
     policy::{Budget, Guardrails, Question},
     testing::{Gate, ScriptedProvider, ScriptedReply, reply},
@@ -641,7 +641,7 @@ async fn a_model_without_a_price_is_refused_before_it_is_asked() {
         assert!(stopped.transcript().sendable().is_ok());
         let fact = entries(&journal).pop();
         assert!(
-            matches!(&fact, Some(Entry::Interrupted { cause: InterruptCause::Limit { scope, .. }, .. })
+            matches!(&fact, Some(Fact::Interrupted { cause: InterruptCause::Limit { scope, .. }, .. })
                 if *scope == height),
             "it is a fact: {fact:?}"
         );

@@ -226,7 +226,7 @@ async fn at_every_instant_a_message_that_steers_is_said_once_or_refused() {
             let facts = journal.read("a", 0).await.unwrap();
             let steered = facts
                 .iter()
-                .filter(|it| matches!(it.entry(), Ok(harness::journal::Entry::Steered { .. })));
+                .filter(|it| matches!(it.fact(), Ok(harness::journal::Fact::Steered { .. })));
             let steered = steered.count();
             heard += steered;
             own += said.len() - 1 - steered;

@@ -12,7 +12,7 @@ use harness::{
     ToolContext,
     agent::AgentBuilder,
     journal::{
-        Awaited, Conversations, Entry, Envelope, Hold, Journal, JournalFuture, Listing,
+        Awaited, Conversations, Envelope, Fact, Hold, Journal, JournalFuture, Listing,
         MemoryJournal, Metadata,
     },
     policy::{Approval, Question},
@@ -411,7 +411,7 @@ impl Journal for OthersBelow {
     ) -> JournalFuture<'a, ()> {
         Box::pin(async move {
             if id.contains('/') && self.come.swap(false, Ordering::Relaxed) {
-                let pinned = Entry::ContextPinned { text: "Somebody was here.".to_owned() };
+                let pinned = Fact::ContextPinned { text: "Somebody was here.".to_owned() };
                 self.journal.append(id, after, &[Envelope::of(&pinned, 0)?]).await?;
             }
             self.journal.append(id, after, facts).await

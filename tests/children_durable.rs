@@ -12,7 +12,7 @@ use harness::{
     Permissions, SideEffects, Tool,
     agent::Machine,
     journal::{
-        Awaited, Conversations, Decision, Entry, Envelope, Hold, Journal, JournalFuture, Listing,
+        Awaited, Conversations, Decision, Envelope, Fact, Hold, Journal, JournalFuture, Listing,
         MemoryJournal, Metadata, Repeat,
     },
     models::{Models, Price},
@@ -136,8 +136,8 @@ fn lead(effects: SideEffects, world: &World) -> Agent {
 /// The tokens that the facts of a conversation and of all below it tell.
 fn told(moment: &Moment) -> (u64, u64) {
     let facts = moment.values().flat_map(|(_, facts)| facts);
-    facts.fold((0, 0), |(input, output), fact| match fact.entry().expect("a fact") {
-        Entry::ModelReplied { usage, .. } => {
+    facts.fold((0, 0), |(input, output), fact| match fact.fact().expect("a fact") {
+        Fact::ModelReplied { usage, .. } => {
             (input + usage.input.unwrap_or(0), output + usage.output.unwrap_or(0))
         }
         _ => (input, output),
@@ -322,15 +322,15 @@ async fn every_level_tells_the_truth_at_every_moment() {
         for (id, (_, facts)) in moment {
             let mut machine = Machine::new();
             for fact in facts {
-                let entry = fact.entry().expect("a fact");
+                let entry = fact.fact().expect("a fact");
                 machine.apply(&entry).unwrap_or_else(|err| panic!("{n} {id}: {err}"));
                 // A result of an agent stands in the caller's list only after its own has its end.
-                let Entry::CallFinished { result, .. } = entry else { continue };
+                let Fact::CallFinished { result, .. } = entry else { continue };
                 let below = format!("{id}/{}", result.call_id());
                 if let Some((_, facts)) = moment.get(&below) {
                     let mut below = Machine::new();
                     facts.iter().for_each(|fact| {
-                        below.apply(&fact.entry().expect("a fact")).expect("it follows");
+                        below.apply(&fact.fact().expect("a fact")).expect("it follows");
                     });
                     assert!(!below.is_going(), "{n} {id}");
                     assert_eq!(result.outcome(), CallOutcome::Succeeded);
@@ -393,7 +393,7 @@ async fn a_function_that_is_repeated_finds_its_agents_where_they_were() {
             let before = before["chat"]
                 .1
                 .iter()
-                .any(|fact| matches!(fact.entry().expect("a fact"), Entry::CallFinished { .. }));
+                .any(|fact| matches!(fact.fact().expect("a fact"), Fact::CallFinished { .. }));
             assert!(before || text.contains("has begun with another message"), "{n}: {text}");
             others += usize::from(!before);
         }
@@ -443,14 +443,14 @@ async fn steps_run_agents_within_one_action() {
         let last = steps.transcript().messages().last().expect("an answer").text();
         assert_eq!(last, "put is done | put is done | put is done");
         assert_eq!(world.lock().expect("unpoisoned").len(), 3);
-        let spent = steps.facts().iter().filter_map(|fact| match fact.entry().expect("a fact") {
-            Entry::CallFinished { spent, .. } => spent,
+        let spent = steps.facts().iter().filter_map(|fact| match fact.fact().expect("a fact") {
+            Fact::CallFinished { spent, .. } => spent,
             _ => None,
         });
         // Two turns of each of the three agents.
         assert_eq!(spent.filter_map(|it| it.usage.input).sum::<u64>(), 600);
-        let repeats = steps.facts().iter().filter_map(|fact| match fact.entry().expect("a fact") {
-            Entry::CallDecided { decision: Decision::Allow { repeat, .. }, .. } => Some(repeat),
+        let repeats = steps.facts().iter().filter_map(|fact| match fact.fact().expect("a fact") {
+            Fact::CallDecided { decision: Decision::Allow { repeat, .. }, .. } => Some(repeat),
             _ => None,
         });
         let expected = if effects == READ { Repeat::Read } else { Repeat::Never };
@@ -517,9 +517,9 @@ async fn that_nobody_knows_what_an_agent_has_used_is_told_by_one_fact() {
     let mut chat = lead.open(&journal, CHAT).await.expect("opened");
     assert_eq!(chat.resume().await.expect("an answer").text(), "It is paid.");
     let facts = journal.read(CHAT, 0).await.expect("facts");
-    let told = facts.iter().filter_map(|fact| match fact.entry().expect("a fact") {
-        Entry::CallWaits { wait, .. } => wait.spent,
-        Entry::CallFinished { spent, .. } => spent,
+    let told = facts.iter().filter_map(|fact| match fact.fact().expect("a fact") {
+        Fact::CallWaits { wait, .. } => wait.spent,
+        Fact::CallFinished { spent, .. } => spent,
         _ => None,
     });
     let told: Vec<_> =
@@ -542,9 +542,9 @@ async fn a_call_has_failed_if_its_agent_fails_after_it_has_gone_on() {
     let mut then = moment(&journal).await;
     // The process has ended when the agent's call had its result, and before the agent had answered.
     for (name, (_, facts)) in &mut then {
-        let is_last = |fact: &Envelope| match fact.entry().expect("a fact") {
-            Entry::CallStarted { .. } => name == CHAT,
-            Entry::CallFinished { .. } => name != CHAT,
+        let is_last = |fact: &Envelope| match fact.fact().expect("a fact") {
+            Fact::CallStarted { .. } => name == CHAT,
+            Fact::CallFinished { .. } => name != CHAT,
             _ => false,
         };
         let last = facts.iter().position(is_last).expect("a call");
@@ -577,9 +577,9 @@ async fn a_call_is_in_doubt_if_its_agent_is_not_entered_again() {
     chat.send("Go.").await.expect("an answer");
     let mut then = moment(&journal).await;
     for (name, (_, facts)) in &mut then {
-        let is_last = |fact: &Envelope| match fact.entry().expect("a fact") {
-            Entry::CallStarted { .. } => name == CHAT,
-            Entry::CallFinished { .. } => name != CHAT,
+        let is_last = |fact: &Envelope| match fact.fact().expect("a fact") {
+            Fact::CallStarted { .. } => name == CHAT,
+            Fact::CallFinished { .. } => name != CHAT,
             _ => false,
         };
         let last = facts.iter().position(is_last).expect("a call");

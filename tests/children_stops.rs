@@ -12,7 +12,7 @@ use std::{
 
 use harness::{
     Agent, CallOutcome, CancellationToken, Event, Permissions, SideEffects, Tool,
-    journal::{Entry, Journal, Listing, MemoryJournal},
+    journal::{Fact, Journal, Listing, MemoryJournal},
     testing::{ScriptedProvider, ScriptedReply, reply},
 };
 use serde_json::json;
@@ -159,9 +159,9 @@ async fn truth(journal: &MemoryJournal, world: &World, effects: SideEffects, wha
     for summary in &page.conversations {
         let facts = journal.read(&summary.id, 0).await.expect("facts");
         for fact in facts {
-            match fact.entry().expect("a fact") {
-                Entry::CallStarted { call } => open.push((summary.id.clone(), call)),
-                Entry::CallFinished { result, .. } => {
+            match fact.fact().expect("a fact") {
+                Fact::CallStarted { call } => open.push((summary.id.clone(), call)),
+                Fact::CallFinished { result, .. } => {
                     let of = (summary.id.clone(), result.call_id().to_owned());
                     ended.insert(of, result.outcome());
                 }

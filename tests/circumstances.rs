@@ -9,7 +9,7 @@ use harness::{
     Agent, Chat, ChatCompletionsProvider, ErrorKind, Outcome, Permissions, SideEffect, SideEffects,
     State, Tool,
     agent::Event,
-    journal::{Decider, Decision, Entry, MemoryJournal},
+    journal::{Decider, Decision, Fact, MemoryJournal},
     policy::{Egress, Question, Verdict},
     provider::{Effort, Settings},
     testing::{
@@ -440,7 +440,7 @@ async fn allowed_by(first: Permissions, agent: &Agent) -> MemoryJournal {
     let _ = chat.send("work").permissions(first).await;
     drop(chat);
     let all = entries(&journal);
-    let decided = all.iter().position(|fact| matches!(fact, Entry::CallDecided { .. }));
+    let decided = all.iter().position(|fact| matches!(fact, Fact::CallDecided { .. }));
     let kept = decided.expect("a decision") + 1;
     // What the process had written when it was killed.
     let copy = MemoryJournal::new();
@@ -450,8 +450,8 @@ async fn allowed_by(first: Permissions, agent: &Agent) -> MemoryJournal {
 }
 
 fn last_decision(journal: &MemoryJournal) -> Option<Decision> {
-    let decision = |fact: &Entry| match fact {
-        Entry::CallDecided { decision, .. } => Some(decision.clone()),
+    let decision = |fact: &Fact| match fact {
+        Fact::CallDecided { decision, .. } => Some(decision.clone()),
         _ => None,
     };
     entries(journal).iter().filter_map(decision).next_back()

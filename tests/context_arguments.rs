@@ -11,7 +11,7 @@ use harness::{
     ToolError,
     agent::Machine,
     context::Window,
-    journal::{ClearedArguments, Entry, Journal, MemoryJournal},
+    journal::{ClearedArguments, Fact, Journal, MemoryJournal},
     testing::{
         Answer, LoopbackServer, ScriptedProvider, ScriptedReply, anthropic, chat, reply, responses,
     },
@@ -190,9 +190,9 @@ async fn facts_that_clear_other_arguments_are_refused() {
     chat.send("Write.").await.unwrap();
     let mut machine = Machine::new();
     for fact in journal.read("a", 0).await.unwrap() {
-        machine.apply(&fact.entry().unwrap()).unwrap();
+        machine.apply(&fact.fact().unwrap()).unwrap();
     }
-    let cleared = |message: u64, call: u64, arguments: &str| Entry::ContextCleared {
+    let cleared = |message: u64, call: u64, arguments: &str| Fact::ContextCleared {
         results: Vec::new(),
         arguments: vec![ClearedArguments::new(message, call, arguments)],
         before: 9,
@@ -302,10 +302,10 @@ async fn arguments_behind_a_summary_can_be_cleared_and_those_in_it_cannot() {
     chat.send("Write.").await.unwrap();
     let mut machine = Machine::new();
     for fact in journal.read("a", 0).await.unwrap() {
-        machine.apply(&fact.entry().unwrap()).unwrap();
+        machine.apply(&fact.fact().unwrap()).unwrap();
     }
     // The messages: the user, and twice a call and its result, and the answer.
-    let compacted = Entry::ContextCompacted {
+    let compacted = Fact::ContextCompacted {
         messages: 3,
         kept: vec![0],
         summary: Message::user("One file is written."),
@@ -315,7 +315,7 @@ async fn arguments_behind_a_summary_can_be_cleared_and_those_in_it_cannot() {
         after: 5,
     };
     machine.apply(&compacted).unwrap();
-    let cleared = |message: u64| Entry::ContextCleared {
+    let cleared = |message: u64| Fact::ContextCleared {
         results: Vec::new(),
         arguments: vec![ClearedArguments::new(message, 0, r#"{"path": "x"}"#)],
         before: 5,

@@ -13,7 +13,7 @@ use harness::{
     StreamEvent, Tool, Transcript, Usage,
     agent::{Action, Machine},
     context::Window,
-    journal::{ClearedResult, Entry, Journal, MemoryJournal},
+    journal::{ClearedResult, Fact, Journal, MemoryJournal},
     message::Messages,
     testing::{RecordedRequest, ScriptedProvider, ScriptedReply, reply},
 };
@@ -65,9 +65,9 @@ fn agent(model: &ScriptedProvider, window: Window) -> Agent {
     built.build().expect("an agent")
 }
 
-async fn facts(journal: &MemoryJournal, name: &str) -> Vec<Entry> {
+async fn facts(journal: &MemoryJournal, name: &str) -> Vec<Fact> {
     let facts = journal.read(name, 0).await.expect("facts");
-    facts.iter().map(|fact| fact.entry().expect("a fact")).collect()
+    facts.iter().map(|fact| fact.fact().expect("a fact")).collect()
 }
 
 /// Messages as they are saved.
@@ -81,8 +81,8 @@ fn result(transcript: &Transcript, call: &str) -> String {
     results.find(|result| result.call_id() == call).expect("a result").to_text()
 }
 
-fn is_move(fact: &&Entry) -> bool {
-    matches!(fact, Entry::ContextCleared { .. } | Entry::ContextCompacted { .. })
+fn is_move(fact: &&Fact) -> bool {
+    matches!(fact, Fact::ContextCleared { .. } | Fact::ContextCompacted { .. })
 }
 
 /// Results that only read are cleared in steps, oldest first; those of a tool that has changed something are not.
@@ -100,7 +100,7 @@ async fn old_results_that_only_read_give_way_to_a_line_and_the_others_stay() {
             }
         });
         sent.await.expect("an answer");
-        let moves: Vec<Entry> =
+        let moves: Vec<Fact> =
             facts(&journal, "a").await.into_iter().filter(|fact| is_move(&fact)).collect();
         assert_eq!(moves.len(), seen.len(), "{call}");
         if !clears {
@@ -173,7 +173,7 @@ async fn each_view_is_restored_from_the_facts() {
     let mut sent = requests.iter().filter(|request| !asks(request));
     let mut machine = Machine::new();
     for fact in facts(&journal, "a").await {
-        if let Entry::ModelReplied { .. } = fact {
+        if let Fact::ModelReplied { .. } = fact {
             let request = sent.next().expect("a request for each answer");
             assert_eq!(written(machine.sent().messages()), written(request.messages()));
         }
@@ -245,7 +245,7 @@ async fn an_overflow_is_overcome_once_and_the_second_one_is_an_error() {
         let overflows: Vec<_> = facts
             .iter()
             .filter_map(|fact| match fact {
-                Entry::ContextOverflowed { window, tokens, .. } => Some((*window, *tokens)),
+                Fact::ContextOverflowed { window, tokens, .. } => Some((*window, *tokens)),
                 _ => None,
             })
             .collect();
@@ -287,7 +287,7 @@ async fn a_refused_request_is_made_smaller_although_the_estimate_says_that_it_fi
     assert_eq!((answer.text(), refused.load(Ordering::Relaxed)), ("Done.", 2));
     let facts = facts(&journal, "a").await;
     let overflow = facts.iter().find_map(|fact| match fact {
-        Entry::ContextOverflowed { window, tokens, estimated, .. } => {
+        Fact::ContextOverflowed { window, tokens, estimated, .. } => {
             Some((*window, *tokens, *estimated))
         }
         _ => None,
@@ -311,7 +311,7 @@ async fn turned_off_nothing_moves() {
     let stopped = chat.send("Go on.").await.expect_err("no answer");
     assert!(stopped.error().is_some_and(Error::is_context_full));
     let facts = facts(&journal, "a").await;
-    let is_new = |fact: &Entry| is_move(&fact) || matches!(fact, Entry::ContextOverflowed { .. });
+    let is_new = |fact: &Fact| is_move(&fact) || matches!(fact, Fact::ContextOverflowed { .. });
     assert!(!facts.iter().any(is_new));
 }
 
@@ -410,7 +410,7 @@ async fn a_summary_that_fails_twice_ends_the_run() {
             "{error}"
         );
         assert_eq!(chat.sent(), chat.transcript());
-        let failed = |fact: &&Entry| matches!(fact, Entry::CompactionFailed { .. });
+        let failed = |fact: &&Fact| matches!(fact, Fact::CompactionFailed { .. });
         assert_eq!(facts(&journal, "a").await.iter().filter(failed).count(), 2);
         chat.resume().await.expect("an answer");
         assert_eq!(facts(&journal, "a").await.iter().filter(failed).count(), 2);
@@ -480,13 +480,13 @@ async fn a_fact_that_cannot_follow_changes_nothing() {
     let mut machine = Machine::new();
     facts.iter().for_each(|fact| machine.apply(fact).expect("a fact"));
     let before = machine.sent().clone();
-    let cleared = |call: &str| Entry::ContextCleared {
+    let cleared = |call: &str| Fact::ContextCleared {
         results: vec![ClearedResult::new(call, "[a line]")],
         arguments: Vec::new(),
         before: 9,
         after: 1,
     };
-    let compacted = |messages: u64, kept: Vec<u64>, summary: Message| Entry::ContextCompacted {
+    let compacted = |messages: u64, kept: Vec<u64>, summary: Message| Fact::ContextCompacted {
         messages,
         kept,
         summary,
@@ -499,7 +499,7 @@ async fn a_fact_that_cannot_follow_changes_nothing() {
     // The messages: the user, and three times a call and its result, and the answer.
     let wrong = [
         cleared("nobody"),
-        Entry::ContextCleared { results: Vec::new(), arguments: Vec::new(), before: 9, after: 1 },
+        Fact::ContextCleared { results: Vec::new(), arguments: Vec::new(), before: 9, after: 1 },
         compacted(0, vec![], user()),
         compacted(2, vec![0], user()),
         compacted(99, vec![0], user()),
@@ -514,7 +514,7 @@ async fn a_fact_that_cannot_follow_changes_nothing() {
         assert_eq!(machine.sent(), &before, "{fact:?}");
     }
     // While a call waits for its result, no request can be refused.
-    let overflowed = Entry::ContextOverflowed {
+    let overflowed = Fact::ContextOverflowed {
         provider: String::new(),
         model: String::new(),
         fallback: false,
@@ -523,7 +523,7 @@ async fn a_fact_that_cannot_follow_changes_nothing() {
         estimated: 9,
     };
     let mut calling = Machine::new();
-    let before = facts.iter().take_while(|fact| !matches!(fact, Entry::CallFinished { .. }));
+    let before = facts.iter().take_while(|fact| !matches!(fact, Fact::CallFinished { .. }));
     before.for_each(|fact| calling.apply(fact).expect("a fact"));
     assert!(calling.apply(&overflowed).is_err());
     machine.apply(&cleared("look_0")).expect("a result");
@@ -559,12 +559,12 @@ async fn a_summary_that_is_cut_leaves_what_it_has_cost() {
         let usage = chat.usage();
         assert_eq!((usage.input, usage.output), (Some(900), Some(7)), "{by_hand}");
         chat.save().await.expect("a journal");
-        let failed: Vec<Entry> = facts(&journal, "a")
+        let failed: Vec<Fact> = facts(&journal, "a")
             .await
             .into_iter()
-            .filter(|fact| matches!(fact, Entry::CompactionFailed { .. }))
+            .filter(|fact| matches!(fact, Fact::CompactionFailed { .. }))
             .collect();
-        let [Entry::CompactionFailed { request, stopped: true, .. }] = &*failed else {
+        let [Fact::CompactionFailed { request, stopped: true, .. }] = &*failed else {
             panic!("{failed:?}")
         };
         assert!(request.broke_off && request.usage == usage);
@@ -591,8 +591,8 @@ async fn another_driver_sums_up_too() {
         steps.apply(said).expect("facts that follow");
         while steps.next() == Action::CallProvider {
             let facts = steps.act().await.expect("facts");
-            let is_summary = |fact: &Entry| matches!(fact, Entry::ContextCompacted { .. });
-            moves += facts.iter().filter(|it| is_summary(&it.entry().expect("a fact"))).count();
+            let is_summary = |fact: &Fact| matches!(fact, Fact::ContextCompacted { .. });
+            moves += facts.iter().filter(|it| is_summary(&it.fact().expect("a fact"))).count();
             steps.apply(facts).expect("facts that follow");
         }
         assert_eq!(steps.next(), Action::Finish(Outcome::Answered));

@@ -12,7 +12,7 @@ use harness::{
     Transcript,
     agent::Machine,
     context::Window,
-    journal::{Entry, Journal, MemoryJournal},
+    journal::{Fact, Journal, MemoryJournal},
     testing::{ScriptedProvider, ScriptedReply, reply},
 };
 use serde_json::json;
@@ -170,16 +170,16 @@ fn conversations_by_chance_lose_nothing_that_must_stay() {
         let (mut machine, mut pins) = (Machine::new(), Vec::new());
         for fact in facts {
             match &fact {
-                Entry::ContextPinned { text } => pins.push(text.clone()),
-                Entry::ContextCleared { .. } => kinds[0] += 1,
-                Entry::ContextCompacted { .. } => kinds[1] += 1,
-                Entry::CompactionFailed { .. } => kinds[2] += 1,
-                Entry::ContextOverflowed { .. } => kinds[3] += 1,
+                Fact::ContextPinned { text } => pins.push(text.clone()),
+                Fact::ContextCleared { .. } => kinds[0] += 1,
+                Fact::ContextCompacted { .. } => kinds[1] += 1,
+                Fact::CompactionFailed { .. } => kinds[2] += 1,
+                Fact::ContextOverflowed { .. } => kinds[3] += 1,
                 _ => {}
             }
             machine.apply(&fact).unwrap_or_else(|err| panic!("{seed}: {err}"));
             let pins = match fact {
-                Entry::ContextCompacted { .. } => &pins[..],
+                Fact::ContextCompacted { .. } => &pins[..],
                 // One that was pinned since then stands in the next summary.
                 _ => &[],
             };
@@ -192,7 +192,7 @@ fn conversations_by_chance_lose_nothing_that_must_stay() {
 }
 
 /// Has a conversation by chance, in which each request is what the facts before it make, and gives its facts.
-async fn conversation(seed: u64) -> Vec<Entry> {
+async fn conversation(seed: u64) -> Vec<Fact> {
     let mut chance = Rng::with_seed(seed);
     let rng = Arc::new(Mutex::new(Rng::with_seed(!seed)));
     let journal = MemoryJournal::new();
@@ -220,5 +220,5 @@ async fn conversation(seed: u64) -> Vec<Entry> {
     }
     chat.save().await.expect("a journal");
     let facts = journal.read("a", 0).await.expect("facts");
-    facts.iter().map(|fact| fact.entry().expect("a fact")).collect()
+    facts.iter().map(|fact| fact.fact().expect("a fact")).collect()
 }

@@ -9,7 +9,7 @@ use std::sync::{
 use harness::{
     Agent, AnthropicProvider, Message, OpenAIProvider, Provider, Tool,
     context::Window,
-    journal::{ClearedResult, Entry, Envelope, Journal, MemoryJournal},
+    journal::{ClearedResult, Envelope, Fact, Journal, MemoryJournal},
     provider::Effort,
     testing::{Answer, LoopbackServer, ScriptedProvider, anthropic, reply, responses},
 };
@@ -144,8 +144,8 @@ async fn a_turn_goes_on_after_a_move_with_the_thinking_that_its_model_needs() {
         chat.send("And now?").await.unwrap_or_else(|err| panic!("{model}: {err}"));
 
         let facts = journal.read("long", 0).await.unwrap();
-        let is_move = |entry: &Entry| matches!(entry, Entry::ContextCleared { .. });
-        let moves = facts.iter().filter(|fact| is_move(&fact.entry().unwrap())).count();
+        let is_move = |entry: &Fact| matches!(entry, Fact::ContextCleared { .. });
+        let moves = facts.iter().filter(|fact| is_move(&fact.fact().unwrap())).count();
         assert!(moves > 1, "{model}: {moves}");
         let bodies = bodies.lock().unwrap();
         let differs = |pair: &&[Vec<u8>]| {
@@ -182,7 +182,7 @@ async fn of_the_thinking_before_a_move_only_that_of_the_open_turn_is_sent() {
     chat.send("Are you there?").await.unwrap();
     chat.send("Look around.").await.expect_err("the server refuses");
     drop(chat);
-    let cleared = Entry::ContextCleared {
+    let cleared = Fact::ContextCleared {
         results: vec![ClearedResult::new("a", "[a line]")],
         arguments: Vec::new(),
         before: 9,

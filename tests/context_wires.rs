@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use harness::{
     Agent, Tool,
     context::Window,
-    journal::{Entry, Journal, MemoryJournal},
+    journal::{Fact, Journal, MemoryJournal},
     provider::Settings,
     testing::{Answer, LoopbackServer, anthropic, chat, responses},
 };
@@ -108,12 +108,12 @@ async fn what_was_said_first_is_known_after_many_turns_and_requests_begin_alike(
         assert_eq!(reply.text(), SECRETS.join(" and "), "{wire}");
 
         let facts = journal.read("long", 0).await.unwrap();
-        let facts: Vec<Entry> = facts.iter().map(|fact| fact.entry().unwrap()).collect();
-        let count = |is: fn(&Entry) -> bool| facts.iter().filter(|fact| is(fact)).count();
-        let summaries = count(|fact| matches!(fact, Entry::ContextCompacted { .. }));
-        let clearings = count(|fact| matches!(fact, Entry::ContextCleared { .. }));
-        let in_vain = count(|fact| matches!(fact, Entry::CompactionFailed { .. }));
-        let refused = count(|fact| matches!(fact, Entry::ContextOverflowed { .. }));
+        let facts: Vec<Fact> = facts.iter().map(|fact| fact.fact().unwrap()).collect();
+        let count = |is: fn(&Fact) -> bool| facts.iter().filter(|fact| is(fact)).count();
+        let summaries = count(|fact| matches!(fact, Fact::ContextCompacted { .. }));
+        let clearings = count(|fact| matches!(fact, Fact::ContextCleared { .. }));
+        let in_vain = count(|fact| matches!(fact, Fact::CompactionFailed { .. }));
+        let refused = count(|fact| matches!(fact, Fact::ContextOverflowed { .. }));
         println!(
             "{wire}: {summaries} summaries, {clearings} clearings, {in_vain} in vain, {refused} refused"
         );

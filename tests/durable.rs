@@ -9,7 +9,7 @@ use futures_util::FutureExt as _;
 use harness::{
     Agent, CallOutcome, Chat, Error, ErrorKind, Outcome, SideEffect, SideEffects, Tool,
     agent::Machine,
-    journal::{Entry, Envelope, Journal, JournalFuture, Limit, MemoryJournal},
+    journal::{Envelope, Fact, Journal, JournalFuture, Limit, MemoryJournal},
     policy::{Guardrails, Question},
     testing::{FaultyJournal, JournalCall, JournalFault, ScriptedProvider, ScriptedReply, reply},
     tool::Reconciled,
@@ -105,8 +105,8 @@ async fn whenever_a_process_ends_another_one_goes_on() {
         // What had its result before the process ended.
         let before: Vec<String> = facts[..kept]
             .iter()
-            .filter_map(|fact| match fact.entry().expect("a fact") {
-                Entry::CallFinished { result, .. } => Some(result.call_id().to_owned()),
+            .filter_map(|fact| match fact.fact().expect("a fact") {
+                Fact::CallFinished { result, .. } => Some(result.call_id().to_owned()),
                 _ => None,
             })
             .collect();
@@ -147,7 +147,7 @@ async fn an_idempotent_call_runs_again_with_the_same_key() {
     let first = World::default();
     agent(&first).open(&whole, CHAT).await.expect("new").send("Pay.").await.expect("an answer");
     let facts = whole.read(CHAT, 0).await.expect("facts");
-    let started = |fact: &Envelope| matches!(fact.entry().expect("a fact"), Entry::CallStarted { call } if call == "put_1");
+    let started = |fact: &Envelope| matches!(fact.fact().expect("a fact"), Fact::CallStarted { call } if call == "put_1");
     let at = facts.iter().position(started).expect("it starts");
     let again = World::default();
     let journal = with_facts(&facts[..=at]).await;
@@ -380,7 +380,7 @@ async fn what_became_of_a_call_in_doubt_can_be_said_or_found_out() {
     let world = World::default();
     agent(&world).open(&whole, CHAT).await.expect("new").send("Pay.").await.expect("an answer");
     let facts = whole.read(CHAT, 0).await.expect("facts");
-    let started = |fact: &Envelope| matches!(fact.entry().expect("a fact"), Entry::CallStarted { call } if call == "pay_1");
+    let started = |fact: &Envelope| matches!(fact.fact().expect("a fact"), Fact::CallStarted { call } if call == "pay_1");
     let facts = &facts[..=facts.iter().position(started).expect("it starts")];
 
     // The program says it.
@@ -526,7 +526,7 @@ async fn a_fact_of_a_later_version_is_kept_and_refused() {
 async fn a_turn_takes_as_few_appends_as_it_can() {
     let appends = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&appends);
-    let journal = Watched::new(move |facts: &[Entry]| {
+    let journal = Watched::new(move |facts: &[Fact]| {
         seen.lock().expect("unpoisoned").push(facts.len());
         Ok(())
     });
@@ -657,7 +657,7 @@ async fn a_run_that_cannot_begin_can_be_stopped() {
     assert!(chat.send("Pay.").into_future().now_or_never().is_some());
     drop(chat);
     let facts = journal.read(CHAT, 0).await.expect("facts");
-    let started = |fact: &Envelope| matches!(fact.entry().expect("a fact"), Entry::CallStarted { call } if call == "pay_1");
+    let started = |fact: &Envelope| matches!(fact.fact().expect("a fact"), Fact::CallStarted { call } if call == "pay_1");
     let at = facts.iter().position(started).expect("it starts");
     let journal = FaultyJournal::new(with_facts(&facts[..=at]).await);
     journal.fail(JournalCall::Append, 0, JournalFault::StopBefore);

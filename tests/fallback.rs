@@ -7,7 +7,7 @@ use harness::{
     Agent, AnthropicProvider, CancellationToken, Error, ErrorKind, Event, Message, Outcome,
     Provider, Transcript,
     client::OpenAIProvider,
-    journal::Entry,
+    journal::Fact,
     policy::{FallbackProvider, RetryBudget, RetryPolicy, RetryProvider},
     provider::{Ledger, Lost, ProviderResponse, Request, accumulate},
     testing::{Gate, LoopbackServer, ScriptedProvider, ScriptedReply, anthropic, reply, responses},
@@ -231,7 +231,7 @@ async fn a_conversation_that_began_on_one_wire_goes_on_on_the_other() {
     let answered: Vec<String> = entries(&journal)
         .iter()
         .filter_map(|fact| match fact {
-            Entry::ModelReplied { provider, .. } => Some(provider.clone()),
+            Fact::ModelReplied { provider, .. } => Some(provider.clone()),
             _ => None,
         })
         .collect();

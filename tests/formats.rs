@@ -6,7 +6,7 @@ use std::{collections::BTreeSet, fs, path::Path};
 use harness::{
     Agent, CallOutcome, StopReason,
     journal::{
-        AnswerCheck, Awaited, Decider, Decision, Entry, Envelope, FORMAT, InterruptCause, Journal,
+        AnswerCheck, Awaited, Decider, Decision, Envelope, FORMAT, Fact, InterruptCause, Journal,
         Limit, LimitScope, MemoryJournal, Repeat,
     },
     testing::{ScriptedProvider, outline, reply},
@@ -74,7 +74,7 @@ fn the_files_know_every_word_of_the_formats() {
         all.iter().map(|fact| serde_json::from_str(&fact.fact).expect("JSON")).collect();
     let all = Value::Array(all);
     for (name, words) in [
-        ("fact", words::<Entry>(r#"{"fact":"?"}"#)),
+        ("fact", words::<Fact>(r#"{"fact":"?"}"#)),
         ("verdict", words::<Decision>(r#"{"verdict":"?"}"#)),
         ("decider", words::<Decider>(r#"{"decider":"?"}"#)),
         ("by", words::<InterruptCause>(r#"{"by":"?"}"#)),
@@ -99,7 +99,7 @@ fn the_files_know_every_word_of_the_formats() {
 fn nothing_of_a_fact_is_lost_when_it_is_read() {
     for (format, name) in KEPT {
         for (number, fact) in facts(format, name).into_iter().enumerate() {
-            let entry = fact.entry().unwrap_or_else(|err| panic!("{name} {number}: {err:#}"));
+            let entry = fact.fact().unwrap_or_else(|err| panic!("{name} {number}: {err:#}"));
             let written: Value = serde_json::to_value(&entry).expect("JSON");
             let stood: Value = serde_json::from_str(&fact.fact).expect("JSON");
             assert_eq!(written, stood, "{name} {number}");
@@ -143,7 +143,7 @@ async fn conversations_of_every_format_open_and_go_on() {
 fn a_fact_says_in_which_format_it_is() {
     for (format, name) in KEPT {
         for (number, fact) in facts(format, name).into_iter().enumerate() {
-            let entry = fact.entry().expect("a fact");
+            let entry = fact.fact().expect("a fact");
             let now = Envelope::of(&entry, 0).expect("an envelope").format;
             assert_eq!(now, fact.format, "{name} {number}");
             assert!(now <= format);

@@ -13,7 +13,7 @@ use harness::{
     Agent, CallOutcome, Event, Media, Outcome, StopReason, Stopped, StreamEvent, Tool, ToolContent,
     ToolError, Usage,
     agent::{AgentBuilder, Machine},
-    journal::{Entry, InterruptCause, Limit, LimitScope},
+    journal::{Fact, InterruptCause, Limit, LimitScope},
     models::{Models, Price},
     policy::{Budget, Guardrails, Limits, Question},
     testing::{Gate, RecordedRequest, ScriptedProvider, ScriptedReply, outline, reply},
@@ -727,7 +727,7 @@ async fn the_facts_say_which_limit_it_was_and_reading_them_again_gives_the_same(
 
     let facts = entries(&journal);
     let cause = facts.iter().rev().find_map(|fact| match fact {
-        Entry::Interrupted { cause, .. } => Some(cause.clone()),
+        Fact::Interrupted { cause, .. } => Some(cause.clone()),
         _ => None,
     });
     let detail = "the model was asked 2 times".to_owned();
@@ -735,7 +735,7 @@ async fn the_facts_say_which_limit_it_was_and_reading_them_again_gives_the_same(
     assert_eq!(cause, Some(InterruptCause::Limit { limit: Limit::Turns, scope, detail }));
 
     let written = serde_json::to_string(&facts).expect("JSON");
-    let read: Vec<Entry> = serde_json::from_str(&written).expect("the same");
+    let read: Vec<Fact> = serde_json::from_str(&written).expect("the same");
     let mut machine = Machine::new();
     for fact in &read {
         machine.apply(fact).expect("it followed before");

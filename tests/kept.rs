@@ -3,7 +3,7 @@
 use futures_util::FutureExt as _;
 use harness::{
     Agent, Chat, Error,
-    journal::{Entry, Envelope, Journal, JournalFuture, MemoryJournal},
+    journal::{Envelope, Fact, Journal, JournalFuture, MemoryJournal},
 };
 
 /// The name of the conversation.
@@ -73,10 +73,10 @@ pub(crate) fn kept_in<J: Journal + Clone + 'static>(agent: &Agent, journal: &J) 
 }
 
 /// The facts of the conversation, as far as they are written.
-pub(crate) fn entries(journal: &MemoryJournal) -> Vec<Entry> {
+pub(crate) fn entries(journal: &MemoryJournal) -> Vec<Fact> {
     let read = journal.read(CHAT, 0).now_or_never();
     let read = read.expect("a journal in memory answers at once").expect("facts");
-    read.iter().map(|fact| fact.entry().expect("a fact")).collect()
+    read.iter().map(|fact| fact.fact().expect("a fact")).collect()
 }
 
 /// A journal in memory that hands the facts of each append to a function first, which may refuse them.
@@ -91,13 +91,13 @@ impl<F: Clone> Clone for Watched<F> {
     }
 }
 
-impl<F: Fn(&[Entry]) -> Result<(), Error> + Clone + Send + Sync> Watched<F> {
+impl<F: Fn(&[Fact]) -> Result<(), Error> + Clone + Send + Sync> Watched<F> {
     pub(crate) fn new(watch: F) -> Self {
         Self { journal: MemoryJournal::new(), watch }
     }
 }
 
-impl<F: Fn(&[Entry]) -> Result<(), Error> + Clone + Send + Sync> Journal for Watched<F> {
+impl<F: Fn(&[Fact]) -> Result<(), Error> + Clone + Send + Sync> Journal for Watched<F> {
     hands_on!(journal: read);
 
     fn append<'a>(
@@ -106,7 +106,7 @@ impl<F: Fn(&[Entry]) -> Result<(), Error> + Clone + Send + Sync> Journal for Wat
         after: u64,
         facts: &'a [Envelope],
     ) -> JournalFuture<'a, ()> {
-        let entries: Vec<Entry> = facts.iter().map(|fact| fact.entry().expect("a fact")).collect();
+        let entries: Vec<Fact> = facts.iter().map(|fact| fact.fact().expect("a fact")).collect();
         match (self.watch)(&entries) {
             Ok(()) => self.journal.append(conversation, after, facts),
             Err(error) => Box::pin(async { Err(error) }),

@@ -4,27 +4,27 @@ use harness::{
     Block, CallOutcome, Message, SideEffect, SideEffects, StopReason, ToolCall, ToolResult, Usage,
     agent::{Action, Machine},
     journal::{
-        AnswerCheck, Decider, Decision, Entry, InterruptCause, Limit, LimitScope, WantedAnswer,
+        AnswerCheck, Decider, Decision, Fact, InterruptCause, Limit, LimitScope, WantedAnswer,
     },
 };
 
 pub(crate) const READ: SideEffects = SideEffects::of(&[SideEffect::Read]);
 pub(crate) const WRITE: SideEffects = SideEffects::of(&[SideEffect::Write]);
 
-pub(crate) fn user() -> Entry {
-    Entry::UserSaid { message: Message::user("go"), limits: None }
+pub(crate) fn user() -> Fact {
+    Fact::UserSaid { message: Message::user("go"), limits: None }
 }
 
 /// The user says something while the run goes on.
-pub(crate) fn steered() -> Entry {
-    Entry::Steered { message: Message::user("Only the first.") }
+pub(crate) fn steered() -> Fact {
+    Fact::Steered { message: Message::user("Only the first.") }
 }
 
 /// The model says these words, if any, and makes these calls.
-pub(crate) fn reply(stop: StopReason, text: &str, calls: &[&str]) -> Entry {
+pub(crate) fn reply(stop: StopReason, text: &str, calls: &[&str]) -> Fact {
     let message = message(text, calls);
     let (provider, model) = ("scripted".to_owned(), "none".to_owned());
-    Entry::ModelReplied {
+    Fact::ModelReplied {
         message,
         stop,
         usage: Usage::default(),
@@ -41,23 +41,18 @@ pub(crate) fn message(text: &str, calls: &[&str]) -> Option<Message> {
     (!blocks.is_empty()).then(|| Message::assistant(blocks))
 }
 
-pub(crate) fn interrupted(text: &str, calls: &[&str]) -> Entry {
+pub(crate) fn interrupted(text: &str, calls: &[&str]) -> Fact {
     let cause = InterruptCause::Program;
-    Entry::Interrupted {
-        message: message(text, calls),
-        usage: Usage::default(),
-        cause,
-        asked: true,
-    }
+    Fact::Interrupted { message: message(text, calls), usage: Usage::default(), cause, asked: true }
 }
 
-fn limited(limit: Limit) -> Entry {
+fn limited(limit: Limit) -> Fact {
     let cause = InterruptCause::Limit { limit, scope: LimitScope::Run, detail: "enough".into() };
-    Entry::Interrupted { message: None, usage: Usage::default(), cause, asked: false }
+    Fact::Interrupted { message: None, usage: Usage::default(), cause, asked: false }
 }
 
-pub(crate) fn allowed(call: &str, side_effects: SideEffects) -> Entry {
-    Entry::CallDecided {
+pub(crate) fn allowed(call: &str, side_effects: SideEffects) -> Fact {
+    Fact::CallDecided {
         call: call.into(),
         decision: Decision::Allow {
             side_effects,
@@ -68,43 +63,43 @@ pub(crate) fn allowed(call: &str, side_effects: SideEffects) -> Entry {
     }
 }
 
-fn denied(call: &str) -> Entry {
-    Entry::CallDecided {
+fn denied(call: &str) -> Fact {
+    Fact::CallDecided {
         call: call.into(),
         decision: Decision::Deny { reason: "no".into(), by: Decider::ToolName },
     }
 }
 
-pub(crate) fn started(call: &str) -> Entry {
-    Entry::CallStarted { call: call.into() }
+pub(crate) fn started(call: &str) -> Fact {
+    Fact::CallStarted { call: call.into() }
 }
 
-pub(crate) fn finished(call: &str) -> Entry {
+pub(crate) fn finished(call: &str) -> Fact {
     let result = ToolResult::new(call, CallOutcome::Succeeded, ["done".into()]);
-    Entry::CallFinished { result, spent: None }
+    Fact::CallFinished { result, spent: None }
 }
 
-pub(crate) fn wanted(tries: u32) -> Entry {
+pub(crate) fn wanted(tries: u32) -> Fact {
     let mut answer = Box::<WantedAnswer>::default();
     answer.tries = tries;
     answer.verifications = Some(1);
-    Entry::AnswerWanted { answer }
+    Fact::AnswerWanted { answer }
 }
 
-pub(crate) fn rejected(message: Option<Message>) -> Entry {
-    Entry::AnswerRejected { by: AnswerCheck::Schema, faults: vec!["no".into()], message }
+pub(crate) fn rejected(message: Option<Message>) -> Fact {
+    Fact::AnswerRejected { by: AnswerCheck::Schema, faults: vec!["no".into()], message }
 }
 
-pub(crate) fn unfit_for_program() -> Entry {
+pub(crate) fn unfit_for_program() -> Fact {
     let message = Some(Message::user("Again."));
-    Entry::AnswerRejected { by: AnswerCheck::Verifier, faults: vec!["no".into()], message }
+    Fact::AnswerRejected { by: AnswerCheck::Verifier, faults: vec!["no".into()], message }
 }
 
-pub(crate) fn again() -> Entry {
+pub(crate) fn again() -> Fact {
     rejected(Some(Message::user("Again.")))
 }
 
-pub(crate) fn after(facts: &[Entry]) -> Machine {
+pub(crate) fn after(facts: &[Fact]) -> Machine {
     let mut machine = Machine::new();
     for fact in facts {
         machine.apply(fact).unwrap_or_else(|err| panic!("{fact:?}: {err}"));
@@ -113,7 +108,7 @@ pub(crate) fn after(facts: &[Entry]) -> Machine {
 }
 
 /// What comes next, in a few words.
-pub(crate) fn next(facts: &[Entry]) -> String {
+pub(crate) fn next(facts: &[Fact]) -> String {
     let ids = |calls: &[ToolCall]| {
         calls.iter().map(|call| call.id().to_owned()).collect::<Vec<_>>().join(" ")
     };
@@ -129,7 +124,7 @@ pub(crate) fn next(facts: &[Entry]) -> String {
         Action::Settle => {
             let machine = after(facts);
             let told = machine.settlement().map(|fact| match fact {
-                Entry::CallFinished { result, .. } => {
+                Fact::CallFinished { result, .. } => {
                     format!("{} {:?}", result.call_id(), result.outcome())
                 }
                 other => panic!("settled by {other:?}"),
@@ -149,11 +144,11 @@ fn facts_lead_to_actions() {
             [allowed("a", READ), allowed("b", READ), allowed("c", WRITE), allowed("d", READ)];
         [turn().to_vec(), effects.to_vec()].concat()
     };
-    let with = |before: Vec<Entry>, more: &[Entry]| [before, more.to_vec()].concat();
+    let with = |before: Vec<Fact>, more: &[Fact]| [before, more.to_vec()].concat();
     let answered = |tries: u32| vec![user(), wanted(tries), reply(Complete, "hi", &[])];
-    let resumed = || Entry::Resumed { message: None, limits: None };
-    let reopened = || Entry::Reopened { doubtful: Vec::new() };
-    let table: Vec<(&str, Vec<Entry>, &str)> = vec![
+    let resumed = || Fact::Resumed { message: None, limits: None };
+    let reopened = || Fact::Reopened { doubtful: Vec::new() };
+    let table: Vec<(&str, Vec<Fact>, &str)> = vec![
         ("nothing was said", vec![], "await"),
         ("the user spoke", vec![user()], "ask"),
         ("an answer", vec![user(), reply(Complete, "hi", &[])], "Answered"),
@@ -176,7 +171,7 @@ fn facts_lead_to_actions() {
             vec![user(), wanted(1), reply(Complete, "", &[])],
             "check",
         ),
-        ("accepted", with(answered(1), &[Entry::AnswerAccepted {}]), "Answered"),
+        ("accepted", with(answered(1), &[Fact::AnswerAccepted {}]), "Answered"),
         ("rejected", with(answered(1), &[again()]), "ask"),
         (
             "rejected twice",
@@ -190,12 +185,12 @@ fn facts_lead_to_actions() {
         ("steered before the check", with(answered(1), &[steered()]), "ask"),
         (
             "steered after it",
-            with(answered(1), &[Entry::AnswerAccepted {}, steered(), reply(Complete, "hm", &[])]),
+            with(answered(1), &[Fact::AnswerAccepted {}, steered(), reply(Complete, "hm", &[])]),
             "check",
         ),
         (
             "a run without a wish after one with",
-            with(answered(1), &[Entry::AnswerAccepted {}, user(), reply(Complete, "hm", &[])]),
+            with(answered(1), &[Fact::AnswerAccepted {}, user(), reply(Complete, "hm", &[])]),
             "Answered",
         ),
         (
@@ -318,7 +313,7 @@ fn facts_lead_to_actions() {
 #[test]
 fn facts_that_cannot_follow_are_refused_and_change_nothing() {
     let call = || vec![user(), reply(StopReason::ToolCalls, "", &["a"])];
-    let table: Vec<(&str, Vec<Entry>, Entry)> = vec![
+    let table: Vec<(&str, Vec<Fact>, Fact)> = vec![
         ("a reply to nothing", vec![], reply(StopReason::Complete, "hi", &[])),
         ("the user speaks while a call waits", call(), user()),
         ("a reply while a call waits", call(), reply(StopReason::Complete, "hi", &[])),
@@ -348,12 +343,12 @@ fn facts_that_cannot_follow_are_refused_and_change_nothing() {
         (
             "steering by the model",
             vec![user()],
-            Entry::Steered { message: Message::assistant([Block::text("hi")]) },
+            Fact::Steered { message: Message::assistant([Block::text("hi")]) },
         ),
         ("a wish before a run", vec![], wanted(1)),
         ("a second wish", vec![user(), wanted(1)], wanted(1)),
         ("a wish after an answer", vec![user(), reply(StopReason::Complete, "hi", &[])], wanted(1)),
-        ("a check of nothing", vec![user(), wanted(1)], Entry::AnswerAccepted {}),
+        ("a check of nothing", vec![user(), wanted(1)], Fact::AnswerAccepted {}),
         (
             "a check that nobody wanted",
             vec![user(), reply(StopReason::Complete, "hi", &[])],
@@ -372,7 +367,7 @@ fn facts_that_cannot_follow_are_refused_and_change_nothing() {
         (
             "a given transcript in the middle",
             call(),
-            Entry::Given { transcript: Default::default() },
+            Fact::Given { transcript: Default::default() },
         ),
     ];
     for (name, facts, fact) in table {
@@ -432,7 +427,7 @@ fn each_truth_has_words_of_its_own() {
     let told: Vec<String> = after(&facts)
         .settlement()
         .map(|fact| match fact {
-            Entry::CallFinished { result, .. } => result.to_text(),
+            Fact::CallFinished { result, .. } => result.to_text(),
             other => panic!("settled by {other:?}"),
         })
         .collect();
@@ -445,8 +440,8 @@ fn each_truth_has_words_of_its_own() {
 /// How a conversation goes on: with nothing, with words, or not at all.
 fn resumption(machine: &Machine) -> &'static str {
     match machine.resumption() {
-        Ok(Entry::Resumed { message: None, limits: None }) => "as it is",
-        Ok(Entry::Resumed { message: Some(_), limits: None }) => "with words",
+        Ok(Fact::Resumed { message: None, limits: None }) => "as it is",
+        Ok(Fact::Resumed { message: Some(_), limits: None }) => "with words",
         Ok(other) => panic!("resumed by {other:?}"),
         Err(_) => "no",
     }
@@ -455,15 +450,15 @@ fn resumption(machine: &Machine) -> &'static str {
 #[test]
 fn what_stopped_says_how_it_goes_on() {
     use StopReason::{Complete, Paused, Refused, ToolCalls, Truncated};
-    let failed = |text: &str| Entry::Interrupted {
+    let failed = |text: &str| Fact::Interrupted {
         message: message(text, &[]),
         usage: Usage::default(),
         cause: InterruptCause::Failure { error: "overloaded".into() },
         asked: true,
     };
-    let words = || Entry::Resumed { message: Some(Message::user("Go on.")), limits: None };
+    let words = || Fact::Resumed { message: Some(Message::user("Go on.")), limits: None };
     // Twice: as the facts tell it, and as only the messages tell it, written down and read again.
-    let table: Vec<(&str, Vec<Entry>, &str, &str)> = vec![
+    let table: Vec<(&str, Vec<Fact>, &str, &str)> = vec![
         ("nothing was said", vec![], "no", "no"),
         ("an answer", vec![user(), reply(Complete, "hi", &[])], "no", "no"),
         ("no answer", vec![user(), failed("")], "as it is", "as it is"),
@@ -520,7 +515,7 @@ fn what_stopped_says_how_it_goes_on() {
         let saved = serde_json::to_string(machine.transcript()).unwrap();
         let transcript = serde_json::from_str(&saved).unwrap();
         assert_eq!(&transcript, machine.transcript(), "{name}");
-        assert_eq!(resumption(&after(&[Entry::Given { transcript }])), by_messages, "{name}");
+        assert_eq!(resumption(&after(&[Fact::Given { transcript }])), by_messages, "{name}");
     }
 }
 
@@ -531,5 +526,5 @@ fn a_transcript_that_was_saved_before_pauses_were_known_still_loads() {
     let transcript: harness::Transcript = serde_json::from_str(saved).unwrap();
     assert!(!transcript.messages()[1].is_paused());
     assert!(!serde_json::to_string(&transcript).unwrap().contains("paused"));
-    assert_eq!(resumption(&after(&[Entry::Given { transcript }])), "no");
+    assert_eq!(resumption(&after(&[Fact::Given { transcript }])), "no");
 }

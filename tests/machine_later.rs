@@ -5,7 +5,7 @@ use harness::{
     CallOutcome, Message, StopReason, ToolResult, Usage,
     agent::{Action, Machine, Outcome},
     journal::{
-        AnswerCheck, Awaited, Decider, Decision, Entry, InterruptCause, Limit, LimitScope, Repeat,
+        AnswerCheck, Awaited, Decider, Decision, Fact, InterruptCause, Limit, LimitScope, Repeat,
         RunLimits, Wait,
     },
     provider::WantedItem,
@@ -18,14 +18,14 @@ use crate::machine::{
     started, steered, unfit_for_program, user, wanted,
 };
 
-fn reopened() -> Entry {
-    Entry::Reopened { doubtful: Vec::new() }
+fn reopened() -> Fact {
+    Fact::Reopened { doubtful: Vec::new() }
 }
 
 /// The run goes on with a message of the library, if it needs one.
 fn goes_on(machine: &mut Machine, limits: Option<Box<RunLimits>>) {
-    let Ok(Entry::Resumed { message, .. }) = machine.resumption() else { panic!("it can go on") };
-    machine.apply(&Entry::Resumed { message, limits }).expect("it can go on");
+    let Ok(Fact::Resumed { message, .. }) = machine.resumption() else { panic!("it can go on") };
+    machine.apply(&Fact::Resumed { message, limits }).expect("it can go on");
 }
 
 fn tries_left(machine: &Machine) -> [u32; 2] {
@@ -42,7 +42,7 @@ fn unfit() -> Machine {
 fn a_run_whose_answer_was_not_accepted_goes_on_with_all_its_tries_and_is_told_the_faults() {
     let mut machine = unfit();
     assert_eq!((machine.next(), tries_left(&machine)), (Action::Finish(Outcome::Unfit), [0, 0]));
-    let Ok(Entry::Resumed { message: Some(told), .. }) = machine.resumption() else {
+    let Ok(Fact::Resumed { message: Some(told), .. }) = machine.resumption() else {
         panic!("it goes on with words")
     };
     assert!(told.text().contains("not accepted:\n- no\n"), "{}", told.text());
@@ -82,10 +82,10 @@ fn of_many_faults_the_first_twenty_are_told_and_the_number_of_the_others() {
             user(),
             wanted(0),
             reply(StopReason::Complete, "hm", &[]),
-            Entry::AnswerRejected { by, faults, message: None },
+            Fact::AnswerRejected { by, faults, message: None },
         ];
         match after(&facts).resumption() {
-            Ok(Entry::Resumed { message: Some(told), .. }) => told.text(),
+            Ok(Fact::Resumed { message: Some(told), .. }) => told.text(),
             other => panic!("{other:?}"),
         }
     };
@@ -115,11 +115,11 @@ fn a_fork_ends_a_run_that_was_going_on_and_leaves_one_that_had_ended() {
         (vec![], "await"),
         (vec![user()], "Cancelled"),
         (answered(), "Cancelled"),
-        ([answered(), vec![Entry::AnswerAccepted {}]].concat(), "Answered"),
+        ([answered(), vec![Fact::AnswerAccepted {}]].concat(), "Answered"),
         (vec![user(), reply(StopReason::ToolCalls, "", &["a"])], "Cancelled"),
     ];
     for (mut facts, expected) in table {
-        facts.push(Entry::Forked {});
+        facts.push(Fact::Forked {});
         assert_eq!(next(&facts), expected, "{facts:?}");
     }
 }
@@ -127,7 +127,7 @@ fn a_fork_ends_a_run_that_was_going_on_and_leaves_one_that_had_ended() {
 #[test]
 fn an_always_that_is_withdrawn_stops_no_call_that_runs_and_lets_none_run_again() {
     let scope = || Scope::new("all", "every call");
-    let by_always = Entry::CallDecided {
+    let by_always = Fact::CallDecided {
         call: "a".into(),
         decision: Decision::Allow {
             side_effects: WRITE,
@@ -136,7 +136,7 @@ fn an_always_that_is_withdrawn_stops_no_call_that_runs_and_lets_none_run_again()
             reviewed: None,
         },
     };
-    let revoked = |call: &str| Entry::GrantRevoked { call: call.into(), scope: scope() };
+    let revoked = |call: &str| Fact::GrantRevoked { call: call.into(), scope: scope() };
     let mut facts = vec![user(), reply(StopReason::ToolCalls, "", &["a"]), by_always, started("a")];
     let runs_again = [facts.clone(), vec![revoked("other"), reopened()]].concat();
     assert_eq!(next(&runs_again), "run a", "that was another one");
@@ -144,19 +144,19 @@ fn an_always_that_is_withdrawn_stops_no_call_that_runs_and_lets_none_run_again()
     assert_eq!(next(&facts), "wait", "it runs on");
     facts.push(reopened());
     assert_eq!(next(&facts), "find out a");
-    facts.push(Entry::CallCleared { call: "a".into() });
+    facts.push(Fact::CallCleared { call: "a".into() });
     assert_eq!(next(&facts), "decide a", "nobody allows it any more");
 }
 
 #[test]
 fn a_call_that_is_stopped_while_it_waits_says_for_what() {
-    let told = |before: &[Entry], awaited: Awaited| {
+    let told = |before: &[Fact], awaited: Awaited| {
         let call = "a".to_owned();
         let calls = [user(), reply(StopReason::ToolCalls, "", &["a"])];
-        let waits = Entry::CallWaits { call, wait: Wait::new(awaited) };
+        let waits = Fact::CallWaits { call, wait: Wait::new(awaited) };
         let machine = after(&[&calls, before, &[waits, interrupted("", &[])]].concat());
         match machine.settlement().next() {
-            Some(Entry::CallFinished { result, .. }) => (result.outcome(), result.to_text()),
+            Some(Fact::CallFinished { result, .. }) => (result.outcome(), result.to_text()),
             other => panic!("{other:?}"),
         }
     };
@@ -185,7 +185,7 @@ fn a_late_end_is_told_as_what_it_is() {
             user(),
             reply(StopReason::ToolCalls, "", &["a"]),
             finished("a"),
-            Entry::CallEnded { tool: "tool".into(), result },
+            Fact::CallEnded { tool: "tool".into(), result },
             steered(),
         ];
         let machine = after(&facts);
@@ -211,14 +211,14 @@ fn a_call_that_is_stopped_before_it_runs_again_may_have_run() {
         (READ, Repeat::Read, CallOutcome::StoppedReading),
     ];
     for (effects, repeat, expected) in table {
-        let decided = Entry::CallDecided { call: "a".into(), decision: decision(effects, repeat) };
+        let decided = Fact::CallDecided { call: "a".into(), decision: decision(effects, repeat) };
         let reply = reply(StopReason::ToolCalls, "", &["a"]);
         let facts = [user(), reply, decided, started("a"), reopened()];
         assert_eq!(next(&facts), "run a");
         let stopped = [facts.as_slice(), &[interrupted("", &[])]].concat();
         let machine = after(&stopped);
         let told: Vec<_> = machine.settlement().collect();
-        let [Entry::CallFinished { result, .. }] = told.as_slice() else { panic!("{told:?}") };
+        let [Fact::CallFinished { result, .. }] = told.as_slice() else { panic!("{told:?}") };
         assert_eq!(result.outcome(), expected);
         assert!(result.to_text().contains("ended before the call had"), "{}", result.to_text());
     }
@@ -239,7 +239,7 @@ fn a_call_that_was_not_started_says_why() {
     use StopReason::{Refused, ToolCalls, Truncated, Unsupported};
     let stopped = |cause: InterruptCause| {
         let (message, usage) = (None, Usage::default());
-        let stop = Entry::Interrupted { message, usage, cause, asked: false };
+        let stop = Fact::Interrupted { message, usage, cause, asked: false };
         vec![user(), reply(ToolCalls, "", &["a"]), stop]
     };
     let limit = |limit: Limit| {
@@ -260,7 +260,7 @@ fn a_call_that_was_not_started_says_why() {
     for (facts, expected) in table {
         let machine = after(&facts);
         let told: Vec<_> = machine.settlement().collect();
-        let [Entry::CallFinished { result, .. }] = told.as_slice() else { panic!("{told:?}") };
+        let [Fact::CallFinished { result, .. }] = told.as_slice() else { panic!("{told:?}") };
         assert_eq!(result.outcome(), CallOutcome::NotStarted);
         let text = result.to_text();
         assert!(text.contains(expected), "{text}");
@@ -274,20 +274,20 @@ fn what_goes_on_wrongly_is_refused_and_changes_nothing() {
     let broke_off = || vec![user(), interrupted("so f", &[])];
     let by_model = message("Go on.", &[]);
     let (first, second) = (user(), again());
-    let said_again = |mut before: Vec<Entry>, fact: &Entry| {
+    let said_again = |mut before: Vec<Fact>, fact: &Fact| {
         before.push(fact.clone());
         before
     };
-    let table: Vec<(&str, Vec<Entry>, Entry)> = vec![
+    let table: Vec<(&str, Vec<Fact>, Fact)> = vec![
         (
             "words of the model to go on",
             broke_off(),
-            Entry::Resumed { message: by_model, limits: None },
+            Fact::Resumed { message: by_model, limits: None },
         ),
         (
             "an answer that was accepted",
-            [answered(), vec![Entry::AnswerAccepted {}]].concat(),
-            Entry::Resumed { message: None, limits: None },
+            [answered(), vec![Fact::AnswerAccepted {}]].concat(),
+            Fact::Resumed { message: None, limits: None },
         ),
         ("the same words of the user", said_again(vec![], &first), first),
         ("the same rejection", said_again(answered(), &second), second),
@@ -310,7 +310,7 @@ fn while_calls_wait_nothing_goes_on_and_the_error_says_so() {
 #[test]
 fn a_given_transcript_whose_calls_have_no_results_is_refused() {
     let machine = after(&[user(), reply(StopReason::ToolCalls, "", &["a"])]);
-    let given = Entry::Given { transcript: machine.transcript().clone() };
+    let given = Fact::Given { transcript: machine.transcript().clone() };
     let mut machine = Machine::new();
     let error = machine.apply(&given).expect_err("a call has no result").to_string();
     assert!(error.contains("`a` of `tool` has no result"), "{error}");
@@ -321,7 +321,7 @@ fn a_given_transcript_whose_calls_have_no_results_is_refused() {
 #[test]
 fn what_is_sent_does_not_change_while_an_answer_is_paused_or_calls_wait() {
     use StopReason::{Complete, Paused, ToolCalls};
-    let compacted = || Entry::ContextCompacted {
+    let compacted = || Fact::ContextCompacted {
         messages: 1,
         kept: Vec::new(),
         summary: Message::user("It began."),

@@ -12,7 +12,7 @@ use std::{
 use harness::{
     Agent, CallOutcome, Outcome, Permissions, SideEffect, SideEffects, Tool, ToolError,
     agent::AgentBuilder,
-    journal::{Decider, Entry, Envelope, Hold, Journal, JournalFuture, MemoryJournal},
+    journal::{Decider, Envelope, Fact, Hold, Journal, JournalFuture, MemoryJournal},
     policy::{Approval, Question},
     testing::{FaultyJournal, JournalCall, JournalFault, ScriptedProvider, reply},
     tool::{CancellationToken, ReconcileFault, Reconciled},
@@ -87,9 +87,9 @@ fn agent(calls: &[(&'static str, Value)], trace: &Trace) -> AgentBuilder {
 }
 
 /// The facts of a conversation up to the first one that is so, as another one that was left there.
-async fn left_at(journal: &MemoryJournal, from: &str, to: &str, is_last: impl Fn(&Entry) -> bool) {
+async fn left_at(journal: &MemoryJournal, from: &str, to: &str, is_last: impl Fn(&Fact) -> bool) {
     let facts = journal.read(from, 0).await.expect("facts");
-    let at = facts.iter().position(|fact| is_last(&fact.entry().expect("a fact")));
+    let at = facts.iter().position(|fact| is_last(&fact.fact().expect("a fact")));
     journal.append(to, 0, &facts[..=at.expect("it is there")]).await.expect("new");
 }
 
@@ -277,7 +277,7 @@ async fn interrupted(journal: &MemoryJournal, trace: &Trace, pay: Tool) -> Agent
         journal,
         "whole",
         "chat",
-        |fact| matches!(fact, Entry::CallStarted { call } if call == "pay-1"),
+        |fact| matches!(fact, Fact::CallStarted { call } if call == "pay-1"),
     )
     .await;
     agent
@@ -314,7 +314,7 @@ async fn what_a_reopening_puts_in_doubt_and_what_was_said_of_it_is_told() {
     drop(chat);
 
     // It is also told where the process ends before a run begins.
-    left_at(&journal, "chat", "other", |fact| matches!(fact, Entry::CallStarted { .. })).await;
+    left_at(&journal, "chat", "other", |fact| matches!(fact, Fact::CallStarted { .. })).await;
     drop(agent.open(&journal, "other").await.expect("it is there"));
     let events = paper.events();
     let Some(Happened::Reopened { in_doubt, runs_again }) = events.last().map(|last| &last.what)
@@ -502,7 +502,7 @@ async fn what_is_taken_back_and_decided_anew_is_told() {
     };
     let mut whole = agent(&["one", "two"]).open(&journal, "whole").await.expect("new");
     whole.send("Go.").await.expect("an answer");
-    let decided = |fact: &Entry| matches!(fact, Entry::CallDecided { call, .. } if call == "two");
+    let decided = |fact: &Fact| matches!(fact, Fact::CallDecided { call, .. } if call == "two");
     left_at(&journal, "whole", "chat", decided).await;
 
     let mut chat = agent(&[]).open(&journal, "chat").await.expect("it is there");

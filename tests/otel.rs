@@ -16,7 +16,7 @@ use harness::{
     Agent, Error, ErrorKind, Permissions, Provider, SideEffect, SideEffects, StreamEvent, Tool,
     ToolError, Usage,
     agent::Action,
-    journal::{Entry, Envelope, Journal as _, MemoryJournal},
+    journal::{Envelope, Fact, Journal as _, MemoryJournal},
     policy::{Guardrails, Question, RetryPolicy, RetryProvider},
     provider::{EventStream, Request},
     testing::{FaultyJournal, JournalCall, JournalFault, ScriptedProvider, reply},
@@ -626,7 +626,7 @@ fn a_failing_reconcile_and_a_failing_append_are_told() {
             let mut chat = agent(model).open(&journal, "whole").await.expect("new");
             chat.send("Pay.").await.expect("an answer");
             let facts = journal.read("whole", 0).await.expect("facts");
-            let started = |fact: &Envelope| matches!(fact.entry(), Ok(Entry::CallStarted { .. }));
+            let started = |fact: &Envelope| matches!(fact.fact(), Ok(Fact::CallStarted { .. }));
             let at = facts.iter().position(started).expect("it has started");
             journal.append("chat", 0, &facts[..=at]).await.expect("new");
             let faulty = FaultyJournal::new(journal);

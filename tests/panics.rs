@@ -16,7 +16,7 @@ use harness::{
     Agent, CallOutcome, CancellationToken, Error, ErrorKind, Event, Outcome, Permissions, Provider,
     SideEffects, StreamEvent, Tool, ToolContext, ToolError, ToolOutput,
     agent::AgentBuilder,
-    journal::{Entry, Journal},
+    journal::{Fact, Journal},
     policy::{Approval, Question},
     provider::{EventStream, Request},
     testing::{ScriptedProvider, reply},
@@ -266,7 +266,7 @@ async fn a_provider_that_panics_fails_the_run() {
 /// A journal that panics at each append from the n-th on.
 fn falling(left: usize) -> impl Journal + Clone + 'static {
     let left = Arc::new(AtomicUsize::new(left));
-    Watched::new(move |_: &[Entry]| {
+    Watched::new(move |_: &[Fact]| {
         let now = left.load(Ordering::SeqCst);
         left.store(now.checked_sub(1).expect("the disk fell"), Ordering::SeqCst);
         Ok(())

@@ -9,7 +9,7 @@ use std::sync::{
 use harness::{
     Agent, CallOutcome, Permissions, SideEffect, SideEffects, Tool,
     agent::Grant,
-    journal::{Decider, Decision, Entry, MemoryJournal},
+    journal::{Decider, Decision, Fact, MemoryJournal},
     message::Arguments,
     policy::{Approval, Egress, Judgement, ProposedCall, Question, Verdict},
     testing::{Gate, ScriptedProvider, ScriptedReply, reply},
@@ -49,9 +49,9 @@ pub(crate) fn person(
 
 /// Who decided about each call, in order: `allow` or `deny`, and by whom.
 fn decisions(journal: &MemoryJournal) -> Vec<(bool, Decider)> {
-    let decision = |entry: &Entry| match entry {
-        Entry::CallDecided { decision: Decision::Allow { by, .. }, .. } => Some((true, by.clone())),
-        Entry::CallDecided { decision: Decision::Deny { by, .. }, .. } => Some((false, by.clone())),
+    let decision = |entry: &Fact| match entry {
+        Fact::CallDecided { decision: Decision::Allow { by, .. }, .. } => Some((true, by.clone())),
+        Fact::CallDecided { decision: Decision::Deny { by, .. }, .. } => Some((false, by.clone())),
         _ => None,
     };
     entries(journal).iter().filter_map(decision).collect()

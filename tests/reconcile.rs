@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use harness::{
     Agent, CallOutcome, State, Tool, ToolContent, ToolContext, Transcript,
-    journal::{Entry, Envelope, Journal, MemoryJournal},
+    journal::{Envelope, Fact, Journal, MemoryJournal},
     policy::Permissions,
     testing::{ScriptedProvider, reply},
     tool,
@@ -118,7 +118,7 @@ async fn told(tool: &Tool, arguments: Value) -> (CallOutcome, String) {
     chat.send("Go.").await.expect("an answer");
     let facts = journal.read("first", 0).await.expect("facts");
     let started =
-        |fact: &Envelope| matches!(fact.entry().expect("a fact"), Entry::CallStarted { .. });
+        |fact: &Envelope| matches!(fact.fact().expect("a fact"), Fact::CallStarted { .. });
     let at = facts.iter().position(started).expect("it has started");
     journal.append("second", 0, &facts[..=at]).await.expect("new");
     let again = ScriptedProvider::new([reply().text("Done.")]);

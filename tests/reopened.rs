@@ -9,7 +9,7 @@ use std::sync::{
 use futures_util::FutureExt as _;
 use harness::{
     Agent, CallOutcome, Chat, Guardrails, Message, Outcome, SideEffect, SideEffects, State, Tool,
-    journal::{Entry, Envelope, Journal, Limit, MemoryJournal},
+    journal::{Envelope, Fact, Journal, Limit, MemoryJournal},
     policy::{Permissions, Question},
     testing::{ScriptedProvider, reply},
     tool,
@@ -55,8 +55,7 @@ async fn started(agent: &Agent) -> MemoryJournal {
 
 async fn cut_at_start(whole: &MemoryJournal) -> MemoryJournal {
     let facts = whole.read(CHAT, 0).await.expect("facts");
-    let starts =
-        |fact: &Envelope| matches!(fact.entry().expect("a fact"), Entry::CallStarted { .. });
+    let starts = |fact: &Envelope| matches!(fact.fact().expect("a fact"), Fact::CallStarted { .. });
     let at = facts.iter().position(starts).expect("it has started");
     let journal = MemoryJournal::new();
     journal.append(CHAT, 0, &facts[..=at]).await.expect("a new conversation");
@@ -66,7 +65,7 @@ async fn cut_at_start(whole: &MemoryJournal) -> MemoryJournal {
 /// Another process has opened it and ended.
 async fn opened_again(journal: &MemoryJournal) {
     let facts = journal.read(CHAT, 0).await.expect("facts").len() as u64;
-    let again = Envelope::of(&Entry::Reopened { doubtful: Vec::new() }, 0).expect("a fact");
+    let again = Envelope::of(&Fact::Reopened { doubtful: Vec::new() }, 0).expect("a fact");
     journal.append(CHAT, facts, &[again]).await.expect("it follows");
 }
 
@@ -236,7 +235,7 @@ async fn to_look_at_a_conversation_costs_nothing() {
     assert_eq!(journal.read(CHAT, 0).await.expect("facts"), before);
     let mut chat = agent.open(&journal, CHAT).await.expect("it is there");
     chat.resume().await.expect("an answer");
-    assert!(entries(&journal).iter().any(|fact| matches!(fact, Entry::Reopened { .. })));
+    assert!(entries(&journal).iter().any(|fact| matches!(fact, Fact::Reopened { .. })));
     assert_eq!(entries(&journal).len() as u64, chat.facts());
 }
 
@@ -271,7 +270,7 @@ async fn what_was_allowed_by_a_grant_that_was_revoked_does_not_run_again() {
         chat.resume().await.expect("an answer");
         // The second call has started when its process ends.
         let facts = whole.read(CHAT, 0).await.expect("facts");
-        let starts = |fact: &Envelope| matches!(fact.entry(), Ok(Entry::CallStarted { call }) if call == "put_2");
+        let starts = |fact: &Envelope| matches!(fact.fact(), Ok(Fact::CallStarted { call }) if call == "put_2");
         let at = facts.iter().position(starts).expect("it has started");
         let journal = MemoryJournal::new();
         journal.append(CHAT, 0, &facts[..=at]).await.expect("a new conversation");

@@ -3,7 +3,7 @@
 use harness::{
     Agent, AnthropicProvider, Error, ErrorKind, Guardrails, Message, Outcome,
     agent::{Action, Machine},
-    journal::Entry,
+    journal::Fact,
     testing::{LoopbackServer, ScriptedProvider, anthropic, outline, reply},
     tool, tools,
 };
@@ -141,7 +141,7 @@ async fn a_reply_that_broke_off_is_kept_and_the_model_is_told() {
     let mut machine = Machine::new();
     for fact in entries(&journal) {
         let json = serde_json::to_string(&fact).unwrap();
-        machine.apply(&serde_json::from_str::<Entry>(&json).unwrap()).unwrap();
+        machine.apply(&serde_json::from_str::<Fact>(&json).unwrap()).unwrap();
     }
     assert_eq!(machine.transcript(), chat.transcript());
     assert_eq!(machine.answered_by(), Some(("scripted", "scripted")));
@@ -193,8 +193,8 @@ async fn what_is_complete_is_not_resumed_and_stays_as_it_is() {
     assert_eq!(*chat.transcript(), before);
 
     let mut machine = Machine::new();
-    machine.apply(&Entry::UserSaid { message: Message::user("Oslo?"), limits: None }).unwrap();
-    let told = Entry::Resumed { message: Some(Message::user("Go on")), limits: None };
+    machine.apply(&Fact::UserSaid { message: Message::user("Oslo?"), limits: None }).unwrap();
+    let told = Fact::Resumed { message: Some(Message::user("Go on")), limits: None };
     assert!(machine.apply(&told).is_err(), "nobody's words broke off");
     assert_eq!(machine.next(), Action::CallProvider);
 }

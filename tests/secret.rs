@@ -15,7 +15,7 @@ use harness::{
     FallbackProvider, Message, OpenAIProvider, Permissions, Provider, RetryPolicy, RetryProvider,
     State, Stopped, StreamEvent, Tool, ToolContent, ToolContext, ToolError, Transcript,
     agent::AgentBuilder,
-    journal::{Entry, Journal as _},
+    journal::{Fact, Journal as _},
     policy::ThrottledProvider,
     provider::{EventStream, Request, Settings, accumulate},
     secret::Secrets,
@@ -103,7 +103,7 @@ impl Write for Paper {
 /// Everything that can be seen of a run, by where it is seen.
 struct Seen {
     texts: Vec<(&'static str, String)>,
-    facts: Vec<Entry>,
+    facts: Vec<Fact>,
     /// What was kept whole of large results.
     kept: Vec<String>,
     stopped: Option<Stopped>,
@@ -229,7 +229,7 @@ async fn a_server_that_repeats_the_key_gives_it_to_nobody() {
             clean(&what, &told(&accumulate(asked).await.expect_err("it is an error")));
             let seen = run(Agent::builder(provider)).await;
             assert!(seen.stopped.is_some(), "{what}: it is an error");
-            assert!(seen.facts.iter().any(|fact| matches!(fact, Entry::Interrupted { .. })));
+            assert!(seen.facts.iter().any(|fact| matches!(fact, Fact::Interrupted { .. })));
             seen.clean(&what);
         }
     }
@@ -274,7 +274,7 @@ async fn the_words_of_a_model_are_facts_and_the_trace_hides_the_key_in_them() {
     for (at, answer) in answers.into_iter().enumerate() {
         let server = LoopbackServer::start([answer]).await.unwrap();
         let seen = run(Agent::builder(providers(&server).remove(at))).await;
-        let Some(Entry::ModelReplied { message: Some(message), model, .. }) = seen.facts.last()
+        let Some(Fact::ModelReplied { message: Some(message), model, .. }) = seen.facts.last()
         else {
             panic!("{:?}", seen.facts)
         };
@@ -453,7 +453,7 @@ async fn a_tool_that_shows_the_programs_key_shows_it_to_nobody() {
             // What the model wrote is not changed: the name and the arguments of its calls.
             "facts" | "events" => {
                 for fact in &seen.facts {
-                    let Entry::CallFinished { result, .. } = fact else { continue };
+                    let Fact::CallFinished { result, .. } = fact else { continue };
                     clean(place, &printed(result));
                 }
                 let written = text.matches("API_KEY=[secret]").count();

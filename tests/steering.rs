@@ -10,7 +10,7 @@ use futures_util::FutureExt as _;
 use harness::{
     Agent, ErrorKind, Message, Outcome, Role, SideEffects, StopReason, Tool, Transcript,
     agent::{Action, Event, Steering},
-    journal::{Entry, Journal, Limit, MemoryJournal},
+    journal::{Fact, Journal, Limit, MemoryJournal},
     policy::{Guardrails, Question},
     provider::{Request, Settings},
     testing::{Gate, ScriptedProvider, reply},
@@ -289,7 +289,7 @@ async fn in_a_journal_it_is_written_before_the_model_is_asked_and_read_again_onc
     let model = ScriptedProvider::answering(move |request| {
         let page = facts.read("chat", 0).now_or_never().unwrap().unwrap();
         let is_it =
-            |fact: &harness::journal::Envelope| matches!(fact.entry(), Ok(Entry::Steered { .. }));
+            |fact: &harness::journal::Envelope| matches!(fact.fact(), Ok(Fact::Steered { .. }));
         seen.lock().unwrap().push(page.iter().any(is_it));
         match request.messages().iter().any(|it| it.role() == Role::Tool) {
             true => reply().text("Done."),

@@ -10,7 +10,7 @@ use harness::{
     Agent, CallOutcome, ErrorKind, Limits, Outcome, Permissions, SideEffect, SideEffects, State,
     Tool, ToolContent, ToolError,
     agent::{Action, Steps},
-    journal::{Entry, Envelope, InterruptCause, Limit, MemoryJournal},
+    journal::{Envelope, Fact, InterruptCause, Limit, MemoryJournal},
     policy::{Guardrails, Question, Verdict},
     testing::{Gate, ScriptedProvider, reply},
     tool,
@@ -164,19 +164,19 @@ async fn both_drivers_write_the_same_facts() {
     let mut engine = Engine::new(usize::MAX);
     let mut steps = agent(&two).steps(CHAT, Vec::new()).expect("new");
     assert!(drive(&mut engine, &mut steps).await.is_ok());
-    let kind = |fact: &Entry| match fact {
-        Entry::UserSaid { limits, .. } => format!("said {limits:?}"),
-        Entry::ModelReplied { stop, usage, .. } => format!("replied {stop:?} {usage:?}"),
+    let kind = |fact: &Fact| match fact {
+        Fact::UserSaid { limits, .. } => format!("said {limits:?}"),
+        Fact::ModelReplied { stop, usage, .. } => format!("replied {stop:?} {usage:?}"),
         // A call that only reads is awaited with the answer, since the engine keeps both as one step.
-        Entry::CallDecided { call, .. } => format!("decided {call}"),
-        Entry::CallStarted { call } => format!("started {call}"),
-        Entry::CallFinished { result, .. } => {
+        Fact::CallDecided { call, .. } => format!("decided {call}"),
+        Fact::CallStarted { call } => format!("started {call}"),
+        Fact::CallFinished { result, .. } => {
             format!("{} is {:?}", result.call_id(), result.outcome())
         }
         other => format!("{other:?}"),
     };
     let mut first: Vec<String> = entries(&journal).iter().map(kind).collect();
-    let facts = steps.facts().iter().map(|fact| fact.entry().expect("a fact"));
+    let facts = steps.facts().iter().map(|fact| fact.fact().expect("a fact"));
     let mut second: Vec<String> = facts.map(|fact| kind(&fact)).collect();
     first.sort();
     second.sort();
@@ -197,8 +197,8 @@ async fn limits_hold_for_another_driver() {
     assert_eq!(model.requests().len(), 3);
 }
 
-pub(crate) fn entries_of(steps: &Steps) -> Vec<Entry> {
-    steps.facts().iter().map(|fact| fact.entry().expect("a fact")).collect()
+pub(crate) fn entries_of(steps: &Steps) -> Vec<Fact> {
+    steps.facts().iter().map(|fact| fact.fact().expect("a fact")).collect()
 }
 
 pub(crate) fn outcome_of(steps: &Steps, id: &str) -> Option<CallOutcome> {
@@ -305,7 +305,7 @@ async fn a_call_that_has_started_runs_once_however_often_its_action_is_done() {
     let ran = steps.act().await.expect("facts");
     assert_eq!(*world.lock().expect("unpoisoned"), ["note 1"]);
     let again = steps.act().await.expect("facts");
-    assert!(matches!(again[0].entry(), Ok(Entry::Reopened { .. })), "{again:?}");
+    assert!(matches!(again[0].fact(), Ok(Fact::Reopened { .. })), "{again:?}");
     assert_eq!(*world.lock().expect("unpoisoned"), ["note 1"]);
     steps.apply(ran).expect("it follows");
     acts_until(&mut steps, is_end).await;
@@ -334,7 +334,7 @@ async fn a_call_of_other_steps_is_found_out_about_or_runs_again() {
                 steps.act().await.expect("it runs, and nobody keeps it");
             }
             steps = agent.steps(CHAT, steps.facts().to_vec()).expect("the same");
-            let has_ended = |fact: &Entry| matches!(fact, Entry::CallFinished { result, .. } if result.call_id() == id);
+            let has_ended = |fact: &Fact| matches!(fact, Fact::CallFinished { result, .. } if result.call_id() == id);
             while !entries_of(&steps).iter().any(has_ended) {
                 acts(&mut steps).await;
             }
@@ -555,8 +555,7 @@ async fn an_equal_call_does_not_start_beside_one_that_still_runs() {
         tokio::task::yield_now().await;
     }
     acts_until(&mut steps, is_end).await;
-    let ends =
-        entries_of(&steps).into_iter().filter(|fact| matches!(fact, Entry::CallEnded { .. }));
+    let ends = entries_of(&steps).into_iter().filter(|fact| matches!(fact, Fact::CallEnded { .. }));
     assert_eq!(ends.count(), 1);
 }
 

@@ -3,7 +3,7 @@
 use harness::{
     Agent, ErrorKind, Outcome,
     agent::Action,
-    journal::{Entry, Envelope, InterruptCause, SummaryRequest},
+    journal::{Envelope, Fact, InterruptCause, SummaryRequest},
     testing::{ScriptedProvider, reply},
 };
 
@@ -21,7 +21,7 @@ async fn what_a_driver_cannot_store_is_cut_short_and_counts() {
     assert!(small(&cut));
     steps.apply(cut).expect("they follow");
     let ended = entries_of(&steps).pop().expect("a fact");
-    let Entry::Interrupted { usage, cause, asked, message } = ended else { panic!("{ended:?}") };
+    let Fact::Interrupted { usage, cause, asked, message } = ended else { panic!("{ended:?}") };
     assert_eq!((usage.input, usage.output), (Some(7), Some(8)));
     assert_eq!(cause, InterruptCause::Failure { error: "too large".to_owned() });
     assert!(asked && message.is_none());
@@ -35,11 +35,11 @@ async fn what_a_driver_cannot_store_is_cut_short_and_counts() {
     request.usage.input = Some(9);
     let (cause, stopped, vendor, too_large) = ("none".to_owned(), false, false, None);
     let request = Box::new(request);
-    let failed = Entry::CompactionFailed { request, cause, stopped, vendor, too_large };
+    let failed = Fact::CompactionFailed { request, cause, stopped, vendor, too_large };
     let failed = Envelope::of(&failed, 0).expect("a fact");
     let cut = steps.cut_short(vec![failed.clone(), failed], "full", |facts| facts.is_empty());
-    let ended = cut.expect("facts")[0].entry().expect("a fact");
-    let Entry::Interrupted { usage, asked, .. } = ended else { panic!("{ended:?}") };
+    let ended = cut.expect("facts")[0].fact().expect("a fact");
+    let Fact::Interrupted { usage, asked, .. } = ended else { panic!("{ended:?}") };
     assert_eq!((usage.input, asked), (Some(18), false));
     // What fits comes first, and then the failure.
     let mut steps = said(&agent, "Go.").await;

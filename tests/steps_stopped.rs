@@ -3,7 +3,7 @@
 use harness::{
     Agent, CallOutcome, Outcome,
     agent::{Action, Steps},
-    journal::{Entry, InterruptCause},
+    journal::{Fact, InterruptCause},
 };
 
 use crate::steps::{
@@ -49,7 +49,7 @@ async fn a_driver_that_is_told_to_stop_says_the_truth() {
         assert_eq!(steps.next(), Action::Finish(Outcome::Cancelled));
         assert_eq!(outcome_of(&steps, "note_1"), told, "{at}");
         let counted = entries_of(&steps).iter().fold(0, |turns, fact| match fact {
-            Entry::ModelReplied { .. } | Entry::Interrupted { asked: true, .. } => turns + 1,
+            Fact::ModelReplied { .. } | Fact::Interrupted { asked: true, .. } => turns + 1,
             _ => turns,
         });
         assert_eq!(counted, turns, "{at}");

@@ -15,7 +15,7 @@ use harness::{
     Agent, CallOutcome, Chat, ErrorKind, Guardrails, Limits, Message, Outcome, SideEffect,
     SideEffects, State, Tool, ToolError,
     agent::AgentBuilder,
-    journal::{Entry, Journal, Limit, MemoryJournal},
+    journal::{Fact, Journal, Limit, MemoryJournal},
     message::Block,
     policy::{Permissions, Question},
     testing::{ScriptedProvider, reply},
@@ -73,16 +73,16 @@ fn finds(tool: Tool, asked: &Arc<AtomicUsize>, happened: bool) -> Tool {
 }
 
 /// The conversation as a process leaves it that ends right after this fact.
-async fn left_at(whole: &MemoryJournal, last: impl Fn(&Entry) -> bool) -> MemoryJournal {
+async fn left_at(whole: &MemoryJournal, last: impl Fn(&Fact) -> bool) -> MemoryJournal {
     let facts = whole.read(CHAT, 0).await.expect("facts");
-    let at = facts.iter().position(|fact| last(&fact.entry().expect("a fact")));
+    let at = facts.iter().position(|fact| last(&fact.fact().expect("a fact")));
     let journal = MemoryJournal::new();
     journal.append(CHAT, 0, &facts[..=at.expect("it is there")]).await.expect("new");
     journal
 }
 
-fn starts(id: &'static str) -> impl Fn(&Entry) -> bool {
-    move |fact| matches!(fact, Entry::CallStarted { call } if call == id)
+fn starts(id: &'static str) -> impl Fn(&Fact) -> bool {
+    move |fact| matches!(fact, Fact::CallStarted { call } if call == id)
 }
 
 /// A journal in which a call of `put` has started and its process has ended.
@@ -178,7 +178,7 @@ async fn a_message_asks_the_tools_of_calls_that_were_to_run_again() {
 /// The program denies the tool since another process has allowed the call.
 #[tokio::test]
 async fn what_is_denied_now_does_not_run_whoever_had_allowed_it() {
-    let decided = |fact: &Entry| matches!(fact, Entry::CallDecided { .. });
+    let decided = |fact: &Fact| matches!(fact, Fact::CallDecided { .. });
     for (by_person, has_started) in [(false, false), (false, true), (true, false)] {
         let ran: Arc<AtomicUsize> = Arc::default();
         let tool = || put(&ran).idempotent();
@@ -358,11 +358,11 @@ async fn an_inbox_settles_no_call_that_is_in_doubt() {
     assert!(chat.send("Go.").into_future().now_or_never().is_none(), "both run");
     chat.save().await.expect("it is written");
     let starts = entries(&whole).into_iter().filter_map(|fact| match fact {
-        Entry::CallStarted { call } => Some(call),
+        Fact::CallStarted { call } => Some(call),
         _ => None,
     });
     let second = starts.last().expect("they have started");
-    let is_second = |fact: &Entry| matches!(fact, Entry::CallStarted { call } if *call == second);
+    let is_second = |fact: &Fact| matches!(fact, Fact::CallStarted { call } if *call == second);
     let journal = left_at(&whole, is_second).await;
 
     let writes = Agent::builder(model()).tools([look(&[SideEffect::Write])]).build();

@@ -12,7 +12,7 @@ use std::{
 
 use harness::{
     Agent, CallOutcome, CancellationToken, Chat, Event, Message, State, ToolContext, ToolError,
-    journal::{Entry, Limit, MemoryJournal},
+    journal::{Fact, Limit, MemoryJournal},
     testing::{Gate, ScriptedProvider, reply},
     tool, tools,
 };
@@ -160,7 +160,7 @@ async fn a_thread_that_outlives_its_stop_is_told_and_its_call_does_not_begin_aga
             && asked.contains("appended one"),
         "{asked}"
     );
-    let ends = entries(&journal).into_iter().filter(|it| matches!(it, Entry::CallEnded { .. }));
+    let ends = entries(&journal).into_iter().filter(|it| matches!(it, Fact::CallEnded { .. }));
     assert_eq!(ends.count(), 1, "it is a fact, once");
     assert_eq!(world.log.lines(), ["begin one", "end one"]);
 }
@@ -219,7 +219,7 @@ async fn how_it_ended_is_told_as_it_was() {
         let asked = model.requests().last().expect("a request").last_text();
         assert!(asked.contains(how), "{asked}");
         let told = entries(&journal).into_iter().find_map(|entry| match entry {
-            Entry::CallEnded { result, .. } => Some(result.outcome()),
+            Fact::CallEnded { result, .. } => Some(result.outcome()),
             _ => None,
         });
         assert_eq!(told, Some(outcome));

@@ -11,7 +11,7 @@ use harness::{
     Provider, SideEffects, Tool,
     agent::Machine,
     context::Window,
-    journal::{Entry, Journal, MemoryJournal},
+    journal::{Fact, Journal, MemoryJournal},
     models::Price,
     provider::{Settings, ToolChoice},
     testing::{
@@ -384,14 +384,14 @@ async fn facts_that_find_nothing_new_are_refused() {
     let mut chat = agent.build().unwrap().open(&journal, "a").await.unwrap();
     chat.send("Go.").await.unwrap();
     let mut machine = Machine::new();
-    let found = |call: &str, tools: &[&str]| Entry::ToolsFound {
+    let found = |call: &str, tools: &[&str]| Fact::ToolsFound {
         call: call.to_owned(),
         tools: tools.iter().map(|it| (*it).to_owned()).collect(),
     };
     let mut seen = 0;
     for fact in journal.read("a", 0).await.unwrap() {
-        let fact = fact.entry().unwrap();
-        if let Entry::ToolsFound { .. } = fact {
+        let fact = fact.fact().unwrap();
+        if let Fact::ToolsFound { .. } = fact {
             seen += 1;
             for wrong in [found("nobody", &["x"]), found("s1", &[])] {
                 assert!(machine.apply(&wrong).is_err(), "{wrong:?}");

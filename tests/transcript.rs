@@ -7,13 +7,13 @@ use harness::{
     Block, CallOutcome, Media, Message, ReasoningBlock, Role, SideEffect, SideEffects, StopReason,
     TextBlock, ToolCall, ToolContent, ToolResult, Transcript, Usage,
     agent::Machine,
-    journal::{Decider, Decision, Entry, InterruptCause},
+    journal::{Decider, Decision, Fact, InterruptCause},
     message::{Messages, VendorData},
 };
 use proptest::prelude::*;
 
 /// A fact that may or may not be able to follow.
-fn fact() -> impl Strategy<Value = Entry> {
+fn fact() -> impl Strategy<Value = Fact> {
     let id = || prop::sample::select(vec!["a", "b", "c"]);
     let effects = prop::sample::select(vec![
         SideEffects::NONE,
@@ -37,8 +37,8 @@ fn fact() -> impl Strategy<Value = Entry> {
         })
     };
     prop_oneof![
-        2 => Just(()).prop_map(|()| Entry::UserSaid { message: Message::user("go"), limits: None }),
-        3 => (said(), stop).prop_map(|(message, stop)| Entry::ModelReplied {
+        2 => Just(()).prop_map(|()| Fact::UserSaid { message: Message::user("go"), limits: None }),
+        3 => (said(), stop).prop_map(|(message, stop)| Fact::ModelReplied {
             message,
             stop,
             usage: Usage::default(),
@@ -46,21 +46,21 @@ fn fact() -> impl Strategy<Value = Entry> {
             model: "m".into(),
             asked_model: None,
         }),
-        1 => said().prop_map(|message| Entry::Interrupted {
+        1 => said().prop_map(|message| Fact::Interrupted {
             message,
             usage: Usage::default(),
             cause: InterruptCause::Program,
             asked: true,
         }),
-        3 => (id(), prop::option::of(effects)).prop_map(|(id, effects)| Entry::CallDecided {
+        3 => (id(), prop::option::of(effects)).prop_map(|(id, effects)| Fact::CallDecided {
             call: id.into(),
             decision: match effects {
                 Some(side_effects) => Decision::Allow { side_effects, repeat: harness::journal::Repeat::Never, by: Decider::SideEffects, reviewed: None },
                 None => Decision::Deny { reason: "no".into(), by: Decider::ToolName },
             },
         }),
-        2 => id().prop_map(|id| Entry::CallStarted { call: id.into() }),
-        3 => id().prop_map(|id| Entry::CallFinished {
+        2 => id().prop_map(|id| Fact::CallStarted { call: id.into() }),
+        3 => id().prop_map(|id| Fact::CallFinished {
             result: ToolResult::new(id, CallOutcome::Succeeded, ["done".into()]),
             spent: None,
         }),
@@ -221,9 +221,9 @@ fn json_and_back_loses_nothing() {
     let kept = reasoning.vendor().expect("vendor data").json();
     assert_eq!(kept, "{\"signature\" :  \"a+/=\"}", "byte for byte");
 
-    let entry = Entry::Given { transcript };
+    let entry = Fact::Given { transcript };
     let written = serde_json::to_string(&entry).expect("it can be written");
-    assert_eq!(serde_json::from_str::<Entry>(&written).expect("it can be read"), entry);
+    assert_eq!(serde_json::from_str::<Fact>(&written).expect("it can be read"), entry);
 }
 
 #[test]

@@ -15,7 +15,7 @@ use harness::{
     Agent, CallOutcome, CancellationToken, Error, ErrorKind, Message, Outcome, Role, SideEffects,
     State, StopReason, Tool, ToolError, ToolOutput,
     agent::{Action, Event, Machine},
-    journal::{AnswerCheck, Entry, Envelope, Journal, Limit, MemoryJournal},
+    journal::{AnswerCheck, Envelope, Fact, Journal, Limit, MemoryJournal},
     policy::Limits,
     testing::{ScriptedProvider, reply},
     tool, tools,
@@ -135,7 +135,7 @@ async fn stored_between_two_tries(journal: &MemoryJournal, next: &str) -> Agent 
 }
 
 fn rejected(facts: &[Envelope]) -> usize {
-    let is = |fact: &&Envelope| matches!(fact.entry(), Ok(Entry::AnswerRejected { .. }));
+    let is = |fact: &&Envelope| matches!(fact.fact(), Ok(Fact::AnswerRejected { .. }));
     facts.iter().filter(is).count()
 }
 
@@ -237,7 +237,7 @@ async fn steps_check_answers_by_the_same_code() {
     assert_eq!(outcome, Outcome::Answered);
     assert_eq!((rejected(&kept), acts), (1, 6), "say, ask, check, ask, check and the end");
     let mut machine = Machine::new();
-    kept.iter().for_each(|fact| machine.apply(&fact.entry().unwrap()).unwrap());
+    kept.iter().for_each(|fact| machine.apply(&fact.fact().unwrap()).unwrap());
     assert_eq!(machine.answered::<Book>().unwrap(), moby_dick());
     assert!(Machine::new().answered::<Book>().is_err());
     let steps = agent.steps("books", kept).unwrap();

@@ -10,7 +10,7 @@ use harness::{
     Agent, AnthropicProvider, Block, CancellationToken, Chat, Error, Event, Media, Message,
     Outcome, Provider, Role, SideEffects, StopReason, Tool, Usage,
     context::Window,
-    journal::{Entry, Envelope, Journal, MemoryJournal, VendorSummary},
+    journal::{Envelope, Fact, Journal, MemoryJournal, VendorSummary},
     policy::FallbackProvider,
     provider::{Settings, ToolChoice},
     testing::{LoopbackServer, ScriptedProvider, anthropic, reply},
@@ -51,14 +51,14 @@ fn denied() -> Tool {
     })
 }
 
-async fn facts(journal: &MemoryJournal, name: &str) -> Vec<Entry> {
+async fn facts(journal: &MemoryJournal, name: &str) -> Vec<Fact> {
     let facts = journal.read(name, 0).await.expect("facts");
-    facts.iter().map(|fact| fact.entry().expect("a fact")).collect()
+    facts.iter().map(|fact| fact.fact().expect("a fact")).collect()
 }
 
-fn made(fact: &Entry) -> Option<(&VendorSummary, &Message)> {
+fn made(fact: &Fact) -> Option<(&VendorSummary, &Message)> {
     match fact {
-        Entry::ContextCompacted { vendor: Some(made), summary, .. } => Some((made, summary)),
+        Fact::ContextCompacted { vendor: Some(made), summary, .. } => Some((made, summary)),
         _ => None,
     }
 }
@@ -106,12 +106,12 @@ async fn a_long_conversation_goes_on_behind_the_vendors_summaries_with_its_newes
 
         let facts = facts(&journal, "long").await;
         let summaries = facts.iter().filter_map(made).count();
-        let count = |is: fn(&Entry) -> bool| facts.iter().filter(|fact| is(fact)).count();
-        let clearings = count(|fact| matches!(fact, Entry::ContextCleared { .. }));
-        let in_words = count(|fact| matches!(fact, Entry::ContextCompacted { vendor: None, .. }));
+        let count = |is: fn(&Fact) -> bool| facts.iter().filter(|fact| is(fact)).count();
+        let clearings = count(|fact| matches!(fact, Fact::ContextCleared { .. }));
+        let in_words = count(|fact| matches!(fact, Fact::ContextCompacted { vendor: None, .. }));
         // OpenAI keeps all that the user said, so in a window as small as this one it frees too little in the end.
-        let too_little = |fact: &&Entry| match fact {
-            Entry::CompactionFailed { cause, vendor, .. } => {
+        let too_little = |fact: &&Fact| match fact {
+            Fact::CompactionFailed { cause, vendor, .. } => {
                 assert!(*vendor && cause.contains("frees too little"), "{wire}: {cause}");
                 true
             }
@@ -227,21 +227,21 @@ async fn a_summary_that_is_none_is_told_and_the_model_gives_one_in_words() {
             }
             assert!(vendor.state().wrong.is_empty(), "{wire}: {:?}", vendor.state().wrong);
             let facts = facts(&journal, "a").await;
-            let moves: Vec<&Entry> = facts
+            let moves: Vec<&Fact> = facts
                 .iter()
                 .filter(|fact| {
-                    matches!(fact, Entry::ContextCompacted { .. } | Entry::CompactionFailed { .. })
+                    matches!(fact, Fact::ContextCompacted { .. } | Fact::CompactionFailed { .. })
                 })
                 .collect();
             let [
-                Entry::CompactionFailed {
+                Fact::CompactionFailed {
                     cause,
                     vendor: true,
                     stopped: false,
                     request,
                     too_large: None,
                 },
-                Entry::ContextCompacted { vendor: None, .. },
+                Fact::ContextCompacted { vendor: None, .. },
             ] = &*moves
             else {
                 panic!("{wire}, {lie:?}: {moves:?}")
@@ -268,7 +268,7 @@ async fn a_summary_that_is_refused_later_gives_way_to_the_one_in_words() {
         let refused: Vec<&String> = facts
             .iter()
             .filter_map(|fact| match fact {
-                Entry::VendorSummaryRefused { cause } => Some(cause),
+                Fact::VendorSummaryRefused { cause } => Some(cause),
                 _ => None,
             })
             .collect();
@@ -429,8 +429,7 @@ async fn a_stop_in_the_middle_leaves_what_is_sent() {
         assert_eq!(stopped.outcome(), Outcome::Cancelled, "{wire}");
         assert!(chat.sent().messages().iter().eq(chat.transcript().messages()), "{wire}");
         let facts = facts(&journal, "a").await;
-        let is_stopped =
-            |fact: &Entry| matches!(fact, Entry::CompactionFailed { stopped: true, .. });
+        let is_stopped = |fact: &Fact| matches!(fact, Fact::CompactionFailed { stopped: true, .. });
         assert_eq!(facts.iter().filter(|fact| is_stopped(fact)).count(), 1, "{wire}");
         drop(chat);
         // The next one waits for the vendor until its clock has run out, and goes on in words.
@@ -458,7 +457,7 @@ async fn the_vendors_two_kinds_of_summary_exclude_each_other() {
     assert_eq!(vendor.asked(), 0);
     let facts = facts(&journal, "a").await;
     let cause = facts.iter().find_map(|fact| match fact {
-        Entry::CompactionFailed { cause, vendor: true, .. } => Some(cause),
+        Fact::CompactionFailed { cause, vendor: true, .. } => Some(cause),
         _ => None,
     });
     assert!(cause.is_some_and(|cause| cause.contains("context_management")), "{cause:?}");
@@ -566,12 +565,12 @@ async fn the_programs_own_header_stays_and_nothing_is_said_of_an_answer() {
 #[test]
 fn facts_of_a_vendors_summary_are_checked() -> Result<(), Error> {
     let mut machine = harness::agent::Machine::default();
-    let none = machine.apply(&Entry::VendorSummaryRefused { cause: "No.".to_owned() });
+    let none = machine.apply(&Fact::VendorSummaryRefused { cause: "No.".to_owned() });
     assert!(none.is_err());
-    machine.apply(&Entry::UserSaid { message: Message::user("Hello."), limits: None })?;
-    let none = machine.apply(&Entry::VendorSummaryRefused { cause: "No.".to_owned() });
+    machine.apply(&Fact::UserSaid { message: Message::user("Hello."), limits: None })?;
+    let none = machine.apply(&Fact::VendorSummaryRefused { cause: "No.".to_owned() });
     assert!(none.is_err());
-    let compacted = |message: Message, words: Option<Message>| Entry::ContextCompacted {
+    let compacted = |message: Message, words: Option<Message>| Fact::ContextCompacted {
         messages: 1,
         kept: vec![0],
         summary: Message::user("Hello was said."),
@@ -590,8 +589,8 @@ fn facts_of_a_vendors_summary_are_checked() -> Result<(), Error> {
     }
     machine.apply(&compacted(block, Some(Message::user("Keep this."))))?;
     assert_eq!(machine.sent().messages().len(), 2);
-    machine.apply(&Entry::VendorSummaryRefused { cause: "No.".to_owned() })?;
-    assert!(machine.apply(&Entry::VendorSummaryRefused { cause: "No.".to_owned() }).is_err());
+    machine.apply(&Fact::VendorSummaryRefused { cause: "No.".to_owned() })?;
+    assert!(machine.apply(&Fact::VendorSummaryRefused { cause: "No.".to_owned() }).is_err());
     Ok(())
 }
 
@@ -618,7 +617,7 @@ async fn thinking_behind_the_vendors_second_summary_is_sent_if_it_is_older_than_
     drop(chat);
     let compacted = |messages: u64| {
         let block = Message::assistant([Block::text(format!("block-{messages}"))]);
-        let fact = Entry::ContextCompacted {
+        let fact = Fact::ContextCompacted {
             messages,
             kept: Vec::new(),
             summary: Message::user("Something was said."),
@@ -647,7 +646,7 @@ fn with_a_summary_that_is_refused_the_reasoning_after_it_is_left_out() -> Result
     let vendor = VendorSummary::new("anthropic", "m", Message::assistant([Block::text("b")]), None);
     let facts = [
         user(),
-        Entry::ContextCompacted {
+        Fact::ContextCompacted {
             messages: 1,
             kept: Vec::new(),
             summary: Message::user("Hello was said."),
@@ -661,7 +660,7 @@ fn with_a_summary_that_is_refused_the_reasoning_after_it_is_left_out() -> Result
     ];
     let mut machine = after(&facts);
     assert!(machine.thinking_from() < machine.sent().messages().len());
-    machine.apply(&Entry::VendorSummaryRefused { cause: "No.".to_owned() })?;
+    machine.apply(&Fact::VendorSummaryRefused { cause: "No.".to_owned() })?;
     assert_eq!(machine.sent().messages().len(), 3);
     assert_eq!(machine.thinking_from(), 3);
     Ok(())

@@ -18,7 +18,7 @@ use harness::{
     Tool, ToolError,
     agent::{Action, Machine, Steps},
     journal::{
-        Conversations, Entry, Envelope, Hold, Journal, JournalFuture, Listing, MemoryJournal,
+        Conversations, Envelope, Fact, Hold, Journal, JournalFuture, Listing, MemoryJournal,
         Metadata,
     },
     message::Transcript,
@@ -70,7 +70,7 @@ fn tool(name: &'static str, effects: SideEffects, world: &World) -> Tool {
                 let id = context.call_id().to_owned();
                 let started = entries(journal)
                     .iter()
-                    .any(|fact| matches!(fact, Entry::CallStarted { call } if *call == id));
+                    .any(|fact| matches!(fact, Fact::CallStarted { call } if *call == id));
                 if !started {
                     world.broken.lock().expect("unpoisoned").push(id);
                 }
@@ -409,13 +409,13 @@ async fn another_process_with_other_tools() {
             let world = World::default();
             let mut started = Vec::new();
             for fact in &facts[..kept] {
-                if let Entry::CallStarted { call } = fact.entry().expect("a fact") {
+                if let Fact::CallStarted { call } = fact.fact().expect("a fact") {
                     world.did.lock().expect("unpoisoned").push(call.replace('_', " "));
                     started.push(call);
                 }
             }
             let finished = |id: &str| {
-                facts[..kept].iter().any(|fact| matches!(fact.entry().expect("a fact"), Entry::CallFinished { result, .. } if result.call_id() == id))
+                facts[..kept].iter().any(|fact| matches!(fact.fact().expect("a fact"), Fact::CallFinished { result, .. } if result.call_id() == id))
             };
             let tools = match variant {
                 "same" => tools(&world),
@@ -520,7 +520,7 @@ async fn two_owners_never_both_act() {
         for kept in 1..facts.len() {
             let world = World::default();
             for fact in &facts[..kept] {
-                if let Entry::CallStarted { call } = fact.entry().expect("a fact") {
+                if let Fact::CallStarted { call } = fact.fact().expect("a fact") {
                     world.did.lock().expect("unpoisoned").push(call.replace('_', " "));
                 }
             }
@@ -599,7 +599,7 @@ async fn a_fork_that_was_dropped_runs_nothing_twice() {
             assert_eq!((chat.transcript(), chat.facts()), (&base, count), "{label}");
             let mut machine = Machine::new();
             for fact in inner.read("fork", 0).await.expect("facts") {
-                machine.apply(&fact.entry().expect("a fact")).expect("it follows");
+                machine.apply(&fact.fact().expect("a fact")).expect("it follows");
             }
             let next = machine.next();
             let is_closed =
@@ -612,7 +612,7 @@ async fn a_fork_that_was_dropped_runs_nothing_twice() {
             is_true(&label, chat.transcript(), &{
                 let all = world.apart();
                 for fact in &facts[..kept] {
-                    if let Entry::CallStarted { call } = fact.entry().expect("a fact") {
+                    if let Fact::CallStarted { call } = fact.fact().expect("a fact") {
                         all.did.lock().expect("unpoisoned").push(call.replace('_', " "));
                     }
                 }

@@ -192,11 +192,11 @@ async fn a_grant_that_was_revoked_is_asked_about_again() {
         let mut chat = agent.open(&journal, CHAT).await.expect("it opens");
         let Some(grant) = chat.grants().first().cloned() else { continue };
         assert!(chat.revoke(&grant));
-        let started = |facts: &[Entry]| {
+        let started = |facts: &[Fact]| {
             let of = |id: &str| {
                 facts
                     .iter()
-                    .filter(|fact| matches!(fact, Entry::CallStarted { call } if call == id))
+                    .filter(|fact| matches!(fact, Fact::CallStarted { call } if call == id))
                     .count()
             };
             of("mail_2") + of("mail_3")
@@ -370,7 +370,7 @@ async fn of_two_answers_at_once_one_counts() {
             }
             let facts = entries(&inner);
             let decided =
-                facts.iter().filter(|fact| matches!(fact, Entry::CallDecided { .. })).count();
+                facts.iter().filter(|fact| matches!(fact, Fact::CallDecided { .. })).count();
             assert!(
                 decided == usize::from(yes.is_ok()) + usize::from(no.is_ok()) || yes.is_err(),
                 "{delay}: {decided}"

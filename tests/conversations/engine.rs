@@ -6,7 +6,7 @@ use std::pin::Pin;
 use harness::{
     Agent, ErrorKind, Outcome,
     agent::{Action, Steps},
-    journal::{Awaited, Decision, Entry, Envelope, InterruptCause, Journal},
+    journal::{Awaited, Decision, Envelope, Fact, InterruptCause, Journal},
     policy::Approval,
 };
 
@@ -373,13 +373,13 @@ async fn lies(seed: u64) -> (u64, u64) {
         let is_over = matches!(next, Action::AwaitUser | Action::Finish(_) | Action::AwaitAnswers);
         assert!(is_over, "{seed} {at} {how}: it comes to no end: {next:?}");
         for effect in world.all() {
-            let starts = |fact: &Envelope| matches!(fact.entry(), Ok(Entry::CallStarted { call }) if call == effect.call);
+            let starts = |fact: &Envelope| matches!(fact.fact(), Ok(Fact::CallStarted { call }) if call == effect.call);
             let may = effect.repeats || effect.tool == "look" || !facts.iter().any(starts);
-            let cleared = steps.facts()[facts.len()..].iter().any(|fact| {
-                matches!(fact.entry(), Ok(Entry::CallCleared { call }) if call == effect.call)
-            });
+            let cleared = steps.facts()[facts.len()..].iter().any(
+                |fact| matches!(fact.fact(), Ok(Fact::CallCleared { call }) if call == effect.call),
+            );
             let answered = facts.iter().any(|fact| {
-                matches!(fact.entry(), Ok(Entry::CallAnswered { call, .. }) if call == effect.call)
+                matches!(fact.fact(), Ok(Fact::CallAnswered { call, .. }) if call == effect.call)
             });
             assert!(may || cleared || answered, "{seed} {at} {how}: {effect:?} runs again");
         }
@@ -389,21 +389,21 @@ async fn lies(seed: u64) -> (u64, u64) {
 
 /// What has happened, apart from when and in which order.
 fn kinds(facts: &[Envelope]) -> Vec<String> {
-    let kind = |fact: &Envelope| match fact.entry().expect("a fact") {
-        Entry::UserSaid { limits, .. } => format!("said {limits:?}"),
-        Entry::ModelReplied { stop, usage, .. } => format!("replied {stop:?} {usage:?}"),
-        Entry::Interrupted { usage, cause, asked, .. } => {
+    let kind = |fact: &Envelope| match fact.fact().expect("a fact") {
+        Fact::UserSaid { limits, .. } => format!("said {limits:?}"),
+        Fact::ModelReplied { stop, usage, .. } => format!("replied {stop:?} {usage:?}"),
+        Fact::Interrupted { usage, cause, asked, .. } => {
             format!("interrupted {usage:?} {cause:?} {asked}")
         }
-        Entry::CallDecided { call, decision: Decision::Allow { side_effects, repeat, .. } } => {
+        Fact::CallDecided { call, decision: Decision::Allow { side_effects, repeat, .. } } => {
             format!("allowed {call} {side_effects:?} {repeat:?}")
         }
-        Entry::CallDecided { call, decision: Decision::Deny { reason, .. } } => {
+        Fact::CallDecided { call, decision: Decision::Deny { reason, .. } } => {
             format!("denied {call} {reason}")
         }
-        Entry::CallStarted { call } => format!("started {call}"),
-        Entry::CallWaits { call, wait } => format!("{call} waits until {:?}", wait.until),
-        Entry::CallFinished { result, .. } => {
+        Fact::CallStarted { call } => format!("started {call}"),
+        Fact::CallWaits { call, wait } => format!("{call} waits until {:?}", wait.until),
+        Fact::CallFinished { result, .. } => {
             format!("{} is {:?}", result.call_id(), result.outcome())
         }
         other => format!("{other:?}"),

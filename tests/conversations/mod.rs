@@ -16,7 +16,7 @@ use futures_util::FutureExt as _;
 use harness::{
     Agent, CallOutcome, Chat, Error, Limits, Message, Outcome, ToolCall, ToolResult,
     agent::{Inbox, Machine, OpenCall},
-    journal::{Awaited, Entry, Envelope, Journal, MemoryJournal},
+    journal::{Awaited, Envelope, Fact, Journal, MemoryJournal},
     message::Transcript,
     policy::{Approval, Question},
     testing::{FaultyJournal, JournalFault},
@@ -372,7 +372,7 @@ impl Story {
     fn folded(&self, facts: &[Envelope]) -> Machine {
         let mut machine = Machine::new();
         for fact in facts {
-            let applied = fact.entry().and_then(|fact| machine.apply(&fact));
+            let applied = fact.fact().and_then(|fact| machine.apply(&fact));
             applied.unwrap_or_else(|err: Error| panic!("{}: {err}", self.seed));
         }
         machine
@@ -381,7 +381,7 @@ impl Story {
     /// Compares what is told of each call with what its tool wrote down.
     fn judge(&self, told: &Transcript) {
         let facts = self.facts(&self.name);
-        let facts: Vec<Entry> = facts.iter().map(|fact| fact.entry().expect("a fact")).collect();
+        let facts: Vec<Fact> = facts.iter().map(|fact| fact.fact().expect("a fact")).collect();
         let begins_with = self.copies[&self.name];
         let results: HashMap<&str, &ToolResult> = told
             .messages()
@@ -416,12 +416,12 @@ impl Story {
         call: &ToolCall,
         result: &ToolResult,
         ran: usize,
-        facts: &[Entry],
+        facts: &[Fact],
     ) -> Option<String> {
         let id = call.id();
         let settled = self.settled.get(&(self.name.clone(), id.to_owned()));
         let started =
-            facts.iter().any(|fact| matches!(fact, Entry::CallStarted { call } if call == id));
+            facts.iter().any(|fact| matches!(fact, Fact::CallStarted { call } if call == id));
         let outcome = result.outcome();
         let is_true = match (outcome, settled) {
             (told, Some(said)) => told == *said,
@@ -438,16 +438,16 @@ impl Story {
 }
 
 /// Whether the program has said what became of a call, which it may not have heard was written.
-fn by_program(facts: &[Entry], id: &str) -> bool {
+fn by_program(facts: &[Fact], id: &str) -> bool {
     let settled =
-        |fact: &Entry| matches!(fact, Entry::CallSettled { result, .. } if result.call_id() == id);
+        |fact: &Fact| matches!(fact, Fact::CallSettled { result, .. } if result.call_id() == id);
     facts.iter().any(settled)
 }
 
-fn says(fact: &Entry, call: &ToolCall) -> bool {
+fn says(fact: &Fact, call: &ToolCall) -> bool {
     match fact {
-        Entry::ModelReplied { message: Some(message), .. }
-        | Entry::Interrupted { message: Some(message), .. } => {
+        Fact::ModelReplied { message: Some(message), .. }
+        | Fact::Interrupted { message: Some(message), .. } => {
             message.calls().any(|it| it.id() == call.id())
         }
         _ => false,

@@ -13,7 +13,7 @@ use fastrand::Rng;
 use futures_util::FutureExt as _;
 use harness::{
     Permissions, SideEffect, SideEffects, Tool, ToolContext, ToolError,
-    journal::{Decider, Decision, Entry, Journal, MemoryJournal},
+    journal::{Decider, Decision, Fact, Journal, MemoryJournal},
     testing::{ScriptedProvider, reply},
     tool::{Reconciled, Review},
 };
@@ -169,10 +169,9 @@ impl World {
         if let (Some(journal), false) = (journal, tool.reads()) {
             let facts = journal.read(&conversation, 0).now_or_never();
             let facts = facts.expect("in memory").expect("facts");
-            let facts: Vec<Entry> =
-                facts.iter().map(|fact| fact.entry().expect("a fact")).collect();
+            let facts: Vec<Fact> = facts.iter().map(|fact| fact.fact().expect("a fact")).collect();
             let starts =
-                |fact: &&Entry| matches!(fact, Entry::CallStarted { call: it } if *it == call);
+                |fact: &&Fact| matches!(fact, Fact::CallStarted { call: it } if *it == call);
             if facts.iter().filter(starts).count() <= before.len() {
                 self.breaks(format!("{} {call} runs and its start is not written", tool.name));
             }
@@ -188,9 +187,9 @@ impl World {
 }
 
 /// Why a call may not run by these facts, if it may not.
-fn unfounded(tool: &Declared, call: &str, now: &Now, facts: &[Entry]) -> Option<String> {
+fn unfounded(tool: &Declared, call: &str, now: &Now, facts: &[Fact]) -> Option<String> {
     let decided = facts.iter().enumerate().rev().find_map(|(at, fact)| match fact {
-        Entry::CallDecided { call: it, decision } if it == call => Some((at, decision)),
+        Fact::CallDecided { call: it, decision } if it == call => Some((at, decision)),
         _ => None,
     });
     let Some((at, Decision::Allow { by, side_effects, .. })) = decided else {
@@ -212,7 +211,7 @@ fn unfounded(tool: &Declared, call: &str, now: &Now, facts: &[Entry]) -> Option<
         Decider::Person { .. } => None,
         Decider::Always { call: asked, scope } => {
             let given = facts.iter().position(|fact| match fact {
-                Entry::CallDecided { call: it, decision } => {
+                Fact::CallDecided { call: it, decision } => {
                     it == asked && always_of(decision) == Some(&now.person)
                 }
                 _ => false,
@@ -221,7 +220,7 @@ fn unfounded(tool: &Declared, call: &str, now: &Now, facts: &[Entry]) -> Option<
                 return Some("by an *always* of another person".to_owned());
             };
             let revoked = facts.iter().skip(given).any(|fact| match fact {
-                Entry::GrantRevoked { call: it, scope: of } => it == asked && of == scope,
+                Fact::GrantRevoked { call: it, scope: of } => it == asked && of == scope,
                 _ => false,
             });
             revoked.then(|| "by an *always* that was taken back".to_owned())
@@ -232,16 +231,16 @@ fn unfounded(tool: &Declared, call: &str, now: &Now, facts: &[Entry]) -> Option<
 
 /// Whether an *always* of this person stands for a call of these arguments, whoever has decided about it
 /// before: the key ends with their fingerprint.
-fn stands(tool: &Declared, key: &str, now: &Now, facts: &[Entry]) -> bool {
+fn stands(tool: &Declared, key: &str, now: &Now, facts: &[Fact]) -> bool {
     let exactly = format!("exactly:{}:", key.rsplit('/').next().unwrap_or_default());
     facts.iter().enumerate().any(|(at, fact)| {
-        let Entry::CallDecided { call, decision } = fact else { return false };
+        let Fact::CallDecided { call, decision } = fact else { return false };
         let Decision::Allow { by: Decider::Person { always: Some(always), .. }, .. } = decision
         else {
             return false;
         };
         let revoked = facts.iter().skip(at).any(|fact| match fact {
-            Entry::GrantRevoked { call: asked, scope } => asked == call && *scope == always.scope,
+            Fact::GrantRevoked { call: asked, scope } => asked == call && *scope == always.scope,
             _ => false,
         });
         let is_it = always.tool == tool.name && always.scope.key().starts_with(&exactly);

@@ -279,7 +279,7 @@ async fn killed_again_and_again(steers: bool, journal_of: impl AsyncFn() -> Stri
             let mut machine = Machine::new();
             facts
                 .iter()
-                .for_each(|it| machine.apply(&it.entry().expect("a fact")).expect("follows"));
+                .for_each(|it| machine.apply(&it.fact().expect("a fact")).expect("follows"));
             let messages = machine.transcript().messages();
             let results = messages.iter().flat_map(|message| message.results());
             let (in_doubt, all) = results.fold((0, 0), |(doubt, all), result| {

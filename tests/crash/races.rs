@@ -158,7 +158,7 @@ pub(crate) fn agent(world: &World, stops_in: Option<(&'static str, bool)>, gate:
 pub(crate) fn is_true(facts: &[Envelope], effects: impl Fn(&str) -> usize, race: &str) {
     let mut machine = Machine::new();
     for fact in facts {
-        let entry = fact.entry().expect("a fact");
+        let entry = fact.fact().expect("a fact");
         machine.apply(&entry).unwrap_or_else(|err| panic!("{race}: {err}: {entry:?}"));
     }
     assert!(matches!(machine.next(), Action::Finish(_)), "{race}: {:?}", machine.next());
@@ -187,7 +187,7 @@ pub(crate) fn is_true(facts: &[Envelope], effects: impl Fn(&str) -> usize, race:
 /// Goes on with a conversation, or begins it, until it is answered or somebody else has gone on.
 pub(crate) async fn goes_on(chat: &mut Chat, facts: &[Envelope]) -> Result<(), Error> {
     let mut machine = Machine::new();
-    facts.iter().for_each(|fact| machine.apply(&fact.entry().expect("a fact")).expect("follows"));
+    facts.iter().for_each(|fact| machine.apply(&fact.fact().expect("a fact")).expect("follows"));
     let ended = match machine.next() {
         Action::AwaitUser => chat.send("Pay.").await,
         Action::Finish(_) => return Ok(()),

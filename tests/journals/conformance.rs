@@ -533,7 +533,7 @@ impl Journal for Broken {
 
 fn fact() -> Envelope {
     let message = harness::Message::user("nothing");
-    let entry = harness::journal::Entry::UserSaid { message, limits: None };
+    let entry = harness::journal::Fact::UserSaid { message, limits: None };
     Envelope::of(&entry, 0).expect("a fact")
 }
 

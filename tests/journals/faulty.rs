@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use harness::{
     ErrorKind, Message,
-    journal::{Entry, Envelope, Journal, MemoryJournal},
+    journal::{Envelope, Fact, Journal, MemoryJournal},
     testing::{FaultyJournal, JournalCall, JournalFault, journal_conformance},
 };
 
 fn facts(words: &[&str]) -> Vec<Envelope> {
-    let said = |text: &&str| Entry::UserSaid { message: Message::user(*text), limits: None };
+    let said = |text: &&str| Fact::UserSaid { message: Message::user(*text), limits: None };
     words.iter().map(|text| Envelope::of(&said(text), 0).unwrap()).collect()
 }
 

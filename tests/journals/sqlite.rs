@@ -9,7 +9,7 @@ use std::{
 use futures_util::FutureExt as _;
 use harness::{
     Error, ErrorKind, Message,
-    journal::{Entry, Envelope, Journal, Listing, Metadata, SqliteJournal, SqliteSynchronous},
+    journal::{Envelope, Fact, Journal, Listing, Metadata, SqliteJournal, SqliteSynchronous},
     testing::journal_conformance,
 };
 use rusqlite::Connection;
@@ -22,7 +22,7 @@ fn file() -> (TempDir, PathBuf) {
 }
 
 fn fact(text: &str) -> Envelope {
-    Envelope::of(&Entry::UserSaid { message: Message::user(text), limits: None }, 0).unwrap()
+    Envelope::of(&Fact::UserSaid { message: Message::user(text), limits: None }, 0).unwrap()
 }
 
 /// Checks the kind, and that the text names the file and has these words.

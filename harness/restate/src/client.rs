@@ -313,7 +313,7 @@ impl Conversation {
         let unfit = |err: Error| ClientError::Failed { status: 200, message: err.to_string() };
         let mut machine = Machine::new();
         for fact in self.facts(0).await?.facts {
-            machine.apply(&fact.entry().map_err(unfit)?).map_err(unfit)?;
+            machine.apply(&fact.fact().map_err(unfit)?).map_err(unfit)?;
         }
         machine.answered().map_err(unfit)
     }

@@ -14,7 +14,7 @@ use futures_util::{
 use harness::{
     Error, Message,
     agent::{Action, Steps},
-    journal::{Entry, Envelope, InterruptCause},
+    journal::{Fact, Envelope, InterruptCause},
 };
 use restate_sdk::prelude::*;
 
@@ -239,7 +239,7 @@ impl<'a> Run<'a> {
         // The timer comes first: if the engine kills this invocation, no question is without one.
         timers::begin(self.ctx, dates(&steps).into_iter().filter(|it| !timed.contains(it)));
         // The kind changes with the message, and not before: a message that is refused changes nothing.
-        let is_said = |fact: &Envelope| matches!(fact.entry(), Ok(Entry::UserSaid { .. }));
+        let is_said = |fact: &Envelope| matches!(fact.fact(), Ok(Fact::UserSaid { .. }));
         if facts.iter().any(is_said)
             && let Some(kind) = self.kind.take()
         {

@@ -7,7 +7,7 @@ use futures_util::{FutureExt as _, future::BoxFuture};
 use harness::{
     Error, Message, Outcome, Role,
     agent::{Settlement, Steps},
-    journal::{Entry, Envelope},
+    journal::{Fact, Envelope},
     policy::Approval,
 };
 use serde::{Deserialize, Serialize};
@@ -103,8 +103,8 @@ pub struct Facts {
 /// What the model said last since the last message of the user. The complaints about an answer that was rejected have
 /// the role of the user, too.
 pub(crate) fn said_last(steps: &Steps) -> String {
-    let said = steps.facts().iter().rev().find_map(|fact| match fact.entry() {
-        Ok(Entry::UserSaid { message, .. }) => Some(message.id().to_owned()),
+    let said = steps.facts().iter().rev().find_map(|fact| match fact.fact() {
+        Ok(Fact::UserSaid { message, .. }) => Some(message.id().to_owned()),
         _ => None,
     });
     let messages = steps.transcript().messages();

@@ -121,7 +121,7 @@ fn told(facts: &[Envelope]) -> Vec<String> {
         }
     }
     let tell = |fact: &Envelope| {
-        let mut value = serde_json::to_value(fact.entry().expect("a fact")).expect("JSON");
+        let mut value = serde_json::to_value(fact.fact().expect("a fact")).expect("JSON");
         same(&mut value);
         without_names(&value.to_string())
     };

@@ -5,7 +5,7 @@ mod script;
 
 use harness::{
     CallOutcome, Outcome,
-    journal::{Entry, InterruptCause, Limit},
+    journal::{Fact, InterruptCause, Limit},
 };
 use harness_restate::ClientError;
 use rig::{Engine, answered, at_rest, ends, entries, harm, machine, says_yes, until};
@@ -64,8 +64,8 @@ async fn facts_are_seen_as_they_come_and_a_stop_is_heard_at_once() {
         let ended = chat.ended(&run).await.expect("an end");
         assert_eq!(ended.outcome, Outcome::Cancelled);
         let facts = chat.facts(0).await.expect("facts").facts;
-        let stops = |entry: &Entry| {
-            matches!(entry, Entry::Interrupted { cause: InterruptCause::Program, .. })
+        let stops = |entry: &Fact| {
+            matches!(entry, Fact::Interrupted { cause: InterruptCause::Program, .. })
         };
         assert_eq!(entries(&facts).iter().filter(|entry| stops(entry)).count(), 1);
         if text == "Work." {
@@ -159,7 +159,7 @@ async fn what_the_engine_cannot_take_ends_the_run_and_says_why() {
     let ended = chat.send("Big.", "one").await.expect("an end");
     assert_eq!(ended.outcome, Outcome::Failed);
     let facts = chat.facts(0).await.expect("facts").facts;
-    let says = |entry: &Entry| matches!(entry, Entry::Interrupted { cause: InterruptCause::Failure { error }, .. } if error.contains("bytes"));
+    let says = |entry: &Fact| matches!(entry, Fact::Interrupted { cause: InterruptCause::Failure { error }, .. } if error.contains("bytes"));
     assert!(entries(&facts).iter().any(says), "{facts:?}");
     assert_eq!(worker.read("effects").len(), 1, "it is not asked for again");
     assert_eq!(chat.send("Hello.", "two").await.expect("it goes on").outcome, Outcome::Answered);
@@ -194,7 +194,7 @@ async fn a_run_has_values_limits_and_a_type_and_keeps_them_while_it_waits() {
     assert_eq!((book.title.as_str(), book.year), ("Moby-Dick", 1851));
     assert!(matches!(books.answered::<u32>().await, Err(ClientError::Failed { .. })));
     let facts = books.facts(0).await.expect("facts").facts;
-    let rejected = |entry: &&Entry| matches!(entry, Entry::AnswerRejected { .. });
+    let rejected = |entry: &&Fact| matches!(entry, Fact::AnswerRejected { .. });
     assert_eq!(entries(&facts).iter().filter(rejected).count(), 1);
     // A function that looks at answers.
     let checked = engine.chat("checked").kind("checked");

@@ -73,8 +73,8 @@ async fn tells(
         until("it is taken", async || chat.start(*text, &format!("{turn}")).await.ok()).await;
         let came;
         let said = |facts: &[Envelope]| {
-            let is_said = |it: &&harness::journal::Entry| {
-                matches!(it, harness::journal::Entry::UserSaid { .. })
+            let is_said = |it: &&harness::journal::Fact| {
+                matches!(it, harness::journal::Fact::UserSaid { .. })
             };
             entries(facts).iter().filter(is_said).count() > turn && answered(facts)
         };
@@ -122,7 +122,7 @@ async fn points(engine: &Engine, number: usize) -> Vec<(usize, String)> {
         "searched" => "tools_found",
         _ => "context_compacted",
     };
-    let told = |fact: &harness::journal::Entry| serde_json::to_string(fact).expect("JSON");
+    let told = |fact: &harness::journal::Fact| serde_json::to_string(fact).expect("JSON");
     let met = entries(&facts).iter().any(|fact| told(fact).contains(meets));
     assert!(met, "{name} comes to no {meets}");
     let all = calm.read("points").into_iter().enumerate().map(|(at, point)| (at + 1, point));

@@ -6,7 +6,7 @@ mod script;
 use std::collections::BTreeMap;
 
 use futures_util::future::join_all;
-use harness::{CallOutcome, Outcome, journal::Entry};
+use harness::{CallOutcome, Outcome, journal::Fact};
 use harness_restate::{Client, ClientError, Conversation};
 use rig::{
     Engine, answered, at_rest, calm, ends, entries, held_at, is_noted, machine, said, until,
@@ -62,7 +62,7 @@ async fn a_key_is_the_same_only_if_it_has_the_same_letters() {
         chat.send("Hello.", key).await.expect("an end");
     }
     let facts = chat.facts(0).await.expect("facts").facts;
-    let said = entries(&facts).into_iter().filter(|it| matches!(it, Entry::UserSaid { .. }));
+    let said = entries(&facts).into_iter().filter(|it| matches!(it, Fact::UserSaid { .. }));
     assert_eq!(said.count(), keys.len());
     for key in ["", &"k".repeat(1025)] {
         assert!(matches!(chat.send("Hello.", key).await, Err(ClientError::Refused(_))));

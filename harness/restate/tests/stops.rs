@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use harness::{CallOutcome, Outcome, journal::Entry};
+use harness::{CallOutcome, Outcome, journal::Fact};
 use harness_restate::{Client, ClientError, Conversation};
 use rig::{Engine, PATIENCE, Worker, calm, ends, entries, harm, held_at, is_noted, said, until};
 use serde_json::{Value, json};
@@ -771,7 +771,7 @@ async fn what_the_model_has_used_is_kept_if_a_result_is_too_large() {
     let chat = engine.chat("used");
     assert_eq!(chat.send("Big.", "one").await.expect("an end").outcome, Outcome::Failed);
     let facts = chat.facts(0).await.expect("facts").facts;
-    let replied = |entry: &Entry| matches!(entry, Entry::ModelReplied { .. });
+    let replied = |entry: &Fact| matches!(entry, Fact::ModelReplied { .. });
     assert!(entries(&facts).iter().any(replied), "{:?}", entries(&facts));
     assert!(ends(&facts).values().all(|end| *end != CallOutcome::Succeeded), "{:?}", ends(&facts));
     assert_eq!(chat.send("Hello.", "two").await.expect("an end").outcome, Outcome::Answered);

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     error::{Error, ErrorKind},
-    journal::{AnswerCheck, Entry, WantedAnswer},
+    journal::{AnswerCheck, Fact, WantedAnswer},
     message::{Block, CallOutcome, Message, Role, ToolContent, Transcript, is_strict},
     provider::{AnswerWay, Provider, in_words},
     schema::{
@@ -285,8 +285,8 @@ impl Chat {
     }
 
     /// The fact about what the run that begins wants of its answer.
-    pub(super) fn wanted_fact(&self) -> Option<Entry> {
-        self.wants().map(|wants| Entry::AnswerWanted { answer: Box::new(wants.fact()) })
+    pub(super) fn wanted_fact(&self) -> Option<Fact> {
+        self.wants().map(|wants| Fact::AnswerWanted { answer: Box::new(wants.fact()) })
     }
 
     /// Fails if no answer can ever be read, or a verifying tool cannot be used.
@@ -361,7 +361,7 @@ impl Run<'_> {
         }
         let verifier = self.chat.wants().and_then(|wants| wants.verifier.clone());
         let Some((_, verifier)) = verifier else {
-            return self.chat.record(&Entry::AnswerAccepted {});
+            return self.chat.record(&Fact::AnswerAccepted {});
         };
         // The facts are written first: the function may do something that cannot be undone.
         if !self.write().await? {
@@ -391,7 +391,7 @@ impl Run<'_> {
             }
         };
         match verdict {
-            Ok(()) => self.chat.record(&Entry::AnswerAccepted {}),
+            Ok(()) => self.chat.record(&Fact::AnswerAccepted {}),
             Err(why) => {
                 let why = [ToolContent::Text(why)];
                 let tools = self.chat.agent.tools();
@@ -419,7 +419,7 @@ impl Run<'_> {
             Message::user(words)
         });
         self.emit(Event::AnswerRejected { by, faults: &faults, message: message.as_ref() });
-        self.chat.record(&Entry::AnswerRejected { by, faults, message })
+        self.chat.record(&Fact::AnswerRejected { by, faults, message })
     }
 }
 

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     error::{Error, ErrorKind},
-    journal::{Awaited, Entry, Envelope, Journal, Life, Wait, check_id, too_few},
+    journal::{Awaited, Envelope, Fact, Journal, Life, Wait, check_id, too_few},
     message::{ToolCall, Transcript},
     policy::Approval,
     trace::{AppendOutcome, Tracer},
@@ -83,7 +83,7 @@ impl Agent {
         let doubtful = chat.doubtful();
         let is_cut_off = was_going_on(&chat.machine) && !has_waited(&facts)?;
         if is_cut_off || !doubtful.is_empty() {
-            chat.record(&Entry::Reopened { doubtful })?;
+            chat.record(&Fact::Reopened { doubtful })?;
             chat.only_looked_at = true;
         }
         Ok(chat)
@@ -115,7 +115,7 @@ impl Agent {
             ));
         }
         transcript.settle();
-        chat.record(&Entry::Given { transcript })?;
+        chat.record(&Fact::Given { transcript })?;
         chat.save().await?;
         Ok(chat)
     }
@@ -344,7 +344,7 @@ impl Chat {
         let doubtful = self.doubtful();
         match doubtful.is_empty() {
             true => Ok(()),
-            false => self.record(&Entry::Reopened { doubtful }),
+            false => self.record(&Fact::Reopened { doubtful }),
         }
     }
 }
@@ -376,7 +376,7 @@ async fn parted(
     rest.truncate(usize::try_from(facts).unwrap_or(usize::MAX));
     let (mut machine, mut shared) = (Machine::new(), 0);
     for (number, envelope) in (1..).zip(&rest) {
-        machine.apply(&envelope.entry()?)?;
+        machine.apply(&envelope.fact()?)?;
         if !machine.is_calling() {
             shared = number;
         }
@@ -384,9 +384,9 @@ async fn parted(
     let elapsed = rest.last().map_or(0, |last| last.elapsed);
     rest.drain(..shared);
     if was_going_on(&machine) {
-        rest.push(Envelope::of(&Entry::Reopened { doubtful: Vec::new() }, elapsed)?);
+        rest.push(Envelope::of(&Fact::Reopened { doubtful: Vec::new() }, elapsed)?);
     }
-    rest.push(Envelope::of(&Entry::Forked {}, elapsed)?);
+    rest.push(Envelope::of(&Fact::Forked {}, elapsed)?);
     Ok((shared as u64, rest))
 }
 
@@ -411,7 +411,7 @@ fn was_going_on(machine: &Machine) -> bool {
 /// Whether no process was working on the conversation: its last run had ended as waiting, and since
 /// then only answers were added.
 fn has_waited(facts: &[Envelope]) -> Result<bool, Error> {
-    let answers = facts.iter().rev().take_while(|fact| fact.entry().is_ok_and(|it| is_answer(&it)));
+    let answers = facts.iter().rev().take_while(|fact| fact.fact().is_ok_and(|it| is_answer(&it)));
     let before = facts.len().saturating_sub(answers.count());
     let Some(waited) = facts.get(..before).filter(|waited| waited.len() < facts.len()) else {
         return Ok(false);
@@ -449,7 +449,7 @@ fn open_calls<'a>(
 pub(super) fn folded<'a>(facts: impl Iterator<Item = &'a Envelope>) -> Result<Machine, Error> {
     let mut machine = Machine::new();
     for (number, envelope) in facts.enumerate() {
-        let applied = envelope.entry().and_then(|entry| machine.apply(&entry));
+        let applied = envelope.fact().and_then(|fact| machine.apply(&fact));
         applied.map_err(|err| unreadable(number, err))?;
     }
     Ok(machine)
@@ -573,7 +573,7 @@ impl Inbox {
             if let Some(at) = facts.iter().position(|fact| sent.contains(fact)) {
                 tracer.appended(AppendOutcome::ReadBack, None);
                 let (before, written) = facts.split_at(at);
-                let written = written.first().and_then(|written| written.entry().ok());
+                let written = written.first().and_then(|written| written.fact().ok());
                 if let (Ok(machine), Some(written)) = (folded(before.iter()), written) {
                     tell_answer(&mut tracer, &machine, before, &written);
                 }

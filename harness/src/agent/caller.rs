@@ -26,7 +26,7 @@ use super::{
 };
 use crate::{
     error::{Error, ErrorKind},
-    journal::{Awaited, CallSpent, Entry, Journal, Listing, Metadata, check_id, now},
+    journal::{Awaited, CallSpent, Fact, Journal, Listing, Metadata, check_id, now},
     message::{CallOutcome, Message, ToolCall, ToolContent, ToolResult},
     policy::{Approver, Budget, Exposure, Permissions, rest_of},
     tool::{Asked as AskedSince, Asking, Places, SideEffects, ToolContext},
@@ -543,12 +543,12 @@ impl Chat {
                 Stands::Waits => {}
                 Stands::GoesOn => {
                     let answer = serde_json::Value::Null;
-                    self.record(&Entry::CallAnswered { call, answer, who: None, at: now() })?;
+                    self.record(&Fact::CallAnswered { call, answer, who: None, at: now() })?;
                 }
                 Stands::Gone => {
                     let effects = self.machine.granted(&call).map(|it| it.effects);
                     let result = gone(&call, &conversation, effects.unwrap_or_default());
-                    self.record(&Entry::CallSettled { result, who: None, at: now() })?;
+                    self.record(&Fact::CallSettled { result, who: None, at: now() })?;
                 }
             }
         }

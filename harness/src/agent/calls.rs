@@ -27,7 +27,7 @@ use super::{
 };
 use crate::{
     error::Error,
-    journal::{Awaited, CallSpent, Decision, Entry, InterruptCause, Repeat, Wait},
+    journal::{Awaited, CallSpent, Decision, Fact, InterruptCause, Repeat, Wait},
     message::{CallOutcome, Message, ToolCall, ToolContent, ToolResult, Transcript},
     policy::{Exposure, Judgement, Permissions, ProposedCall, Question},
     tool::{
@@ -331,7 +331,7 @@ impl Run<'_> {
             if stop {
                 self.interrupted(InterruptCause::Denial { call: id.clone() })?;
             }
-            self.chat.record(&Entry::CallDecided { call: id, decision })?;
+            self.chat.record(&Fact::CallDecided { call: id, decision })?;
             if stop {
                 return Ok(());
             }
@@ -489,14 +489,14 @@ impl Run<'_> {
         // The call is decided again once, by the present rules and the present review of its tool.
         if !(still && self.chat.is_within_grant(call)) || self.chat.is_denied_now(call) {
             self.chat.inherited.remove(call.id());
-            self.chat.record(&Entry::CallUndecided { call: call.id().to_owned() })?;
+            self.chat.record(&Fact::CallUndecided { call: call.id().to_owned() })?;
             return Ok(false);
         }
         if offered.tools().get(call.name()).is_some_and(Tool::is_external) {
             self.waits(call, Awaited::Result, None)?;
             return Ok(false);
         }
-        self.chat.record(&Entry::CallStarted { call: call.id().to_owned() })?;
+        self.chat.record(&Fact::CallStarted { call: call.id().to_owned() })?;
         Ok(true)
     }
 
@@ -532,7 +532,7 @@ impl Run<'_> {
     ) -> Result<(), Error> {
         let wait = Wait::new(awaited).until(until).having_spent(self.spent_by(call.id()));
         self.emit(Event::ToolWaits { call, wait: &wait });
-        self.chat.record(&Entry::CallWaits { call: call.id().to_owned(), wait })
+        self.chat.record(&Fact::CallWaits { call: call.id().to_owned(), wait })
     }
 
     /// Records that the outcome of a call is not known that had started in a process that is gone.
@@ -612,7 +612,7 @@ impl Run<'_> {
                     self.record_result(result)?;
                 }
                 Ok(Found::NotHappened) => {
-                    self.chat.record(&Entry::CallCleared { call: call.id().to_owned() })?;
+                    self.chat.record(&Fact::CallCleared { call: call.id().to_owned() })?;
                 }
                 Ok(Found::Unknown(why)) => self.unfound(call, granted.effects, &why)?,
             }

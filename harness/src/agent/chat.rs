@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     error::{Error, ErrorKind},
-    journal::{Entry, Envelope},
+    journal::{Envelope, Fact},
     message::{Message, Transcript},
     policy::{AgentSums, Budget, Exposed, Guard, Guardrails, Limits},
     provider::{Sent, Usage},
@@ -150,16 +150,16 @@ impl Chat {
     pub(super) fn read_apart(agent: Agent, facts: &[Envelope]) -> Result<Self, Error> {
         let mut chat = Self::apart(agent);
         for (number, envelope) in facts.iter().enumerate() {
-            let folded = envelope.entry().and_then(|entry| chat.read_fact(&entry, envelope));
+            let folded = envelope.fact().and_then(|fact| chat.read_fact(&fact, envelope));
             folded.map_err(|err| unreadable(number, err))?;
         }
         Ok(chat)
     }
 
-    pub(super) fn read_fact(&mut self, entry: &Entry, envelope: &Envelope) -> Result<(), Error> {
-        let begins = match entry {
-            Entry::UserSaid { limits, .. } => Some(limits.as_deref()),
-            Entry::Resumed { limits: Some(limits), .. } => Some(Some(&**limits)),
+    pub(super) fn read_fact(&mut self, fact: &Fact, envelope: &Envelope) -> Result<(), Error> {
+        let begins = match fact {
+            Fact::UserSaid { limits, .. } => Some(limits.as_deref()),
+            Fact::Resumed { limits: Some(limits), .. } => Some(Some(&**limits)),
             _ => None,
         };
         if let Some(limits) = begins {
@@ -172,9 +172,9 @@ impl Chat {
             let budget = Budget::of_run(&self.budget, limits, Arc::clone(&rails));
             self.guard = guard(&self.agent, rails, budget);
         }
-        self.fold(entry)?;
-        self.guard.charge_agents(entry);
-        self.waits.note(entry, || envelope.at);
+        self.fold(fact)?;
+        self.guard.charge_agents(fact);
+        self.waits.note(fact, || envelope.at);
         self.clock.was(Duration::from_millis(envelope.elapsed));
         Ok(())
     }
@@ -183,7 +183,7 @@ impl Chat {
         transcript.settle();
         let mut chat = Self::new(agent);
         // Neither step can fail: the transcript was settled above, and it is the first fact.
-        let _ = chat.record(&Entry::Given { transcript });
+        let _ = chat.record(&Fact::Given { transcript });
         chat
     }
 
@@ -373,8 +373,8 @@ impl Chat {
         }
         let (call, scope) = (grant.call.clone(), grant.scope.clone());
         let allowed = self.machine.allowed_by(&call, &scope);
-        let revoked = self.record(&Entry::GrantRevoked { call, scope });
-        let undecided = |call| self.record(&Entry::CallUndecided { call });
+        let revoked = self.record(&Fact::GrantRevoked { call, scope });
+        let undecided = |call| self.record(&Fact::CallUndecided { call });
         revoked.and_then(|()| allowed.into_iter().try_for_each(undecided)).is_ok()
     }
 
@@ -413,16 +413,16 @@ impl Chat {
     }
 
     /// Applies a fact. It is written to the journal at the next moment at which it has to be.
-    pub(super) fn record(&mut self, entry: &Entry) -> Result<(), Error> {
-        self.fold(entry)?;
+    pub(super) fn record(&mut self, fact: &Fact) -> Result<(), Error> {
+        self.fold(fact)?;
         self.only_looked_at = false;
-        self.tell(entry);
+        self.tell(fact);
         if self.durable.is_none() {
             return Ok(());
         }
         let elapsed = self.elapsed();
         let Some(durable) = &mut self.durable else { return Ok(()) };
-        durable.add(entry, elapsed)
+        durable.add(fact, elapsed)
     }
 
     /// For how long the run has gone on, in milliseconds.
@@ -431,36 +431,36 @@ impl Chat {
     }
 
     /// Applies a fact to the machine and to everything else that is derived from the facts.
-    pub(super) fn fold(&mut self, entry: &Entry) -> Result<(), Error> {
-        self.machine.apply(entry)?;
-        self.fold_beside_machine(entry);
+    pub(super) fn fold(&mut self, fact: &Fact) -> Result<(), Error> {
+        self.machine.apply(fact)?;
+        self.fold_beside_machine(fact);
         Ok(())
     }
 
     /// Applies a fact to everything that is derived from the facts, except to the machine.
-    pub(super) fn fold_beside_machine(&mut self, entry: &Entry) {
-        self.guard.apply(entry);
+    pub(super) fn fold_beside_machine(&mut self, fact: &Fact) {
+        self.guard.apply(fact);
         if let Some(egress) = self.agent.permissions().egress_policy() {
-            self.exposed.apply(egress, entry);
+            self.exposed.apply(egress, fact);
         }
-        self.agents.apply(entry);
+        self.agents.apply(fact);
         if let Some(own) = &mut self.own {
-            own.fold(entry);
+            own.fold(fact);
         }
-        match entry {
-            Entry::ModelReplied { usage, .. } | Entry::Interrupted { usage, .. } => {
+        match fact {
+            Fact::ModelReplied { usage, .. } | Fact::Interrupted { usage, .. } => {
                 self.usage.add(usage);
             }
-            Entry::CallDecided { call, decision } => {
+            Fact::CallDecided { call, decision } => {
                 self.grants.extend(Grant::of(call, decision));
             }
-            Entry::ContextCleared { .. } | Entry::ToolsFound { .. } => self.was_moved(),
-            Entry::ContextCompacted { request, .. } => {
+            Fact::ContextCleared { .. } | Fact::ToolsFound { .. } => self.was_moved(),
+            Fact::ContextCompacted { request, .. } => {
                 self.usage.add(&request.usage);
                 self.was_moved();
             }
-            Entry::CompactionFailed { request, .. } => self.usage.add(&request.usage),
-            Entry::GrantRevoked { call, scope } => {
+            Fact::CompactionFailed { request, .. } => self.usage.add(&request.usage),
+            Fact::GrantRevoked { call, scope } => {
                 self.grants.retain(|kept| kept.call != *call || kept.scope != *scope);
             }
             _ => {}

@@ -6,7 +6,7 @@ use std::{collections::HashSet, sync::Arc};
 use super::{Agent, Chat, Steering, accept::Wants, caller::CallSite};
 use crate::{
     error::{Error, ErrorKind},
-    journal::Entry,
+    journal::Fact,
     message::{CallOutcome, Message, Transcript},
     policy::{Approver, Exposed, Exposure, Permissions},
     provider::{Settings, ToolChoice},
@@ -70,12 +70,12 @@ impl Circumstances {
     }
 
     /// Applies a fact to what was read.
-    pub(super) fn fold(&mut self, entry: &Entry) {
+    pub(super) fn fold(&mut self, fact: &Fact) {
         let own = self.permissions.as_ref().map(|own| (own, &mut self.exposed));
         let above = self.above.iter_mut().map(|(above, exposed)| (&*above, exposed));
         for (permissions, exposed) in own.into_iter().chain(above) {
             if let Some(egress) = permissions.egress_policy() {
-                exposed.apply(egress, entry);
+                exposed.apply(egress, fact);
             }
         }
     }

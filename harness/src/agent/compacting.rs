@@ -16,7 +16,7 @@ use crate::{
         of_answer, percent, schema, why,
     },
     error::{Error, ErrorKind},
-    journal::{Entry, InterruptCause, SummaryRequest},
+    journal::{Fact, InterruptCause, SummaryRequest},
     message::{Block, Message, Messages, Role, Transcript},
     provider::{
         About, Accumulator, AnswerSchema, ProviderResponse, Request, Sent, StopReason, StreamEvent,
@@ -167,7 +167,7 @@ impl Chat {
             let why = "`Chat::pin` was given an empty text: pass the words to keep";
             return Err(Error::new(ErrorKind::Configuration, why));
         }
-        self.record(&Entry::ContextPinned { text })
+        self.record(&Fact::ContextPinned { text })
     }
 
     /// What is sent of the [transcript](Self::transcript) to the model of this agent: all of it,
@@ -418,13 +418,13 @@ impl Run<'_> {
         self.emit(Event::CompactionFailed { cause: &cause });
         self.last_fault = Some(cause.clone());
         let (stopped, vendor) = (false, false);
-        self.chat.record(&Entry::CompactionFailed { request, cause, stopped, vendor, too_large })
+        self.chat.record(&Fact::CompactionFailed { request, cause, stopped, vendor, too_large })
     }
 
     pub(super) fn compaction_stopped(&mut self, request: Box<SummaryRequest>) -> Result<(), Error> {
         let (cause, stopped, vendor) = ("the run was stopped".to_owned(), true, false);
         let too_large = None;
-        self.chat.record(&Entry::CompactionFailed { request, cause, stopped, vendor, too_large })
+        self.chat.record(&Fact::CompactionFailed { request, cause, stopped, vendor, too_large })
     }
 
     /// What the request for the current summary has cost so far.
@@ -645,9 +645,9 @@ impl Chat {
         text: &str,
         request: Box<SummaryRequest>,
         (before, after): (u64, u64),
-    ) -> Entry {
+    ) -> Fact {
         let number = |at: usize| u64::try_from(at).unwrap_or(u64::MAX);
-        Entry::ContextCompacted {
+        Fact::ContextCompacted {
             messages: number(cut.messages),
             kept: cut.kept.iter().map(|at| number(*at)).collect(),
             summary: self.summary_of(cut, text),
@@ -674,11 +674,11 @@ impl Chat {
     }
 
     /// How many tokens there would be after this fact.
-    pub(super) fn after_fact(&self, fact: &Entry, used: Used) -> Result<u64, Error> {
+    pub(super) fn after_fact(&self, fact: &Fact, used: Used) -> Result<u64, Error> {
         let mut machine = self.machine.clone();
         machine.apply(fact)?;
         let (provider, model) = match fact {
-            Entry::ContextCompacted { vendor: Some(made), .. } => (&*made.provider, &*made.model),
+            Fact::ContextCompacted { vendor: Some(made), .. } => (&*made.provider, &*made.model),
             _ => self.agent.answers(),
         };
         let seen = machine.seen_by(provider, model);

@@ -4,7 +4,7 @@
 use super::run::Run;
 use crate::{
     error::{Error, ErrorKind},
-    journal::{Awaited, Entry},
+    journal::{Awaited, Fact},
     message::{CallOutcome, ToolCall, ToolResult},
 };
 
@@ -61,7 +61,7 @@ impl Run<'_> {
     /// Withdraws the start of an allowed call that has not begun after all. It is as it was before.
     pub(super) fn takes_back(&mut self, call: &ToolCall) -> Result<(), Error> {
         let call = call.id().to_owned();
-        self.chat.record(&Entry::Reopened { doubtful: vec![call.clone()] })?;
-        self.chat.record(&Entry::CallCleared { call })
+        self.chat.record(&Fact::Reopened { doubtful: vec![call.clone()] })?;
+        self.chat.record(&Fact::CallCleared { call })
     }
 }

@@ -6,7 +6,7 @@ use std::{mem, sync::Arc};
 use super::Machine;
 use crate::{
     error::{Error, ErrorKind},
-    journal::{Decider, Decision, Entry, Envelope, Hold, Journal, Life},
+    journal::{Decider, Decision, Envelope, Fact, Hold, Journal, Life},
     unwind::{Shielded, caught},
 };
 
@@ -83,8 +83,8 @@ impl Durable {
     }
 
     /// Adds a fact that has to be written.
-    pub(super) fn add(&mut self, entry: &Entry, elapsed: u64) -> Result<(), Error> {
-        match Envelope::of(entry, elapsed) {
+    pub(super) fn add(&mut self, fact: &Fact, elapsed: u64) -> Result<(), Error> {
+        match Envelope::of(fact, elapsed) {
             Ok(envelope) => self.pending.push(Envelope { life: self.life, ..envelope }),
             // The facts after it must not be written without it.
             Err(error) => {
@@ -195,7 +195,7 @@ impl Durable {
     /// Accepts facts of others only if they answer calls that waited.
     fn behind(&mut self, others: Vec<Envelope>) -> Result<Written, Error> {
         for envelope in &others {
-            let is_answer = envelope.entry().is_ok_and(|entry| is_answer(&entry));
+            let is_answer = envelope.fact().is_ok_and(|fact| is_answer(&fact));
             if !is_answer {
                 return Err(self.lose());
             }
@@ -247,12 +247,12 @@ impl Durable {
     /// If the facts cannot follow, and if something was done because of an answer that would give way. Nothing is changed
     /// then.
     pub(super) fn follows(&mut self, mut machine: Machine) -> Result<Machine, Error> {
-        let entries = self.pending.iter().map(Envelope::entry).collect::<Result<Vec<_>, _>>()?;
-        let says_no_more = entries.iter().all(|entry| is_answer(entry) || is_beside_runs(entry));
-        let mut stays = Vec::with_capacity(entries.len());
-        for entry in &entries {
-            let applied = machine.apply(entry);
-            let gives_way = applied.is_err() && says_no_more && is_answer(entry);
+        let facts = self.pending.iter().map(Envelope::fact).collect::<Result<Vec<_>, _>>()?;
+        let says_no_more = facts.iter().all(|fact| is_answer(fact) || is_beside_runs(fact));
+        let mut stays = Vec::with_capacity(facts.len());
+        for fact in &facts {
+            let applied = machine.apply(fact);
+            let gives_way = applied.is_err() && says_no_more && is_answer(fact);
             stays.push(!gives_way);
             if !gives_way {
                 applied?;
@@ -274,25 +274,25 @@ impl Durable {
 }
 
 /// Whether a fact answers a call that waited. Such facts may be written from outside of the run.
-pub(super) fn is_answer(entry: &Entry) -> bool {
-    match entry {
-        Entry::CallDecided { decision, .. } => {
+pub(super) fn is_answer(fact: &Fact) -> bool {
+    match fact {
+        Fact::CallDecided { decision, .. } => {
             let (Decision::Allow { by, .. } | Decision::Deny { by, .. }) = decision;
             matches!(by, Decider::Person { .. } | Decider::Expired)
         }
-        Entry::CallAnswered { .. } | Entry::CallSettled { .. } => true,
+        Fact::CallAnswered { .. } | Fact::CallSettled { .. } => true,
         _ => false,
     }
 }
 
 /// Whether a fact does not depend on the answers before it.
-fn is_beside_runs(entry: &Entry) -> bool {
+fn is_beside_runs(fact: &Fact) -> bool {
     matches!(
-        entry,
-        Entry::ContextPinned { .. }
-            | Entry::GrantRevoked { .. }
-            | Entry::CallUndecided { .. }
-            | Entry::Reopened { .. }
+        fact,
+        Fact::ContextPinned { .. }
+            | Fact::GrantRevoked { .. }
+            | Fact::CallUndecided { .. }
+            | Fact::Reopened { .. }
     )
 }
 

@@ -6,7 +6,7 @@ use super::{Chat, Event, run::Run};
 use crate::{
     context::percent,
     error::Error,
-    journal::Entry,
+    journal::Fact,
     message::{CallOutcome, ToolCall, ToolResult},
     provider::ContextMeter,
     schema::{Forms, ToolSchema},
@@ -96,6 +96,6 @@ impl Run<'_> {
             return Ok(());
         }
         self.emit(Event::ToolsFound { call, tools: &tools });
-        self.chat.record(&Entry::ToolsFound { call: call.id().to_owned(), tools })
+        self.chat.record(&Fact::ToolsFound { call: call.id().to_owned(), tools })
     }
 }

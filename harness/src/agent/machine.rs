@@ -19,7 +19,7 @@ use super::{
 use crate::{
     context::{LONG, kept_as},
     error::{Error, ErrorKind},
-    journal::{AnswerCheck, Awaited, Decider, Decision, Entry, InterruptCause, Wait, WantedAnswer},
+    journal::{AnswerCheck, Awaited, Decider, Decision, Fact, InterruptCause, Wait, WantedAnswer},
     message::{CallOutcome, Message, Role, ToolCall, ToolContent, ToolResult, Transcript},
     provider::{AnswerSchema, StopReason, Usage},
     tool::{Answered, CallIdentity, ToolRegistry},
@@ -56,11 +56,11 @@ pub enum Action {
 /// A conversation, made by applying its facts one after the other.
 ///
 /// ```
-/// use harness::{Message, agent::{Action, Machine}, journal::Entry};
+/// use harness::{Message, agent::{Action, Machine}, journal::Fact};
 ///
 /// let mut machine = Machine::new();
 /// assert_eq!(machine.next(), Action::AwaitUser);
-/// machine.apply(&Entry::UserSaid { message: Message::user("Hello"), limits: None })?;
+/// machine.apply(&Fact::UserSaid { message: Message::user("Hello"), limits: None })?;
 /// assert_eq!(machine.next(), Action::CallProvider);
 /// # Ok::<(), harness::Error>(())
 /// ```
@@ -180,9 +180,9 @@ impl Machine {
     /// # Errors
     /// Fails with [`ErrorKind::Transcript`](crate::ErrorKind::Transcript), and changes nothing, if
     /// the fact cannot follow the facts before it.
-    pub fn apply(&mut self, entry: &Entry) -> Result<(), Error> {
-        match entry {
-            Entry::Given { transcript } => {
+    pub fn apply(&mut self, fact: &Fact) -> Result<(), Error> {
+        match fact {
+            Fact::Given { transcript } => {
                 if !self.untouched {
                     return Err(cannot("a given transcript can only be the first fact"));
                 }
@@ -194,7 +194,7 @@ impl Machine {
                 self.begun_at = transcript.messages().len();
                 self.window.begins_with(transcript.messages());
             }
-            Entry::UserSaid { message, limits: _ } => {
+            Fact::UserSaid { message, limits: _ } => {
                 if let Phase::Calling(_) = self.phase {
                     return Err(cannot("the user cannot speak while calls wait for results"));
                 }
@@ -210,18 +210,18 @@ impl Machine {
                 self.wanted = None;
                 self.phase = Phase::Asking;
             }
-            Entry::AnswerWanted { answer } => {
+            Fact::AnswerWanted { answer } => {
                 let has_begun = self.begun_at.saturating_add(1) == self.transcript.messages().len();
                 if !has_begun || self.wanted.is_some() || !matches!(self.phase, Phase::Asking) {
                     return Err(cannot("the wanted answer can only be set when a run begins"));
                 }
                 self.wanted = Some(Wanted::new(answer, self.begun_at));
             }
-            Entry::AnswerAccepted {} => {
+            Fact::AnswerAccepted {} => {
                 self.checking()?.unchecked = false;
                 self.phase = Phase::Ended(Some(Outcome::Answered));
             }
-            Entry::AnswerRejected { message: Some(message), faults, by } => {
+            Fact::AnswerRejected { message: Some(message), faults, by } => {
                 self.checking()?;
                 if message.role() != Role::User || self.tries_left(*by) == 0 {
                     return Err(cannot(
@@ -233,17 +233,17 @@ impl Machine {
                 self.checking()?.reject(*by, faults);
                 self.go_on(Then::Ask);
             }
-            Entry::AnswerRejected { message: None, faults, by: _ } => {
+            Fact::AnswerRejected { message: None, faults, by: _ } => {
                 let wanted = self.checking()?;
                 wanted.faults.clone_from(faults);
                 wanted.unchecked = false;
                 self.phase = Phase::Ended(Some(Outcome::Unfit));
             }
             // The run continues with its open calls and counts from zero.
-            Entry::Resumed { message: None, limits: Some(_) } if self.is_calling() => {
+            Fact::Resumed { message: None, limits: Some(_) } if self.is_calling() => {
                 self.counts_anew(self.transcript.messages().len());
             }
-            Entry::Steered { message } => {
+            Fact::Steered { message } => {
                 if message.role() != Role::User || !self.hears() {
                     return Err(cannot(
                         "only the user can steer a run, and only before the model is asked or when it has \
@@ -254,13 +254,13 @@ impl Machine {
                 self.tell(message)?;
                 self.go_on(Then::Ask);
             }
-            Entry::Resumed { message, limits } => {
+            Fact::Resumed { message, limits } => {
                 let due = self.resumption()?;
                 let was_unfit = matches!(self.phase, Phase::Ended(Some(Outcome::Unfit)));
                 let unchecked = usize::from(self.is_unchecked());
                 let begun_at = self.transcript.messages().len().saturating_sub(unchecked);
                 let ends_paused = self.transcript.messages().last().is_some_and(Message::is_paused);
-                let Entry::Resumed { message: due, .. } = due else { return Ok(()) };
+                let Fact::Resumed { message: due, .. } = due else { return Ok(()) };
                 // A summary is asked for anew.
                 self.window.forgets_failures();
                 match (message, due) {
@@ -290,7 +290,7 @@ impl Machine {
                     false => self.go_on(Then::Ask),
                 }
             }
-            Entry::Reopened { doubtful } => match &mut self.phase {
+            Fact::Reopened { doubtful } => match &mut self.phase {
                 Phase::Calling(calling) => calling.reopen(doubtful),
                 Phase::Asking | Phase::Checking => {}
                 Phase::Ended(_) => {
@@ -299,13 +299,13 @@ impl Machine {
                     ));
                 }
             },
-            Entry::Forked {} => self.fork()?,
-            Entry::GrantRevoked { call, scope } => {
+            Fact::Forked {} => self.fork()?,
+            Fact::GrantRevoked { call, scope } => {
                 if let Phase::Calling(calling) = &mut self.phase {
                     calling.revoke(call, scope);
                 }
             }
-            Entry::ModelReplied { message, stop, usage, provider, model, asked_model } => {
+            Fact::ModelReplied { message, stop, usage, provider, model, asked_model } => {
                 self.asking("the model cannot reply")?;
                 let asked = asked_model.as_deref().unwrap_or(model);
                 let sent = self.seen_by(provider, asked).messages().len();
@@ -334,7 +334,7 @@ impl Machine {
                 self.window.was_sent(sent, usage, (provider, model), self.answered_by == by);
                 self.answered_by = by;
             }
-            Entry::Interrupted { message, usage, cause, asked: _ } => {
+            Fact::Interrupted { message, usage, cause, asked: _ } => {
                 let outcome = match cause {
                     InterruptCause::Program => Outcome::Cancelled,
                     InterruptCause::Limit { limit, .. } => Outcome::Limit(*limit),
@@ -358,7 +358,7 @@ impl Machine {
                 }
                 self.usage.add(usage);
             }
-            Entry::CallDecided { call, decision } => {
+            Fact::CallDecided { call, decision } => {
                 match &self.call(call)?.status {
                     Status::Asked => {}
                     Status::Waiting(Wait { awaited: Awaited::Approval { .. }, .. }, _) => {}
@@ -398,13 +398,13 @@ impl Machine {
                 self.set(call, status);
                 self.close()?;
             }
-            Entry::CallUndecided { call } => {
+            Fact::CallUndecided { call } => {
                 let Status::Allowed(Granted { again: false, .. }) = self.call(call)?.status else {
                     return Err(cannot(format!("`{call}` cannot be decided again now")));
                 };
                 self.set(call, Status::Asked);
             }
-            Entry::CallWaits { call, wait } => {
+            Fact::CallWaits { call, wait } => {
                 let granted = match (&self.call(call)?.status, &wait.awaited) {
                     (Status::Asked, Awaited::Approval { .. }) => Granted::default(),
                     (Status::Allowed(granted), Awaited::Result)
@@ -415,7 +415,7 @@ impl Machine {
                 };
                 self.set(call, Status::Waiting(wait.clone(), granted));
             }
-            Entry::CallAnswered { call, answer, .. } => {
+            Fact::CallAnswered { call, answer, .. } => {
                 let (answered, granted) = match &self.call(call)?.status {
                     Status::Waiting(
                         Wait { awaited: Awaited::Answer { token, .. }, .. },
@@ -432,7 +432,7 @@ impl Machine {
                 };
                 self.set(call, Granted { answered, ..granted }.may_run());
             }
-            Entry::CallCleared { call } => {
+            Fact::CallCleared { call } => {
                 let granted = match &self.call(call)?.status {
                     Status::Doubtful(granted) => granted,
                     // A call that was to run again, and whose tool was asked what became of it.
@@ -443,14 +443,14 @@ impl Machine {
                     Granted { again: false, begun: false, waited: false, ..granted.clone() };
                 self.set(call, granted.may_run());
             }
-            Entry::CallStarted { call } => {
+            Fact::CallStarted { call } => {
                 let Status::Allowed(granted) = &self.call(call)?.status else {
                     return Err(cannot(format!("`{call}` cannot start now")));
                 };
                 let granted = Granted { begun: true, ..granted.clone() };
                 self.set(call, Status::Started(granted));
             }
-            Entry::CallSettled { result, .. } => {
+            Fact::CallSettled { result, .. } => {
                 match &self.call(result.call_id())?.status {
                     Status::Doubtful(_) => {}
                     Status::Waiting(Wait { awaited, .. }, _)
@@ -463,14 +463,14 @@ impl Machine {
                 self.set(result.call_id(), Status::Finished(result.clone()));
                 self.close()?;
             }
-            Entry::CallFinished { result, spent: _ } => {
+            Fact::CallFinished { result, spent: _ } => {
                 if let Status::Finished(_) = self.call(result.call_id())?.status {
                     return Err(cannot(format!("`{}` has a result already", result.call_id())));
                 }
                 self.set(result.call_id(), Status::Finished(result.clone()));
                 self.close()?;
             }
-            Entry::CallEnded { tool, result } => {
+            Fact::CallEnded { tool, result } => {
                 let id = result.call_id();
                 if !self.call_ids.contains(id) {
                     return Err(cannot(format!("there was no call `{id}` that could end")));
@@ -479,16 +479,16 @@ impl Machine {
                 self.news.push(text.clone());
                 self.window.ended.insert(id.to_owned(), (text, kept_as(result)));
             }
-            Entry::ToolsFound { call, tools } => {
+            Fact::ToolsFound { call, tools } => {
                 self.call(call)?;
                 self.finds(call, tools)?;
             }
-            Entry::ContextCleared { .. }
-            | Entry::ContextCompacted { .. }
-            | Entry::CompactionFailed { .. }
-            | Entry::VendorSummaryRefused { .. }
-            | Entry::ContextOverflowed { .. }
-            | Entry::ContextPinned { .. } => self.moves(entry)?,
+            Fact::ContextCleared { .. }
+            | Fact::ContextCompacted { .. }
+            | Fact::CompactionFailed { .. }
+            | Fact::VendorSummaryRefused { .. }
+            | Fact::ContextOverflowed { .. }
+            | Fact::ContextPinned { .. } => self.moves(fact)?,
         }
         self.untouched = false;
         Ok(())

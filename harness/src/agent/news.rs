@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     error::{Error, ErrorKind},
-    journal::{Entry, Envelope, now},
+    journal::{Envelope, Fact, now},
 };
 
 impl Chat {
@@ -18,7 +18,7 @@ impl Chat {
     /// written with the next facts.
     pub(super) async fn answers(
         &mut self,
-        fact: &Entry,
+        fact: &Fact,
         counts: impl Fn(&Machine) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let elapsed = self.elapsed();
@@ -81,15 +81,15 @@ impl Chat {
 
     /// Takes in the facts by which others have answered waiting calls. They come before the facts
     /// that are not written yet.
-    pub(super) async fn takes_in(&mut self, facts: Vec<Envelope>) -> Result<(), Error> {
-        if facts.is_empty() {
+    pub(super) async fn takes_in(&mut self, envelopes: Vec<Envelope>) -> Result<(), Error> {
+        if envelopes.is_empty() {
             return Ok(());
         }
         self.answers_are_written();
         let Some(durable) = &mut self.durable else { return Ok(()) };
-        let entries: Result<Vec<Entry>, Error> = facts.iter().map(Envelope::entry).collect();
-        let Ok(entries) = entries else { return Err(durable.lose()) };
-        if !entries.iter().all(is_answer) {
+        let facts: Result<Vec<Fact>, Error> = envelopes.iter().map(Envelope::fact).collect();
+        let Ok(facts) = facts else { return Err(durable.lose()) };
+        if !facts.iter().all(is_answer) {
             return Err(durable.lose());
         }
         if durable.is_behind() {
@@ -97,33 +97,33 @@ impl Chat {
             // The pending facts are kept: nobody may wait for the answer to the end, and a journal
             // that cannot be read now may be readable later.
             let mut read = guarded(|| journal.read(durable.id(), 0)).await?;
-            let known = durable.written().saturating_add(facts.len() as u64);
+            let known = durable.written().saturating_add(envelopes.len() as u64);
             read.truncate(usize::try_from(known).unwrap_or(usize::MAX));
             let machine = folded(read.iter()).and_then(|machine| durable.follows(machine));
             let Ok(machine) = machine else { return Err(durable.lose()) };
-            durable.knows(facts.len());
+            durable.knows(envelopes.len());
             // Others gave way.
             self.unwritten.retain(|it| durable.pending().contains(it));
-            for (entry, envelope) in entries.iter().zip(&facts) {
-                self.fold_beside_machine(entry);
-                self.tell_news(entry, envelope.at);
+            for (fact, envelope) in facts.iter().zip(&envelopes) {
+                self.fold_beside_machine(fact);
+                self.tell_news(fact, envelope.at);
             }
             self.machine = machine;
             return Ok(());
         }
-        durable.knows(facts.len());
-        for (entry, envelope) in entries.iter().zip(&facts) {
-            if self.fold(entry).is_err() {
+        durable.knows(envelopes.len());
+        for (fact, envelope) in facts.iter().zip(&envelopes) {
+            if self.fold(fact).is_err() {
                 let Some(durable) = &mut self.durable else { return Ok(()) };
                 return Err(durable.lose());
             }
-            self.tell_news(entry, envelope.at);
+            self.tell_news(fact, envelope.at);
         }
         Ok(())
     }
 
     /// Notes an answer that the machine has taken in although it is not known whether it is written.
-    fn takes_in_unwritten(&mut self, fact: &Entry) {
+    fn takes_in_unwritten(&mut self, fact: &Fact) {
         self.only_looked_at = false;
         let pending = self.durable.as_ref().and_then(|durable| durable.pending().last());
         self.unwritten.extend(pending.cloned());
@@ -142,9 +142,9 @@ impl Chat {
             self.unwritten.drain(..).partition(|it| durable.pending().contains(it));
         self.unwritten = still;
         let written: Vec<Envelope> = written;
-        for entry in written.iter().filter_map(|it| it.entry().ok()) {
-            self.waits.note(&entry, now);
-            self.fold_beside_machine(&entry);
+        for fact in written.iter().filter_map(|it| it.fact().ok()) {
+            self.waits.note(&fact, now);
+            self.fold_beside_machine(&fact);
         }
     }
 
@@ -169,7 +169,7 @@ impl Chat {
 /// Takes in an answer when it is dropped, unless that gave way.
 struct TakenIn<'a> {
     chat: &'a mut Chat,
-    fact: Option<&'a Entry>,
+    fact: Option<&'a Fact>,
 }
 
 impl Drop for TakenIn<'_> {

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use super::{Chat, Machine, durable::is_answer};
 use crate::{
     error::Error,
-    journal::{Entry, Envelope, Journal, now},
+    journal::{Envelope, Fact, Journal, now},
     trace::{AppendOutcome, Asked, HoldOutcome, Tracer, Waited, WaitsFor},
     unwind::caught,
 };
@@ -17,8 +17,8 @@ pub(super) struct Waits(HashMap<String, (WaitsFor, u64)>);
 
 impl Waits {
     /// Takes a fact that was written at that time. Returns the wait that it begins or ends.
-    pub(super) fn note(&mut self, entry: &Entry, at: impl FnOnce() -> u64) -> Option<Waited> {
-        if let Entry::CallWaits { call, wait } = entry {
+    pub(super) fn note(&mut self, fact: &Fact, at: impl FnOnce() -> u64) -> Option<Waited> {
+        if let Fact::CallWaits { call, wait } = fact {
             let (awaited, at) = (WaitsFor::of(&wait.awaited), at());
             self.0.insert(call.clone(), (awaited, at));
             return Some(Waited { awaited, since: at, until: at, elsewhere: false });
@@ -26,16 +26,16 @@ impl Waits {
         if self.0.is_empty() {
             return None;
         }
-        let (awaited, since) = self.0.remove(ends_wait_of(entry)?)?;
+        let (awaited, since) = self.0.remove(ends_wait_of(fact)?)?;
         Some(Waited { awaited, since, until: at(), elsewhere: false })
     }
 }
 
 /// The call whose wait this fact ends, if that call waits.
-fn ends_wait_of(entry: &Entry) -> Option<&str> {
-    match entry {
-        Entry::CallDecided { call, .. } | Entry::CallAnswered { call, .. } => Some(call),
-        Entry::CallSettled { result, .. } | Entry::CallFinished { result, .. } => {
+fn ends_wait_of(fact: &Fact) -> Option<&str> {
+    match fact {
+        Fact::CallDecided { call, .. } | Fact::CallAnswered { call, .. } => Some(call),
+        Fact::CallSettled { result, .. } | Fact::CallFinished { result, .. } => {
             Some(result.call_id())
         }
         _ => None,
@@ -44,21 +44,21 @@ fn ends_wait_of(entry: &Entry) -> Option<&str> {
 
 impl Chat {
     /// Traces a fact that was recorded here.
-    pub(super) fn tell(&mut self, entry: &Entry) {
-        let waited = self.waits.note(entry, now);
-        match entry {
-            Entry::Reopened { .. } => {
+    pub(super) fn tell(&mut self, fact: &Fact) {
+        let waited = self.waits.note(fact, now);
+        match fact {
+            Fact::Reopened { .. } => {
                 self.tracer.reopened(self.machine.in_doubt(), self.machine.to_repeat());
             }
-            entry => self.tracer.fact(entry, waited),
+            fact => self.tracer.fact(fact, waited),
         }
     }
 
     /// Traces a fact that others have written meanwhile.
-    pub(super) fn tell_news(&mut self, entry: &Entry, at: u64) {
-        let waited = self.waits.note(entry, || at);
+    pub(super) fn tell_news(&mut self, fact: &Fact, at: u64) {
+        let waited = self.waits.note(fact, || at);
         let waited = waited.map(|waited| Waited { elsewhere: true, ..waited });
-        self.tracer.fact(entry, waited);
+        self.tracer.fact(fact, waited);
     }
 
     /// Traces the answers at the end of the facts with which the conversation was opened.
@@ -66,12 +66,12 @@ impl Chat {
         let answers = facts
             .iter()
             .rev()
-            .map_while(|envelope| Some((envelope.entry().ok().filter(is_answer)?, envelope.at)));
-        let answers: Vec<(Entry, u64)> = answers.collect();
-        for (entry, at) in answers.iter().rev() {
-            let waited = wait_ended_by(facts, entry, *at);
+            .map_while(|envelope| Some((envelope.fact().ok().filter(is_answer)?, envelope.at)));
+        let answers: Vec<(Fact, u64)> = answers.collect();
+        for (fact, at) in answers.iter().rev() {
+            let waited = wait_ended_by(facts, fact, *at);
             let waited = waited.map(|waited| Waited { elsewhere: true, ..waited });
-            self.tracer.fact(entry, waited);
+            self.tracer.fact(fact, waited);
         }
     }
 
@@ -144,21 +144,16 @@ fn system(journal: &dyn Journal) -> String {
 }
 
 /// Traces an answer that was written from outside into a conversation with these facts.
-pub(super) fn tell_answer(
-    tracer: &mut Tracer,
-    machine: &Machine,
-    facts: &[Envelope],
-    fact: &Entry,
-) {
+pub(super) fn tell_answer(tracer: &mut Tracer, machine: &Machine, facts: &[Envelope], fact: &Fact) {
     tracer.meets(machine.open_calls());
     tracer.fact(fact, wait_ended_by(facts, fact, now()));
 }
 
 /// The wait in these facts that a fact has ended at that time.
-fn wait_ended_by(facts: &[Envelope], fact: &Entry, until: u64) -> Option<Waited> {
+fn wait_ended_by(facts: &[Envelope], fact: &Fact, until: u64) -> Option<Waited> {
     let ended = ends_wait_of(fact)?;
-    facts.iter().rev().find_map(|envelope| match envelope.entry().ok()? {
-        Entry::CallWaits { call, wait } if call == ended => {
+    facts.iter().rev().find_map(|envelope| match envelope.fact().ok()? {
+        Fact::CallWaits { call, wait } if call == ended => {
             let (awaited, since) = (WaitsFor::of(&wait.awaited), envelope.at);
             Some(Waited { awaited, since, until, elsewhere: false })
         }

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{Action, Machine, permit::decision, spilling::Spilling};
 use crate::{
     error::{Error, ErrorKind},
-    journal::{Awaited, Entry, Wait, now},
+    journal::{Awaited, Fact, Wait, now},
     message::{CallOutcome, Fingerprint, Kept, ToolCall, ToolContent, ToolResult, is_too_deep},
     policy::{Approval, Question},
     tool::{ToolOutput, ToolRegistry},
@@ -113,7 +113,7 @@ fn question(wait: &Wait) -> Option<Question> {
 /// # Errors
 /// Fails with [`ErrorKind::NotWaiting`] if no waiting call has this question, the approval comes
 /// too late, or the run was stopped.
-pub(super) fn decided(machine: &Machine, approval: Approval) -> Result<Entry, Error> {
+pub(super) fn decided(machine: &Machine, approval: Approval) -> Result<Fact, Error> {
     let id = approval.question.call.clone();
     let Some((_, wait)) = machine.waiting().find(|(call, _)| call.id() == id) else {
         return Err(refused(format!(
@@ -132,7 +132,7 @@ pub(super) fn decided(machine: &Machine, approval: Approval) -> Result<Entry, Er
     let question =
         question.ok_or_else(|| refused(format!("the question of `{id}` cannot be read")))?;
     match decision(&question, *repeat, review.as_deref(), approval) {
-        Some(decision) => Ok(Entry::CallDecided { call: id, decision }),
+        Some(decision) => Ok(Fact::CallDecided { call: id, decision }),
         None => Err(refused(format!(
             "the approval was given for another question, or decides nothing: the call `{id}` still \
              waits"
@@ -142,7 +142,7 @@ pub(super) fn decided(machine: &Machine, approval: Approval) -> Result<Entry, Er
 
 /// What a settlement in this conversation comes to.
 pub(super) enum Settled {
-    Fact(Entry),
+    Fact(Fact),
     /// A result that was not cut yet.
     Result {
         result: ToolResult,
@@ -162,13 +162,13 @@ impl Settled {
         machine: &Machine,
         tools: &ToolRegistry,
         spilling: &Spilling,
-    ) -> Entry {
+    ) -> Fact {
         match self {
             Self::Fact(fact) => fact,
             Self::Result { result, who } => {
                 let (spills, limit) = spilling.for_call(machine.transcript(), false);
                 let result = tools.readable_said(&result, (limit, spills.as_ref())).await;
-                Entry::CallSettled { result, who, at: now() }
+                Fact::CallSettled { result, who, at: now() }
             }
         }
     }
@@ -207,7 +207,7 @@ pub(super) fn settled(machine: &Machine, settlement: Settlement) -> Result<Settl
         )),
         (Said::Answered { answer }, Some(Awaited::Answer { .. })) => {
             goes_on(machine, &id)?;
-            Ok(Settled::Fact(Entry::CallAnswered { call: id, answer, who, at: now() }))
+            Ok(Settled::Fact(Fact::CallAnswered { call: id, answer, who, at: now() }))
         }
         (Said::Answered { .. }, Some(Awaited::Agent { conversation, cut_off: false })) => {
             Err(refused(format!(
@@ -232,7 +232,7 @@ pub(super) fn settled(machine: &Machine, settlement: Settlement) -> Result<Settl
             Ok(Settled::Result { result, who })
         }
         (Said::Failed { text }, _) => Ok(result(CallOutcome::Failed, text)),
-        (Said::NotHappened, None) => Ok(Settled::Fact(Entry::CallCleared { call: id })),
+        (Said::NotHappened, None) => Ok(Settled::Fact(Fact::CallCleared { call: id })),
         (Said::NotHappened, Some(_)) => {
             let text = "Nothing of this call has happened, and it will not run.".to_owned();
             Ok(result(CallOutcome::NotStarted, text))
@@ -256,10 +256,10 @@ fn no_wait(id: &str) -> Error {
 }
 
 /// The fact that nobody has decided about a call in time, or given its result.
-pub(super) fn expired(call: &ToolCall, wait: &Wait) -> Entry {
+pub(super) fn expired(call: &ToolCall, wait: &Wait) -> Fact {
     let id = call.id();
     match &wait.awaited {
-        Awaited::Approval { .. } => Entry::CallDecided {
+        Awaited::Approval { .. } => Fact::CallDecided {
             call: id.to_owned(),
             decision: crate::journal::Decision::Deny {
                 reason: "nobody has decided about it in the time that there was".to_owned(),
@@ -271,7 +271,7 @@ pub(super) fn expired(call: &ToolCall, wait: &Wait) -> Entry {
                         run. Check what it did before you repeat it.";
             let result =
                 ToolResult::new(id, CallOutcome::InDoubt, [ToolContent::Text(text.to_owned())]);
-            Entry::CallSettled { result, who: None, at: now() }
+            Fact::CallSettled { result, who: None, at: now() }
         }
     }
 }

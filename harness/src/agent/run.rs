@@ -25,7 +25,7 @@ use super::{
 };
 use crate::{
     error::{Error, ErrorKind},
-    journal::{CallSpent, Entry, InterruptCause, Repeat},
+    journal::{CallSpent, Fact, InterruptCause, Repeat},
     message::{CallOutcome, Message, ToolCall, ToolContent, ToolResult},
     policy::{Guard, LimitReached, Warning},
     provider::{Accumulator, AnswerWay, ContextTokens, Ledger, Usage},
@@ -214,7 +214,7 @@ impl<'a> Run<'a> {
                     self.find_out_first().await?;
                     self.settle()?;
                 }
-                self.chat.record(&Entry::UserSaid { message, limits })?;
+                self.chat.record(&Fact::UserSaid { message, limits })?;
                 match self.chat.wanted_fact() {
                     Some(wanted) => self.chat.record(&wanted),
                     None => Ok(()),
@@ -227,13 +227,13 @@ impl<'a> Run<'a> {
                 let earlier = self.chat.machine.open_calls();
                 self.earlier = earlier.map(|call| call.id().to_owned()).collect();
                 match limits {
-                    Some(_) => self.chat.record(&Entry::Resumed { message: None, limits }),
+                    Some(_) => self.chat.record(&Fact::Resumed { message: None, limits }),
                     None => Ok(()),
                 }
             }
             Opening::Resume => match self.chat.machine.resumption()? {
-                Entry::Resumed { message, .. } => {
-                    self.chat.record(&Entry::Resumed { message, limits })
+                Fact::Resumed { message, .. } => {
+                    self.chat.record(&Fact::Resumed { message, limits })
                 }
                 _ => Ok(()),
             },
@@ -509,7 +509,7 @@ impl<'a> Run<'a> {
             None => (None, Usage::default()),
         };
         let asked = mem::take(&mut self.asked);
-        let recorded = self.chat.record(&Entry::Interrupted { message, usage, cause, asked });
+        let recorded = self.chat.record(&Fact::Interrupted { message, usage, cause, asked });
         recorded.and(self.count_early())
     }
 
@@ -522,8 +522,8 @@ impl<'a> Run<'a> {
         let mut all = Ok(());
         for (call, decision) in counting {
             let call = call.id().to_owned();
-            let decided = chat.record(&Entry::CallDecided { call: call.clone(), decision });
-            all = all.and(decided).and(chat.record(&Entry::CallStarted { call }));
+            let decided = chat.record(&Fact::CallDecided { call: call.clone(), decision });
+            all = all.and(decided).and(chat.record(&Fact::CallStarted { call }));
         }
         for call in others {
             self.dropped(&call);
@@ -626,7 +626,7 @@ impl<'a> Run<'a> {
         }
         self.watch.tell(Event::ToolEnded { tool: &identity.tool, result: &result });
         let tool = identity.tool.to_string();
-        self.chat.record(&Entry::CallEnded { tool, result })
+        self.chat.record(&Fact::CallEnded { tool, result })
     }
 
     /// The result of a call that may have run before, in a process that is gone. That it failed
@@ -660,9 +660,9 @@ impl<'a> Run<'a> {
         for (call, result, elapsed) in self.early.stop() {
             all = all.and(self.ended((call, result, elapsed)));
         }
-        let facts: Vec<Entry> = self.chat.machine.settlement().collect();
+        let facts: Vec<Fact> = self.chat.machine.settlement().collect();
         for fact in facts {
-            let Entry::CallFinished { result, .. } = fact else { continue };
+            let Fact::CallFinished { result, .. } = fact else { continue };
             let result = self.contexts.with_the_truth(self.chat, result);
             all = all.and(self.finish(result));
         }
@@ -683,7 +683,7 @@ impl<'a> Run<'a> {
     /// Records the result of a call, with what its agents have spent.
     pub(super) fn record_result(&mut self, result: ToolResult) -> Result<(), Error> {
         let spent = self.spent_by(result.call_id());
-        self.chat.record(&Entry::CallFinished { result, spent })
+        self.chat.record(&Fact::CallFinished { result, spent })
     }
 
     /// What the agents of a call have spent that no fact records yet.

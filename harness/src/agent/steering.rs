@@ -9,7 +9,7 @@ use std::{
 use super::{Action, Event, Outcome, run::Run};
 use crate::{
     error::{Error, ErrorKind},
-    journal::Entry,
+    journal::Fact,
     message::{Message, Role, Transcript},
 };
 
@@ -19,7 +19,7 @@ use crate::{
 ///
 /// - A message does not interrupt the model's answer or a call. If the model has just completed its
 ///   answer, the run continues with the message instead of ending.
-/// - A message that the run has received is a fact ([`Entry::Steered`]) and part of the transcript. If
+/// - A message that the run has received is a fact ([`Fact::Steered`]) and part of the transcript. If
 ///   the run has not received it, because it has ended, was stopped, was dropped, has failed or waits
 ///   for an approval, the message stays here: [`unheard`](Self::unheard) takes it out, or the next run
 ///   that is given this value receives it. If a journal cannot write a received message, the chat in
@@ -117,7 +117,7 @@ impl Run<'_> {
                 self.settle()?;
             }
             let Some((message, steering)) = self.said_meanwhile() else { break };
-            let fact = Entry::Steered { message: message.clone() };
+            let fact = Fact::Steered { message: message.clone() };
             if let Err(error) = self.chat.record(&fact) {
                 steering.messages().push_front(message);
                 return Err(error);

@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     error::{Error, ErrorKind},
-    journal::{Entry, Envelope, InterruptCause, Life},
+    journal::{Envelope, Fact, InterruptCause, Life},
     message::{Message, ToolCall, Transcript},
     policy::{Approval, Limits},
     provider::Usage,
@@ -115,7 +115,7 @@ impl Chat {
 /// one action, and may be repeated. A call that changes something starts in one action and runs in
 /// the next one. It runs only in the `Steps` that have returned its start, and only once: make new
 /// `Steps` for each replay. In all other `Steps` the action returns the fact that the conversation
-/// was [reopened](crate::journal::Entry::Reopened). Then the call runs again if it is idempotent;
+/// was [reopened](crate::journal::Fact::Reopened). Then the call runs again if it is idempotent;
 /// if not, its tool [finds out](macro@crate::tool) what became of it, or it is in doubt. An engine
 /// must therefore be sure that an action has stopped before it repeats the action elsewhere,
 /// because the library cannot see a call that still runs there.
@@ -331,23 +331,23 @@ impl Steps {
     /// one have then taken effect.
     pub fn apply(&mut self, facts: Vec<Envelope>) -> Result<(), Error> {
         for envelope in facts {
-            let entry = envelope.entry()?;
+            let fact = envelope.fact()?;
             let was_asked = |call: &str| self.machine.undecided(call).is_some();
-            let own = matches!(&entry, Entry::CallDecided { call, .. } if was_asked(call))
+            let own = matches!(&fact, Fact::CallDecided { call, .. } if was_asked(call))
                 && envelope.life == self.life;
-            self.machine.apply(&entry)?;
-            match entry {
-                Entry::CallStarted { call } => {
+            self.machine.apply(&fact)?;
+            match fact {
+                Fact::CallStarted { call } => {
                     self.starts.insert(call, (self.facts.len(), envelope.life));
                 }
-                Entry::CallDecided { call, .. } if own => {
+                Fact::CallDecided { call, .. } if own => {
                     self.decided.insert(call);
                 }
-                Entry::CallUndecided { call } => {
+                Fact::CallUndecided { call } => {
                     self.decided.remove(&call);
                 }
                 // Calls that have started and do not run yet will not run any more.
-                Entry::Interrupted { .. } => self.kept.all().clear(),
+                Fact::Interrupted { .. } => self.kept.all().clear(),
                 _ => {}
             }
             if !self.machine.is_calling() {
@@ -434,7 +434,7 @@ impl Steps {
             // The steps that have started these calls will not receive their results.
             if chat.machine.started().next().is_some() {
                 let doubtful = chat.doubtful();
-                chat.record(&Entry::Reopened { doubtful })?;
+                chat.record(&Fact::Reopened { doubtful })?;
             }
             chat.values = Some(values);
             let mut run = Run::one_action(&mut chat);
@@ -510,7 +510,7 @@ impl Steps {
     /// Fails with [`ErrorKind::Transcript`](crate::ErrorKind::Transcript) if no run goes on.
     pub fn stop(&self, cause: InterruptCause) -> Result<Vec<Envelope>, Error> {
         let (message, usage, asked) = (None, Usage::default(), false);
-        self.says(Entry::Interrupted { message, usage, cause, asked })
+        self.says(Fact::Interrupted { message, usage, cause, asked })
     }
 
     /// Stops the run while an action is going on whose facts are lost, because the driver was told
@@ -527,11 +527,11 @@ impl Steps {
             && all_read(&self.machine, calls)
         {
             for call in calls {
-                chat.record(&Entry::CallStarted { call: call.id().to_owned() })?;
+                chat.record(&Fact::CallStarted { call: call.id().to_owned() })?;
             }
         }
         let (message, usage, asked) = (None, Usage::default(), next == Action::CallProvider);
-        chat.record(&Entry::Interrupted { message, usage, cause, asked })?;
+        chat.record(&Fact::Interrupted { message, usage, cause, asked })?;
         Ok(collected(chat))
     }
 
@@ -553,19 +553,20 @@ impl Steps {
         while !fits(&facts)
             && let Some(large) = facts.pop()
         {
-            let used = match large.entry()? {
-                Entry::ModelReplied { usage, .. } => {
+            let used = match large.fact()? {
+                Fact::ModelReplied { usage, .. } => {
                     asked = true;
                     usage
                 }
-                Entry::Interrupted { usage, asked: was_asked, .. } => {
+                Fact::Interrupted { usage, asked: was_asked, .. } => {
                     asked |= was_asked;
                     usage
                 }
-                Entry::ContextCompacted { request, .. }
-                | Entry::CompactionFailed { request, .. } => request.usage,
+                Fact::ContextCompacted { request, .. } | Fact::CompactionFailed { request, .. } => {
+                    request.usage
+                }
                 // What the agents of the call have used.
-                Entry::CallFinished { spent: Some(spent), .. } => spent.usage,
+                Fact::CallFinished { spent: Some(spent), .. } => spent.usage,
                 _ => continue,
             };
             usage.add(&used);
@@ -574,7 +575,7 @@ impl Steps {
         Arc::make_mut(&mut apart.facts).extend(facts.iter().cloned());
         let mut chat = apart.chat()?;
         let cause = InterruptCause::Failure { error: why.into() };
-        chat.record(&Entry::Interrupted { message: None, usage, cause, asked })?;
+        chat.record(&Fact::Interrupted { message: None, usage, cause, asked })?;
         facts.extend(collected(chat));
         Ok(facts)
     }
@@ -589,7 +590,7 @@ impl Steps {
     pub fn steer(&self, message: impl Into<Message>) -> Result<Vec<Envelope>, Error> {
         let message = message.into().renewed();
         message.says_something()?;
-        self.says(Entry::Steered { message })
+        self.says(Fact::Steered { message })
     }
 
     /// Records a decision about a call that waits for one.
@@ -636,7 +637,7 @@ impl Steps {
     }
 
     /// The facts of a change that is not an action.
-    fn says(&self, fact: Entry) -> Result<Vec<Envelope>, Error> {
+    fn says(&self, fact: Fact) -> Result<Vec<Envelope>, Error> {
         let mut chat = self.apart().chat()?;
         chat.record(&fact)?;
         Ok(collected(chat))
@@ -748,7 +749,7 @@ impl Run<'_> {
             }
             Step::AwaitResults => {
                 let doubtful = self.chat.doubtful();
-                self.chat.record(&Entry::Reopened { doubtful })
+                self.chat.record(&Fact::Reopened { doubtful })
             }
             Step::FindOut(calls) => match self.find_out(&calls).await? {
                 Some(cause) => self.interrupted(cause),

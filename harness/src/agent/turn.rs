@@ -30,7 +30,7 @@ use super::{
 use crate::{
     context::copied_line,
     error::{Error, ErrorKind},
-    journal::{Entry, InterruptCause},
+    journal::{Fact, InterruptCause},
     message::{ToolCall, Transcript},
     policy::Guard,
     provider::{
@@ -265,7 +265,7 @@ impl Run<'_> {
         let hide = |name: &str| self.chat.agent.secrets().hide(name).into_owned();
         let model = hide(model.as_deref().unwrap_or(&asked_model));
         let asked_model = Some(hide(&asked_model)).filter(|name| *name != model);
-        let entry = Entry::ModelReplied {
+        let fact = Fact::ModelReplied {
             message,
             stop,
             usage,
@@ -273,7 +273,7 @@ impl Run<'_> {
             model,
             asked_model,
         };
-        let recorded = self.chat.record(&entry);
+        let recorded = self.chat.record(&fact);
         self.asked = false;
         recorded.and(self.count_early())?;
         self.emit(Event::TurnEnded { turn, stop, usage: &usage });

@@ -91,7 +91,7 @@ impl<'a> Sending<'a> {
     /// comments as descriptions. Its answer is checked in the same way as the arguments of a tool.
     /// If it does not match, the model is told each fault with its place and answers again, at most
     /// [twice](Answering::tries) and within the limits of the run. Each rejected answer is a fact
-    /// ([`Entry::AnswerRejected`](crate::journal::Entry::AnswerRejected)) and an
+    /// ([`Fact::AnswerRejected`](crate::journal::Fact::AnswerRejected)) and an
     /// [`Event::AnswerRejected`](super::Event::AnswerRejected).
     ///
     /// The schema is a fact, too. A run that is [resumed](super::Chat::resume) wants an answer of

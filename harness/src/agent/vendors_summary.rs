@@ -10,7 +10,7 @@ use super::{
 use crate::{
     context::{Cut, OpenCalls, TAILS, cut, percent, stand_in, why},
     error::{Error, ErrorKind},
-    journal::{Entry, InterruptCause, SummaryRequest, VendorSummary},
+    journal::{Fact, InterruptCause, SummaryRequest, VendorSummary},
     message::{Block, Message, Transcript, VendorData, is_strict},
     provider::StopReason,
     secret::beginning,
@@ -47,14 +47,14 @@ impl Chat {
         text: &str,
         request: Box<SummaryRequest>,
         (before, after): (u64, u64),
-    ) -> Entry {
+    ) -> Fact {
         let number = |at: usize| u64::try_from(at).unwrap_or(u64::MAX);
         let json = block.blocks().iter().find_map(vendor_data).map_or("", VendorData::json);
         let words = cut.words(self.machine.transcript().messages(), json, self.machine.pins());
         let (provider, model) = (&*request.provider, &*request.model);
         let model = request.asked_model.as_deref().unwrap_or(model);
         let made = VendorSummary::new(provider, model, block.clone(), words);
-        Entry::ContextCompacted {
+        Fact::ContextCompacted {
             messages: number(cut.messages),
             kept: cut.kept.iter().map(|at| number(*at)).collect(),
             summary: self.summary_of(cut, text),
@@ -124,8 +124,8 @@ impl Run<'_> {
         }
         let (messages, vendor, before) = (cut.messages, true, used.tokens);
         let fact = match fact {
-            Entry::ContextCompacted { messages, kept, summary, vendor, request, .. } => {
-                Entry::ContextCompacted { messages, kept, summary, vendor, request, before, after }
+            Fact::ContextCompacted { messages, kept, summary, vendor, request, .. } => {
+                Fact::ContextCompacted { messages, kept, summary, vendor, request, before, after }
             }
             other => other,
         };
@@ -142,13 +142,7 @@ impl Run<'_> {
         self.emit(Event::CompactionFailed { cause: &cause });
         let (stopped, vendor) = (false, true);
         let too_large = None;
-        self.chat.record(&Entry::CompactionFailed {
-            request,
-            cause,
-            stopped,
-            vendor,
-            too_large,
-        })?;
+        self.chat.record(&Fact::CompactionFailed { request, cause, stopped, vendor, too_large })?;
         Ok(Some(None))
     }
 
@@ -179,7 +173,7 @@ impl Run<'_> {
         let why = why(last).map(|why| format!("{why}: ")).unwrap_or_default();
         let cause = format!("{why}{}", self.chat.agent.secrets().hide(&last.to_string()));
         self.emit(Event::VendorSummaryRefused { cause: &cause });
-        self.chat.record(&Entry::VendorSummaryRefused { cause })?;
+        self.chat.record(&Fact::VendorSummaryRefused { cause })?;
         Ok(true)
     }
 }

@@ -14,7 +14,7 @@ use crate::{
         ContextUse, CopiedLine, Sizes, clear, clear_arguments, copied_line, percent, sizes, tail,
     },
     error::Error,
-    journal::{ClearedArguments, ClearedResult, Entry},
+    journal::{ClearedArguments, ClearedResult, Fact},
     message::{CallOutcome, ToolCall},
     provider::{ContextMeter, ContextTokens},
     tool::{COPIED, READ_RESULT},
@@ -152,7 +152,7 @@ struct Clearable {
 /// A change of what is sent that is due before the model is asked.
 pub(super) enum Move {
     /// Results are to be cleared.
-    Clear(Box<Entry>),
+    Clear(Box<Fact>),
     /// The oldest part is to be summarized.
     Compact,
 }
@@ -304,7 +304,7 @@ impl Chat {
             let (before, after) = (used.tokens, used.tokens.saturating_sub(saved));
             let is_some = !results.is_empty() || !arguments.is_empty();
             if is_some && (refused || saved >= window / WORTH) {
-                let cleared = Entry::ContextCleared { results, arguments, before, after };
+                let cleared = Fact::ContextCleared { results, arguments, before, after };
                 return Some(Move::Clear(Box::new(cleared)));
             }
             self.gauge.look_at = used.tokens.saturating_add(window / WORTH / 2);
@@ -364,9 +364,9 @@ impl Run<'_> {
         }
     }
 
-    fn clears(&mut self, fact: &Entry) -> Result<(), Error> {
+    fn clears(&mut self, fact: &Fact) -> Result<(), Error> {
         self.chat.record(fact)?;
-        if let Entry::ContextCleared { results, arguments, before, after } = fact {
+        if let Fact::ContextCleared { results, arguments, before, after } = fact {
             let (results, arguments) = (results.len(), arguments.len());
             let (before, after) = (*before, *after);
             self.emit(Event::ContextCleared { results, arguments, before, after });
@@ -470,8 +470,7 @@ impl Run<'_> {
     ) -> Result<(), Error> {
         let (provider, model) = self.chat.agent.answers();
         let (provider, model) = (provider.to_owned(), model.to_owned());
-        let fact =
-            Entry::ContextOverflowed { provider, model, fallback, window, tokens, estimated };
+        let fact = Fact::ContextOverflowed { provider, model, fallback, window, tokens, estimated };
         self.chat.record(&fact)
     }
 

@@ -9,27 +9,27 @@ use std::{
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-use super::Entry;
+use super::Fact;
 use crate::error::{Error, ErrorKind};
 
 /// The latest format of facts. This version reads this format and all earlier ones. It writes each
 /// fact in the earliest format that has everything in the fact, so that earlier versions can read it.
 pub const FORMAT: u32 = 2;
 
-/// A fact as a [`Journal`](super::Journal) stores it: the JSON text of an [`Entry`], with its
+/// A fact as a [`Journal`](super::Journal) stores it: the JSON text of a [`Fact`], with its
 /// writer and the version of the library that has written it.
 ///
 /// A journal keeps all of it unchanged, even if this version of the library does not know the fact:
-/// only [`entry`](Self::entry) fails then.
+/// only [`fact`](Self::fact) fails then.
 ///
 /// ```
-/// use harness::{Message, journal::{Entry, Envelope}};
+/// use harness::{Message, journal::{Fact, Envelope}};
 ///
-/// let fact = Entry::UserSaid { message: Message::user("Hello"), limits: None };
+/// let fact = Fact::UserSaid { message: Message::user("Hello"), limits: None };
 /// let envelope = Envelope::of(&fact, 0)?;
 /// let stored = serde_json::to_string(&envelope)?;
 /// let again: Envelope = serde_json::from_str(&stored)?;
-/// assert_eq!(again.entry()?, fact);
+/// assert_eq!(again.fact()?, fact);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -57,11 +57,11 @@ impl Envelope {
     ///
     /// # Errors
     /// Fails with [`ErrorKind::Journal`] if the fact cannot be written as JSON.
-    pub fn of(entry: &Entry, elapsed: u64) -> Result<Self, Error> {
-        let fact = serde_json::to_string(entry).map_err(|err| {
+    pub fn of(fact: &Fact, elapsed: u64) -> Result<Self, Error> {
+        let json = serde_json::to_string(fact).map_err(|err| {
             Error::new(ErrorKind::Journal, "a fact cannot be written as JSON").because(err)
         })?;
-        Ok(Self::stored(entry.format(), version(), Life::of_this_process(), now(), elapsed, fact))
+        Ok(Self::stored(fact.format(), version(), Life::of_this_process(), now(), elapsed, json))
     }
 
     /// Makes an envelope from the columns in which a journal has stored it.
@@ -81,7 +81,7 @@ impl Envelope {
     /// # Errors
     /// Fails with [`ErrorKind::Journal`] if this version of the library cannot read the fact. The
     /// error names the version that has written it, and the envelope keeps the text.
-    pub fn entry(&self) -> Result<Entry, Error> {
+    pub fn fact(&self) -> Result<Fact, Error> {
         let Self { format, version, fact, .. } = self;
         if *format > FORMAT {
             return Err(Error::new(

@@ -3,8 +3,8 @@
 //!
 #![doc = include_str!("../../guide/durable.md")]
 
-mod entry;
 mod envelope;
+mod fact;
 mod listing;
 mod memory;
 mod moves;
@@ -20,11 +20,11 @@ pub use self::postgres::{PostgresBuilder, PostgresJournal};
 #[cfg(feature = "sqlite")]
 pub use self::sqlite::{SqliteBuilder, SqliteJournal, SqliteSynchronous};
 pub use self::{
-    entry::{
-        Always, AnswerCheck, Awaited, CallSpent, Decider, Decision, Entry, InterruptCause, Limit,
-        LimitScope, Reason, Repeat, RunLimits, Wait, WantedAnswer,
-    },
     envelope::{Envelope, FORMAT, Life},
+    fact::{
+        Always, AnswerCheck, Awaited, CallSpent, Decider, Decision, Fact, FactKind, InterruptCause,
+        Limit, LimitScope, Reason, Repeat, RunLimits, Wait, WantedAnswer,
+    },
     listing::{Conversations, Listing, Metadata, Summary},
     memory::MemoryJournal,
     moves::{ClearedArguments, ClearedResult, SummaryRequest, VendorSummary},

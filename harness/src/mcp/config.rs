@@ -73,7 +73,7 @@ fn read(text: &str, variables: Variables<'_>) -> Result<Vec<McpServerBuilder>, S
         let server = server
             .as_object()
             .ok_or_else(|| format!("`{}` is not an object", name.escape_debug()))?;
-        let entry = Entry { server, variables };
+        let entry = Fact { server, variables };
         if !entry.is_enabled().map_err(wrong)? {
             return Ok(None);
         }
@@ -86,12 +86,12 @@ fn read(text: &str, variables: Variables<'_>) -> Result<Vec<McpServerBuilder>, S
 }
 
 /// The entry of one server.
-struct Entry<'a> {
+struct Fact<'a> {
     server: &'a Map<String, Value>,
     variables: Variables<'a>,
 }
 
-impl Entry<'_> {
+impl Fact<'_> {
     /// Whether the file has not turned the server off.
     fn is_enabled(&self) -> Result<bool, String> {
         let says = |member: &str| match self.server.get(member) {
@@ -367,7 +367,7 @@ mod tests {
     #[test]
     fn a_variable_is_filled_once_and_a_missing_one_is_an_error() {
         let server = Map::new();
-        let entry = Entry { server: &server, variables: &variables };
+        let entry = Fact { server: &server, variables: &variables };
         let filled = |text: &str| entry.filled("args", &text.into());
         assert_eq!(filled("a ${NESTED} b").as_deref(), Ok("a ${KEY} b"));
         assert_eq!(filled("${NONE:-}${EMPTY:-x}$").as_deref(), Ok("x$"));
@@ -397,7 +397,7 @@ mod tests {
             assert_eq!(read(&text, &variables).expect(kind).len(), 1);
         }
         let server = Map::new();
-        let entry = Entry { server: &server, variables: &variables };
+        let entry = Fact { server: &server, variables: &variables };
         assert_eq!(entry.filled("args", &"${env:KEY}".into()).as_deref(), Ok("secret-of-the-test"));
         assert_eq!(entry.filled("args", &"${env:NONE:-word}".into()).as_deref(), Ok("word"));
     }

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    journal::{Decision, Entry},
+    journal::{Decision, Fact},
     message::Message,
     tool::{
         SideEffect::{Mutate, Network, Read, Write},
@@ -143,15 +143,15 @@ impl Exposed {
 
     /// Applies a fact. A call counts as soon as it has started, since even a call that is stopped tells the model
     /// its output so far.
-    pub(crate) fn apply(&mut self, egress: &Egress, entry: &Entry) {
-        match entry {
-            Entry::Given { transcript } => {
+    pub(crate) fn apply(&mut self, egress: &Egress, fact: &Fact) {
+        match fact {
+            Fact::Given { transcript } => {
                 for call in transcript.messages().iter().flat_map(Message::calls) {
                     // It is not known what the tool declared then, so the worst is assumed.
                     self.add(egress, call.name(), SideEffects::ALL);
                 }
             }
-            Entry::ModelReplied { message, .. } | Entry::Interrupted { message, .. } => {
+            Fact::ModelReplied { message, .. } | Fact::Interrupted { message, .. } => {
                 if let Some(message) = message {
                     self.allowed.clear();
                     self.names = message
@@ -160,38 +160,38 @@ impl Exposed {
                         .collect();
                 }
             }
-            Entry::CallDecided { call, decision: Decision::Allow { side_effects, .. } } => {
+            Fact::CallDecided { call, decision: Decision::Allow { side_effects, .. } } => {
                 self.allowed.insert(call.clone(), *side_effects);
             }
-            Entry::CallStarted { call } => {
+            Fact::CallStarted { call } => {
                 let name = self.names.get(call).map_or("", String::as_str);
                 let effects = self.allowed.get(call).copied().unwrap_or(SideEffects::ALL);
                 self.exposure.add(egress.exposure(name, effects));
             }
-            Entry::UserSaid { .. }
-            | Entry::Resumed { .. }
-            | Entry::Steered { .. }
-            | Entry::AnswerWanted { .. }
-            | Entry::AnswerAccepted {}
-            | Entry::AnswerRejected { .. }
-            | Entry::Reopened { .. }
-            | Entry::Forked {}
-            | Entry::CallWaits { .. }
-            | Entry::CallAnswered { .. }
-            | Entry::CallUndecided { .. }
-            | Entry::CallCleared { .. }
-            | Entry::GrantRevoked { .. }
-            | Entry::ToolsFound { .. }
-            | Entry::ContextCleared { .. }
-            | Entry::ContextCompacted { .. }
-            | Entry::CompactionFailed { .. }
-            | Entry::VendorSummaryRefused { .. }
-            | Entry::ContextOverflowed { .. }
-            | Entry::ContextPinned { .. }
-            | Entry::CallDecided { decision: Decision::Deny { .. }, .. }
-            | Entry::CallFinished { .. }
-            | Entry::CallSettled { .. }
-            | Entry::CallEnded { .. } => {}
+            Fact::UserSaid { .. }
+            | Fact::Resumed { .. }
+            | Fact::Steered { .. }
+            | Fact::AnswerWanted { .. }
+            | Fact::AnswerAccepted {}
+            | Fact::AnswerRejected { .. }
+            | Fact::Reopened { .. }
+            | Fact::Forked {}
+            | Fact::CallWaits { .. }
+            | Fact::CallAnswered { .. }
+            | Fact::CallUndecided { .. }
+            | Fact::CallCleared { .. }
+            | Fact::GrantRevoked { .. }
+            | Fact::ToolsFound { .. }
+            | Fact::ContextCleared { .. }
+            | Fact::ContextCompacted { .. }
+            | Fact::CompactionFailed { .. }
+            | Fact::VendorSummaryRefused { .. }
+            | Fact::ContextOverflowed { .. }
+            | Fact::ContextPinned { .. }
+            | Fact::CallDecided { decision: Decision::Deny { .. }, .. }
+            | Fact::CallFinished { .. }
+            | Fact::CallSettled { .. }
+            | Fact::CallEnded { .. } => {}
         }
     }
 }

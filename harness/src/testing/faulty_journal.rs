@@ -88,7 +88,7 @@ pub struct JournalCounts {
 /// ```
 /// use harness::{
 ///     ErrorKind, Message,
-///     journal::{Entry, Envelope, Journal, MemoryJournal},
+///     journal::{Fact, Envelope, Journal, MemoryJournal},
 ///     testing::{FaultyJournal, JournalCall, JournalFault},
 /// };
 ///
@@ -97,7 +97,7 @@ pub struct JournalCounts {
 /// // The answer to the second append is lost.
 /// journal.fail(JournalCall::Append, 1, JournalFault::FailAfter);
 ///
-/// let fact = Envelope::of(&Entry::UserSaid { message: Message::user("Hello"), limits: None }, 0)?;
+/// let fact = Envelope::of(&Fact::UserSaid { message: Message::user("Hello"), limits: None }, 0)?;
 /// journal.append("chat", 0, &[fact.clone()]).await?;
 /// let error = journal.append("chat", 1, &[fact]).await.unwrap_err();
 /// assert_eq!(error.kind(), ErrorKind::Journal);

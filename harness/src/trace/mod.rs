@@ -36,7 +36,7 @@
 //!
 //! Each kind of fact has an event:
 //!
-//! | [fact](crate::journal::Entry) | event |
+//! | [fact](crate::journal::Fact) | event |
 //! |---|---|
 //! | `given`, `user_said`, `resumed` | `run_started`, with the number of messages before it |
 //! | `reopened` | `reopened`: which calls it puts in doubt, and which run again |

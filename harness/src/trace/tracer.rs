@@ -13,7 +13,7 @@ use super::{
     spans::Spans,
 };
 use crate::{
-    journal::{Decision, Entry, InterruptCause},
+    journal::{Decision, Fact, InterruptCause},
     message::{Block, Message, ToolCall, ToolResult},
     policy::Warning,
     provider::{AnswerWay, ContextTokens},
@@ -257,12 +257,12 @@ impl Tracer {
     }
 
     /// A fact was recorded. `waited` is the wait of its call that it ends or begins.
-    pub(crate) fn fact(&mut self, entry: &Entry, waited: Option<Waited>) {
+    pub(crate) fn fact(&mut self, fact: &Fact, waited: Option<Waited>) {
         if !self.is_read() {
             return;
         }
-        let what = match entry {
-            Entry::ModelReplied { message, stop, usage, provider, model, .. } => {
+        let what = match fact {
+            Fact::ModelReplied { message, stop, usage, provider, model, .. } => {
                 let (text, reasoning, calls) = self.said(message.as_ref());
                 Happened::ModelReplied {
                     turn: self.turn,
@@ -278,7 +278,7 @@ impl Tracer {
                     answer_way: self.answer_way.take(),
                 }
             }
-            Entry::Interrupted { message, usage, cause, .. } => {
+            Fact::Interrupted { message, usage, cause, .. } => {
                 let (text, _, calls) = self.said(message.as_ref());
                 let cause = match cause.clone() {
                     InterruptCause::Limit { limit, scope, detail } => {
@@ -295,7 +295,7 @@ impl Tracer {
                 };
                 Happened::Interrupted { cause, text, calls, usage: *usage }
             }
-            Entry::CallDecided { call, decision } => {
+            Fact::CallDecided { call, decision } => {
                 let (side_effects, denied, by) = match decision {
                     Decision::Allow { side_effects, by, .. } => (Some(*side_effects), None, by),
                     Decision::Deny { reason, by } => {
@@ -307,43 +307,43 @@ impl Tracer {
                 let call = self.secrets.name(call);
                 Happened::CallDecided { call, side_effects, denied, by, waited_ms, elsewhere }
             }
-            Entry::CallFinished { result, .. } => self.finished(result),
-            Entry::CallWaits { call, wait } => self.waits(call, wait, waited),
-            Entry::CallAnswered { call, answer, who, at } => {
+            Fact::CallFinished { result, .. } => self.finished(result),
+            Fact::CallWaits { call, wait } => self.waits(call, wait, waited),
+            Fact::CallAnswered { call, answer, who, at } => {
                 self.answered(call, answer, who.as_deref(), *at, waited)
             }
-            Entry::CallSettled { result, who, at } => {
+            Fact::CallSettled { result, who, at } => {
                 self.settled(result, who.as_deref(), *at, waited)
             }
-            Entry::CallCleared { call } => {
+            Fact::CallCleared { call } => {
                 let (call, tool) = self.call_and_tool(call);
                 Happened::CallCleared { call, tool }
             }
-            Entry::CallUndecided { call } => {
+            Fact::CallUndecided { call } => {
                 let (call, tool) = self.call_and_tool(call);
                 Happened::CallUndecided { call, tool }
             }
-            Entry::GrantRevoked { call, scope } => Happened::GrantRevoked {
+            Fact::GrantRevoked { call, scope } => Happened::GrantRevoked {
                 call: self.secrets.name(call),
                 scope: self.secrets.hide(scope.shown(), None),
             },
-            Entry::Steered { message } => {
+            Fact::Steered { message } => {
                 Happened::Steered { text: shortened(self.secrets.hide(&message.text(), None)) }
             }
-            Entry::AnswerAccepted {} => Happened::AnswerAccepted {},
-            Entry::AnswerRejected { by, faults, message } => {
+            Fact::AnswerAccepted {} => Happened::AnswerAccepted {},
+            Fact::AnswerRejected { by, faults, message } => {
                 let faults = faults.iter().map(|fault| shortened(self.secrets.hide(fault, None)));
                 let (faults, again) = (faults.collect(), message.is_some());
                 Happened::AnswerRejected { by: *by, faults, again }
             }
-            Entry::ToolsFound { call, tools } => {
+            Fact::ToolsFound { call, tools } => {
                 Happened::ToolsFound { call: call.clone(), tools: tools.clone() }
             }
-            Entry::ContextCleared { results, arguments, before, after } => {
+            Fact::ContextCleared { results, arguments, before, after } => {
                 let (results, arguments) = (results.len(), arguments.len());
                 Happened::ContextCleared { results, arguments, before: *before, after: *after }
             }
-            Entry::ContextCompacted {
+            Fact::ContextCompacted {
                 messages, summary, vendor, request, before, after, ..
             } => Happened::ContextCompacted {
                 messages: *messages,
@@ -354,32 +354,32 @@ impl Tracer {
                 usage: request.usage,
                 model: self.secrets.name(&request.model),
             },
-            Entry::CompactionFailed { request, cause, .. } => Happened::CompactionFailed {
+            Fact::CompactionFailed { request, cause, .. } => Happened::CompactionFailed {
                 cause: shortened(self.secrets.hide(cause, None)),
                 usage: request.usage,
             },
-            Entry::VendorSummaryRefused { cause } => {
+            Fact::VendorSummaryRefused { cause } => {
                 Happened::VendorSummaryRefused { cause: shortened(self.secrets.hide(cause, None)) }
             }
-            Entry::ContextOverflowed { window, tokens, .. } => {
+            Fact::ContextOverflowed { window, tokens, .. } => {
                 Happened::ContextOverflowed { window: *window, tokens: *tokens }
             }
-            Entry::ContextPinned { text } => {
+            Fact::ContextPinned { text } => {
                 Happened::ContextPinned { text: shortened(self.secrets.hide(text, None)) }
             }
-            Entry::CallEnded { tool, result } => Happened::CallEnded {
+            Fact::CallEnded { tool, result } => Happened::CallEnded {
                 call: self.secrets.name(result.call_id()),
                 outcome: result.outcome(),
                 text: shortened(self.secrets.hide(&result.as_text(), Some(tool))),
             },
             // `begin` writes `run_started` for these, with the provider and the number of messages before it.
-            Entry::Given { .. } | Entry::UserSaid { .. } | Entry::Resumed { .. } => return,
+            Fact::Given { .. } | Fact::UserSaid { .. } | Fact::Resumed { .. } => return,
             // The event of each answer has how the model was given the schema.
-            Entry::AnswerWanted { .. } => return,
+            Fact::AnswerWanted { .. } => return,
             // `reopened` has the calls, and `forked` the other conversation.
-            Entry::Reopened { .. } | Entry::Forked { .. } => return,
+            Fact::Reopened { .. } | Fact::Forked { .. } => return,
             // `call` traces it when the call really begins, which may be before the fact.
-            Entry::CallStarted { .. } => return,
+            Fact::CallStarted { .. } => return,
         };
         self.write(what);
     }

@@ -184,7 +184,7 @@ async fn answered_twice(
     let decisions: Vec<bool> = entries(&inner)
         .iter()
         .filter_map(|fact| match fact {
-            Entry::CallDecided { call, decision } if *call == "mail_1" => {
+            Fact::CallDecided { call, decision } if *call == "mail_1" => {
                 Some(matches!(decision, harness::journal::Decision::Allow { .. }))
             }
             _ => None,

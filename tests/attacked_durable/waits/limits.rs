@@ -42,12 +42,12 @@ async fn both_drivers_come_to_the_same_facts() {
         let agent = Agent::builder(model).tools(all).early_start(false).spills(false);
         agent.build().expect("an agent")
     }
-    fn kind(fact: &Entry) -> String {
+    fn kind(fact: &Fact) -> String {
         match fact {
-            Entry::UserSaid { limits, .. } => format!("said {limits:?}"),
-            Entry::ModelReplied { stop, usage, .. } => format!("replied {stop:?} {usage:?}"),
+            Fact::UserSaid { limits, .. } => format!("said {limits:?}"),
+            Fact::ModelReplied { stop, usage, .. } => format!("replied {stop:?} {usage:?}"),
             // Which of equal results has the note depends on which call ends first.
-            Entry::CallFinished { result, .. } => {
+            Fact::CallFinished { result, .. } => {
                 format!(
                     "{} {:?} {:?}",
                     result.call_id(),
@@ -93,7 +93,7 @@ async fn both_drivers_come_to_the_same_facts() {
         assert_eq!(finished, ended, "{seed}");
         let mut first: Vec<String> = entries(&journal).iter().map(kind).collect();
         let mut second: Vec<String> =
-            steps.facts().iter().map(|fact| kind(&fact.entry().expect("a fact"))).collect();
+            steps.facts().iter().map(|fact| kind(&fact.fact().expect("a fact"))).collect();
         first.sort();
         second.sort();
         if first != second {
@@ -115,8 +115,8 @@ async fn both_drivers_come_to_the_same_facts() {
 }
 
 fn started_in(facts: &[Envelope]) -> Vec<String> {
-    let started = facts.iter().filter_map(|fact| match fact.entry().expect("a fact") {
-        Entry::CallStarted { call } => Some(call),
+    let started = facts.iter().filter_map(|fact| match fact.fact().expect("a fact") {
+        Fact::CallStarted { call } => Some(call),
         _ => None,
     });
     started.collect()
@@ -236,7 +236,7 @@ async fn all_that_waits_over_restarts_in_any_order() {
                 outcomes(built(&world).open(&again, CHAT).await.expect("opens").transcript());
             for (id, outcome) in told {
                 let before = started_in(&facts[..kept]).contains(&id);
-                let finished = facts[..kept].iter().any(|fact| matches!(fact.entry().expect("a fact"), Entry::CallFinished { result, .. } if result.call_id() == id));
+                let finished = facts[..kept].iter().any(|fact| matches!(fact.fact().expect("a fact"), Fact::CallFinished { result, .. } if result.call_id() == id));
                 let ran = world.count(&id.replace('_', " "));
                 match outcome {
                     CallOutcome::Succeeded => assert!(
@@ -320,7 +320,7 @@ async fn limits_over_restarts() {
     let whole = facts_of(&journal);
     // It ends in the third sleep, after 100 seconds: 20 are left.
     let started =
-        |at: &usize| matches!(whole[*at].entry().expect("a fact"), Entry::CallStarted { .. });
+        |at: &usize| matches!(whole[*at].fact().expect("a fact"), Fact::CallStarted { .. });
     let at = (0..whole.len()).filter(started).nth(2).expect("it sleeps three times");
     let again = with_facts(&whole[..=at]).await;
     let mut chat = agent.open(&again, CHAT).await.expect("it opens");

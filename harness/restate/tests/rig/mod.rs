@@ -16,7 +16,7 @@ use std::{
 use harness::{
     CallOutcome,
     agent::Machine,
-    journal::{Entry, Envelope},
+    journal::{Fact, Envelope},
     testing::Harm,
 };
 use harness_restate::{Client, Conversation, Facts};
@@ -504,7 +504,7 @@ pub async fn is_noted(worker: &Worker, file: &str, times: usize) {
 /// What the user has said, in order.
 pub fn said(facts: &[Envelope]) -> Vec<String> {
     let text = |entry| match entry {
-        Entry::UserSaid { message, .. } => Some(message.text()),
+        Fact::UserSaid { message, .. } => Some(message.text()),
         _ => None,
     };
     entries(facts).into_iter().filter_map(text).collect()
@@ -555,8 +555,8 @@ pub async fn at_rest(chat: &Conversation, is_it: impl Fn(&[Envelope]) -> bool) -
     .await
 }
 
-pub fn entries(facts: &[Envelope]) -> Vec<Entry> {
-    facts.iter().map(|fact| fact.entry().expect("a fact")).collect()
+pub fn entries(facts: &[Envelope]) -> Vec<Fact> {
+    facts.iter().map(|fact| fact.fact().expect("a fact")).collect()
 }
 
 /// Whether the model has answered what was said last.

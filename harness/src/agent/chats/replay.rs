@@ -6,7 +6,7 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 use crate::{
     agent::{Action, Event, Machine, Numbered, Outcome, answers::unreadable, numbered::run_name},
     error::Error,
-    journal::{Decision, Entry, Envelope},
+    journal::{Decision, Envelope, Fact},
     message::{Block, Message, ToolCall},
 };
 
@@ -31,7 +31,7 @@ pub(super) fn replay(
 ) -> Result<Replayed, Error> {
     let mut replay = Replay::default();
     let fold = |replay: &mut Replay, number: usize, envelope: &Envelope| {
-        let fold = envelope.entry().and_then(|entry| replay.takes(&entry, envelope.at));
+        let fold = envelope.fact().and_then(|fact| replay.takes(&fact, envelope.at));
         fold.map_err(|err| unreadable(number, err))
     };
     let (before, after) = facts.split_at(from.min(facts.len()));
@@ -51,7 +51,7 @@ pub(super) fn replay(
 
 /// The number of the fact with which the last run begins: its message of the user, or else 0.
 pub(super) fn last_run(facts: &[Envelope]) -> usize {
-    let begins = |envelope: &Envelope| matches!(envelope.entry(), Ok(Entry::UserSaid { .. }));
+    let begins = |envelope: &Envelope| matches!(envelope.fact(), Ok(Fact::UserSaid { .. }));
     facts.iter().rposition(begins).unwrap_or(0)
 }
 
@@ -133,15 +133,15 @@ impl Replay {
         self.calls.get(id).map(|(call, _)| call.clone())
     }
 
-    fn takes(&mut self, entry: &Entry, at: u64) -> Result<(), Error> {
-        match entry {
-            Entry::UserSaid { message, .. } => self.begins(Some(message)),
-            Entry::Resumed { .. } => self.begins(None),
+    fn takes(&mut self, fact: &Fact, at: u64) -> Result<(), Error> {
+        match fact {
+            Fact::UserSaid { message, .. } => self.begins(Some(message)),
+            Fact::Resumed { .. } => self.begins(None),
             _ => {}
         }
-        self.machine.apply(entry)?;
-        match entry {
-            Entry::ModelReplied { message, stop, usage, .. } => {
+        self.machine.apply(fact)?;
+        match fact {
+            Fact::ModelReplied { message, stop, usage, .. } => {
                 self.turn = self.turn.saturating_add(1);
                 self.tell(Event::TurnStarted { turn: self.turn });
                 if let Some(message) = message {
@@ -149,22 +149,22 @@ impl Replay {
                 }
                 self.tell(Event::TurnEnded { turn: self.turn, stop: *stop, usage });
             }
-            Entry::Interrupted { message: Some(message), .. } => {
+            Fact::Interrupted { message: Some(message), .. } => {
                 self.turn = self.turn.saturating_add(1);
                 self.tell(Event::TurnStarted { turn: self.turn });
                 self.says(message);
             }
-            Entry::CallDecided { call, decision: Decision::Deny { reason, .. } } => {
+            Fact::CallDecided { call, decision: Decision::Deny { reason, .. } } => {
                 if let Some(call) = self.call(call) {
                     self.tell(Event::ToolDenied { call: &call, reason });
                 }
             }
-            Entry::CallWaits { call, wait } => {
+            Fact::CallWaits { call, wait } => {
                 if let Some(call) = self.call(call) {
                     self.tell(Event::ToolWaits { call: &call, wait });
                 }
             }
-            Entry::CallStarted { call } => {
+            Fact::CallStarted { call } => {
                 let started = self.calls.get_mut(call).map(|(call, since)| {
                     let again = since.replace(at).is_some();
                     (call.clone(), again)
@@ -174,40 +174,40 @@ impl Replay {
                     self.tell(Event::ToolCall(&call));
                 }
             }
-            Entry::CallFinished { result, .. } | Entry::CallSettled { result, .. } => {
+            Fact::CallFinished { result, .. } | Fact::CallSettled { result, .. } => {
                 let began = self.calls.get(result.call_id()).cloned();
                 if let Some((call, Some(since))) = began {
                     let elapsed = Duration::from_millis(at.saturating_sub(since));
                     self.tell(Event::ToolResult { call: &call, result, elapsed });
                 }
             }
-            Entry::Steered { message } => self.tell(Event::Steered { message }),
-            Entry::AnswerRejected { by, faults, message } => {
+            Fact::Steered { message } => self.tell(Event::Steered { message }),
+            Fact::AnswerRejected { by, faults, message } => {
                 let message = message.as_ref();
                 self.tell(Event::AnswerRejected { by: *by, faults, message });
             }
-            Entry::ToolsFound { call, tools } => {
+            Fact::ToolsFound { call, tools } => {
                 if let Some(call) = self.call(call) {
                     self.tell(Event::ToolsFound { call: &call, tools });
                 }
             }
-            Entry::ContextCleared { results, arguments, before, after } => {
+            Fact::ContextCleared { results, arguments, before, after } => {
                 let (results, arguments) = (results.len(), arguments.len());
                 let (before, after) = (*before, *after);
                 self.tell(Event::ContextCleared { results, arguments, before, after });
             }
-            Entry::ContextCompacted { messages, vendor, before, after, .. } => {
+            Fact::ContextCompacted { messages, vendor, before, after, .. } => {
                 let messages = usize::try_from(*messages).unwrap_or(usize::MAX);
                 let (vendor, before, after) = (vendor.is_some(), *before, *after);
                 self.tell(Event::ContextCompacted { messages, vendor, before, after });
             }
-            Entry::CompactionFailed { cause, stopped: false, .. } => {
+            Fact::CompactionFailed { cause, stopped: false, .. } => {
                 self.tell(Event::CompactionFailed { cause })
             }
-            Entry::VendorSummaryRefused { cause } => {
+            Fact::VendorSummaryRefused { cause } => {
                 self.tell(Event::VendorSummaryRefused { cause })
             }
-            Entry::CallEnded { tool, result } => self.tell(Event::ToolEnded { tool, result }),
+            Fact::CallEnded { tool, result } => self.tell(Event::ToolEnded { tool, result }),
             _ => {}
         }
         Ok(())

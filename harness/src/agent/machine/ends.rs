@@ -8,7 +8,7 @@ use crate::{
         told::{GO_ON, handed_out, lost, not_accepted, stopped, why},
     },
     error::Error,
-    journal::{Awaited, Entry, Wait},
+    journal::{Awaited, Fact, Wait},
     message::{CallOutcome, Message, Role, ToolContent, ToolResult},
     provider::breaks_off,
 };
@@ -20,7 +20,7 @@ impl Machine {
     /// Fails with [`ErrorKind::Transcript`](crate::ErrorKind::Transcript) if there is nothing to
     /// continue: nothing was said, the model has completed its answer, or calls wait for their
     /// results.
-    pub fn resumption(&self) -> Result<Entry, Error> {
+    pub fn resumption(&self) -> Result<Fact, Error> {
         let Some(last) = self.transcript.messages().last() else {
             return Err(cannot("there is nothing to resume: nothing was said yet; `send` begins"));
         };
@@ -60,7 +60,7 @@ impl Machine {
     /// The facts that give every call without a result a true one: it did not start, it only read,
     /// or it may have partly run. After them, the transcript is valid to send. There are none if it
     /// is valid already.
-    pub fn settlement(&self) -> impl Iterator<Item = Entry> + '_ {
+    pub fn settlement(&self) -> impl Iterator<Item = Fact> + '_ {
         let calling = match &self.phase {
             Phase::Calling(calling) => Some(calling),
             Phase::Asking | Phase::Checking | Phase::Ended(_) => None,
@@ -88,7 +88,7 @@ impl Machine {
                     Status::Doubtful(granted) => lost(granted.effects),
                 };
                 let result = ToolResult::new(call.id(), outcome, [ToolContent::Text(text)]);
-                Some(Entry::CallFinished { result, spent: None })
+                Some(Fact::CallFinished { result, spent: None })
             })
         })
     }
@@ -108,6 +108,6 @@ impl Machine {
     }
 }
 
-fn resumed(message: Option<Message>) -> Entry {
-    Entry::Resumed { message, limits: None }
+fn resumed(message: Option<Message>) -> Fact {
+    Fact::Resumed { message, limits: None }
 }

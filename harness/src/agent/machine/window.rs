@@ -10,7 +10,7 @@ use super::{super::told::late_end, Machine, Phase, cannot, given::Given, stated:
 use crate::{
     context::has_line,
     error::Error,
-    journal::{ClearedArguments, ClearedResult, Entry, VendorSummary},
+    journal::{ClearedArguments, ClearedResult, Fact, VendorSummary},
     message::{
         Arguments, Block, Message, Messages, Role, ToolCall, ToolContent, ToolResult, Transcript,
     },
@@ -573,17 +573,17 @@ impl Machine {
     }
 
     /// Applies a fact that changes what is sent or that tells about its size.
-    pub(super) fn moves(&mut self, entry: &Entry) -> Result<(), Error> {
-        match entry {
-            Entry::ContextCleared { results, arguments, after, .. } => {
+    pub(super) fn moves(&mut self, fact: &Fact) -> Result<(), Error> {
+        match fact {
+            Fact::ContextCleared { results, arguments, after, .. } => {
                 self.clear(results, arguments, *after)
             }
-            Entry::ContextCompacted { messages, kept, summary, vendor, request, after, .. } => {
+            Fact::ContextCompacted { messages, kept, summary, vendor, request, after, .. } => {
                 self.compact(*messages, kept, summary, vendor.as_deref(), *after)?;
                 self.usage.add(&request.usage);
                 Ok(())
             }
-            Entry::CompactionFailed { request, stopped, vendor, too_large, cause: _ } => {
+            Fact::CompactionFailed { request, stopped, vendor, too_large, cause: _ } => {
                 let failures = u32::from(!stopped && !vendor && too_large.is_none());
                 let refusals = u32::from(too_large.is_some());
                 self.window.refusals = self.window.refusals.saturating_add(refusals);
@@ -593,8 +593,8 @@ impl Machine {
                 self.usage.add(&request.usage);
                 Ok(())
             }
-            Entry::VendorSummaryRefused { cause: _ } => self.refuse(),
-            Entry::ContextOverflowed { provider, model, fallback, window, tokens, estimated } => {
+            Fact::VendorSummaryRefused { cause: _ } => self.refuse(),
+            Fact::ContextOverflowed { provider, model, fallback, window, tokens, estimated } => {
                 self.asking("a request cannot be refused")?;
                 let is_same = self.window.told.last().is_none_or(|it| it.is_of(provider, model));
                 let before = if is_same { self.window.overflows } else { 0 };
@@ -619,7 +619,7 @@ impl Machine {
                 }
                 Ok(())
             }
-            Entry::ContextPinned { text } => {
+            Fact::ContextPinned { text } => {
                 if !self.window.pins.contains(text) {
                     Arc::make_mut(&mut self.window.pins).push(text.clone());
                 }

@@ -30,19 +30,19 @@ use crate::error::Error;
 /// ```
 /// use harness::{
 ///     Message,
-///     journal::{Entry, Envelope, Journal, SqliteJournal},
+///     journal::{Fact, Envelope, Journal, SqliteJournal},
 /// };
 ///
 /// # tokio::runtime::Runtime::new()?.block_on(async {
 /// # let folder = tempfile::tempdir()?;
 /// # let path = folder.path().join("chats.db");
 /// let journal = SqliteJournal::open(&path).await?;
-/// let said = Entry::UserSaid { message: Message::user("Hello"), limits: None };
+/// let said = Fact::UserSaid { message: Message::user("Hello"), limits: None };
 /// journal.append("chat-17", 0, &[Envelope::of(&said, 0)?]).await?;
 /// drop(journal);
 ///
 /// let journal = SqliteJournal::open(&path).await?;
-/// assert_eq!(journal.read("chat-17", 0).await?[0].entry()?, said);
+/// assert_eq!(journal.read("chat-17", 0).await?[0].fact()?, said);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// # })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())

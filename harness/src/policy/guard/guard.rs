@@ -14,7 +14,7 @@ use super::{
     sum::{Charge, Sum, Unknown, spent_by_agents},
 };
 use crate::{
-    journal::{Decision, Entry, Limit, LimitScope, RunLimits, SummaryRequest},
+    journal::{Decision, Fact, Limit, LimitScope, RunLimits, SummaryRequest},
     message::{CallOutcome, Message, ToolCall, ToolResult},
     models::{Models, Money, Price},
     provider::Usage,
@@ -120,8 +120,8 @@ impl Guard {
 
     /// Counts what a fact that was read from a journal says of agents. While agents run, each of their own facts is
     /// counted instead.
-    pub(crate) fn charge_agents(&self, entry: &Entry) {
-        if let Some((_, spent)) = spent_by_agents(entry) {
+    pub(crate) fn charge_agents(&self, fact: &Fact) {
+        if let Some((_, spent)) = spent_by_agents(fact) {
             self.chain.charge(&Charge::of_agents(spent), 0);
         }
     }
@@ -170,14 +170,14 @@ impl Guard {
     }
 
     /// Applies a fact.
-    pub(crate) fn apply(&mut self, entry: &Entry) {
+    pub(crate) fn apply(&mut self, fact: &Fact) {
         self.is_asking(false);
         // Going on does not reset what was spent, so that a run which is started again after each failure reaches
         // its limits.
-        if let Entry::UserSaid { .. } = entry {
+        if let Fact::UserSaid { .. } = fact {
             self.started.clear();
         }
-        if let Entry::UserSaid { .. } | Entry::Resumed { limits: Some(_), .. } = entry {
+        if let Fact::UserSaid { .. } | Fact::Resumed { limits: Some(_), .. } = fact {
             self.own = Sum::default();
             self.failed_calls = 0;
             self.calls.clear();
@@ -186,59 +186,36 @@ impl Guard {
             self.repeats = Repeats::default();
             self.warned.clear();
         }
-        let charge = self.charge_of(entry);
+        let charge = self.charge_of(fact);
         self.charge(&charge);
         self.chain.turns(self.own.turns);
-        match entry {
-            Entry::ModelReplied { message, .. } => {
+        match fact {
+            Fact::ModelReplied { message, .. } => {
                 self.repeats.turn();
                 self.asked_for(message.as_ref());
             }
-            Entry::Interrupted { message, .. } => self.asked_for(message.as_ref()),
-            Entry::CallFinished { result, .. } | Entry::CallSettled { result, .. } => {
+            Fact::Interrupted { message, .. } => self.asked_for(message.as_ref()),
+            Fact::CallFinished { result, .. } | Fact::CallSettled { result, .. } => {
                 self.finished(result);
             }
-            Entry::CallDecided { call, decision: Decision::Deny { .. } } => {
+            Fact::CallDecided { call, decision: Decision::Deny { .. } } => {
                 self.comes(call, End::Denied);
             }
-            Entry::Given { .. }
-            | Entry::CallEnded { .. }
-            | Entry::UserSaid { .. }
-            | Entry::Resumed { .. }
-            | Entry::Steered { .. }
-            | Entry::AnswerWanted { .. }
-            | Entry::AnswerAccepted {}
-            | Entry::AnswerRejected { .. }
-            | Entry::Reopened { .. }
-            | Entry::Forked {}
-            | Entry::CallWaits { .. }
-            | Entry::CallAnswered { .. }
-            | Entry::CallUndecided { .. }
-            | Entry::CallCleared { .. }
-            | Entry::GrantRevoked { .. }
-            | Entry::ToolsFound { .. }
-            | Entry::ContextCleared { .. }
-            | Entry::ContextCompacted { .. }
-            | Entry::CompactionFailed { .. }
-            | Entry::VendorSummaryRefused { .. }
-            | Entry::ContextOverflowed { .. }
-            | Entry::ContextPinned { .. }
-            | Entry::CallStarted { .. }
-            | Entry::CallDecided { decision: Decision::Allow { .. }, .. } => {}
+            _ => {}
         }
     }
 
     /// The cost of a fact, computed from it and from the facts before it.
-    fn charge_of(&mut self, entry: &Entry) -> Charge {
-        match entry {
-            Entry::ModelReplied { usage, provider, model, asked_model, .. } => {
+    fn charge_of(&mut self, fact: &Fact) -> Charge {
+        match fact {
+            Fact::ModelReplied { usage, provider, model, asked_model, .. } => {
                 let mut charge =
                     self.charge_of_answer(usage, provider, model, asked_model.as_deref());
                 charge.turns = 1;
                 charge
             }
             // This is not a turn of the run, since the model has answered nothing of it.
-            Entry::ContextCompacted { request, .. } | Entry::CompactionFailed { request, .. } => {
+            Fact::ContextCompacted { request, .. } | Fact::CompactionFailed { request, .. } => {
                 let SummaryRequest { usage, provider, model, asked_model, broke_off, .. } =
                     &**request;
                 let mut charge =
@@ -248,7 +225,7 @@ impl Guard {
             }
             // An answer that broke off is a turn too. Otherwise a run that is resumed whenever its model breaks off
             // would never end.
-            Entry::Interrupted { usage, asked, .. } => {
+            Fact::Interrupted { usage, asked, .. } => {
                 // An answer that was cut off has cost more than was reported.
                 let unknown = Unknown { broke_off: *asked, ..Unknown::default() };
                 let price = self.known.as_ref().and_then(|known| known.price);
@@ -262,35 +239,14 @@ impl Guard {
                 }
             }
             // A call that begins again, with its answer or after its process has ended, is the same call.
-            Entry::CallStarted { call } => {
+            Fact::CallStarted { call } => {
                 let is_new = self.started.insert(call.clone());
                 Charge { tool_calls: is_new.into(), ..Charge::default() }
             }
             // The process may have ended while the model answered. If this were not a turn, a run that ends its
             // process each time would never end.
-            Entry::Reopened { .. } => Charge { turns: 1, ..Charge::default() },
-            Entry::Given { .. }
-            | Entry::UserSaid { .. }
-            | Entry::Resumed { .. }
-            | Entry::Steered { .. }
-            | Entry::AnswerWanted { .. }
-            | Entry::AnswerAccepted {}
-            | Entry::AnswerRejected { .. }
-            | Entry::Forked {}
-            | Entry::CallDecided { .. }
-            | Entry::CallWaits { .. }
-            | Entry::CallAnswered { .. }
-            | Entry::CallUndecided { .. }
-            | Entry::CallCleared { .. }
-            | Entry::GrantRevoked { .. }
-            | Entry::ToolsFound { .. }
-            | Entry::ContextCleared { .. }
-            | Entry::VendorSummaryRefused { .. }
-            | Entry::ContextOverflowed { .. }
-            | Entry::ContextPinned { .. }
-            | Entry::CallEnded { .. }
-            | Entry::CallSettled { .. }
-            | Entry::CallFinished { .. } => Charge::default(),
+            Fact::Reopened { .. } => Charge { turns: 1, ..Charge::default() },
+            _ => Charge::default(),
         }
     }
 
@@ -579,7 +535,7 @@ mod tests {
         tool::{SideEffect, SideEffects},
     };
 
-    fn spent(facts: &[Entry]) -> super::super::Spent {
+    fn spent(facts: &[Fact]) -> super::super::Spent {
         let budget = Budget::new(Limits::new());
         let mut guard = Guard::new(Guardrails::none(), Models::default(), budget);
         facts.iter().for_each(|fact| guard.apply(fact));
@@ -589,7 +545,7 @@ mod tests {
     #[test]
     fn facts_that_are_read_again_have_cost_the_same() {
         let call = ToolCall::new("a", "look", "{}");
-        let replied = |block: Block, input| Entry::ModelReplied {
+        let replied = |block: Block, input| Fact::ModelReplied {
             message: Some(Message::assistant([block])),
             stop: StopReason::Complete,
             usage: Usage { input: Some(input), output: Some(1), ..Usage::default() },
@@ -598,9 +554,9 @@ mod tests {
             asked_model: None,
         };
         let facts = [
-            Entry::UserSaid { message: Message::user("Go."), limits: None },
+            Fact::UserSaid { message: Message::user("Go."), limits: None },
             replied(Block::ToolCall(call.clone()), 10),
-            Entry::CallDecided {
+            Fact::CallDecided {
                 call: "a".to_owned(),
                 decision: Decision::Allow {
                     side_effects: SideEffects::of(&[SideEffect::Read]),
@@ -609,13 +565,13 @@ mod tests {
                     reviewed: None,
                 },
             },
-            Entry::CallStarted { call: "a".to_owned() },
-            Entry::CallFinished {
+            Fact::CallStarted { call: "a".to_owned() },
+            Fact::CallFinished {
                 result: ToolResult::new("a", CallOutcome::Succeeded, [ToolContent::from("It is.")]),
                 spent: None,
             },
             replied(Block::text("Done."), 20),
-            Entry::Interrupted {
+            Fact::Interrupted {
                 message: None,
                 usage: Usage { input: Some(5), ..Usage::default() },
                 cause: InterruptCause::Program,
@@ -628,7 +584,7 @@ mod tests {
         assert!(told.known_cost > 0.0 && told.cost.is_none(), "{told:?}");
 
         let written = serde_json::to_string(&facts).expect("JSON");
-        let read: Vec<Entry> = serde_json::from_str(&written).expect("the same");
+        let read: Vec<Fact> = serde_json::from_str(&written).expect("the same");
         assert_eq!(spent(&read), told);
     }
 }

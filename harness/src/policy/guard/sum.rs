@@ -4,7 +4,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use super::Spent;
 use crate::{
-    journal::{CallSpent, Entry},
+    journal::{CallSpent, Fact},
     models::Money,
     provider::Usage,
 };
@@ -119,10 +119,10 @@ impl Sum {
 }
 
 /// The spending of a call's agents that a fact states, with the id of the call.
-pub(super) fn spent_by_agents(entry: &Entry) -> Option<(&str, &CallSpent)> {
-    match entry {
-        Entry::CallFinished { result, spent: Some(spent) } => Some((result.call_id(), spent)),
-        Entry::CallWaits { call, wait } => Some((call, wait.spent.as_deref()?)),
+pub(super) fn spent_by_agents(fact: &Fact) -> Option<(&str, &CallSpent)> {
+    match fact {
+        Fact::CallFinished { result, spent: Some(spent) } => Some((result.call_id(), spent)),
+        Fact::CallWaits { call, wait } => Some((call, wait.spent.as_deref()?)),
         _ => None,
     }
 }
@@ -137,14 +137,14 @@ pub(crate) struct AgentSums {
 
 impl AgentSums {
     /// Applies a fact.
-    pub(crate) fn apply(&mut self, entry: &Entry) {
-        match entry {
-            Entry::CallFinished { result, .. } | Entry::CallSettled { result, .. } => {
+    pub(crate) fn apply(&mut self, fact: &Fact) {
+        match fact {
+            Fact::CallFinished { result, .. } | Fact::CallSettled { result, .. } => {
                 self.said.remove(result.call_id());
                 self.untold.remove(result.call_id());
             }
-            entry => {
-                let Some((call, spent)) = spent_by_agents(entry) else { return };
+            fact => {
+                let Some((call, spent)) = spent_by_agents(fact) else { return };
                 self.said.entry(call.to_owned()).or_default().add(&Charge::of_agents(spent));
                 self.untold.remove(call);
             }

@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{
     log::Noted,
     report::{CrashFinding, Harm},
-    story::{Called, Story, entry, kills, lines, named},
+    story::{Called, Story, fact_of, kills, lines, named},
 };
 use crate::{
     agent::{Action, Machine, Outcome},
-    journal::{Decision, Entry, Repeat},
+    journal::{Decision, Fact, Repeat},
     message::CallOutcome,
     tool::READ_RESULT,
 };
@@ -170,22 +170,22 @@ impl Told {
             repeats: BTreeMap::new(),
             broken: None,
         };
-        for (number, fact) in facts.iter().enumerate() {
-            let Some(entry) = entry(fact) else {
+        for (number, json) in facts.iter().enumerate() {
+            let Some(fact) = fact_of(json) else {
                 told.broken.get_or_insert(format!("fact {number} cannot be read"));
                 continue;
             };
-            match &entry {
-                Entry::CallDecided { call, decision: Decision::Allow { repeat, .. } } => {
+            match &fact {
+                Fact::CallDecided { call, decision: Decision::Allow { repeat, .. } } => {
                     told.repeats.insert(call.clone(), *repeat);
                 }
-                Entry::CallSettled { result, .. } => {
+                Fact::CallSettled { result, .. } => {
                     told.settled.insert(result.call_id().to_owned());
                 }
                 _ => {}
             }
-            if let Err(err) = told.machine.apply(&entry) {
-                told.broken.get_or_insert(format!("fact {number}, {}: {err}", named(fact)));
+            if let Err(err) = told.machine.apply(&fact) {
+                told.broken.get_or_insert(format!("fact {number}, {}: {err}", named(json)));
             }
         }
         let messages = told.machine.transcript().messages();

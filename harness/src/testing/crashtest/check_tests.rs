@@ -2,7 +2,7 @@
 
 use super::{Ended, Undisturbed, check};
 use crate::{
-    journal::{Decider, Decision, Entry, Envelope, Repeat},
+    journal::{Decider, Decision, Envelope, Fact, Repeat},
     message::{Block, CallOutcome, Message, ToolCall, ToolContent, ToolResult},
     provider::{StopReason, Usage},
     testing::{
@@ -14,15 +14,15 @@ use crate::{
 
 const KEY: &str = "chat/1/pay";
 
-fn text(fact: &Entry) -> String {
+fn text(fact: &Fact) -> String {
     let envelope = Envelope::of(fact, 0).expect("an envelope");
     serde_json::to_string(&envelope).expect("JSON")
 }
 
-fn replied(blocks: Vec<Block>, stop: StopReason) -> Entry {
+fn replied(blocks: Vec<Block>, stop: StopReason) -> Fact {
     let (provider, model) = ("scripted".to_owned(), "scripted".to_owned());
     let message = Some(Message::assistant(blocks));
-    Entry::ModelReplied {
+    Fact::ModelReplied {
         message,
         stop,
         usage: Usage::default(),
@@ -41,13 +41,13 @@ fn facts(repeat: Repeat, outcome: CallOutcome) -> (Vec<String>, Vec<String>) {
     let calls = vec![Block::ToolCall(ToolCall::new("pay", "pay", "{}"))];
     let result = ToolResult::new("pay", outcome, [ToolContent::Text("so".to_owned())]);
     let before = [
-        Entry::UserSaid { message: Message::user("Pay."), limits: None },
+        Fact::UserSaid { message: Message::user("Pay."), limits: None },
         replied(calls, StopReason::ToolCalls),
-        Entry::CallDecided { call: call(), decision },
-        Entry::CallStarted { call: call() },
+        Fact::CallDecided { call: call(), decision },
+        Fact::CallStarted { call: call() },
     ];
     let after = [
-        Entry::CallFinished { result, spent: None },
+        Fact::CallFinished { result, spent: None },
         replied(vec![Block::text("Done.")], StopReason::Complete),
     ];
     (before.iter().map(text).collect(), after.iter().map(text).collect())

@@ -21,7 +21,7 @@ use super::{
 use crate::{
     agent::{Action, Agent, Chat, Machine, Outcome},
     error::{Error, ErrorKind},
-    journal::{Entry, Envelope, Journal},
+    journal::{Envelope, Fact, Journal},
 };
 
 /// The environment variable that names the order of a process.
@@ -297,8 +297,8 @@ fn stands(facts: &[Envelope]) -> Result<(usize, bool), Error> {
     let mut machine = Machine::new();
     let mut said = 0;
     for fact in facts {
-        let entry = fact.entry()?;
-        said += usize::from(matches!(entry, Entry::UserSaid { .. }));
+        let entry = fact.fact()?;
+        said += usize::from(matches!(entry, Fact::UserSaid { .. }));
         machine.apply(&entry)?;
     }
     Ok((said, machine.next() == Action::Finish(Outcome::Answered)))

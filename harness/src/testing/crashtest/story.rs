@@ -12,7 +12,7 @@ use super::{
 use crate::{
     agent::Machine,
     error::Error,
-    journal::{Entry, Envelope},
+    journal::{Envelope, Fact},
 };
 
 /// What the processes have done in a call.
@@ -167,15 +167,15 @@ impl Story {
     }
 
     fn starts(&mut self, fact: &str) {
-        if let Some(Entry::CallStarted { call }) = entry(fact) {
+        if let Some(Fact::CallStarted { call }) = fact_of(fact) {
             self.started.insert(call);
         }
     }
 }
 
 /// A fact as it stands in the log.
-pub(super) fn entry(fact: &str) -> Option<Entry> {
-    serde_json::from_str::<Envelope>(fact).ok()?.entry().ok()
+pub(super) fn fact_of(json: &str) -> Option<Fact> {
+    serde_json::from_str::<Envelope>(json).ok()?.fact().ok()
 }
 
 /// A fact in a word.
@@ -187,8 +187,8 @@ pub(super) fn named(fact: &str) -> String {
 fn folded(facts: &[String]) -> Result<u64, Error> {
     let mut machine = Machine::new();
     for fact in facts {
-        if let Some(entry) = entry(fact) {
-            machine.apply(&entry)?;
+        if let Some(fact) = fact_of(fact) {
+            machine.apply(&fact)?;
         }
     }
     hash(machine.transcript())

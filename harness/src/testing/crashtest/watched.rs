@@ -13,7 +13,7 @@ use super::{
 use crate::{
     agent::Agent,
     error::Error,
-    journal::{Conversations, Entry, Envelope, Hold, Journal, JournalFuture, Listing, Metadata},
+    journal::{Conversations, Envelope, Fact, Hold, Journal, JournalFuture, Listing, Metadata},
     provider::{EventStream, Provider, Request},
     secret::Secrets,
     tool::{Reconciled, Review, Tool, ToolContext, ToolError, ToolOutput},
@@ -144,45 +144,25 @@ impl Journal for WatchedJournal {
     }
 }
 
-/// A fact in a word, with the call that it tells of.
-pub(super) fn name(fact: &Envelope) -> String {
-    let Ok(entry) = fact.entry() else { return "a fact of another version".to_owned() };
-    let of = |what: &str, call: &str| format!("{what}({call})");
-    match &entry {
-        Entry::Given { .. } => "Given".to_owned(),
-        Entry::UserSaid { .. } => "UserSaid".to_owned(),
-        Entry::Steered { .. } => "Steered".to_owned(),
-        Entry::AnswerWanted { .. } => "AnswerWanted".to_owned(),
-        Entry::AnswerAccepted {} => "AnswerAccepted".to_owned(),
-        Entry::AnswerRejected { by, .. } => format!("AnswerRejected({by:?})"),
-        Entry::Resumed { .. } => "Resumed".to_owned(),
-        Entry::Reopened { .. } => "Reopened".to_owned(),
-        Entry::ModelReplied { message, .. } => {
+/// The name of a fact, with the ids of the calls that it tells of.
+pub(super) fn name(envelope: &Envelope) -> String {
+    let Ok(fact) = envelope.fact() else { return "a fact of another version".to_owned() };
+    let json = serde_json::from_str::<Value>(&envelope.fact).unwrap_or_default();
+    let name = json["fact"].as_str().unwrap_or("a fact without a name");
+    match &fact {
+        Fact::AnswerRejected { by, .. } => format!("{name}({by:?})"),
+        Fact::ModelReplied { message, .. } => {
             let calls = message.iter().flat_map(|message| message.calls());
             let calls: Vec<&str> = calls.map(|call| call.id()).collect();
-            of("ModelReplied", &calls.join(" "))
+            format!("{name}({})", calls.join(" "))
         }
-        Entry::Interrupted { .. } => "Interrupted".to_owned(),
-        Entry::CallDecided { call, .. } => of("CallDecided", call),
-        Entry::CallWaits { call, .. } => of("CallWaits", call),
-        Entry::CallAnswered { call, .. } => of("CallAnswered", call),
-        Entry::CallSettled { result, .. } => of("CallSettled", result.call_id()),
-        Entry::CallUndecided { call } => of("CallUndecided", call),
-        Entry::CallCleared { call } => of("CallCleared", call),
-        Entry::GrantRevoked { call, .. } => of("GrantRevoked", call),
-        Entry::Forked {} => "Forked".to_owned(),
-        Entry::CallStarted { call } => of("CallStarted", call),
-        Entry::CallFinished { result, .. } => {
-            format!("CallFinished({}: {:?})", result.call_id(), result.outcome())
+        Fact::CallFinished { result, .. } => {
+            format!("{name}({}: {:?})", result.call_id(), result.outcome())
         }
-        Entry::ToolsFound { call, .. } => of("ToolsFound", call),
-        Entry::ContextCleared { .. } => "ContextCleared".to_owned(),
-        Entry::ContextCompacted { .. } => "ContextCompacted".to_owned(),
-        Entry::CompactionFailed { .. } => "CompactionFailed".to_owned(),
-        Entry::VendorSummaryRefused { .. } => "VendorSummaryRefused".to_owned(),
-        Entry::ContextOverflowed { .. } => "ContextOverflowed".to_owned(),
-        Entry::ContextPinned { .. } => "ContextPinned".to_owned(),
-        Entry::CallEnded { result, .. } => of("CallEnded", result.call_id()),
+        fact => match fact.call_id() {
+            Some(call) => format!("{name}({call})"),
+            None => name.to_owned(),
+        },
     }
 }
 

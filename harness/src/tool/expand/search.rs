@@ -294,9 +294,9 @@ fn words<T: Serialize + ?Sized>(error: &T) -> Result<String, Found> {
 }
 
 /// A map with only this key.
-struct Entry<'a, K: ?Sized>(&'a K);
+struct Fact<'a, K: ?Sized>(&'a K);
 
-impl<K: Serialize + ?Sized> Serialize for Entry<'_, K> {
+impl<K: Serialize + ?Sized> Serialize for Fact<'_, K> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(Some(1))?;
         map.serialize_entry(self.0, &())?;
@@ -345,7 +345,7 @@ impl ser::SerializeMap for Parts {
     type Error = Found;
 
     fn serialize_key<T: Serialize + ?Sized>(&mut self, key: &T) -> Result<(), Found> {
-        let entry = serde_json::to_value(Entry(key)).map_err(|err| {
+        let entry = serde_json::to_value(Fact(key)).map_err(|err| {
             Found(format!(
                 "the keys of a JSON object are strings, and this map has others ({err}); \
                            return a list of entries"

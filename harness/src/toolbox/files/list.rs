@@ -8,7 +8,7 @@ use super::{
     off_loop::Stop,
     root::{Root, fault},
     tools::MAX_TEXT,
-    walk::{Entry, MAX_ENTRIES, Walk, entries},
+    walk::{Fact, MAX_ENTRIES, Walk, entries},
 };
 use crate::tool::ToolError;
 
@@ -44,7 +44,7 @@ fn direct(root: &Root, given: &str, folder: &Path, stop: &Stop) -> Result<String
     stop.check()?;
     let gaps = if entries.len() > MAX_ENTRIES { "; there are more" } else { "" };
     let mut listing = Listing::default();
-    for Entry { name, kind } in entries {
+    for Fact { name, kind } in entries {
         let path = folder.join(name);
         let leads_to_folder =
             || kind.is_symlink() && root.dir.metadata(&path).is_ok_and(|found| found.is_dir());

@@ -18,13 +18,13 @@ const MAX_DEPTH: usize = 64;
 pub(super) const MAX_ENTRIES: usize = 100_000;
 
 /// An entry of a folder.
-pub(super) struct Entry {
+pub(super) struct Fact {
     pub(super) name: std::ffi::OsString,
     pub(super) kind: FileType,
 }
 
 /// The entries of a folder, by name. Entries that cannot be read are left out.
-pub(super) fn entries(root: &Root, folder: &Path, stop: &Stop) -> std::io::Result<Vec<Entry>> {
+pub(super) fn entries(root: &Root, folder: &Path, stop: &Stop) -> std::io::Result<Vec<Fact>> {
     let mut entries = Vec::new();
     for entry in root.dir.read_dir(folder)?.take(MAX_ENTRIES + 1) {
         if stop.check().is_err() {
@@ -32,7 +32,7 @@ pub(super) fn entries(root: &Root, folder: &Path, stop: &Stop) -> std::io::Resul
         }
         let Ok(entry) = entry else { continue };
         let Ok(kind) = entry.file_type() else { continue };
-        entries.push(Entry { name: entry.file_name(), kind });
+        entries.push(Fact { name: entry.file_name(), kind });
     }
     entries.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(entries)
@@ -96,7 +96,7 @@ impl<'w> Walk<'w> {
         };
         let depth_before = self.ignored.depth();
         self.enter(folder);
-        for Entry { name, kind } in entries {
+        for Fact { name, kind } in entries {
             self.stop.check()?;
             self.seen += 1;
             if self.seen > MAX_ENTRIES {

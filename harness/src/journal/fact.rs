@@ -19,7 +19,7 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "fact", rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum Entry {
+pub enum Fact {
     /// The conversation continues one that was kept elsewhere. Only the first fact of a
     /// conversation can be this one.
     Given {
@@ -571,7 +571,79 @@ fn is_false(value: &bool) -> bool {
     !value
 }
 
-impl Entry {
+/// What a [`Fact`] tells of. Code that reads facts and treats most of them alike matches on this, so a new fact is
+/// assigned in one place: [`Fact::kind`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum FactKind {
+    /// The user or the program said something.
+    Input,
+    /// The model has answered, or its answer broke off.
+    Answer,
+    /// An answer of the model was checked.
+    Check,
+    /// The state of a call has changed.
+    Call,
+    /// A call has ended.
+    Result,
+    /// What is sent of the conversation has changed, or an attempt to change it has failed.
+    Context,
+    /// The conversation was opened, continued or forked, or a grant was withdrawn.
+    Lifecycle,
+}
+
+impl Fact {
+    /// What the fact tells of.
+    pub fn kind(&self) -> FactKind {
+        match self {
+            Self::Given { .. } | Self::UserSaid { .. } | Self::Steered { .. } => FactKind::Input,
+            Self::ModelReplied { .. } | Self::Interrupted { .. } => FactKind::Answer,
+            Self::AnswerWanted { .. } | Self::AnswerAccepted {} | Self::AnswerRejected { .. } => {
+                FactKind::Check
+            }
+            Self::CallDecided { .. }
+            | Self::CallUndecided { .. }
+            | Self::CallWaits { .. }
+            | Self::CallAnswered { .. }
+            | Self::CallCleared { .. }
+            | Self::CallStarted { .. }
+            | Self::ToolsFound { .. } => FactKind::Call,
+            Self::CallFinished { .. } | Self::CallSettled { .. } | Self::CallEnded { .. } => {
+                FactKind::Result
+            }
+            Self::ContextCleared { .. }
+            | Self::ContextCompacted { .. }
+            | Self::CompactionFailed { .. }
+            | Self::VendorSummaryRefused { .. }
+            | Self::ContextOverflowed { .. }
+            | Self::ContextPinned { .. } => FactKind::Context,
+            Self::Resumed { .. }
+            | Self::Reopened { .. }
+            | Self::Forked {}
+            | Self::GrantRevoked { .. } => FactKind::Lifecycle,
+        }
+    }
+
+    /// The id of the call that the fact tells of, if it tells of a single one.
+    pub fn call_id(&self) -> Option<&str> {
+        match self {
+            Self::CallDecided { call, .. }
+            | Self::CallUndecided { call }
+            | Self::CallWaits { call, .. }
+            | Self::CallAnswered { call, .. }
+            | Self::CallCleared { call }
+            | Self::CallStarted { call }
+            | Self::ToolsFound { call, .. }
+            | Self::GrantRevoked { call, .. } => Some(call),
+            Self::CallFinished { result, .. }
+            | Self::CallSettled { result, .. }
+            | Self::CallEnded { result, .. } => Some(result.call_id()),
+            _ => None,
+        }
+    }
+}
+
+impl Fact {
     /// The earliest format of facts that has everything in this fact.
     pub(super) fn format(&self) -> u32 {
         let is_of_the_first = match self {
