@@ -22,8 +22,8 @@ pub use self::sqlite::{SqliteBuilder, SqliteJournal, SqliteSynchronous};
 pub use self::{
     envelope::{Envelope, FORMAT, Life},
     fact::{
-        Always, AnswerCheck, Awaited, CallSpent, Decider, Decision, Fact, FactKind, InterruptCause,
-        Limit, LimitScope, Reason, Repeat, RunLimits, Wait, WantedAnswer,
+        Always, AnswerCheck, Awaited, CallBinding, CallSpent, Decider, Decision, Fact, FactKind,
+        InterruptCause, Limit, LimitScope, Reason, Repeat, RunLimits, Wait, WantedAnswer,
     },
     listing::{Conversations, Listing, Metadata, Summary},
     memory::MemoryJournal,

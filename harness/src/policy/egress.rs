@@ -175,6 +175,7 @@ impl Exposed {
             | Fact::AnswerAccepted {}
             | Fact::AnswerRejected { .. }
             | Fact::Reopened { .. }
+            | Fact::CalledBy { .. }
             | Fact::Forked {}
             | Fact::CallWaits { .. }
             | Fact::CallAnswered { .. }
