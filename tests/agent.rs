@@ -337,7 +337,7 @@ async fn what_a_person_must_approve_is_denied_when_nobody_is_there() {
     let told: Vec<_> = reply.transcript().messages()[2].results().collect();
     assert_eq!(told[0].outcome(), harness::CallOutcome::Denied);
     let text = told[0].to_text();
-    assert!(text.contains("did not run") && text.contains("allow(\"pay\")"), "{text}");
+    assert!(text.contains("did not run") && text.contains("nobody to ask"), "{text}");
     assert!(shown.lines().iter().any(|line| {
         line.starts_with("denied pay: `pay` needs a person's approval (it declares `mutate`)")
     }));

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use crate::{
     kept::CHAT,
-    probe::{Log, MUTATE, READ},
+    probe::{Log, MUTATE, READ, WRITE},
 };
 
 const SECRET: &str = "sk-very-secret-0123456789";
@@ -154,9 +154,9 @@ async fn steps(agent: &Agent, source: Source, does: &Does, seen: &mut Seen) {
 fn asks_for(names: &'static [&'static str]) -> ScriptedProvider {
     ScriptedProvider::answering(move |request| match request.results().next() {
         Some(_) => reply().text("Done."),
-        None => names.iter().fold(reply(), |all, name| {
-            all.call_with_id(format!("{name}_call"), *name, json!({}))
-        }),
+        None => names
+            .iter()
+            .fold(reply(), |all, name| all.call_with_id(format!("{name}_call"), *name, json!({}))),
     })
 }
 
@@ -202,7 +202,8 @@ async fn a_denial_keeps_every_promise_wherever_it_comes_from() {
             let agent = agent.approver(approver(source, no)).permissions(permissions);
             agent.guardrails(rails).build().expect("an agent")
         };
-        let seen = run(&build(Permissions::default(), Guardrails::default()), source, &denies).await;
+        let seen =
+            run(&build(Permissions::default(), Guardrails::default()), source, &denies).await;
         let (outcome, text) = &seen.results[0];
         assert_eq!(*outcome, CallOutcome::Denied, "{source:?}");
         assert!(text.starts_with("This call was not allowed"), "{source:?}: {text:.80}");
@@ -224,7 +225,11 @@ async fn a_denial_keeps_every_promise_wherever_it_comes_from() {
         let before = log.lines().len();
         let stops = Permissions::default().stop_on_denial();
         let seen = run(&build(stops, Guardrails::default()), source, &denies).await;
-        assert_eq!(seen.outcome, Some(Outcome::Denied), "{source:?}: the first denial ends the run");
+        assert_eq!(
+            seen.outcome,
+            Some(Outcome::Denied),
+            "{source:?}: the first denial ends the run"
+        );
         assert!(log.lines().len() <= before + 1, "{source:?}");
     }
 }
@@ -275,7 +280,12 @@ async fn a_result_keeps_every_promise_wherever_it_comes_from() {
 }
 
 /// A version of the program: its tool `pay` has this schema, declares this, and writes down its arguments.
-fn version(schema: Value, effects: SideEffects, log: &Log, asks: &Arc<Mutex<Vec<Question>>>) -> Agent {
+fn version(
+    schema: Value,
+    effects: SideEffects,
+    log: &Log,
+    asks: &Arc<Mutex<Vec<Question>>>,
+) -> Agent {
     let log = log.clone();
     let pay = Tool::new("pay", "Pays.", schema, effects, move |_, arguments| {
         log.note(Value::Object(arguments).to_string());
@@ -286,11 +296,9 @@ fn version(schema: Value, effects: SideEffects, log: &Log, asks: &Arc<Mutex<Vec<
         asks.lock().expect("unpoisoned").push(question.clone());
         async move { question.later(None) }
     };
-    let model = ScriptedProvider::answering(|request| {
-        match request.results().count() % 2 == request.messages().iter().filter(|it| it.text() == "Again.").count() % 2 {
-            true => reply().call("pay", json!({"to": "Ada"})),
-            false => reply().text("Done."),
-        }
+    let model = ScriptedProvider::answering(|request| match request.results().next() {
+        Some(_) => reply().text("Done."),
+        None => reply().call("pay", json!({"to": "Ada"})),
     });
     Agent::builder(model).tools([pay]).approver(later).build().expect("an agent")
 }
@@ -415,4 +423,75 @@ async fn what_was_decided_counts_for_its_call_alone() {
     let steps = agent.steps(CHAT, facts).expect("steps");
     refused(steps.decided(other.yes()).map(drop));
     assert_eq!(chat.waiting().len(), 1, "it still waits");
+}
+
+/// An agent whose tool `helper` is another agent that asks a person before it pays.
+fn lead(log: &Log, helper_is_agent: bool) -> Agent {
+    let later = |question: Question| async move { question.later(None) };
+    let helper: Tool = match helper_is_agent {
+        true => {
+            let model = asks_for(&["note", "pay"]);
+            let tools = [acts("note", WRITE, log), acts("pay", MUTATE, log)];
+            let inner = Agent::builder(model).tools(tools).build().expect("an agent");
+            inner.as_tool("helper", "Helps.")
+        }
+        false => {
+            let log = log.clone();
+            let schema = json!({"type": "object", "properties": {"task": {"type": "string"}}});
+            Tool::new("helper", "Helps.", schema, SideEffects::ALL, move |_, _| {
+                log.note("helper as a function".to_owned());
+                Box::pin(async { Ok("helped".into()) })
+            })
+        }
+    };
+    let model = ScriptedProvider::answering(|request| match request.results().next() {
+        Some(_) => reply().text("Done."),
+        None => reply().call_with_id("helper_call", "helper", json!({"task": "Pay."})),
+    });
+    let agent = Agent::builder(model).tools([helper]).approver(later);
+    agent.permissions(Permissions::default().allow("helper")).build().expect("an agent")
+}
+
+#[tokio::test]
+async fn an_agent_that_waits_does_not_begin_anew_as_a_function_of_the_same_name() {
+    let (log, journal) = (Log::default(), MemoryJournal::new());
+    let first = lead(&log, true);
+    let mut chat = first.open(&journal, CHAT).await.expect("opened");
+    let stopped = chat.send("Go.").await.expect_err("it waits");
+    assert_eq!(stopped.outcome(), Outcome::Waiting);
+    assert_eq!(log.lines(), ["note {}"], "the agent has done a part");
+    drop(chat);
+    let child = format!("{CHAT}/helper_call");
+    let inbox = first.inbox(&journal);
+    let question = inbox.waiting(&child).await.expect("read")[0].question().expect("a question");
+    inbox.decide(&child, question.yes()).await.expect("written");
+    let second = lead(&log, false);
+    let mut chat = second.open(&journal, CHAT).await.expect("opened");
+    chat.resume().await.expect("an answer");
+    assert_eq!(log.lines(), ["note {}"], "nothing begins from its beginning");
+    let results = chat.transcript().messages().iter().flat_map(Message::results);
+    let outcomes: Vec<CallOutcome> = results.map(|result| result.outcome()).collect();
+    assert_eq!(outcomes, [CallOutcome::InDoubt]);
+}
+
+#[tokio::test]
+async fn nothing_is_decided_in_the_conversation_of_an_agent_whose_call_is_over() {
+    // The names of conversations below a long one are hashes.
+    for name in ["chat".to_owned(), "c".repeat(250)] {
+        let (log, journal) = (Log::default(), MemoryJournal::new());
+        let agent = lead(&log, true);
+        let mut chat = agent.open(&journal, &name).await.expect("opened");
+        chat.send("Go.").await.expect_err("it waits");
+        let all = journal.list(&harness::journal::Listing::new()).await.expect("a page");
+        let child = all.conversations.into_iter().map(|it| it.id).find(|id| *id != name);
+        let child = child.expect("a conversation of the agent");
+        let inbox = agent.inbox(&journal);
+        let open = inbox.waiting(&child).await.expect("read").remove(0);
+        let doubt = chat.waiting().remove(0).failed("It was stopped.");
+        chat.settle(doubt).await.expect("written");
+        chat.resume().await.expect("an answer");
+        assert!(inbox.waiting(&child).await.expect("read").is_empty(), "{name:.8}");
+        let refused = inbox.decide(&child, open.question().expect("a question").yes()).await;
+        assert_eq!(refused.expect_err("refused").kind(), ErrorKind::NotWaiting, "{name:.8}");
+    }
 }

@@ -454,15 +454,12 @@ pub struct CallBinding {
     /// The folder in which the call runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub folder: Option<PathBuf>,
-    /// The person who was asked, if the run had an approver of its own.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub person: Option<String>,
 }
 
 impl CallBinding {
     /// Binds a decision to these arguments of the tool with this definition.
     pub fn new(arguments: Arguments, definition: impl Into<String>) -> Self {
-        Self { arguments, definition: definition.into(), folder: None, person: None }
+        Self { arguments, definition: definition.into(), folder: None }
     }
 
     /// What differs in `now`, one line each, in words for the person who is asked again.
@@ -487,10 +484,6 @@ impl CallBinding {
         if self.folder != now.folder {
             let folder = self.folder.as_ref().map(|folder| folder.display().to_string());
             changes.push(format!("the folder was {}", folder.as_deref().unwrap_or("not known")));
-        }
-        if self.person != now.person {
-            let person = self.person.as_deref().unwrap_or("the program's own approver");
-            changes.push(format!("the person who was asked was {person}"));
         }
         changes
     }

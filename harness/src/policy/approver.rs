@@ -131,7 +131,6 @@ impl Question {
         arguments.extend(self.defaults.clone().into_map());
         CallBinding {
             folder: self.folder.clone(),
-            person: self.person.clone(),
             ..CallBinding::new(arguments.into(), self.definition.clone())
         }
     }

@@ -182,13 +182,11 @@ impl<'a> ApprovalPolicy<'a> {
         (is_same_kind && declares && self.is_bound(tool, approved)) || !self.fits(tool, &arguments)
     }
 
-    /// Whether the tool, the folder and the person are those that were on the screen.
+    /// Whether the tool and the folder are those that were on the screen.
     fn is_bound(self, tool: &Tool, approved: &ApprovedCall) -> bool {
         let Some(seen) = &approved.binding else { return true };
         let review = approved.reviewed.as_ref().map(|reviewed| &reviewed.review);
-        seen.definition == tool.definition()
-            && seen.folder == folder_of(review)
-            && (self.person().is_none() || self.person() == seen.person.as_deref())
+        seen.definition == tool.definition() && seen.folder == folder_of(review)
     }
 
     /// Whether the rules of this run let a call run that was allowed before, perhaps by other rules. A person's decision
