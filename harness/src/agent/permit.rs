@@ -8,14 +8,12 @@ use serde::{Deserialize, Serialize};
 use super::{
     Agent,
     calling::Granted,
-    circumstances::{Circumstances, offered},
+    circumstances::{CallerRules, Circumstances, offered},
 };
 use crate::{
-    journal::{Always, Decider, Decision, Reason, Repeat, now},
+    journal::{Always, Decider, Decision, Reason, Repeat, Sources, now},
     message::{Arguments, ToolCall},
-    policy::{
-        Answer, Approval, Approver, Exposure, Judgement, Permissions, ProposedCall, Question,
-    },
+    policy::{Answer, Approval, Approver, Judgement, ProposedCall, Question},
     tool::{Review, Reviewed, Scope, SideEffects, Tool, ToolRegistry},
     unwind::{Shielded, caught},
 };
@@ -76,7 +74,8 @@ pub(super) struct Asking<'a> {
     agent: &'a Agent,
     own: Option<&'a Circumstances>,
     grants: &'a [Grant],
-    exposure: Exposure,
+    /// What the conversation has read.
+    read: &'a Sources,
     conversation: &'a str,
     /// Whether the conversation is in a journal.
     in_journal: bool,
@@ -93,19 +92,18 @@ impl<'a> Asking<'a> {
         agent: &'a Agent,
         own: Option<&'a Circumstances>,
         grants: &'a [Grant],
-        exposure: Exposure,
+        read: &'a Sources,
         conversation: &'a str,
         in_journal: bool,
     ) -> Self {
-        Self { agent, own, grants, exposure, conversation, in_journal }
+        Self { agent, own, grants, read, conversation, in_journal }
     }
 
-    /// The permissions that apply, each with what it has counted as read.
-    pub(super) fn rules(self) -> Vec<(Arc<Permissions>, Exposure)> {
-        let agent = (self.agent.permissions(), self.exposure);
+    /// The permissions that apply, and what was read.
+    pub(super) fn rules(self) -> CallerRules {
         let others = self.own.into_iter().flat_map(Circumstances::sides);
-        let all = std::iter::once(agent).chain(others);
-        all.map(|(permissions, read)| (Arc::clone(permissions), read)).collect()
+        let all = std::iter::once(self.agent.permissions()).chain(others);
+        CallerRules { permissions: all.cloned().collect(), read: self.read.clone() }
     }
 
     fn tools(self) -> &'a ToolRegistry {
@@ -164,9 +162,9 @@ impl<'a> Asking<'a> {
         let proposed = ProposedCall::new(tool.name(), arguments, side_effects)
             .of_agent(tool.is_agent())
             .with_review(review)
-            .with_exposure(self.exposure);
+            .with_taint(self.agent.permissions().taint(self.read));
         let others = self.own.into_iter().flat_map(Circumstances::sides);
-        let others = others.map(|(permissions, read)| (&**permissions, read));
+        let others = others.map(|permissions| (&**permissions, permissions.taint(self.read)));
         let reasons = match self.agent.permissions().decide_with(&proposed, others) {
             Judgement::Allow { by } => {
                 let reviewed = None;

@@ -123,10 +123,10 @@ impl Run<'_> {
         let name = chat.durable.as_ref().map(|durable| Arc::clone(durable.id()));
         let name = name.as_deref().unwrap_or(chat.machine.id());
         let own = chat.own.as_deref();
-        let (offered, exposure) = (chat.offered(), chat.exposed.exposure());
+        let (offered, read) = (chat.offered(), chat.taint.sources());
         let tools = offered.tools();
         let in_journal = chat.is_in_journal();
-        let asking = Asking::of(&agent, own, &chat.grants, exposure, name, in_journal);
+        let asking = Asking::of(&agent, own, &chat.grants, read, name, in_journal);
         let program = halt.program();
         let wanted = chat.machine.wanted_schema(tools);
         let mut as_words = AsWords::new(wanted.as_ref());
