@@ -467,7 +467,7 @@ fn answered() -> Fact {
 /// A call of this tool, allowed.
 fn called(tool: &str, side_effects: SideEffects, repeat: Repeat) -> Vec<Fact> {
     let by = Decider::SideEffects;
-    let decision = Decision::Allow { side_effects, repeat, by, reviewed: None };
+    let decision = Decision::Allow { side_effects, repeat, by, reviewed: None, binding: None };
     vec![
         said([Block::text("Go.")]),
         replied([Block::ToolCall(ToolCall::new("c", tool, "{}"))], StopReason::ToolCalls),

@@ -59,6 +59,7 @@ pub(crate) fn allowed(call: &str, side_effects: SideEffects) -> Fact {
             repeat: harness::journal::Repeat::Never,
             by: Decider::SideEffects,
             reviewed: None,
+            binding: None,
         },
     }
 }

@@ -134,6 +134,7 @@ fn an_always_that_is_withdrawn_stops_no_call_that_runs_and_lets_none_run_again()
             repeat: Repeat::Idempotent,
             by: Decider::Always { call: "earlier".into(), scope: scope() },
             reviewed: None,
+            binding: None,
         },
     };
     let revoked = |call: &str| Fact::GrantRevoked { call: call.into(), scope: scope() };
@@ -205,6 +206,7 @@ fn a_call_that_is_stopped_before_it_runs_again_may_have_run() {
         repeat,
         by: Decider::SideEffects,
         reviewed: None,
+        binding: None,
     };
     let table = [
         (WRITE, Repeat::Idempotent, CallOutcome::InDoubt),

@@ -28,6 +28,7 @@ mod bodies;
 mod bodies_kept;
 mod budget_trees;
 mod budgets;
+mod call_resolutions;
 mod cancelled;
 mod chaos;
 mod chats;

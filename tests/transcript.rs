@@ -55,7 +55,7 @@ fn fact() -> impl Strategy<Value = Fact> {
         3 => (id(), prop::option::of(effects)).prop_map(|(id, effects)| Fact::CallDecided {
             call: id.into(),
             decision: match effects {
-                Some(side_effects) => Decision::Allow { side_effects, repeat: harness::journal::Repeat::Never, by: Decider::SideEffects, reviewed: None },
+                Some(side_effects) => Decision::Allow { side_effects, repeat: harness::journal::Repeat::Never, by: Decider::SideEffects, reviewed: None, binding: None },
                 None => Decision::Deny { reason: "no".into(), by: Decider::ToolName },
             },
         }),

@@ -4,17 +4,16 @@ use std::sync::Arc;
 
 use super::{
     Action, Agent, Chat, Machine, OpenCall, Settlement,
-    caller::is_heard,
-    calling::idempotency_key,
+    approval::{CallResolution, open_calls},
+    caller::check_parents,
     durable::{Durable, Written, guarded, is_answer},
     observed::{append_failed, appending, held, holding, tell_answer},
-    open_call::{Settled, decided, settled, waits},
     spilling::Spilling,
 };
 use crate::{
     error::{Error, ErrorKind},
-    journal::{Awaited, Envelope, Fact, Journal, Life, Wait, check_id, too_few},
-    message::{ToolCall, Transcript},
+    journal::{Awaited, Envelope, Fact, Journal, Life, check_id, too_few},
+    message::Transcript,
     policy::Approval,
     trace::{AppendOutcome, Tracer},
     unwind::caught,
@@ -180,8 +179,7 @@ impl Chat {
     /// has continued the conversation.
     pub async fn decide(&mut self, approval: Approval) -> Result<(), Error> {
         self.hear().await?;
-        let fact = decided(&self.machine, approval.clone())?;
-        self.answers(&fact, |machine| decided(machine, approval.clone()).map(drop)).await
+        self.resolve_call(&CallResolution::Decide(approval)).await
     }
 
     /// Records the outcome of a call that waits for a result or an answer, or that is in doubt. It
@@ -192,21 +190,7 @@ impl Chat {
     /// answer to a tool's question is nested too deep.
     pub async fn settle(&mut self, settlement: Settlement) -> Result<(), Error> {
         self.hear().await?;
-        let said = settled(&self.machine, settlement.clone())?;
-        let (is_result, spilling) = (said.is_result(), Spilling::of(self));
-        let fact = said.fact(&self.machine, self.agent.tools(), &spilling).await;
-        let counts = |machine: &Machine| settled(machine, settlement.clone()).map(drop);
-        if !self.machine.waiting().any(|(call, _)| *call.id() == *settlement.call) {
-            // Nobody else may answer a call in doubt.
-            self.record(&fact)?;
-            return self.save().await;
-        }
-        if is_result {
-            // While a large result was kept, somebody else may have answered.
-            self.hear().await?;
-            counts(&self.machine)?;
-        }
-        self.answers(&fact, counts).await
+        self.resolve_call(&CallResolution::Settle(settlement)).await
     }
 
     /// Begins another conversation of the same journal with the first `facts` facts of this one.
@@ -286,7 +270,7 @@ impl Chat {
 
     /// The same for a change that may be refused. If the conversation was only opened so far, that
     /// fact is written with the change.
-    async fn hear(&mut self) -> Result<(), Error> {
+    pub(super) async fn hear(&mut self) -> Result<(), Error> {
         self.save().await?;
         self.take_in_news().await
     }
@@ -428,24 +412,6 @@ pub(super) fn in_doubt(machine: &Machine, conversation: Option<&str>) -> Vec<Ope
     open_calls(machine, conversation, machine.in_doubt().map(|call| (call, None)))
 }
 
-fn open_calls<'a>(
-    machine: &Machine,
-    conversation: Option<&str>,
-    calls: impl Iterator<Item = (&'a ToolCall, Option<&'a Wait>)>,
-) -> Vec<OpenCall> {
-    let open = |(call, wait): (&ToolCall, Option<&Wait>)| OpenCall {
-        idempotency_key: idempotency_key(
-            conversation,
-            machine.transcript(),
-            call,
-            call.fingerprint(),
-        ),
-        call: call.clone(),
-        wait: wait.cloned(),
-    };
-    calls.map(open).collect()
-}
-
 pub(super) fn folded<'a>(facts: impl Iterator<Item = &'a Envelope>) -> Result<Machine, Error> {
     let mut machine = Machine::new();
     for (number, envelope) in facts.enumerate() {
@@ -484,11 +450,12 @@ impl Inbox {
     /// Fails with [`ErrorKind::Journal`] if the conversation cannot be read, and with
     /// [`ErrorKind::Configuration`] if the name is not valid.
     pub async fn waiting(&self, conversation: &str) -> Result<Vec<OpenCall>, Error> {
-        let waiting = waiting(&self.look(conversation).await?, Some(conversation));
+        let machine = self.look(conversation).await?;
+        let waiting = waiting(&machine, Some(conversation));
         if waiting.is_empty() {
             return Ok(waiting);
         }
-        match is_heard(&*self.journal, conversation).await {
+        match check_parents(&*self.journal, conversation, &machine).await {
             Ok(()) => Ok(waiting),
             Err(error) if error.kind() == ErrorKind::NotWaiting => Ok(Vec::new()),
             Err(error) => Err(error),
@@ -546,7 +513,7 @@ impl Inbox {
     /// [`ErrorKind::Journal`] if the journal fails, after which it is not known whether the
     /// decision was written.
     pub async fn decide(&self, conversation: &str, approval: Approval) -> Result<(), Error> {
-        self.answer(conversation, Said::Decided(approval)).await
+        self.resolve_call(conversation, &CallResolution::Decide(approval)).await
     }
 
     /// Records the outcome of a call that waits for a result or an answer. It is written when this
@@ -556,10 +523,14 @@ impl Inbox {
     /// Fails as [`decide`](Self::decide) does. Also fails with [`ErrorKind::Transcript`] if the
     /// answer is nested too deep.
     pub async fn settle(&self, conversation: &str, settlement: Settlement) -> Result<(), Error> {
-        self.answer(conversation, Said::Settled(settlement)).await
+        self.resolve_call(conversation, &CallResolution::Settle(settlement)).await
     }
 
-    async fn answer(&self, conversation: &str, said: Said) -> Result<(), Error> {
+    async fn resolve_call(
+        &self,
+        conversation: &str,
+        resolution: &CallResolution,
+    ) -> Result<(), Error> {
         check_id(conversation)?;
         // Another answer of this process may have the same content at the same time.
         let life = Life::random();
@@ -583,20 +554,20 @@ impl Inbox {
                 append_failed(&mut tracer, &error);
             }
             let machine = folded(facts.iter())?;
-            let settled = said.checked(&machine)?;
-            let is_result = settled.is_result();
-            is_heard(&*self.journal, conversation).await?;
+            let Self { agent, journal, .. } = self;
+            let resolved = resolution.resolve_waiting(&machine, agent.tools())?;
+            let is_result = resolved.is_result();
+            check_parents(&**journal, conversation, &machine).await?;
             // A large result is kept once.
             let fact = match made.take() {
                 Some(made) => made,
                 None => {
-                    let Self { agent, journal, .. } = self;
                     let spilling = Spilling::of_unopened(agent, journal, conversation, &machine);
-                    let fact = settled.fact(&machine, agent.tools(), &spilling).await;
+                    let fact = resolved.into_fact(&machine, agent.tools(), &spilling).await;
                     if is_result {
                         // Time has passed while a large result was kept.
-                        said.checked(&machine)?;
-                        is_heard(&**journal, conversation).await?;
+                        resolution.resolve_waiting(&machine, agent.tools())?;
+                        check_parents(&**journal, conversation, &machine).await?;
                     }
                     fact
                 }
@@ -632,26 +603,6 @@ impl Inbox {
                  each of {ANSWERS} attempts. Try again"
             ),
         ))
-    }
-}
-
-/// What somebody says about a waiting call.
-enum Said {
-    Decided(Approval),
-    Settled(Settlement),
-}
-
-impl Said {
-    fn checked(&self, machine: &Machine) -> Result<Settled, Error> {
-        match self {
-            Self::Decided(approval) => decided(machine, approval.clone()).map(Settled::Fact),
-            Self::Settled(settlement) => {
-                // The process that has opened the conversation may be finding out what became of a call
-                // in doubt.
-                waits(machine, settlement)?;
-                settled(machine, settlement.clone())
-            }
-        }
     }
 }
 

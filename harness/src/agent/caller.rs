@@ -18,10 +18,10 @@ use super::{
     Action, Agent, AgentCall, Chat, Machine, Outcome, Stopped,
     agent::OnWaiting,
     answers::folded,
+    approval::is_over,
     circumstances::CallerRules,
     cut_off::CutOff,
     durable::guarded,
-    open_call::is_over,
     reports::{Pause, Reporter},
     run::Run,
     sending::Opening,
@@ -72,7 +72,7 @@ impl Caller {
         let below = caller.and_then(|caller| caller.depth).map(|depth| depth.saturating_sub(1));
         let depth = [rails.depth_of_agents(), below].into_iter().flatten().min();
         let kept = chat.durable.as_ref();
-        let approver = chat.asking(&chat.agent).approver();
+        let approver = chat.approval_policy(&chat.agent).approver();
         Self {
             kept: kept.and_then(|it| Some((Arc::clone(it.id()), Arc::clone(it.journal()?)))),
             budget: chat.guard.budget().clone(),
@@ -220,6 +220,13 @@ impl CallSite {
 
     pub(super) fn on_waiting(&self) -> Option<&Arc<OnWaiting>> {
         self.caller.on_waiting.as_ref()
+    }
+
+    /// The fact that this call has started a run, if the conversation of the call is kept.
+    pub(super) fn called_by(&self) -> Option<Fact> {
+        let (conversation, _) = self.caller.kept.as_ref()?;
+        let (conversation, call) = (conversation.to_string(), self.call.id().to_owned());
+        Some(Fact::CalledBy { conversation, call })
     }
 
     /// The names of the tools that led here, the outermost first.
@@ -602,7 +609,7 @@ impl Chat {
                     self.record(&Fact::CallAnswered { call, answer, who: None, at: now() })?;
                 }
                 Stands::Gone => {
-                    let effects = self.machine.granted(&call).map(|it| it.effects);
+                    let effects = self.machine.approved(&call).map(|it| it.effects);
                     let result = gone(&call, &conversation, effects.unwrap_or_default());
                     self.record(&Fact::CallSettled { result, who: None, at: now() })?;
                 }
@@ -705,38 +712,37 @@ async fn names_below(journal: &dyn Journal, parent: &str) -> Result<HashSet<Stri
     }
 }
 
-/// Checks that an answer in the conversation of an agent will be used: the call that has run the
-/// agent has no result, and the same holds at each level above.
+/// The number of levels of agents that are looked through, in case facts that somebody has changed lead in a circle.
+const DEEPEST: usize = 256;
+
+/// Checks that an answer in this conversation will be used. If it is that of an agent in a call, the call has no result,
+/// and the same holds at each level above.
 ///
 /// # Errors
 /// Fails with [`ErrorKind::NotWaiting`] if it will not be used, and with the journal's error if the
 /// journal cannot be read.
-pub(super) async fn is_heard(journal: &dyn Journal, conversation: &str) -> Result<(), Error> {
-    let mut below = conversation;
-    for (at, _) in conversation.rmatch_indices('/') {
-        let Some((parent, _)) = conversation.split_at_checked(at) else { continue };
-        if check_id(parent).is_err() {
-            continue;
-        }
-        let Some(machine) = read_machine(journal, parent).await? else { continue };
-        let number = below.rsplit('/').next().and_then(|last| last.parse::<u32>().ok());
-        let number = number.map_or(0, |number| number.saturating_sub(1));
-        let has_run = |call: &&ToolCall| {
-            [0, number].into_iter().any(|number| name_of_agent(parent, call.id(), number) == below)
-        };
-        let calls = machine.transcript().messages().iter().flat_map(Message::calls);
-        let Some(call) = calls.filter(has_run).last() else { continue };
-        let is_open = machine.open_calls().any(|open| open.id() == call.id());
+pub(super) async fn check_parents(
+    journal: &dyn Journal,
+    conversation: &str,
+    machine: &Machine,
+) -> Result<(), Error> {
+    let mut below = conversation.to_owned();
+    let mut called_by =
+        machine.called_by().map(|(parent, call)| (parent.to_owned(), call.to_owned()));
+    for _ in 0..DEEPEST {
+        let Some((parent, call)) = called_by else { return Ok(()) };
+        let Some(machine) = read_machine(journal, &parent).await? else { return Ok(()) };
+        let is_open = machine.open_calls().any(|open| open.id() == call);
         if !is_open || machine.next() == Action::Settle {
             return Err(Error::new(
                 ErrorKind::NotWaiting,
                 format!(
-                    "nothing has changed: the agent of `{below}` does not continue, because its call `{}` in \
-                     `{parent}` already has a result or was stopped",
-                    call.id()
+                    "nothing has changed: the agent of `{below}` does not continue, because its call `{call}` in \
+                     `{parent}` already has a result or was stopped"
                 ),
             ));
         }
+        called_by = machine.called_by().map(|(parent, call)| (parent.to_owned(), call.to_owned()));
         below = parent;
     }
     Ok(())

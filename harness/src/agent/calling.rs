@@ -4,8 +4,9 @@ use std::{collections::HashMap, sync::Arc};
 
 use super::{Action, Machine, Outcome, schedule};
 use crate::{
-    journal::{Repeat, Wait},
-    message::{Fingerprint, Message, Role, ToolCall, ToolResult, Transcript},
+    error::Error,
+    journal::{CallBinding, Repeat, Wait},
+    message::{Arguments, Fingerprint, Message, Role, ToolCall, ToolResult, Transcript},
     tool::{Answered, Reviewed, Scope, SideEffects},
 };
 
@@ -39,23 +40,25 @@ pub(super) struct Call {
     pub(super) status: Status,
     /// Whether it only reads, as its tool declared when the call was allowed.
     pub(super) reads: bool,
+    /// What a person had allowed of it before it had to be decided again.
+    pub(super) allowed_before: Option<Arc<CallBinding>>,
 }
 
 #[derive(Clone, Debug)]
 pub(super) enum Status {
     Asked,
     /// If it waits for an approval, nothing was granted yet; otherwise it has been allowed before.
-    Waiting(Wait, Granted),
-    Allowed(Granted),
-    Started(Granted),
+    Waiting(Wait, ApprovedCall),
+    Allowed(ApprovedCall),
+    Started(ApprovedCall),
     /// It had started in a process that is gone, and may not run again.
-    Doubtful(Granted),
+    Doubtful(ApprovedCall),
     Finished(ToolResult),
 }
 
 /// What was allowed for a call.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Granted {
+pub(super) struct ApprovedCall {
     pub(super) effects: SideEffects,
     pub(super) repeat: Repeat,
     /// Whether it has run before, or may have.
@@ -66,11 +69,8 @@ pub(super) struct Granted {
     pub(super) waited: bool,
     /// The review of its tool on which the decision is based.
     pub(super) reviewed: Option<Arc<Reviewed>>,
-    /// Whether a person was asked about this very call.
-    pub(super) by_person: bool,
-    /// The definition of its tool that the person was shown, if somebody outside of the program
-    /// defines the tool.
-    pub(super) definition: Option<String>,
+    /// What a person saw of it, if a person has allowed it, now or by an earlier *always*.
+    pub(super) binding: Option<Arc<CallBinding>>,
     /// The earlier *always* that has allowed it, if one has: the call that the person was asked
     /// about, and the calls for which it holds.
     pub(super) by_grant: Option<(String, Scope)>,
@@ -80,7 +80,15 @@ pub(super) struct Granted {
     pub(super) answered: Option<Arc<Answered>>,
 }
 
-impl Granted {
+impl ApprovedCall {
+    /// The arguments with which it runs: those that a person saw, or those that the model wrote.
+    pub(super) fn arguments(&self, call: &ToolCall) -> Result<Arguments, Error> {
+        match &self.binding {
+            Some(seen) => Ok(seen.arguments.clone()),
+            None => call.decoded(),
+        }
+    }
+
     /// Whether it may have done something before it is run now.
     pub(super) fn has_run(&self) -> bool {
         self.again || self.waited
@@ -99,7 +107,8 @@ impl Granted {
 
 impl Call {
     fn of(call: &ToolCall) -> Self {
-        Self { call: call.clone(), status: Status::Asked, reads: false }
+        let (call, status) = (call.clone(), Status::Asked);
+        Self { call, status, reads: false, allowed_before: None }
     }
 }
 
@@ -134,6 +143,9 @@ impl Calling {
             (Status::Asked, _) => self.undecided = self.undecided.saturating_sub(1),
             (_, Status::Asked) => self.undecided = self.undecided.saturating_add(1),
             _ => {}
+        }
+        if let (Status::Allowed(approved), Status::Asked) = (&call.status, &status) {
+            call.allowed_before.clone_from(&approved.binding);
         }
         if let Status::Finished(_) = status {
             self.unfinished = self.unfinished.saturating_sub(1);
@@ -190,10 +202,10 @@ impl Calling {
         let ids: Vec<String> = self.calls.iter().map(|call| call.call.id().to_owned()).collect();
         for id in ids {
             let Some(call) = self.get(&id) else { continue };
-            let revoked = |granted: &Granted| {
+            let revoked = |granted: &ApprovedCall| {
                 let by = granted.by_grant.as_ref();
                 by.is_some_and(|(call, of)| call == asked && of == scope)
-                    .then(|| Granted { revoked: true, ..granted.clone() })
+                    .then(|| ApprovedCall { revoked: true, ..granted.clone() })
             };
             let status = match &call.status {
                 Status::Allowed(granted) if granted.again => revoked(granted).map(Status::Doubtful),
@@ -220,7 +232,7 @@ impl Calling {
                 Some(Status::Allowed(granted)) if granted.again => granted,
                 _ => continue,
             };
-            let granted = Granted { again: true, ..granted.clone() };
+            let granted = ApprovedCall { again: true, ..granted.clone() };
             let may_repeat =
                 granted.repeat != Repeat::Never && !granted.revoked && !doubtful.contains(&id);
             let status = if may_repeat { Status::Allowed } else { Status::Doubtful };
@@ -258,7 +270,7 @@ impl Machine {
 
     /// The calls that an earlier *always* has allowed and that have not started.
     pub(super) fn allowed_by(&self, call: &str, scope: &Scope) -> Vec<String> {
-        let by = |granted: &Granted| {
+        let by = |granted: &ApprovedCall| {
             let by = granted.by_grant.as_ref();
             !granted.again && by.is_some_and(|(asked, of)| asked == call && of == scope)
         };

@@ -13,13 +13,13 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Agent, Chat, Event,
+    approval::{ApprovalOutcome, repeat_of},
     caller::{CallSite, Caller},
-    calling::{Granted, idempotency_key},
+    calling::{ApprovedCall, idempotency_key},
     circumstances::{CallerRules, Offered},
     cut_off::CutOff,
     early::{Ended, Running},
     halt::Told,
-    permit::{Asked, Looked, repeat_of},
     reports::{Heard, Report},
     run::Run,
     spilling::Spilling,
@@ -28,8 +28,8 @@ use super::{
 use crate::{
     error::Error,
     journal::{Awaited, CallSpent, Decision, Fact, InterruptCause, Repeat, Wait},
-    message::{CallOutcome, Message, ToolCall, ToolContent, ToolResult, Transcript},
-    policy::{Judgement, ProposedCall, Question},
+    message::{CallOutcome, Fingerprint, Message, ToolCall, ToolContent, ToolResult, Transcript},
+    policy::Question,
     tool::{
         CallIdentity, Dispatched, Found, GRACE, Place, Places, READ_RESULT, RUNS_ON, Review,
         SideEffects, Tool, ToolContext, Unfound, equal_still_running, runs_on,
@@ -58,7 +58,7 @@ pub(super) struct Contexts {
 /// The parts of a call's context that not all calls of the run share.
 pub(super) struct OfCall<'a> {
     pub(super) transcript: &'a Transcript,
-    pub(super) granted: Option<&'a Granted>,
+    pub(super) granted: Option<&'a ApprovedCall>,
     pub(super) rules: CallerRules,
     /// What is already counted of its agents' spending.
     pub(super) counted: Option<Box<CallSpent>>,
@@ -146,7 +146,7 @@ impl Contexts {
                 call: call.id().into(),
                 tool: call.name().into(),
                 fingerprint,
-                sameness: tool.sameness(call),
+                sameness: sameness_of(tool, call, granted),
             }
         });
         let key = idempotency_key(self.conversation.as_deref(), transcript, call, fingerprint);
@@ -154,6 +154,9 @@ impl Contexts {
             .with_idempotency_key(key)
             .with_answered(granted.and_then(|granted| granted.answered.clone()))
             .with_reviewed(granted.and_then(|granted| granted.reviewed.clone()))
+            .with_bound(
+                granted.and_then(|granted| granted.binding.as_ref()).map(|it| it.arguments.clone()),
+            )
             .with_cancellation(stop.child_token())
             .with_deadline(self.time.and_then(|time| Instant::now().checked_add(time)))
             .with_watch(move |message| {
@@ -270,9 +273,10 @@ impl Run<'_> {
                 continue;
             }
             let mut near = Vec::new();
-            let looked = {
+            let evaluated = {
                 let Self { chat, halt, early, .. } = &mut *self;
-                let mut look = pin!(chat.asking(&agent).look(call));
+                let before = chat.machine.allowed_before(call.id());
+                let mut evaluate = pin!(chat.approval_policy(&agent).evaluate(call, before));
                 loop {
                     tokio::select! {
                         biased;
@@ -280,65 +284,62 @@ impl Run<'_> {
                             Told::Stop(cause) => break Err(cause),
                             Told::Warn(warning) => near.push(warning),
                         },
-                        looked = &mut look => break Ok(looked),
+                        outcome = &mut evaluate => break Ok(outcome),
                         () = early.drive() => {}
                     }
                 }
             };
             near.iter().for_each(|warning| self.warned(warning));
-            let looked = match looked {
-                Ok(looked) => looked,
+            let outcome = match evaluated {
+                Ok(ApprovalOutcome::NeedsPerson(question, review)) => {
+                    let Some(outcome) = self.ask_person(call, &question, review).await? else {
+                        return Ok(());
+                    };
+                    outcome
+                }
+                Ok(outcome) => outcome,
                 Err(cause) => return self.interrupted(cause),
             };
-            let mut decision = match looked {
-                Looked::Decided(decision) => decision,
-                Looked::Asks(question, review) => {
-                    let tool = self.chat.tools().get(call.name());
-                    let in_journal = self.chat.is_in_journal();
-                    let repeat = tool.map(|tool| repeat_of(tool, in_journal)).unwrap_or_default();
-                    let own = self.chat.own.as_ref();
-                    let paused = own.and_then(|own| Some(own.caller.as_ref()?.pause()));
-                    let asked_at = Instant::now();
-                    let asked = tokio::select! {
-                        biased;
-                        () = self.halt.cancelled() => return self.interrupt(None),
-                        asked = self.chat.asking(&agent).ask(&question, repeat, review.as_ref()) => {
-                            asked
-                        }
-                        () = self.early.drive() => return Ok(()),
-                    };
-                    drop(paused);
-                    // The time that a person takes does not count.
-                    self.halt.postpone(asked_at.elapsed());
-                    self.chat.clock.postpone(asked_at.elapsed());
-                    match asked {
-                        Asked::Decided(decision) => decision,
-                        Asked::Later { until } => {
-                            self.waits(call, approval_of(&question, repeat, review), until)?;
-                            continue;
-                        }
-                    }
-                }
-            };
-            if let Decision::Deny { reason, .. } = &mut decision {
-                *reason = agent.tools().readable_text(reason);
-            }
-            let stop = match &decision {
-                Decision::Allow { .. } => false,
-                Decision::Deny { reason, .. } => {
-                    self.emit(Event::ToolDenied { call, reason });
-                    self.chat.stops_on_denial()
-                }
-            };
-            if stop {
-                self.interrupted(InterruptCause::Denial { call: id.clone() })?;
-            }
+            let ApprovalOutcome::Decided(decision) = outcome else { continue };
+            let is_denied = matches!(decision, Decision::Deny { .. });
             self.chat.record(&Fact::CallDecided { call: id, decision })?;
-            if stop {
+            self.announce();
+            if is_denied && self.chat.stops_on_denial() {
                 return Ok(());
             }
         }
         Ok(())
+    }
+
+    /// Asks a person about a call. A call that is decided later is recorded as waiting. Returns `None` if the run was
+    /// stopped or has other things to do first.
+    async fn ask_person(
+        &mut self,
+        call: &ToolCall,
+        question: &Question,
+        review: Option<Review>,
+    ) -> Result<Option<ApprovalOutcome>, Error> {
+        let agent = self.chat.agent.clone();
+        let tool = self.chat.tools().get(call.name());
+        let in_journal = self.chat.is_in_journal();
+        let repeat = tool.map(|tool| repeat_of(tool, in_journal)).unwrap_or_default();
+        let own = self.chat.own.as_ref();
+        let paused = own.and_then(|own| Some(own.caller.as_ref()?.pause()));
+        let asked_at = Instant::now();
+        let outcome = tokio::select! {
+            biased;
+            () = self.halt.cancelled() => return self.interrupt(None).map(|()| None),
+            outcome = self.chat.approval_policy(&agent).ask(question, repeat, review.as_ref()) => outcome,
+            () = self.early.drive() => return Ok(None),
+        };
+        drop(paused);
+        // The time that a person takes does not count.
+        self.halt.postpone(asked_at.elapsed());
+        self.chat.clock.postpone(asked_at.elapsed());
+        if let ApprovalOutcome::Deferred { until } = outcome {
+            self.waits(call, approval_of(question, repeat, review), until)?;
+        }
+        Ok(Some(outcome))
     }
 
     /// Runs the calls of one batch, up to a fixed number at the same time, and waits for the calls
@@ -442,7 +443,7 @@ impl Run<'_> {
         if !self.may_start(offered, call)? {
             return Ok(Begins::Never);
         }
-        let granted = self.chat.machine.granted(call.id());
+        let granted = self.chat.machine.approved(call.id());
         if granted.is_none_or(may_be_lost) {
             return Ok(Begins::Now);
         }
@@ -471,25 +472,23 @@ impl Run<'_> {
             self.refuse_behind(call, &other)?;
             return Ok(false);
         }
-        let still = !self.earlier.contains(call.id()) || self.chat.still_allows(call);
-        let granted = self.chat.machine.granted(call.id());
-        if let Some(granted) = granted.filter(|granted| match granted.again {
-            true => !(still && self.chat.may_repeat(call)),
+        let holds = self.chat.approval_holds(call, self.earlier.contains(call.id()));
+        let approved = self.chat.machine.approved(call.id());
+        if let Some(approved) = approved.filter(|approved| match approved.again {
+            true => !(holds && self.chat.may_repeat(call)),
             // The call or its agent has asked a question in a program that had the tool. An agent may have done something
             // before, so its call is not decided again.
             false => {
-                let is_gone = granted.begun && self.chat.tools().get(call.name()).is_none();
-                let is_allowed =
-                    still && self.chat.is_within_grant(call) && !self.chat.is_denied_now(call);
-                is_gone || granted.waited && !is_allowed
+                let is_gone = approved.begun && self.chat.tools().get(call.name()).is_none();
+                is_gone || approved.waited && !holds
             }
         }) {
-            let effects = granted.effects;
+            let effects = approved.effects;
             self.doubt(call, effects)?;
             return Ok(false);
         }
         // The call is decided again once, by the present rules and the present review of its tool.
-        if !(still && self.chat.is_within_grant(call)) || self.chat.is_denied_now(call) {
+        if !holds {
             self.chat.inherited.remove(call.id());
             self.chat.record(&Fact::CallUndecided { call: call.id().to_owned() })?;
             return Ok(false);
@@ -533,8 +532,9 @@ impl Run<'_> {
         until: Option<u64>,
     ) -> Result<(), Error> {
         let wait = Wait::new(awaited).until(until).having_spent(self.spent_by(call.id()));
-        self.emit(Event::ToolWaits { call, wait: &wait });
-        self.chat.record(&Fact::CallWaits { call: call.id().to_owned(), wait })
+        self.chat.record(&Fact::CallWaits { call: call.id().to_owned(), wait })?;
+        self.announce();
+        Ok(())
     }
 
     /// Records that the outcome of a call is not known that had started in a process that is gone.
@@ -573,7 +573,7 @@ impl Run<'_> {
     ) -> Result<Option<InterruptCause>, Error> {
         let agent = self.chat.agent.clone();
         for call in calls {
-            let granted = self.chat.machine.granted(call.id()).cloned().unwrap_or_default();
+            let granted = self.chat.machine.approved(call.id()).cloned().unwrap_or_default();
             if self.equal_still_running(call).is_some_and(|other| other == call.id()) {
                 // What its tool finds out now could be wrong a moment later.
                 self.doubted(call, runs_still(call.id()))?;
@@ -587,8 +587,8 @@ impl Run<'_> {
             let found = {
                 let of_call = OfCall {
                     transcript: self.chat.machine.transcript(),
-                    granted: None,
-                    rules: self.chat.asking(&agent).rules(),
+                    granted: self.chat.machine.approved(call.id()),
+                    rules: self.chat.approval_policy(&agent).rules(),
                     counted: self.chat.agents.counted(call.id()),
                     is_unwritten: false,
                     stop: self.over.token(),
@@ -630,10 +630,10 @@ impl Run<'_> {
         let tool = offered.tools().get(call.name());
         let of_call = OfCall {
             transcript: self.chat.machine.transcript(),
-            granted: self.chat.machine.granted(call.id()),
-            rules: self.chat.asking(&self.chat.agent).rules(),
+            granted: self.chat.machine.approved(call.id()),
+            rules: self.chat.approval_policy(&self.chat.agent).rules(),
             counted: self.chat.agents.counted(call.id()),
-            is_unwritten: self.chat.machine.granted(call.id()).is_some_and(may_be_lost),
+            is_unwritten: self.chat.machine.approved(call.id()).is_some_and(may_be_lost),
             stop: self.over.token(),
         };
         let context = self.contexts.make(call, tool, of_call);
@@ -649,13 +649,14 @@ impl Run<'_> {
     /// call, from a run that this process has dropped.
     fn equal_still_running(&self, call: &ToolCall) -> Option<String> {
         let tool = self.chat.agent.tools().get(call.name())?;
-        equal_still_running(self.chat.id(), || tool.sameness(call))
+        let approved = self.chat.machine.approved(call.id());
+        equal_still_running(self.chat.id(), || sameness_of(tool, call, approved))
     }
 
     /// Records the result of a call that does not begin because an equal one was told to stop and
     /// still runs.
     fn refuse_behind(&mut self, call: &ToolCall, other: &str) -> Result<(), Error> {
-        let granted = self.chat.machine.granted(call.id());
+        let granted = self.chat.machine.approved(call.id());
         if other == call.id() && granted.is_some_and(|granted| !granted.again) {
             return self.doubted(call, runs_still(call.id()));
         }
@@ -709,17 +710,22 @@ impl Chat {
     pub(super) fn doubtful(&self) -> Vec<String> {
         let lost = self.machine.to_repeat();
         let repeats = |call: &&ToolCall| {
-            let granted = self.machine.granted(call.id());
+            let granted = self.machine.approved(call.id());
             granted.is_some_and(|granted| granted.repeat != Repeat::Never)
         };
         let doubtful = lost.filter(repeats).filter(|call| !self.may_repeat(call));
         doubtful.map(|call| call.id().to_owned()).collect()
     }
 
-    /// Whether a call that was allowed before this run may run by this run's rules.
-    fn still_allows(&self, call: &ToolCall) -> bool {
-        let granted = self.machine.granted(call.id());
-        granted.is_none_or(|granted| self.asking(&self.agent).still_allows(call, granted))
+    /// Whether what was allowed of a call still holds: its tool is what it was, and the rules of this run let it run if it
+    /// was allowed `before` this run.
+    fn approval_holds(&self, call: &ToolCall, before: bool) -> bool {
+        let Some(approved) = self.machine.approved(call.id()) else { return false };
+        let policy = self.approval_policy(&self.agent);
+        let is_elsewhere = self.inherited.contains(call.id());
+        policy.is_within(call, approved)
+            && (!before || policy.still_allows(call, approved))
+            && !(is_elsewhere && policy.denies(call, approved))
     }
 
     /// Whether a call that may have run may run again, by its tool and within what was allowed.
@@ -727,36 +733,16 @@ impl Chat {
         let in_journal = self.is_in_journal();
         let repeats =
             |tool: &Tool| repeat_of(tool, in_journal) != Repeat::Never && !tool.is_external();
-        self.tools().get(call.name()).is_some_and(repeats)
-            && self.is_within_grant(call)
-            && !self.is_denied_now(call)
+        self.tools().get(call.name()).is_some_and(repeats) && self.approval_holds(call, false)
     }
+}
 
-    /// Whether the rules of this process deny a call that another process has allowed.
-    fn is_denied_now(&self, call: &ToolCall) -> bool {
-        if !self.inherited.contains(call.id()) {
-            return false;
-        }
-        let agent = &self.agent;
-        let Some(tool) = self.tools().get(call.name()) else { return false };
-        let Ok(arguments) = call.decoded() else { return false };
-        let granted = self.machine.granted(call.id()).and_then(|it| it.reviewed.as_deref());
-        let proposed = ProposedCall::new(tool.name(), &arguments, tool.side_effects())
-            .of_agent(tool.is_agent())
-            .with_review(granted.map(|reviewed| &reviewed.review))
-            .with_taint(agent.permissions().taint(self.taint.sources()));
-        matches!(agent.permissions().decide(&proposed), Judgement::Deny { .. })
-    }
-
-    /// Whether the tool of a call declares no more than was allowed, perhaps by another process
-    /// with other tools. Arguments that cannot be read run nothing.
-    fn is_within_grant(&self, call: &ToolCall) -> bool {
-        let Some(granted) = self.machine.granted(call.id()) else { return false };
-        let is_within = |tool: &Tool| {
-            granted.effects.has_all(tool.side_effects())
-                && granted.reviewed.is_some() == tool.has_review()
-        };
-        self.tools().get(call.name()).is_none_or(is_within) || call.decoded().is_err()
+/// A hash of what a call does, by the arguments with which it runs.
+fn sameness_of(tool: &Tool, call: &ToolCall, approved: Option<&ApprovedCall>) -> Fingerprint {
+    let seen = approved.and_then(|approved| approved.binding.as_ref());
+    match seen.map(|seen| seen.arguments.clone()).map_or_else(|| call.decoded(), Ok) {
+        Ok(arguments) => tool.sameness(arguments),
+        Err(_) => call.fingerprint(),
     }
 }
 
@@ -768,7 +754,7 @@ fn runs_still(call: &str) -> ToolResult {
 
 /// Whether a call may begin before its start is written. This does not hold for a call that runs an
 /// agent, because the agent writes into a conversation that is named after the call.
-fn may_be_lost(granted: &Granted) -> bool {
+fn may_be_lost(granted: &ApprovedCall) -> bool {
     granted.effects.is_read_only() && granted.repeat != Repeat::Continues
 }
 

@@ -5,12 +5,12 @@ use std::{collections::HashSet, fmt, mem, sync::Arc, time::Duration};
 use super::{
     Agent, Grant, Machine, Sending,
     answers::unreadable,
+    approval::ApprovalPolicy,
     circumstances::Circumstances,
     clock::RunClock,
     durable::Durable,
     found::Told,
     observed::Waits,
-    permit::Asking,
     window::{Gauge, Lowered},
 };
 use crate::{
@@ -86,6 +86,8 @@ pub struct Chat {
     pub(super) inherited: HashSet<String>,
     /// What the agents of open calls have spent.
     pub(super) agents: AgentSums,
+    /// Facts about calls that no watcher has been told of yet.
+    pub(super) unannounced: Vec<Fact>,
 }
 
 impl Chat {
@@ -127,6 +129,7 @@ impl Chat {
             waits: Waits::default(),
             inherited: HashSet::new(),
             agents: AgentSums::default(),
+            unannounced: Vec::new(),
         }
     }
 
@@ -386,10 +389,15 @@ impl Chat {
     }
 
     /// What a decision about a call of this conversation is based on.
-    pub(super) fn asking<'a>(&'a self, agent: &'a Agent) -> Asking<'a> {
-        let read = self.taint.sources();
-        let (name, in_journal) = (self.name(), self.is_in_journal());
-        Asking::of(agent, self.own.as_deref(), &self.grants, read, name, in_journal)
+    pub(super) fn approval_policy<'a>(&'a self, agent: &'a Agent) -> ApprovalPolicy<'a> {
+        ApprovalPolicy {
+            agent,
+            own: self.own.as_deref(),
+            grants: &self.grants,
+            read: self.taint.sources(),
+            conversation: self.name(),
+            in_journal: self.is_in_journal(),
+        }
     }
 
     /// Whether the conversation is kept in a journal, and not by another driver.

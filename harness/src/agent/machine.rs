@@ -12,14 +12,17 @@ use self::window::Window;
 pub(super) use self::window::{Measured, Seen};
 use super::{
     Outcome,
-    calling::{Call, Calling, Granted, Status, Then},
-    told::late_end,
+    calling::{ApprovedCall, Call, Calling, Status, Then},
+    told::{denied, late_end},
     wanted::Wanted,
 };
 use crate::{
     context::{LONG, kept_as},
     error::{Error, ErrorKind},
-    journal::{AnswerCheck, Awaited, Decider, Decision, Fact, InterruptCause, Wait, WantedAnswer},
+    journal::{
+        AnswerCheck, Awaited, CallBinding, Decider, Decision, Fact, InterruptCause, Wait,
+        WantedAnswer,
+    },
     message::{CallOutcome, Message, Role, ToolCall, ToolContent, ToolResult, Transcript},
     provider::{AnswerSchema, StopReason, Usage},
     tool::{Answered, CallIdentity, ToolRegistry},
@@ -82,6 +85,10 @@ pub struct Machine {
     wanted: Option<Wanted>,
     /// What is sent of the transcript.
     window: Window,
+    /// The last call that was denied since the model has answered.
+    denied: Option<String>,
+    /// The call of another conversation that has started the run: the conversation, and the id of the call.
+    called_by: Option<(String, String)>,
 }
 
 #[derive(Clone, Debug)]
@@ -118,6 +125,8 @@ impl Machine {
             news: Vec::new(),
             wanted: None,
             window: Window::default(),
+            denied: None,
+            called_by: None,
         }
     }
 
@@ -207,7 +216,7 @@ impl Machine {
                 let begun_at = self.transcript.messages().len();
                 self.tell(message)?;
                 self.counts_anew(begun_at);
-                self.wanted = None;
+                (self.wanted, self.denied, self.called_by) = (None, None, None);
                 self.phase = Phase::Asking;
             }
             Fact::AnswerWanted { answer } => {
@@ -254,7 +263,14 @@ impl Machine {
                 self.tell(message)?;
                 self.go_on(Then::Ask);
             }
+            Fact::CalledBy { conversation, call } => {
+                if !matches!(self.phase, Phase::Asking) {
+                    return Err(cannot("a run is started by a call only when it begins"));
+                }
+                self.called_by = Some((conversation.clone(), call.clone()));
+            }
             Fact::Resumed { message, limits } => {
+                self.denied = None;
                 let due = self.resumption()?;
                 let was_unfit = matches!(self.phase, Phase::Ended(Some(Outcome::Unfit)));
                 let unchecked = usize::from(self.is_unchecked());
@@ -307,6 +323,7 @@ impl Machine {
             }
             Fact::ModelReplied { message, stop, usage, provider, model, asked_model } => {
                 self.asking("the model cannot reply")?;
+                self.denied = None;
                 let asked = asked_model.as_deref().unwrap_or(model);
                 let sent = self.seen_by(provider, asked).messages().len();
                 let ended = match stop {
@@ -357,6 +374,7 @@ impl Machine {
                     Phase::Ended(_) => return Err(cannot("there is no run to interrupt")),
                 }
                 self.usage.add(usage);
+                self.denied = None;
             }
             Fact::CallDecided { call, decision } => {
                 match &self.call(call)?.status {
@@ -368,45 +386,43 @@ impl Machine {
                     self.reads(call, side_effects.is_read_only());
                 }
                 let status = match decision {
-                    Decision::Allow { side_effects, repeat, reviewed, by } => {
-                        Status::Allowed(Granted {
+                    Decision::Allow { side_effects, repeat, reviewed, by, binding } => {
+                        Status::Allowed(ApprovedCall {
                             effects: *side_effects,
                             repeat: *repeat,
                             reviewed: reviewed.clone(),
-                            by_person: matches!(by, Decider::Person { .. }),
-                            definition: match by {
-                                Decider::Person { definition, .. } => definition.clone(),
-                                _ => None,
-                            },
+                            binding: binding.clone(),
                             by_grant: match by {
                                 Decider::Always { call, scope } => {
                                     Some((call.clone(), scope.clone()))
                                 }
                                 _ => None,
                             },
-                            ..Granted::default()
+                            ..ApprovedCall::default()
                         })
                     }
                     Decision::Deny { reason, .. } => Status::Finished(ToolResult::new(
                         call,
                         CallOutcome::Denied,
-                        [ToolContent::Text(format!(
-                            "This call was not allowed, so it did not run: {reason}"
-                        ))],
+                        [ToolContent::Text(denied(reason))],
                     )),
                 };
+                if let Decision::Deny { .. } = decision {
+                    self.denied = Some(call.clone());
+                }
                 self.set(call, status);
                 self.close()?;
             }
             Fact::CallUndecided { call } => {
-                let Status::Allowed(Granted { again: false, .. }) = self.call(call)?.status else {
+                let Status::Allowed(ApprovedCall { again: false, .. }) = self.call(call)?.status
+                else {
                     return Err(cannot(format!("`{call}` cannot be decided again now")));
                 };
                 self.set(call, Status::Asked);
             }
             Fact::CallWaits { call, wait } => {
                 let granted = match (&self.call(call)?.status, &wait.awaited) {
-                    (Status::Asked, Awaited::Approval { .. }) => Granted::default(),
+                    (Status::Asked, Awaited::Approval { .. }) => ApprovedCall::default(),
                     (Status::Allowed(granted), Awaited::Result)
                     | (Status::Started(granted), Awaited::Answer { .. } | Awaited::Agent { .. }) => {
                         granted.clone()
@@ -426,11 +442,11 @@ impl Machine {
                     }
                     // The answer that it has waited for was given in the conversation of its agent.
                     Status::Waiting(Wait { awaited: Awaited::Agent { .. }, .. }, granted) => {
-                        (None, Granted { waited: true, ..granted.clone() })
+                        (None, ApprovedCall { waited: true, ..granted.clone() })
                     }
                     _ => return Err(cannot(format!("`{call}` has asked nothing"))),
                 };
-                self.set(call, Granted { answered, ..granted }.may_run());
+                self.set(call, ApprovedCall { answered, ..granted }.may_run());
             }
             Fact::CallCleared { call } => {
                 let granted = match &self.call(call)?.status {
@@ -440,14 +456,14 @@ impl Machine {
                     _ => return Err(cannot(format!("`{call}` is not in doubt"))),
                 };
                 let granted =
-                    Granted { again: false, begun: false, waited: false, ..granted.clone() };
+                    ApprovedCall { again: false, begun: false, waited: false, ..granted.clone() };
                 self.set(call, granted.may_run());
             }
             Fact::CallStarted { call } => {
                 let Status::Allowed(granted) = &self.call(call)?.status else {
                     return Err(cannot(format!("`{call}` cannot start now")));
                 };
-                let granted = Granted { begun: true, ..granted.clone() };
+                let granted = ApprovedCall { begun: true, ..granted.clone() };
                 self.set(call, Status::Started(granted));
             }
             Fact::CallSettled { result, .. } => {
@@ -518,6 +534,22 @@ impl Machine {
         }
     }
 
+    /// The last call that was denied since the model has answered. The permissions may say that this ends the run.
+    pub(super) fn denied(&self) -> Option<&str> {
+        self.denied.as_deref()
+    }
+
+    /// The conversation and the call that have started the run, if it is that of an agent in a call.
+    pub(super) fn called_by(&self) -> Option<(&str, &str)> {
+        self.called_by.as_ref().map(|(conversation, call)| (&**conversation, &**call))
+    }
+
+    /// What a person had allowed of this call before it had to be decided again.
+    pub(super) fn allowed_before(&self, id: &str) -> Option<&CallBinding> {
+        let Phase::Calling(calling) = &self.phase else { return None };
+        calling.get(id)?.allowed_before.as_deref()
+    }
+
     /// Whether the run can take a message of the user now.
     pub(super) fn hears(&self) -> bool {
         match self.phase {
@@ -546,7 +578,7 @@ impl Machine {
     }
 
     /// What was allowed for a call that has no result yet.
-    pub(super) fn granted(&self, id: &str) -> Option<&Granted> {
+    pub(super) fn approved(&self, id: &str) -> Option<&ApprovedCall> {
         let Phase::Calling(calling) = &self.phase else { return None };
         match &calling.get(id)?.status {
             Status::Allowed(granted)

@@ -13,7 +13,9 @@
 mod accept;
 #[expect(clippy::module_inception, reason = "the file is named after the one type in it")]
 mod agent;
+mod announcements;
 mod answers;
+mod approval;
 mod as_tool;
 mod as_words;
 mod bell;
@@ -37,9 +39,7 @@ mod machine;
 mod news;
 mod numbered;
 mod observed;
-mod open_call;
 mod outcome;
-mod permit;
 mod reports;
 mod run;
 mod schedule;
@@ -60,6 +60,7 @@ mod window;
 pub use self::{
     agent::{Agent, AgentBuilder},
     answers::Inbox,
+    approval::{Grant, OpenCall, Settlement},
     chat::Chat,
     chats::{ChatRun, ChatSending, ChatWatcher, Chats, ChatsBuilder, WhenBusy},
     event::{AgentCall, Event},
@@ -67,9 +68,7 @@ pub use self::{
     events::Events,
     machine::{Action, Machine},
     numbered::Numbered,
-    open_call::{OpenCall, Settlement},
     outcome::{Outcome, Reply, Stopped},
-    permit::Grant,
     sending::Sending,
     steering::Steering,
     steps::Steps,

@@ -2,10 +2,11 @@
 //! that is in the journal first.
 
 use super::{
-    Chat, Machine,
+    Chat,
     answers::folded,
+    approval::{CallResolution, is_over},
     durable::{Written, guarded, is_answer},
-    open_call::{expired, is_over},
+    spilling::Spilling,
 };
 use crate::{
     error::{Error, ErrorKind},
@@ -13,13 +14,31 @@ use crate::{
 };
 
 impl Chat {
+    /// Takes in what somebody says about an open call: a person, the program or the clock.
+    pub(super) async fn resolve_call(&mut self, resolution: &CallResolution) -> Result<(), Error> {
+        let resolved = resolution.resolve(&self.machine, self.agent.tools())?;
+        let (is_result, spilling) = (resolved.is_result(), Spilling::of(self));
+        let fact = resolved.into_fact(&self.machine, self.agent.tools(), &spilling).await;
+        if !self.machine.waiting().any(|(call, _)| call.id() == resolution.call()) {
+            // Nobody else may answer a call in doubt.
+            self.record(&fact)?;
+            return self.save().await;
+        }
+        if is_result {
+            // While a large result was kept, somebody else may have answered.
+            self.hear().await?;
+            resolution.check(&self.machine, self.agent.tools())?;
+        }
+        self.write_resolution(&fact, resolution).await
+    }
+
     /// Writes an answer to a call, and only then takes it in, so that it can still give way to the answer of somebody else.
-    /// `counts` checks it against what others have written. If it cannot be written, or the future is dropped, it is
+    /// It is checked against what others have written. If it cannot be written, or the future is dropped, it is
     /// written with the next facts.
-    pub(super) async fn answers(
+    async fn write_resolution(
         &mut self,
         fact: &Fact,
-        counts: impl Fn(&Machine) -> Result<(), Error>,
+        resolution: &CallResolution,
     ) -> Result<(), Error> {
         let elapsed = self.elapsed();
         let has_journal = self.durable.as_ref().is_some_and(|it| it.journal().is_some());
@@ -36,7 +55,7 @@ impl Chat {
                 self.takes_in_unwritten(fact);
                 return Err(error);
             }
-            counts(&self.machine)?;
+            resolution.check(&self.machine, self.agent.tools())?;
         }
         loop {
             self.machine.clone().apply(fact)?;
@@ -63,7 +82,7 @@ impl Chat {
             if news? {
                 return Ok(());
             }
-            counts(&self.machine)?;
+            resolution.check(&self.machine, self.agent.tools())?;
         }
     }
 
@@ -152,13 +171,9 @@ impl Chat {
     pub(super) async fn expire(&mut self) -> Result<(), Error> {
         loop {
             let over = self.machine.waiting().find(|(_, wait)| is_over(wait));
-            let Some((call, wait)) = over else { return Ok(()) };
-            let (id, fact) = (call.id().to_owned(), expired(call, wait));
-            let waits = |machine: &Machine| match machine.waiting().any(|(it, _)| it.id() == id) {
-                true => Ok(()),
-                false => Err(Error::new(ErrorKind::NotWaiting, "it was answered in time")),
-            };
-            match self.answers(&fact, waits).await {
+            let Some((call, _)) = over else { return Ok(()) };
+            let resolution = CallResolution::Expire(call.id().to_owned());
+            match self.resolve_call(&resolution).await {
                 Err(error) if error.kind() == ErrorKind::NotWaiting => {}
                 ended => ended?,
             }

@@ -46,6 +46,7 @@ impl Chat {
     /// Traces a fact that was recorded here.
     pub(super) fn tell(&mut self, fact: &Fact) {
         let waited = self.waits.note(fact, now);
+        self.keep_for_watchers(fact);
         match fact {
             Fact::Reopened { .. } => {
                 self.tracer.reopened(self.machine.in_doubt(), self.machine.to_repeat());
@@ -57,6 +58,7 @@ impl Chat {
     /// Traces a fact that others have written meanwhile.
     pub(super) fn tell_news(&mut self, fact: &Fact, at: u64) {
         let waited = self.waits.note(fact, || at);
+        self.keep_for_watchers(fact);
         let waited = waited.map(|waited| Waited { elsewhere: true, ..waited });
         self.tracer.fact(fact, waited);
     }
@@ -71,6 +73,7 @@ impl Chat {
         for (fact, at) in answers.iter().rev() {
             let waited = wait_ended_by(facts, fact, *at);
             let waited = waited.map(|waited| Waited { elsewhere: true, ..waited });
+            self.keep_for_watchers(fact);
             self.tracer.fact(fact, waited);
         }
     }

@@ -10,7 +10,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::{
     Action, Chat, Event, Outcome, Reply, Stopped,
     caller::Caller,
-    calling::Granted,
+    calling::ApprovedCall,
     calls::Contexts,
     clock::RunClock,
     durable::Written,
@@ -182,6 +182,7 @@ impl<'a> Run<'a> {
         if outcome == Outcome::Waiting {
             self.chat.tell_waiting();
         }
+        self.announce();
         let outcome = match self.cut_off.take().filter(|_| outcome == Outcome::Waiting) {
             None => outcome,
             Some(error) => {
@@ -215,6 +216,10 @@ impl<'a> Run<'a> {
                     self.settle()?;
                 }
                 self.chat.record(&Fact::UserSaid { message, limits })?;
+                let own = self.chat.own.as_ref().filter(|own| own.is_kept);
+                if let Some(called_by) = own.and_then(|own| own.caller.as_ref()?.called_by()) {
+                    self.chat.record(&called_by)?;
+                }
                 self.chat.hear_caller()?;
                 match self.chat.wanted_fact() {
                     Some(wanted) => self.chat.record(&wanted),
@@ -375,6 +380,7 @@ impl<'a> Run<'a> {
     async fn go(&mut self) -> Outcome {
         loop {
             self.warn();
+            self.announce();
             if let Some(error) = self.watch.fault() {
                 return self.fail(error);
             }
@@ -633,10 +639,10 @@ impl<'a> Run<'a> {
     /// The result of a call that may have run before, in a process that is gone. That it failed
     /// now, or did not start, says nothing about the earlier attempt.
     pub(super) fn of_all_tries(&self, result: ToolResult) -> ToolResult {
-        let granted = self.chat.machine.granted(result.call_id());
+        let granted = self.chat.machine.approved(result.call_id());
         let has_entered = self.contexts.has_entered(result.call_id());
         // An agent continues where it was, so its result covers all attempts, if it was entered.
-        let is_repeated = |granted: &&Granted| {
+        let is_repeated = |granted: &&ApprovedCall| {
             let goes_on = granted.repeat == Repeat::Continues && has_entered;
             granted.has_run() && !goes_on && !granted.effects.is_read_only()
         };

@@ -11,8 +11,8 @@ use super::{
     Action, Agent, Answer, Chat, Machine, OpenCall, Outcome, Settlement,
     accept::Wants,
     answers::{in_doubt, waiting},
+    approval::{CallResolution, ResolvedCall},
     durable::Durable,
-    open_call::{decided, expired, settled},
     run::Run,
     sending::Opening,
     spilling::Spilling,
@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     error::{Error, ErrorKind},
-    journal::{Envelope, Fact, InterruptCause, Life},
+    journal::{Envelope, Fact, InterruptCause, Life, now},
     message::{Message, ToolCall, Transcript},
     policy::{Approval, Limits},
     provider::Usage,
@@ -63,8 +63,15 @@ pub(super) enum Step {
 impl Chat {
     /// Returns the next step: the machine says what it is, and the guard whether it may happen.
     pub(super) fn step(&mut self) -> Step {
-        let Self { machine, guard, agent, .. } = self;
+        let machine = &self.machine;
         let next = machine.next();
+        let is_going = !matches!(next, Action::AwaitUser | Action::Settle | Action::Finish(_));
+        if let Some(call) = machine.denied().filter(|_| is_going).map(str::to_owned)
+            && self.stops_on_denial()
+        {
+            return Step::Stop(InterruptCause::Denial { call });
+        }
+        let Self { machine, guard, agent, .. } = self;
         let goes_on = matches!(next, Action::Decide(_) | Action::RunCalls(_) | Action::FindOut(_));
         if let Some(reached) = goes_on.then(|| guard.before_going_on()).flatten() {
             return Step::Stop(reached.into());
@@ -599,7 +606,7 @@ impl Steps {
     /// Fails with [`ErrorKind::NotWaiting`] if no call waits for this approval, if it comes too
     /// late, or if the run was stopped, so that the call does not run any more.
     pub fn decided(&self, approval: Approval) -> Result<Vec<Envelope>, Error> {
-        self.says(decided(&self.machine, approval)?)
+        self.resolve_now(&CallResolution::Decide(approval))
     }
 
     /// Records the outcome of a call that waits for a result or an answer, or that is in doubt. Whether
@@ -613,11 +620,13 @@ impl Steps {
         &self,
         settlement: Settlement,
     ) -> Result<impl Future<Output = Result<Vec<Envelope>, Error>> + Send + use<>, Error> {
-        let (settled, apart) = (settled(&self.machine, settlement)?, self.apart());
+        let resolution = CallResolution::Settle(settlement);
+        let (resolved, apart) =
+            (resolution.resolve(&self.machine, self.agent.tools())?, self.apart());
         Ok(async move {
             let mut chat = apart.chat()?;
             let spilling = Spilling::of(&chat);
-            let fact = settled.fact(&chat.machine, chat.agent.tools(), &spilling).await;
+            let fact = resolved.into_fact(&chat.machine, chat.agent.tools(), &spilling).await;
             chat.record(&fact)?;
             Ok(collected(chat))
         })
@@ -628,12 +637,17 @@ impl Steps {
     /// # Errors
     /// Fails with [`ErrorKind::NotWaiting`] if no call of this id waits.
     pub fn expired(&self, call: &str) -> Result<Vec<Envelope>, Error> {
-        let found = self.machine.waiting().find(|(waits, _)| waits.id() == call);
-        let Some((call, wait)) = found else {
-            let what = format!("nothing has changed: no call `{call}` waits");
-            return Err(Error::new(ErrorKind::NotWaiting, what));
-        };
-        self.says(expired(call, wait))
+        self.resolve_now(&CallResolution::Expire(call.to_owned()))
+    }
+
+    /// The facts of a resolution that is not a result.
+    fn resolve_now(&self, resolution: &CallResolution) -> Result<Vec<Envelope>, Error> {
+        match resolution.resolve(&self.machine, self.agent.tools())? {
+            ResolvedCall::Fact(fact) => self.says(fact),
+            ResolvedCall::Result { result, who } => {
+                self.says(Fact::CallSettled { result, who, at: now() })
+            }
+        }
     }
 
     /// The facts of a change that is not an action.
@@ -785,7 +799,7 @@ impl Run<'_> {
 
 /// Whether all of these calls only read.
 fn all_read(machine: &Machine, calls: &[ToolCall]) -> bool {
-    let granted = calls.iter().map(|call| machine.granted(call.id()));
+    let granted = calls.iter().map(|call| machine.approved(call.id()));
     granted.into_iter().all(|granted| granted.is_none_or(|it| it.effects.is_read_only()))
 }
 

@@ -48,6 +48,18 @@ pub(super) fn handed_out(awaited: &Awaited) -> (CallOutcome, String) {
     (CallOutcome::InDoubt, text)
 }
 
+/// The text for the model about a call that waited for somebody who has not answered in time.
+pub(super) fn nobody_answered() -> (CallOutcome, String) {
+    let text = "Nobody has answered this call in the time that there was: it may have partly run. Check what it did \
+                before you repeat it.";
+    (CallOutcome::InDoubt, text.to_owned())
+}
+
+/// The text for the model about a call that was not allowed.
+pub(super) fn denied(reason: &str) -> String {
+    format!("This call was not allowed, so it did not run: {reason}")
+}
+
 /// The text for the model about a call that has ended after it had been stopped.
 pub(super) fn late_end(tool: &str, result: &ToolResult) -> String {
     let id = result.call_id();

@@ -16,13 +16,13 @@ use tokio_util::sync::DropGuard;
 
 use super::{
     Agent, Event,
+    approval::ApprovalPolicy,
     as_words::AsWords,
     bell::Bell,
     calls::{AT_ONCE, Contexts, OfCall, begin},
     circumstances::Offered,
     early::Early,
     halt::{Told, warning_event},
-    permit::Asking,
     reports::{Report, Reports},
     run::Run,
     watcher::Watcher,
@@ -126,7 +126,14 @@ impl Run<'_> {
         let (offered, read) = (chat.offered(), chat.taint.sources());
         let tools = offered.tools();
         let in_journal = chat.is_in_journal();
-        let asking = Asking::of(&agent, own, &chat.grants, read, name, in_journal);
+        let policy = ApprovalPolicy {
+            agent: &agent,
+            own,
+            grants: &chat.grants,
+            read,
+            conversation: name,
+            in_journal,
+        };
         let program = halt.program();
         let wanted = chat.machine.wanted_schema(tools);
         let mut as_words = AsWords::new(wanted.as_ref());
@@ -151,7 +158,7 @@ impl Run<'_> {
         let mut hearing = Hearing {
             agent: &agent,
             offered: &offered,
-            asking,
+            policy,
             transcript: chat.machine.transcript(),
             listened: chat.tracer.wants_chunks(),
             tracer: &mut chat.tracer,
@@ -285,7 +292,7 @@ impl Run<'_> {
 struct Hearing<'h, 'w> {
     agent: &'h Agent,
     offered: &'h Offered,
-    asking: Asking<'h>,
+    policy: ApprovalPolicy<'h>,
     transcript: &'h Transcript,
     tracer: &'h mut Tracer,
     /// Whether somebody wants to trace each piece.
@@ -387,12 +394,12 @@ impl Hearing<'_, '_> {
 
     /// Starts a call before the answer is complete, if it may. Returns whether it was started.
     fn starts(&mut self, call: ToolCall) -> bool {
-        let Self { agent, asking, early, .. } = self;
+        let Self { agent, policy, early, .. } = self;
         if !agent.starts_early() || early.len() >= AT_ONCE || early.has(call.id()) {
             return false;
         }
-        let Some(decision) = asking.at_once(&call) else { return false };
-        let may_start = |call: &ToolCall| asking.at_once(call).is_some();
+        let Some(decision) = policy.evaluate_early(&call) else { return false };
+        let may_start = |call: &ToolCall| policy.evaluate_early(call).is_some();
         // A read after a write must not run before the write, so a call starts early only if all
         // calls before it could.
         let Some(calls) = self.answer.count_up_to(&call, may_start) else { return false };
@@ -424,7 +431,7 @@ impl Hearing<'_, '_> {
         let of_call = OfCall {
             transcript: self.transcript,
             granted: None,
-            rules: asking.rules(),
+            rules: policy.rules(),
             counted: None,
             is_unwritten: true,
             stop: self.over.token(),

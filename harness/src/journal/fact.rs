@@ -1,13 +1,13 @@
 //! The facts that a run is made of.
 
-use std::{collections::BTreeSet, fmt, sync::Arc};
+use std::{collections::BTreeSet, fmt, path::PathBuf, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{ClearedArguments, ClearedResult, Source, SummaryRequest, VendorSummary};
 use crate::{
-    message::{Message, ToolResult, Transcript},
+    message::{Arguments, Message, ToolResult, Transcript, same},
     provider::{StopReason, Usage},
     tool::{Review, Reviewed, Scope, SideEffects},
 };
@@ -162,6 +162,14 @@ pub enum Fact {
         call: String,
         /// The calls for which it held.
         scope: Scope,
+    },
+    /// The run that has just begun was started by a call of another conversation: its
+    /// conversation is that of an [agent in a call](crate::Agent::as_tool).
+    CalledBy {
+        /// The name of the conversation that has the call.
+        conversation: String,
+        /// The id of the call.
+        call: String,
     },
     /// The conversation continues from here on its own, apart from the one that it shares the
     /// earlier facts with. Open calls belong to the other one.
@@ -337,6 +345,10 @@ pub enum Decision {
         /// review still says the same.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reviewed: Option<Arc<Reviewed>>,
+        /// What a person saw of the call, if a person has allowed it now or by an earlier *always*. The call runs
+        /// only as it is there.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        binding: Option<Arc<CallBinding>>,
     },
     /// The call may not run.
     Deny {
@@ -383,10 +395,6 @@ pub enum Decider {
         /// The calls that the answer also allows from then on, if it was *always*.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         always: Option<Box<Always>>,
-        /// The tool's [definition](crate::policy::Question::definition) in the question. The answer
-        /// only allows a call of the tool with this definition.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        definition: Option<String>,
     },
     /// A person who has answered *always* before.
     Always {
@@ -420,12 +428,20 @@ pub struct Always {
     /// own approver is asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub person: Option<String>,
+    /// What the person saw of the call. It holds only for calls of the same tool in the same folder, and, if its scope is
+    /// exactly one call, with the same arguments.
+    pub binding: Arc<CallBinding>,
 }
 
 impl Always {
-    /// Allows the calls of this scope of this tool, if these are the reasons for asking.
-    pub fn new(scope: Scope, tool: impl Into<String>, reasons: Vec<Reason>) -> Self {
-        Self { scope, tool: tool.into(), reasons, person: None }
+    /// Allows the calls of this scope of this tool, if these are the reasons for asking, and the person saw this.
+    pub fn new(
+        scope: Scope,
+        tool: impl Into<String>,
+        reasons: Vec<Reason>,
+        binding: Arc<CallBinding>,
+    ) -> Self {
+        Self { scope, tool: tool.into(), reasons, person: None, binding }
     }
 
     /// Restricts it to the runs that bring this person's approver.
@@ -433,6 +449,60 @@ impl Always {
     pub fn for_person(mut self, person: Option<String>) -> Self {
         self.person = person;
         self
+    }
+}
+
+/// What a person saw of a call and decided about. A decision holds for it and for nothing else, also in another process
+/// and in another version of the program.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct CallBinding {
+    /// The arguments, with the defaults of those that the model left out. The tool runs with these.
+    pub arguments: Arguments,
+    /// A hash of what the tool was: see [`Question::definition`](crate::policy::Question::definition).
+    pub definition: String,
+    /// The folder in which the call runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub folder: Option<PathBuf>,
+    /// The person who was asked, if the run had an approver of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub person: Option<String>,
+}
+
+impl CallBinding {
+    /// Binds a decision to these arguments of the tool with this definition.
+    pub fn new(arguments: Arguments, definition: impl Into<String>) -> Self {
+        Self { arguments, definition: definition.into(), folder: None, person: None }
+    }
+
+    /// What differs in `now`, one line each, in words for the person who is asked again.
+    pub(crate) fn changes(&self, now: &Self) -> Vec<String> {
+        let mut changes = Vec::new();
+        let value = |value: Option<&Value>| match value {
+            Some(value) => value.to_string(),
+            None => "not there".to_owned(),
+        };
+        let names: BTreeSet<&String> = self.arguments.keys().chain(now.arguments.keys()).collect();
+        for name in names {
+            let (before, after) = (self.arguments.get(name), now.arguments.get(name));
+            let is_same = before.zip(after).is_some_and(|(before, after)| same(before, after));
+            if !is_same && before != after {
+                changes.push(format!("`{name}` was {}", value(before)));
+            }
+        }
+        if self.definition != now.definition {
+            changes
+                .push("the tool has changed: what it declares or takes was different".to_owned());
+        }
+        if self.folder != now.folder {
+            let folder = self.folder.as_ref().map(|folder| folder.display().to_string());
+            changes.push(format!("the folder was {}", folder.as_deref().unwrap_or("not known")));
+        }
+        if self.person != now.person {
+            let person = self.person.as_deref().unwrap_or("the program's own approver");
+            changes.push(format!("the person who was asked was {person}"));
+        }
+        changes
     }
 }
 
@@ -496,6 +566,16 @@ impl Wait {
     pub(crate) fn having_spent(mut self, spent: Option<Box<CallSpent>>) -> Self {
         self.spent = spent;
         self
+    }
+
+    /// The same wait without the token, which is for the call's tool alone.
+    #[must_use]
+    pub(crate) fn without_token(&self) -> Self {
+        let mut wait = self.clone();
+        if let Awaited::Answer { token, .. } = &mut wait.awaited {
+            *token = Value::Null;
+        }
+        wait
     }
 
     /// Sets until when an answer counts, in milliseconds since the beginning of 1970 in UTC.
@@ -630,6 +710,7 @@ impl Fact {
             | Self::ContextPinned { .. } => FactKind::Context,
             Self::Resumed { .. }
             | Self::Reopened { .. }
+            | Self::CalledBy { .. }
             | Self::Forked {}
             | Self::GrantRevoked { .. } => FactKind::Lifecycle,
         }
@@ -664,6 +745,7 @@ impl Fact {
             | Self::AnswerAccepted {}
             | Self::AnswerRejected { .. }
             | Self::ToolsFound { .. }
+            | Self::CalledBy { .. }
             | Self::ContextCleared { .. }
             | Self::ContextCompacted { .. }
             | Self::CompactionFailed { .. }
@@ -672,10 +754,6 @@ impl Fact {
             | Self::ContextPinned { .. }
             | Self::SourcesRead { .. }
             | Self::CallFinished { spent: Some(_), .. }
-            | Self::CallDecided {
-                decision: Decision::Allow { by: Decider::Person { definition: Some(_), .. }, .. },
-                ..
-            }
             | Self::CallWaits { wait: Wait { awaited: Awaited::Agent { .. }, .. }, .. }
             | Self::CallWaits { wait: Wait { spent: Some(_), .. }, .. } => false,
             Self::Given { transcript } => {

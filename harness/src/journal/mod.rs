@@ -23,8 +23,8 @@ pub(crate) use self::{envelope::now, source::Sources};
 pub use self::{
     envelope::{Envelope, FORMAT, Life},
     fact::{
-        Always, AnswerCheck, Awaited, CallSpent, Decider, Decision, Fact, FactKind, InterruptCause,
-        Limit, LimitScope, Reason, Repeat, RunLimits, Wait, WantedAnswer,
+        Always, AnswerCheck, Awaited, CallBinding, CallSpent, Decider, Decision, Fact, FactKind,
+        InterruptCause, Limit, LimitScope, Reason, Repeat, RunLimits, Wait, WantedAnswer,
     },
     listing::{Conversations, Listing, Metadata, Summary},
     memory::MemoryJournal,

@@ -28,7 +28,7 @@ use crate::error::{Error, ErrorKind};
 /// assert!(twice.decoded().unwrap_err().to_string().contains("`command` twice"));
 /// # Ok::<(), harness::Error>(())
 /// ```
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Arguments(Map<String, Value>);
 

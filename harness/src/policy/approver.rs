@@ -11,7 +11,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    journal::Reason,
+    journal::{CallBinding, Reason},
     message::{Arguments, Fingerprint, ToolCall},
     tool::{Preview, Scope, SideEffects},
 };
@@ -42,16 +42,17 @@ pub struct Question {
     /// place.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// A hash of the name, the description, the schema and the hints of the tool, if a server describes it. An
-    /// answer holds only for this description: if it changes before an allowed call has started, the person is
-    /// asked again.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub definition: Option<String>,
+    /// A hash of what the tool is: its name, the side effects that it declares, and its schema without doc comments; of a
+    /// tool that a server describes also the description and the hints. An answer holds only for this tool: if it
+    /// changes before an allowed call has started, the person is asked again.
+    pub definition: String,
     /// The side effects that the tool declares.
     pub effects: SideEffects,
-    /// The decoded arguments, in the order in which the model wrote them. The tool runs with these.
+    /// The decoded arguments, in the order in which the model wrote them. The tool runs with these and with the
+    /// [`defaults`](Self::defaults).
     pub arguments: Arguments,
-    /// The defaults that the tool uses for arguments that are left out or `null`.
+    /// The defaults of the arguments that are left out or `null`. If the call is allowed, the tool runs with these, also in
+    /// a later version of the program that has other defaults.
     pub defaults: Arguments,
     /// A hash of the tool's name and the arguments.
     pub fingerprint: Fingerprint,
@@ -66,6 +67,10 @@ pub struct Question {
     /// The scopes for which the person can answer *always*. The first one is exactly this call; the tool may offer
     /// wider ones.
     pub scopes: Vec<Scope>,
+    /// What is different from what a person has allowed of this call, or by an *always*, before: one line each. Show
+    /// it, since the person is asked again because of it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<String>,
     /// The names of the tools that run the agents from which the question comes, the outermost first: see
     /// [`Agent::as_tool`](crate::Agent::as_tool). It is empty for a question of the user's own conversation.
     pub agents: Vec<String>,
@@ -98,7 +103,7 @@ impl Question {
             call: call.id().to_owned(),
             tool: call.name().to_owned(),
             title: None,
-            definition: None,
+            definition: String::new(),
             effects,
             arguments,
             defaults: Arguments::default(),
@@ -108,6 +113,7 @@ impl Question {
             folder: None,
             preview: None,
             scopes: vec![exactly],
+            changes: Vec::new(),
             agents: Vec::new(),
         }
     }
@@ -117,6 +123,17 @@ impl Question {
         let Self { conversation, call, fingerprint, nonce, .. } = self;
         let (conversation, call, nonce) = (conversation.clone(), call.clone(), nonce.clone());
         QuestionId { conversation, call, fingerprint: *fingerprint, nonce }
+    }
+
+    /// What an answer to the question binds.
+    pub(crate) fn binding(&self) -> CallBinding {
+        let mut arguments = self.arguments.clone().into_map();
+        arguments.extend(self.defaults.clone().into_map());
+        CallBinding {
+            folder: self.folder.clone(),
+            person: self.person.clone(),
+            ..CallBinding::new(arguments.into(), self.definition.clone())
+        }
     }
 
     /// Answers that the call may run.

@@ -257,6 +257,7 @@ impl TaintTracker {
             | Fact::VendorSummaryRefused { .. }
             | Fact::ContextOverflowed { .. }
             | Fact::Reopened { .. }
+            | Fact::CalledBy { .. }
             | Fact::Forked {} => false,
         }
     }

@@ -17,7 +17,8 @@ use super::{
     spill::Spills, state::Values, threads::CallIdentity,
 };
 use crate::{
-    message::ToolCall,
+    error::Error,
+    message::{Arguments, ToolCall},
     secret::Secrets,
     unwind::{caught, dropped},
 };
@@ -70,6 +71,8 @@ pub struct ToolContext {
     deadline: Option<Instant>,
     progress: Progress,
     reviewed: Option<Arc<Reviewed>>,
+    /// What a person saw of the call and allowed.
+    bound: Option<Arc<Arguments>>,
     identity: Option<Arc<CallIdentity>>,
     answered: Option<Arc<Answered>>,
     values: Values,
@@ -102,6 +105,7 @@ impl ToolContext {
             deadline: None,
             progress: Progress::default(),
             reviewed: None,
+            bound: None,
             identity: None,
             answered: None,
             values: Values::default(),
@@ -125,6 +129,7 @@ impl ToolContext {
             call: Some(Arc::new(call.clone())),
             output: Arc::default(),
             reviewed: None,
+            bound: None,
             identity: None,
             answered: None,
             host: None,
@@ -254,6 +259,24 @@ impl ToolContext {
         self
     }
 
+    /// Sets the arguments that a person saw and allowed, with which the tool runs.
+    #[must_use]
+    pub(crate) fn with_bound(mut self, arguments: Option<Arguments>) -> Self {
+        self.bound = arguments.map(Arc::new);
+        self
+    }
+
+    /// The arguments with which the tool runs in this call: those that a person has allowed, or those that the model wrote.
+    ///
+    /// # Errors
+    /// As [`ToolCall::decoded`].
+    pub(super) fn arguments_of(&self, call: &ToolCall) -> Result<Arguments, Error> {
+        match &self.bound {
+            Some(bound) => Ok((**bound).clone()),
+            None => call.decoded(),
+        }
+    }
+
     /// Sets a function that receives each progress report as it comes.
     #[must_use]
     pub fn with_watch(mut self, watch: impl Fn(&str) + Send + Sync + 'static) -> Self {
@@ -339,7 +362,8 @@ impl ToolContext {
     /// Fails if the call must not run: the new review refuses it, asks for a reason that the old one did not have,
     /// names another folder, or shows something else than what a person saw.
     pub fn recheck(&self, now: &Review) -> Result<(), ToolError> {
-        let differs = self.reviewed.as_ref().and_then(|then| then.differs(now));
+        let then = self.reviewed.as_ref();
+        let differs = then.and_then(|then| then.differs(&now.without_secrets(self.secrets())));
         match differs {
             None => Ok(()),
             Some(why) => Err(ToolError::new(format!("the call did not run: {why}"))),

@@ -1,6 +1,16 @@
-//! Tools that are described outside of the program and whose description may change.
+//! The definition of a tool: a hash by which a decision about a call knows whether the tool is still the same.
+
+use serde_json::{Map, Value, json};
 
 use super::Tool;
+use crate::message::Arguments;
+
+/// Words of a schema that only describe: another doc comment makes no other tool.
+const DESCRIBING: [&str; 5] = ["title", "description", "examples", "$comment", "deprecated"];
+
+/// Words of a schema whose members are names that a program has chosen, each with a schema.
+const NAMING: [&str; 5] =
+    ["properties", "patternProperties", "$defs", "definitions", "dependentSchemas"];
 
 impl Tool {
     /// Sets the hash of a description that comes from outside of the program. What a person allows holds only for
@@ -21,8 +31,100 @@ impl Tool {
         }
     }
 
-    /// The hash of the description that comes from outside of the program; `None` for a tool of the program itself.
-    pub(crate) fn definition(&self) -> Option<&str> {
-        self.definition.as_deref()
+    /// A hash of what the tool is: its name, what it declares, who runs its calls, and its schema. Doc comments count only
+    /// if the tool is described from outside of the program. The defaults of its own arguments do not count, since a
+    /// decision binds their values.
+    pub(crate) fn definition(&self) -> String {
+        let mut schema = self.input_schema().clone();
+        if let Some(Value::Object(properties)) = schema.get_mut("properties") {
+            let members = properties.values_mut().filter_map(Value::as_object_mut);
+            members.for_each(|member| drop(member.remove("default")));
+        }
+        remove_docs(&mut schema);
+        let described = json!({
+            "effects": self.side_effects().to_string(),
+            "runs": if self.is_agent() { "agent" } else if self.is_external() { "external" } else { "function" },
+            "schema": schema,
+            "described": self.definition.as_deref(),
+        });
+        let Value::Object(described) = described else { return String::new() };
+        Arguments::from(described).fingerprint(self.name()).to_string()
+    }
+
+    /// Fills in the defaults of those arguments that are left out or `null`, and returns these defaults.
+    pub(crate) fn fill_defaults(&self, arguments: &mut Arguments) -> Arguments {
+        let Some(Value::Object(properties)) = self.input_schema().get("properties") else {
+            return Arguments::default();
+        };
+        let default = |(name, schema): (&String, &Value)| {
+            let default = schema.get("default").filter(|default| !default.is_null())?;
+            arguments.get(name).is_none_or(Value::is_null).then(|| (name.clone(), default.clone()))
+        };
+        let defaults: Map<String, Value> = properties.iter().filter_map(default).collect();
+        if !defaults.is_empty() {
+            let mut filled = std::mem::take(arguments).into_map();
+            filled.extend(defaults.clone());
+            *arguments = filled.into();
+        }
+        defaults.into()
+    }
+}
+
+/// Removes what only describes from a schema, at every depth.
+fn remove_docs(schema: &mut Value) {
+    match schema {
+        Value::Object(members) => {
+            members.retain(|word, _| !DESCRIBING.contains(&word.as_str()));
+            for (word, value) in members {
+                match value {
+                    Value::Object(named) if NAMING.contains(&word.as_str()) => {
+                        named.values_mut().for_each(remove_docs);
+                    }
+                    // These hold values and no schemas.
+                    _ if ["enum", "const", "default"].contains(&word.as_str()) => {}
+                    value => remove_docs(value),
+                }
+            }
+        }
+        Value::Array(all) => all.iter_mut().for_each(remove_docs),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use crate::tool::{SideEffects, Tool};
+
+    fn definition(schema: Value) -> String {
+        let run = |_, _| -> crate::tool::ToolFuture { Box::pin(async { Ok("".into()) }) };
+        Tool::new("pay", "Pays.", schema, SideEffects::NONE, run).definition()
+    }
+
+    #[test]
+    fn doc_comments_make_no_other_tool_and_everything_else_does() {
+        let of = |cents: Value| json!({"type": "object", "properties": {"cents": cents}});
+        let plain = definition(of(json!({"type": "integer"})));
+        for same in [
+            json!({"type": "integer", "description": "How many"}),
+            json!({"type": "integer", "title": "Cents", "examples": [1]}),
+            json!({"type": "integer", "default": 5}),
+        ] {
+            assert_eq!(definition(of(same.clone())), plain, "{same}");
+        }
+        for other in [
+            json!({"type": "number"}),
+            json!({"type": "integer", "maximum": 5}),
+            json!({"type": "integer", "const": {"description": "How many"}}),
+        ] {
+            assert_ne!(definition(of(other.clone())), plain, "{other}");
+        }
+        // A parameter may have the name of such a word.
+        let named = |kind| json!({"type": "object", "properties": {"description": {"type": kind}}});
+        assert_ne!(definition(named("string")), definition(named("integer")));
+        // The defaults of members of an argument are not filled in, so they count.
+        let inner = |default| of(json!({"properties": {"all": {"default": default}}}));
+        assert_ne!(definition(inner(true)), definition(inner(false)));
     }
 }

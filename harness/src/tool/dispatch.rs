@@ -75,8 +75,11 @@ impl ToolRegistry {
         let Some(tool) = self.get(call.name()) else {
             return arguments(format!("there is no tool `{}` any more", call.name()));
         };
-        let decoded = match call.decoded() {
-            Ok(decoded) => decoded,
+        let decoded = match context.arguments_of(call) {
+            Ok(mut decoded) => {
+                tool.fill_defaults(&mut decoded);
+                decoded
+            }
             Err(err) => return arguments(err.to_string()),
         };
         let limit = Instant::now().checked_add(tool.time_limit().unwrap_or(self.limits().time));
@@ -111,8 +114,12 @@ impl ToolRegistry {
         let Some(tool) = self.get(call.name()) else {
             return Ok(self.failed(call, self.unknown(call.name()), context).await);
         };
-        let decoded = match call.decoded() {
-            Ok(decoded) => decoded,
+        // What was reviewed and decided on had its defaults, too.
+        let decoded = match context.arguments_of(call) {
+            Ok(mut decoded) => {
+                tool.fill_defaults(&mut decoded);
+                decoded
+            }
             Err(err) => {
                 return Ok(self.failed(call, self.broken(call.arguments(), &err), context).await);
             }
@@ -154,7 +161,11 @@ impl ToolRegistry {
             // A second attempt decodes the arguments anew, since it is rare.
             let arguments = match decoded.take() {
                 Some(decoded) => decoded,
-                None => call.decoded().unwrap_or_default(),
+                None => {
+                    let mut arguments = context.arguments_of(call).unwrap_or_default();
+                    tool.fill_defaults(&mut arguments);
+                    arguments
+                }
             };
             let arguments = Value::Object(arguments.into_map());
             let (outcome, content) =

@@ -8,12 +8,13 @@ use std::{
 use serde_json::{Map, Value};
 
 use super::{
-    StateType, Tool, ToolLimits, Values,
+    Review, StateType, Tool, ToolLimits, Values,
     search::{FEW_TOOLS, Index, TOOL_SEARCH, tool_search},
     spill::{READ_RESULT, read_result},
 };
 use crate::{
     error::{Error, ErrorKind},
+    message::Arguments,
     schema::{Forms, ToolSchema, misspelt},
     secret::Secrets,
 };
@@ -126,6 +127,16 @@ impl ToolRegistry {
 
     pub(crate) fn secrets(&self) -> &Secrets {
         &self.secrets
+    }
+
+    /// The review of a call with these arguments, without known secrets: see [`Tool::review_off_loop`].
+    pub(crate) async fn review_off_loop(
+        &self,
+        tool: &Tool,
+        arguments: &Arguments,
+    ) -> Option<Review> {
+        let review = tool.review_off_loop(arguments).await?;
+        Some(review.without_secrets(&self.secrets))
     }
 
     /// Creates a registry of this tool alone, with the limits and the secrets of this one.

@@ -5,7 +5,7 @@ use std::{fmt, path::PathBuf, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
-use crate::message::Arguments;
+use crate::{message::Arguments, secret::Secrets};
 
 /// What a tool says about one call before the call is decided.
 ///
@@ -86,6 +86,25 @@ impl Review {
     pub fn with_scope(mut self, scope: Scope) -> Self {
         self.scopes.push(scope);
         self
+    }
+
+    /// The same review without known secrets, as it may be shown and stored.
+    pub(crate) fn without_secrets(&self, secrets: &Secrets) -> Self {
+        if secrets.is_empty() {
+            return self.clone();
+        }
+        let hidden = |text: &String| secrets.hide(text).into_owned();
+        let scope = |scope: &Scope| Scope::new(hidden(&scope.key), hidden(&scope.shown));
+        Self {
+            asks: self.asks.as_ref().map(hidden),
+            refuses: self.refuses.as_ref().map(hidden),
+            preview: self.preview.as_ref().map(|preview| match preview {
+                Preview::Text(text) => Preview::Text(hidden(text)),
+                Preview::Diff(text) => Preview::Diff(hidden(text)),
+            }),
+            scopes: self.scopes.iter().map(scope).collect(),
+            folder: self.folder.clone(),
+        }
     }
 
     /// Sets the folder in which the call runs.

@@ -25,7 +25,7 @@ use super::{
     title,
 };
 use crate::{
-    message::{Arguments, Fingerprint, ToolCall, same},
+    message::{Arguments, Fingerprint, same},
     schema::{Checker, Fault, ToolSchema, Unchecked, Unusable},
     unwind::{Panicked, caught},
 };
@@ -506,23 +506,9 @@ impl Tool {
         }))
     }
 
-    /// The defaults of those arguments that are left out or `null`.
-    pub(crate) fn defaults(&self, arguments: &Arguments) -> Arguments {
-        let Some(Value::Object(properties)) = self.input_schema().get("properties") else {
-            return Arguments::default();
-        };
-        let is_open = |name: &str| arguments.get(name).is_none_or(Value::is_null);
-        let taken =
-            properties.iter().filter(|(name, _)| is_open(name)).filter_map(|(name, schema)| {
-                Some((name.clone(), schema.get("default").filter(|it| !it.is_null())?.clone()))
-            });
-        Arguments::from(taken.collect::<Map<String, Value>>())
-    }
-
     /// A hash of what a call would do: it is the same whether an argument is left out, is `null`, or is the
     /// default.
-    pub(crate) fn sameness(&self, call: &ToolCall) -> Fingerprint {
-        let Ok(arguments) = call.decoded() else { return call.fingerprint() };
+    pub(crate) fn sameness(&self, arguments: Arguments) -> Fingerprint {
         let schema = self.input_schema().get("properties");
         let default = |name: &str| schema?.get(name)?.get("default");
         let mut members = arguments.into_map();

@@ -1,5 +1,7 @@
 //! Traces a conversation in a journal: holds, appends, and calls that wait.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -229,11 +231,11 @@ impl Tracer {
     /// Who decided about a call, without secrets.
     pub(super) fn decider(&mut self, by: &Decider, call: &str) -> Decider {
         match by {
-            Decider::Person { who, at, always, definition } => Decider::Person {
+            Decider::Person { who, at, always } => Decider::Person {
                 who: who.as_ref().map(|who| self.secrets.hide(who, None)),
                 at: *at,
                 always: always.as_ref().map(|always| {
-                    let Always { scope, tool, reasons, person } = &**always;
+                    let Always { scope, tool, reasons, person, binding: _ } = &**always;
                     let (scope, tool) = (self.scope(scope, call), self.secrets.name(tool));
                     let reasons = reasons.iter().map(|Reason { by, text }| {
                         let text = self.secrets.hide(text, Some(&tool));
@@ -241,9 +243,10 @@ impl Tracer {
                     });
                     let reasons = reasons.collect();
                     let person = person.as_ref().map(|who| self.secrets.hide(who, None));
-                    Box::new(Always::new(scope, tool, reasons).for_person(person))
+                    // The arguments are in the event of the call itself.
+                    let binding = Arc::default();
+                    Box::new(Always::new(scope, tool, reasons, binding).for_person(person))
                 }),
-                definition: definition.as_ref().map(|definition| self.secrets.name(definition)),
             },
             Decider::Always { call: asked, scope } => {
                 Decider::Always { call: self.secrets.name(asked), scope: self.scope(scope, call) }

@@ -139,9 +139,16 @@ fn line<'a>(out: &mut String, event: &'a TraceEvent, known: &mut Calls<'a>) -> s
         Happened::ModelReplied { text, calls, .. } => {
             writeln!(out, "model -> {}", spoken(text, calls))
         }
-        Happened::CallDecided { call, denied: Some(reason), .. } => {
+        Happened::CallDecided { call, denied: Some(reason), by, .. } => {
             writeln!(out, "  {}", known.shown(call))?;
-            writeln!(out, "  -> denied: {}", short(reason))
+            writeln!(out, "  -> denied: {}", short(reason))?;
+            match by {
+                Decider::Nobody => writeln!(
+                    out,
+                    "     the program can give an approver, or allow the tool: `Permissions::default().allow(..)`"
+                ),
+                _ => Ok(()),
+            }
         }
         Happened::CallDecided { call, waited_ms: Some(waited), by, .. } => {
             let who = match by {

@@ -4,9 +4,12 @@
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use crate::{
-    agent::{Action, Event, Machine, Numbered, Outcome, answers::unreadable, numbered::run_name},
+    agent::{
+        Action, Event, Machine, Numbered, Outcome, announcements::announce_fact,
+        answers::unreadable, numbered::run_name,
+    },
     error::Error,
-    journal::{Decision, Envelope, Fact},
+    journal::{Envelope, Fact},
     message::{Block, Message, ToolCall},
 };
 
@@ -154,14 +157,12 @@ impl Replay {
                 self.tell(Event::TurnStarted { turn: self.turn });
                 self.says(message);
             }
-            Fact::CallDecided { call, decision: Decision::Deny { reason, .. } } => {
-                if let Some(call) = self.call(call) {
-                    self.tell(Event::ToolDenied { call: &call, reason });
-                }
-            }
-            Fact::CallWaits { call, wait } => {
-                if let Some(call) = self.call(call) {
-                    self.tell(Event::ToolWaits { call: &call, wait });
+            Fact::CallDecided { .. } | Fact::CallWaits { .. } | Fact::CallSettled { .. } => {
+                let known = fact.call_id().and_then(|id| self.calls.get(id)).cloned();
+                if let Some((call, since)) = known {
+                    let elapsed = since.map_or(0, |since| at.saturating_sub(since));
+                    let elapsed = Duration::from_millis(elapsed);
+                    announce_fact(&call, fact, elapsed, |event| self.tell(event));
                 }
             }
             Fact::CallStarted { call } => {
@@ -174,7 +175,7 @@ impl Replay {
                     self.tell(Event::ToolCall(&call));
                 }
             }
-            Fact::CallFinished { result, .. } | Fact::CallSettled { result, .. } => {
+            Fact::CallFinished { result, .. } => {
                 let began = self.calls.get(result.call_id()).cloned();
                 if let Some((call, Some(since))) = began {
                     let elapsed = Duration::from_millis(at.saturating_sub(since));

@@ -14,7 +14,7 @@ use super::{
     sum::{Charge, Sum, Unknown, spent_by_agents},
 };
 use crate::{
-    journal::{Decision, Fact, Limit, LimitScope, RunLimits, SummaryRequest},
+    journal::{Awaited, Decision, Fact, Limit, LimitScope, RunLimits, SummaryRequest, Wait},
     message::{CallOutcome, Message, ToolCall, ToolResult},
     models::{Models, Money, Price},
     provider::Usage,
@@ -239,7 +239,9 @@ impl Guard {
                 }
             }
             // A call that begins again, with its answer or after its process has ended, is the same call.
-            Fact::CallStarted { call } => {
+            Fact::CallStarted { call }
+            // A call that the program answers does not start here.
+            | Fact::CallWaits { call, wait: Wait { awaited: Awaited::Result, .. } } => {
                 let is_new = self.started.insert(call.clone());
                 Charge { tool_calls: is_new.into(), ..Charge::default() }
             }
@@ -563,6 +565,7 @@ mod tests {
                     repeat: Repeat::Read,
                     by: Decider::SideEffects,
                     reviewed: None,
+                    binding: None,
                 },
             },
             Fact::CallStarted { call: "a".to_owned() },

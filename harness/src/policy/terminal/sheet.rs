@@ -114,6 +114,9 @@ impl Sheet {
 
     /// Adds why a person is asked, what the tool declares, and where it runs.
     fn surroundings(&mut self, question: &Question) {
+        for change in &question.changes {
+            self.line("changed", change);
+        }
         for Reason { by, text } in &question.reasons {
             match by {
                 Decider::SideEffects => self.line("why", text),

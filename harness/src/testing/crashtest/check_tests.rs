@@ -37,7 +37,7 @@ fn facts(repeat: Repeat, outcome: CallOutcome) -> (Vec<String>, Vec<String>) {
     let call = || "pay".to_owned();
     let side_effects = SideEffects::of(&[SideEffect::Write]);
     let by = Decider::SideEffects;
-    let decision = Decision::Allow { side_effects, repeat, by, reviewed: None };
+    let decision = Decision::Allow { side_effects, repeat, by, reviewed: None, binding: None };
     let calls = vec![Block::ToolCall(ToolCall::new("pay", "pay", "{}"))];
     let result = ToolResult::new("pay", outcome, [ToolContent::Text("so".to_owned())]);
     let before = [

@@ -1,0 +1,373 @@
+//! Decides about one call: decodes it, fills in its defaults, lets its tool review it, applies the permissions, and asks a
+//! person if they require it.
+
+use std::{path::PathBuf, sync::Arc};
+
+use super::Grant;
+use crate::{
+    agent::{
+        Agent,
+        calling::ApprovedCall,
+        circumstances::{CallerRules, Circumstances, offered},
+    },
+    journal::{Always, CallBinding, Decider, Decision, Reason, Repeat, Sources, now},
+    message::{Arguments, ToolCall},
+    policy::{Answer, Approval, Approver, Judgement, ProposedCall, Question},
+    tool::{Review, Reviewed, Scope, SideEffects, Tool, ToolRegistry},
+    unwind::{Shielded, caught},
+};
+
+/// What came of the question whether a call may run.
+pub(in crate::agent) enum ApprovalOutcome {
+    /// The decision.
+    Decided(Decision),
+    /// A person has to decide. The person sees the review.
+    NeedsPerson(Box<Question>, Option<Review>),
+    /// The person decides later, until this time.
+    Deferred { until: Option<u64> },
+}
+
+/// What a decision is based on.
+#[derive(Clone, Copy)]
+pub(in crate::agent) struct ApprovalPolicy<'a> {
+    pub(in crate::agent) agent: &'a Agent,
+    pub(in crate::agent) own: Option<&'a Circumstances>,
+    pub(in crate::agent) grants: &'a [Grant],
+    /// What the conversation has read.
+    pub(in crate::agent) read: &'a Sources,
+    pub(in crate::agent) conversation: &'a str,
+    /// Whether the conversation is in a journal.
+    pub(in crate::agent) in_journal: bool,
+}
+
+impl<'a> ApprovalPolicy<'a> {
+    /// The permissions that apply, and what was read.
+    pub(in crate::agent) fn rules(self) -> CallerRules {
+        let others = self.own.into_iter().flat_map(Circumstances::sides);
+        let all = std::iter::once(self.agent.permissions()).chain(others);
+        CallerRules { permissions: all.cloned().collect(), read: self.read.clone() }
+    }
+
+    fn tools(self) -> &'a ToolRegistry {
+        offered(self.agent, self.own)
+    }
+
+    /// Decides about a call that may start while the model is still answering. It is allowed at
+    /// once, or it has to wait until the answer is complete.
+    pub(in crate::agent) fn evaluate_early(self, call: &ToolCall) -> Option<Decision> {
+        let tool = self.tools().get(call.name())?;
+        let effects = tool.side_effects();
+        // A tool that runs an agent costs money.
+        let waits = tool.has_review() || tool.is_external() || tool.is_agent();
+        if !effects.is_read_only() || waits {
+            return None;
+        }
+        let mut arguments = call.decoded().ok()?;
+        tool.fill_defaults(&mut arguments);
+        match self.judge(tool, &arguments, None) {
+            Judgement::Allow { by } => Some(self.allow(tool, by, None)),
+            Judgement::Ask { .. } | Judgement::Deny { .. } => None,
+        }
+    }
+
+    /// Decides about a call as far as that is possible without a person. `before` is what a person has allowed of it and
+    /// what does not hold any more.
+    pub(in crate::agent) async fn evaluate(
+        self,
+        call: &ToolCall,
+        before: Option<&CallBinding>,
+    ) -> ApprovalOutcome {
+        use ApprovalOutcome::Decided;
+        // A call whose tool does not exist, or whose arguments cannot be read, only produces a
+        // result that says what is wrong.
+        let Some(tool) = self.tools().get(call.name()) else { return Decided(answers_itself()) };
+        let Ok(written) = call.decoded() else { return Decided(answers_itself()) };
+        let mut arguments = written.clone();
+        let defaults = tool.fill_defaults(&mut arguments);
+        let review = self.tools().review_off_loop(tool, &arguments).await;
+        let reasons = match self.judge(tool, &arguments, review.as_ref()) {
+            Judgement::Allow { by } => {
+                let reviewed = review.map(Reviewed::unseen).map(Arc::new);
+                return Decided(self.allow(tool, by, reviewed));
+            }
+            Judgement::Deny { by, reason } => {
+                let reason = self.tools().readable_text(&reason);
+                return Decided(Decision::Deny { reason, by });
+            }
+            Judgement::Ask { reasons } => reasons,
+        };
+        // Nobody is asked about a call that cannot run.
+        if !self.fits(tool, &arguments) {
+            return Decided(answers_itself());
+        }
+        let mut question = self.question(call, tool, reasons, review.as_ref());
+        (question.arguments, question.defaults) = (written, defaults);
+        let binding = question.binding();
+        let mut changes = before.map(|before| before.changes(&binding)).unwrap_or_default();
+        for grant in self.grants {
+            match grant.check(&question, &binding) {
+                Ok(()) => {
+                    let by =
+                        Decider::Always { call: grant.call.clone(), scope: grant.scope.clone() };
+                    let reviewed = review.map(Reviewed::unseen).map(Arc::new);
+                    return Decided(bound(self.allow(tool, by, reviewed), binding));
+                }
+                Err(changed) => {
+                    let new = changed.into_iter().filter(|line| !changes.contains(line));
+                    changes.extend(Vec::from_iter(new));
+                }
+            }
+        }
+        question.changes = changes;
+        ApprovalOutcome::NeedsPerson(Box::new(question), review)
+    }
+
+    fn allow(self, tool: &Tool, by: Decider, reviewed: Option<Arc<Reviewed>>) -> Decision {
+        let (side_effects, repeat) = (tool.side_effects(), repeat_of(tool, self.in_journal));
+        Decision::Allow { side_effects, repeat, by, reviewed, binding: None }
+    }
+
+    /// Whether the arguments fit the tool. Reading them may run code of the program.
+    fn fits(self, tool: &Tool, arguments: &Arguments) -> bool {
+        caught(|| tool.check(arguments).is_ok()).unwrap_or(false)
+    }
+
+    fn judge(self, tool: &Tool, arguments: &Arguments, review: Option<&Review>) -> Judgement {
+        let proposed = ProposedCall::new(tool.name(), arguments, tool.side_effects())
+            .of_agent(tool.is_agent())
+            .with_review(review)
+            .with_taint(self.agent.permissions().taint(self.read));
+        let others = self.own.into_iter().flat_map(Circumstances::sides);
+        let others = others.map(|permissions| (&**permissions, permissions.taint(self.read)));
+        self.agent.permissions().decide_with(&proposed, others)
+    }
+
+    fn question(
+        self,
+        call: &ToolCall,
+        tool: &Tool,
+        reasons: Vec<Reason>,
+        review: Option<&Review>,
+    ) -> Question {
+        let mut question = Question::new(call, tool.side_effects());
+        self.conversation.clone_into(&mut question.conversation);
+        question.person = self.person().map(str::to_owned);
+        let caller = self.own.and_then(|own| own.caller.as_ref());
+        question.agents = caller.map(|caller| caller.names()).unwrap_or_default();
+        question.reasons = self.hide_secrets(reasons);
+        question.title = tool.title().map(str::to_owned);
+        question.folder = folder_of(review);
+        question.definition = tool.definition();
+        let exactly = Scope::new(
+            format!("exactly:{}", question.fingerprint),
+            format!("`{}` with exactly these arguments, in this folder", question.tool),
+        );
+        let wider = review.map(|review| review.scopes.clone()).unwrap_or_default();
+        question.scopes = std::iter::once(exactly).chain(wider).collect();
+        question.preview = review.and_then(|review| review.preview.clone());
+        question
+    }
+
+    /// Whether a call that was allowed may run as it was allowed: its tool declares and is no more than then, and what a
+    /// person saw of it still holds. Arguments that do not fit run nothing.
+    pub(in crate::agent) fn is_within(self, call: &ToolCall, approved: &ApprovedCall) -> bool {
+        let Some(tool) = self.tools().get(call.name()) else { return true };
+        let Ok(arguments) = approved.arguments(call) else { return true };
+        let is_same_kind = (approved.repeat == Repeat::Continues)
+            == (repeat_of(tool, self.in_journal) == Repeat::Continues);
+        let declares = approved.effects.has_all(tool.side_effects())
+            && approved.reviewed.is_some() == tool.has_review();
+        (is_same_kind && declares && self.is_bound(tool, approved)) || !self.fits(tool, &arguments)
+    }
+
+    /// Whether the tool, the folder and the person are those that were on the screen.
+    fn is_bound(self, tool: &Tool, approved: &ApprovedCall) -> bool {
+        let Some(seen) = &approved.binding else { return true };
+        let review = approved.reviewed.as_ref().map(|reviewed| &reviewed.review);
+        seen.definition == tool.definition()
+            && seen.folder == folder_of(review)
+            && (self.person().is_none() || self.person() == seen.person.as_deref())
+    }
+
+    /// Whether the rules of this run let a call run that was allowed before, perhaps by other rules. A person's decision
+    /// about it holds, unless the call is denied now.
+    pub(in crate::agent) fn still_allows(self, call: &ToolCall, approved: &ApprovedCall) -> bool {
+        match self.judge_again(call, approved) {
+            None | Some(Judgement::Allow { .. }) => true,
+            Some(Judgement::Deny { .. }) => false,
+            Some(Judgement::Ask { reasons }) => match &approved.by_grant {
+                None => approved.binding.is_some(),
+                Some((call, scope)) => {
+                    let reasons = self.hide_secrets(reasons);
+                    self.grants.iter().any(|grant| {
+                        grant.call == *call
+                            && grant.scope == *scope
+                            && reasons.iter().all(|reason| grant.reasons.contains(reason))
+                    })
+                }
+            },
+        }
+    }
+
+    fn hide_secrets(self, reasons: Vec<Reason>) -> Vec<Reason> {
+        let secrets = self.tools().secrets();
+        let hidden = |reason: Reason| Reason { text: secrets.hide(&reason.text).into(), ..reason };
+        reasons.into_iter().map(hidden).collect()
+    }
+
+    /// Whether the rules of this process deny a call that was allowed elsewhere.
+    pub(in crate::agent) fn denies(self, call: &ToolCall, approved: &ApprovedCall) -> bool {
+        matches!(self.judge_again(call, approved), Some(Judgement::Deny { .. }))
+    }
+
+    fn judge_again(self, call: &ToolCall, approved: &ApprovedCall) -> Option<Judgement> {
+        let tool = self.tools().get(call.name())?;
+        let mut arguments = approved.arguments(call).ok()?;
+        tool.fill_defaults(&mut arguments);
+        let review = approved.reviewed.as_ref().map(|reviewed| &reviewed.review);
+        Some(self.judge(tool, &arguments, review))
+    }
+
+    /// The name of the person who is asked, if the run brings an approver.
+    fn person(self) -> Option<&'a str> {
+        self.approver().and_then(|(person, _)| person)
+    }
+
+    /// The approver of this run, with the name that tells this person from others.
+    pub(in crate::agent) fn approver(self) -> Option<(Option<&'a str>, &'a Arc<dyn Approver>)> {
+        // A run in a call does not choose the approver if the caller has one.
+        let caller = self.own.and_then(|own| own.caller.as_ref()?.approver());
+        let own = || {
+            let (person, approver) = self.own?.approver.as_ref()?;
+            Some((Some(person.as_str()), approver))
+        };
+        let agent = || self.agent.approver().map(|approver| (None, approver));
+        caller.or_else(own).or_else(agent)
+    }
+
+    /// Asks a person.
+    pub(in crate::agent) async fn ask(
+        self,
+        question: &Question,
+        repeat: Repeat,
+        review: Option<&Review>,
+    ) -> ApprovalOutcome {
+        let deny = |by, reason: String| {
+            let reason = self.tools().readable_text(&reason);
+            ApprovalOutcome::Decided(Decision::Deny { reason, by })
+        };
+        let Some((_, approver)) = self.approver() else {
+            return deny(Decider::Nobody, nobody(question));
+        };
+        let answered = match caught(|| approver.ask(question)) {
+            Ok(asked) => Shielded::new(asked).await,
+            Err(panicked) => Err(panicked),
+        };
+        match answered {
+            Ok(Approval { question: about, answer: Answer::Later { until }, .. })
+                if about == question.id() =>
+            {
+                ApprovalOutcome::Deferred { until }
+            }
+            Ok(approval) => match decide(question, repeat, review, approval, self.tools()) {
+                Some(decision) => ApprovalOutcome::Decided(decision),
+                None => deny(
+                    Decider::Fault,
+                    "the approval was given for another call, so it does not count".to_owned(),
+                ),
+            },
+            Err(panicked) => {
+                deny(Decider::Fault, format!("who was to be asked about it {panicked}"))
+            }
+        }
+    }
+}
+
+/// The decision about a call that only produces a result which says what is wrong with it.
+fn answers_itself() -> Decision {
+    let (side_effects, repeat) = (SideEffects::NONE, Repeat::Read);
+    let by = Decider::Call;
+    Decision::Allow { side_effects, repeat, by, reviewed: None, binding: None }
+}
+
+/// The folder in which a call runs: that of its review, or that of the program.
+fn folder_of(review: Option<&Review>) -> Option<PathBuf> {
+    let folder = review.and_then(|review| review.folder.clone());
+    folder.or_else(|| std::env::current_dir().ok())
+}
+
+fn bound(decision: Decision, seen: CallBinding) -> Decision {
+    match decision {
+        Decision::Allow { side_effects, repeat, by, reviewed, binding: _ } => {
+            let binding = Some(Arc::new(seen));
+            Decision::Allow { side_effects, repeat, by, reviewed, binding }
+        }
+        denied @ Decision::Deny { .. } => denied,
+    }
+}
+
+/// The decision in an approval, bound to what the person saw. `None` if it is for another question or contains no
+/// decision.
+pub(super) fn decide(
+    question: &Question,
+    repeat: Repeat,
+    review: Option<&Review>,
+    approval: Approval,
+    tools: &ToolRegistry,
+) -> Option<Decision> {
+    let Approval { question: about, answer, who } = approval;
+    if about != question.id() {
+        return None;
+    }
+    let who = who.map(|who| tools.readable_text(&who));
+    let person = |always| Decider::Person { who, at: now(), always };
+    let binding = Arc::new(question.binding());
+    let always = match answer {
+        Answer::Later { .. } => return None,
+        Answer::No { reason } => {
+            let reason = tools.readable_text(&reason);
+            return Some(Decision::Deny { reason, by: person(None) });
+        }
+        Answer::Always { scope } if question.scopes.contains(&scope) => {
+            let (tool, reasons) = (question.tool.clone(), question.reasons.clone());
+            let always = Always::new(scope, tool, reasons, Arc::clone(&binding));
+            Some(Box::new(always.for_person(question.person.clone())))
+        }
+        Answer::Yes | Answer::Always { .. } => None,
+    };
+    Some(Decision::Allow {
+        side_effects: question.effects,
+        repeat,
+        by: person(always),
+        reviewed: review.cloned().map(Reviewed::seen).map(Arc::new),
+        binding: Some(binding),
+    })
+}
+
+/// Whether a call of this tool may run again if its outcome is not known. An agent that the tool
+/// runs continues where it was, if its conversation was kept.
+pub(in crate::agent) fn repeat_of(tool: &Tool, in_journal: bool) -> Repeat {
+    let effects = tool.side_effects();
+    if tool.is_agent() && in_journal {
+        Repeat::Continues
+    } else if effects.may_repeat(false) {
+        Repeat::Read
+    } else if effects.may_repeat(tool.is_idempotent()) {
+        Repeat::Idempotent
+    } else {
+        Repeat::Never
+    }
+}
+
+/// The reason for a denial where a person would have to decide, in words for the model. What the program can do about it is
+/// in the trace.
+fn nobody(question: &Question) -> String {
+    let reasons = question.reasons.iter().map(|reason| reason.text.as_str());
+    let changes = question.changes.iter().map(String::as_str);
+    let why: Vec<&str> = reasons.chain(changes).collect();
+    format!(
+        "`{}` needs a person's approval ({}), and there is nobody to ask",
+        question.tool,
+        why.join("; ")
+    )
+}
