@@ -14,7 +14,7 @@ use harness::{
     SideEffect, SideEffects, State, Tool, ToolCall, ToolError,
     journal::Limit,
     message::Arguments,
-    policy::{Approval, Egress, Guardrails, Question},
+    policy::{Approval, DataFlowPolicy, Guardrails, Question},
     testing::{Gate, ScriptedProvider, ScriptedReply, reply},
     tool,
     tool::{Preview, Review, Scope},
@@ -427,13 +427,13 @@ async fn a_read_that_ended_otherwise_counts_as_a_read() {
         let (asked, approver) = person(|question| question.no("no"));
         let reads =
             [("mail", Work::Steps(0)), ("fails", Work::Fails), ("stuck", Work::Gate(Gate::new()))];
-        let egress = reads
-            .iter()
-            .fold(Egress::default(), |egress, (name, _)| egress.private(*name).untrusted(*name));
+        let policy = reads.iter().fold(DataFlowPolicy::default(), |policy, (name, _)| {
+            policy.private(*name).untrusted(*name)
+        });
         let agent = Agent::builder(model)
             .tools(reads.map(|(name, work)| probe(name, SideEffects::NONE, &log, work)))
             .tools([takes_all("fetch", looks, &log)])
-            .permissions(Permissions::default().egress(egress))
+            .permissions(Permissions::default().data_flow(policy))
             .approver(approver);
         let mut chat = agent.build().expect("an agent").chat();
         let limit = Duration::from_secs(1);
@@ -458,7 +458,7 @@ async fn a_read_that_was_denied_counts_as_none() {
     let (asked, approver) = person(|question| question.no("no"));
     let agent = Agent::builder(model)
         .tools([takes_all("mail", READ, &log), takes_all("fetch", looks, &log)])
-        .permissions(Permissions::default().deny("mail", "no").egress(Egress::default()))
+        .permissions(Permissions::default().deny("mail", "no").data_flow(DataFlowPolicy::default()))
         .approver(approver);
     agent.build().expect("an agent").run("Go.").await.expect("an answer");
     assert_eq!(count(&asked), 0);

@@ -489,11 +489,11 @@ async fn a_panic_inside_of_an_agent_is_a_result_of_its_call() {
 }
 
 #[tokio::test]
-async fn what_an_agent_has_read_counts_for_the_egress_policy_of_its_caller() {
-    use harness::policy::Egress;
+async fn what_an_agent_has_read_counts_for_the_data_flow_policy_of_its_caller() {
+    use harness::policy::DataFlowPolicy;
     let sends = || declares("send", SideEffects::of(&[SideEffect::Network, SideEffect::Write]));
     let network = declares("fetch", SideEffects::of(&[SideEffect::Network, SideEffect::Read]));
-    let policy = || Permissions::default().egress(Egress::default()).allow("send");
+    let policy = || Permissions::default().data_flow(DataFlowPolicy::default()).allow("send");
     // The agent reads, and another call of it carries out.
     let model = ScriptedProvider::answering(|request| {
         let asked = request.messages().iter().flat_map(|it| it.calls()).count();

@@ -10,7 +10,7 @@ use harness::{
     State, Tool,
     agent::Event,
     journal::{Decider, Decision, Fact, MemoryJournal},
-    policy::{Egress, Question, Verdict},
+    policy::{DataFlowPolicy, Question, Verdict},
     provider::{Effort, Settings},
     testing::{
         Answer, Gate, LoopbackServer, RecordedRequest, ScriptedProvider, ScriptedReply, reply,
@@ -269,7 +269,7 @@ async fn a_run_stops_on_a_denial_if_it_says_so() {
 }
 
 #[tokio::test]
-async fn what_was_read_before_counts_for_the_egress_policy_of_a_run() {
+async fn what_was_read_before_counts_for_the_data_flow_policy_of_a_run() {
     let log = Log::default();
     let looks = SideEffects::of(&[SideEffect::Read, SideEffect::Network]);
     let tools = || {
@@ -277,7 +277,8 @@ async fn what_was_read_before_counts_for_the_egress_policy_of_a_run() {
         [tool("mail", READ, &log, Work::Steps(0)), fetch]
     };
     let agent = Agent::builder(obedient()).tools(tools()).build().expect("an agent");
-    let holds_back = || Permissions::default().egress(Egress::default().untrusted("mail"));
+    let holds_back =
+        || Permissions::default().data_flow(DataFlowPolicy::default().untrusted("mail"));
     let mut chat = agent.chat();
     chat.send("mail").await.expect("a reply");
     let held = chat.send("fetch").permissions(holds_back()).await.expect("a reply");

@@ -57,6 +57,7 @@ mod context_turns;
 mod context_wires;
 mod conversations;
 mod corpus;
+mod data_flow;
 mod decoded;
 mod durable;
 mod earlier_thinking;

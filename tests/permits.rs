@@ -1,4 +1,4 @@
-//! Which calls may run: precedence, the scope of *always*, when a review and the egress policy ask,
+//! Which calls may run: precedence, the scope of *always*, when a review and the data flow policy ask,
 //! and who is recorded as the decider.
 
 use std::sync::{
@@ -11,7 +11,7 @@ use harness::{
     agent::Grant,
     journal::{Decider, Decision, Fact, MemoryJournal},
     message::Arguments,
-    policy::{Approval, Egress, Judgement, ProposedCall, Question, Verdict},
+    policy::{Approval, DataFlowPolicy, Judgement, ProposedCall, Question, Verdict},
     testing::{Gate, ScriptedProvider, ScriptedReply, reply},
     tool::{Preview, Review, Scope},
 };
@@ -155,7 +155,7 @@ async fn a_wider_scope_holds_for_what_was_shown_and_for_no_other_reason() {
         person(|question| question.always_for(question.scopes.last().expect("the host")));
     let agent = Agent::builder(model)
         .tools([by_host, takes_all("look", READ, &log)])
-        .permissions(Permissions::default().egress(Egress::default()))
+        .permissions(Permissions::default().data_flow(DataFlowPolicy::default()))
         .approver(approver)
         .build()
         .expect("an agent");
@@ -180,12 +180,12 @@ async fn data_is_held_back_once_private_data_and_words_of_strangers_were_read() 
     let looks = SideEffects::of(&[SideEffect::Read, SideEffect::Network]);
     let read = || reply().call("read", json!({}));
     let fetch = || reply().call("fetch", json!({}));
-    let asked_after = async |replies: Vec<ScriptedReply>, egress: Option<Egress>| {
+    let asked_after = async |replies: Vec<ScriptedReply>, policy: Option<DataFlowPolicy>| {
         let log = Log::default();
         let model = ScriptedProvider::new(replies.into_iter().chain([reply().text("Done.")]));
         let (asked, approver) = person(Question::yes);
-        let permissions = egress.map_or_else(Permissions::default, |egress| {
-            Permissions::default().allow("fetch").egress(egress)
+        let permissions = policy.map_or_else(Permissions::default, |policy| {
+            Permissions::default().allow("fetch").data_flow(policy)
         });
         let agent = Agent::builder(model)
             .tools([takes_all("read", READ, &log), takes_all("fetch", looks, &log)])
@@ -194,18 +194,18 @@ async fn data_is_held_back_once_private_data_and_words_of_strangers_were_read() 
         agent.build().expect("an agent").run("Go.").await.expect("an answer");
         asked.lock().expect("unpoisoned").len()
     };
-    let policy = || Some(Egress::default());
+    let policy = || Some(DataFlowPolicy::default());
     assert_eq!(asked_after(vec![read(), fetch(), fetch()], None).await, 0);
     assert_eq!(asked_after(vec![fetch(), fetch()], policy()).await, 0);
     assert_eq!(asked_after(vec![read(), fetch()], policy()).await, 0);
     assert_eq!(asked_after(vec![read(), fetch(), fetch()], policy()).await, 1);
     assert_eq!(asked_after(vec![fetch(), read(), fetch()], policy()).await, 1);
     // The program's word.
-    let public = Some(Egress::default().public("read"));
+    let public = Some(DataFlowPolicy::default().public("read"));
     assert_eq!(asked_after(vec![read(), fetch(), fetch()], public).await, 0);
-    let trusted = Some(Egress::default().trusted("fetch"));
+    let trusted = Some(DataFlowPolicy::default().trusted("fetch"));
     assert_eq!(asked_after(vec![read(), fetch(), fetch()], trusted).await, 0);
-    let stranger = Some(Egress::default().untrusted("read"));
+    let stranger = Some(DataFlowPolicy::default().untrusted("read"));
     assert_eq!(asked_after(vec![read(), fetch()], stranger).await, 1);
 }
 
@@ -221,7 +221,7 @@ async fn a_conversation_from_elsewhere_has_read_the_worst() {
     let (asked, approver) = person(Question::yes);
     let agent = Agent::builder(script([reply().call("fetch", json!({}))]))
         .tools(tools())
-        .permissions(Permissions::default().egress(Egress::default()))
+        .permissions(Permissions::default().data_flow(DataFlowPolicy::default()))
         .approver(approver);
     agent.build().expect("an agent").chat_from(before).send("On.").await.expect("an answer");
     assert_eq!(asked.lock().expect("unpoisoned").len(), 1);
@@ -376,11 +376,11 @@ async fn with_nobody_to_ask_the_model_reads_every_reason_and_the_program_the_way
 #[test]
 fn a_call_that_runs_an_agent_is_not_asked_about_for_its_side_effects_or_what_was_read() {
     let arguments = Arguments::decode("{}").expect("an object");
-    let permissions = Permissions::default().egress(Egress::default());
+    let permissions = Permissions::default().data_flow(DataFlowPolicy::default());
     let mut call = ProposedCall::new("helper", &arguments, SideEffects::ALL);
-    (call.exposure.private, call.exposure.untrusted) = (true, true);
+    (call.taint.private, call.taint.untrusted) = (true, true);
     let Judgement::Ask { reasons } = permissions.decide(&call) else { panic!("it is asked about") };
-    assert_eq!(reasons[0].by, Decider::Egress);
+    assert_eq!(reasons[0].by, Decider::DataFlow);
     call.is_agent = true;
     assert_eq!(permissions.decide(&call), Judgement::Allow { by: Decider::SideEffects });
 }
@@ -416,8 +416,10 @@ async fn a_call_that_reads_nothing_has_read_nothing_private() {
         let call = |name: &str| reply().call(name, json!({}));
         let model = script([call("work"), call("fetch"), call("fetch")]);
         let (asked, approver) = person(Question::yes);
-        let permissions =
-            Permissions::default().allow("work").allow("fetch").egress(Egress::default());
+        let permissions = Permissions::default()
+            .allow("work")
+            .allow("fetch")
+            .data_flow(DataFlowPolicy::default());
         let agent = Agent::builder(model)
             .tools([takes_all("work", effects, &log), takes_all("fetch", looks, &log)])
             .permissions(permissions)

@@ -368,6 +368,7 @@ impl Run<'_> {
             return Ok(());
         }
         let fault = |panicked| fault("the function that checks the answer", &panicked);
+        let read = verifier.sources();
         let verdict = match verifier {
             Verifier::Function(function) => caught(|| function(words)).map_err(fault)?,
             Verifier::Tools(tools) => {
@@ -396,6 +397,7 @@ impl Run<'_> {
                 let why = [ToolContent::Text(why)];
                 let tools = self.chat.agent.tools();
                 let why = tools.readable_now("verify", CallOutcome::Failed, why.into());
+                self.chat.record(&Fact::SourcesRead { call: None, sources: read })?;
                 self.reject(AnswerCheck::Verifier, vec![why.as_text().into_owned()])
             }
         }

@@ -19,16 +19,20 @@ use super::{
     agent::OnWaiting,
     answers::folded,
     approval::is_over,
+    circumstances::CallerRules,
     cut_off::CutOff,
     durable::guarded,
     reports::{Pause, Reporter},
+    run::Run,
     sending::Opening,
 };
 use crate::{
     error::{Error, ErrorKind},
-    journal::{Awaited, CallSpent, Fact, Journal, Listing, Metadata, check_id, now},
+    journal::{
+        Awaited, CallSpent, Fact, Journal, Listing, Metadata, Source, Sources, check_id, now,
+    },
     message::{CallOutcome, Message, ToolCall, ToolContent, ToolResult},
-    policy::{Approver, Budget, Exposure, Permissions, rest_of},
+    policy::{Approver, Budget, rest_of},
     tool::{Asked as AskedSince, Asking, Places, SideEffects, ToolContext},
 };
 
@@ -112,8 +116,10 @@ pub(super) struct CallSite {
     caller: Arc<Caller>,
     call: ToolCall,
     effects: SideEffects,
-    /// The permissions that apply in the run, each with what it has counted as read.
-    rules: Vec<(Arc<Permissions>, Exposure)>,
+    /// The permissions that apply in the run, and what its conversation had read before the call.
+    rules: CallerRules,
+    /// Whether its tool is an agent, which reads nothing itself.
+    is_agent: bool,
     /// The number of the tool's last attempt, and how many agents that attempt has run so far.
     runs: Mutex<(u32, u32)>,
     /// What its agents spend in this process.
@@ -138,6 +144,8 @@ struct State {
     cut_off: Option<CutOff>,
     /// The conversations that were opened in this process.
     opened: HashSet<String>,
+    /// What the conversations of its agents have read.
+    read: Sources,
 }
 
 impl CallSite {
@@ -145,7 +153,7 @@ impl CallSite {
         caller: &Arc<Caller>,
         call: &ToolCall,
         effects: SideEffects,
-        rules: Vec<(Arc<Permissions>, Exposure)>,
+        rules: CallerRules,
         counted: Option<Box<CallSpent>>,
         asking: Asking,
         is_unwritten: bool,
@@ -155,12 +163,19 @@ impl CallSite {
             call: call.clone(),
             effects,
             rules,
+            is_agent: false,
             runs: Mutex::default(),
             budget: OnceLock::new(),
             asking,
             is_unwritten: is_unwritten.into(),
             state: Mutex::new(State { counted, ..State::default() }),
         }
+    }
+
+    /// Sets whether its tool is an agent.
+    pub(super) fn of_agent(mut self, is_agent: bool) -> Self {
+        self.is_agent = is_agent;
+        self
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -172,8 +187,30 @@ impl CallSite {
         self.budget.get_or_init(|| Budget::of_call(&self.caller.budget))
     }
 
-    pub(super) fn rules(&self) -> &[(Arc<Permissions>, Exposure)] {
+    pub(super) fn rules(&self) -> &CallerRules {
         &self.rules
+    }
+
+    /// What the call has read, if it runs agents. What the caller had read before is left out.
+    pub(super) fn source(&self) -> Option<Source> {
+        let read = self.state().read.clone();
+        let effects = if self.is_agent { SideEffects::NONE } else { self.effects };
+        let source = Source::new(self.call.name(), effects).around(&read);
+        (self.is_agent || !source.inside.is_empty()).then_some(source)
+    }
+
+    /// Counts what the conversation of one of its agents has read, here and in the calls that led here: words of an
+    /// agent can reach its caller at any time, also when it is stopped.
+    pub(super) fn reads(&self, sources: &Sources) {
+        let new = sources.beyond(&self.rules.read);
+        if !self.state().read.add_all(new.all()) {
+            return;
+        }
+        if let (Some(above), Some(source)) = (&self.caller.above, self.source()) {
+            let mut read = Sources::default();
+            read.add(&source);
+            above.reads(&read);
+        }
     }
 
     /// The approver of the run.
@@ -220,7 +257,7 @@ impl CallSite {
 
     /// Whether a denial of an agent's call ends the runs above it.
     fn stops_on_denial(&self) -> bool {
-        self.rules.iter().any(|(permissions, _)| permissions.stops_on_denial())
+        self.rules.permissions.iter().any(|permissions| permissions.stops_on_denial())
     }
 
     /// Where the run receives the events of its agents, if somebody watches them.
@@ -309,6 +346,7 @@ impl CallSite {
     /// Counts what an opened agent has spent in earlier processes. What it has spent in this
     /// process, in an earlier attempt of the tool, was counted at that time.
     fn counts(&self, name: &str, chat: &Chat) {
+        self.reads(chat.taint.sources());
         let mut state = self.state();
         if !state.opened.insert(name.to_owned()) {
             return;
@@ -455,6 +493,24 @@ impl InCall {
         if let Some(error) = stopped.error().filter(|_| is_kept) {
             site.state().cut_off = CutOff::by(error, chat.is_lost(), name);
         }
+    }
+}
+
+impl Run<'_> {
+    /// Records the result of a call, with what its agents have spent and read.
+    pub(super) fn record_result(&mut self, result: ToolResult) -> Result<(), Error> {
+        let spent = self.spent_by(result.call_id());
+        let read = self.contexts.site(result.call_id()).and_then(|site| site.source());
+        let read = read.map_or(Ok(()), |source| {
+            let (call, sources) = (Some(result.call_id().to_owned()), vec![source]);
+            self.chat.record(&Fact::SourcesRead { call, sources })
+        });
+        read.and(self.chat.record(&Fact::CallFinished { result, spent }))
+    }
+
+    /// What the agents of a call have spent that no fact records yet.
+    pub(super) fn spent_by(&self, call: &str) -> Option<Box<CallSpent>> {
+        self.chat.agents.told(call, self.contexts.spent_by(call))
     }
 }
 

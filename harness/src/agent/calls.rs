@@ -16,7 +16,7 @@ use super::{
     approval::{ApprovalOutcome, repeat_of},
     caller::{CallSite, Caller},
     calling::{ApprovedCall, idempotency_key},
-    circumstances::Offered,
+    circumstances::{CallerRules, Offered},
     cut_off::CutOff,
     early::{Ended, Running},
     halt::Told,
@@ -29,7 +29,7 @@ use crate::{
     error::Error,
     journal::{Awaited, CallSpent, Decision, Fact, InterruptCause, Repeat, Wait},
     message::{CallOutcome, Fingerprint, Message, ToolCall, ToolContent, ToolResult, Transcript},
-    policy::{Exposure, Permissions, Question},
+    policy::Question,
     tool::{
         CallIdentity, Dispatched, Found, GRACE, Place, Places, READ_RESULT, RUNS_ON, Review,
         SideEffects, Tool, ToolContext, Unfound, equal_still_running, runs_on,
@@ -59,7 +59,7 @@ pub(super) struct Contexts {
 pub(super) struct OfCall<'a> {
     pub(super) transcript: &'a Transcript,
     pub(super) granted: Option<&'a ApprovedCall>,
-    pub(super) rules: Vec<(Arc<Permissions>, Exposure)>,
+    pub(super) rules: CallerRules,
     /// What is already counted of its agents' spending.
     pub(super) counted: Option<Box<CallSpent>>,
     /// Whether no fact in a journal says that it has started.
@@ -85,7 +85,8 @@ impl Contexts {
         self.caller.is_traced_as(run);
     }
 
-    fn site(&self, call: &str) -> Option<Arc<CallSite>> {
+    /// The call, as its agents see it.
+    pub(super) fn site(&self, call: &str) -> Option<Arc<CallSite>> {
         self.made.get(call)?.host()
     }
 
@@ -134,7 +135,8 @@ impl Contexts {
         let context = self.shared.for_call(call);
         let asking = context.asking().clone();
         let caller = &self.caller;
-        let site = CallSite::new(caller, call, effects, rules, counted, asking, is_unwritten);
+        let site = CallSite::new(caller, call, effects, rules, counted, asking, is_unwritten)
+            .of_agent(tool.is_some_and(Tool::is_agent));
         let fingerprint = call.fingerprint();
         // The late end of a call that only reads does not matter.
         let identity = tool.filter(|tool| !tool.side_effects().is_read_only()).map(|tool| {

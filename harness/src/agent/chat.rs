@@ -17,7 +17,7 @@ use crate::{
     error::{Error, ErrorKind},
     journal::{Envelope, Fact},
     message::{Message, Transcript},
-    policy::{AgentSums, Budget, Exposed, Guard, Guardrails, Limits},
+    policy::{AgentSums, Budget, Guard, Guardrails, Limits, TaintTracker},
     provider::{Sent, Usage},
     tool::{StillRunning, Values, still_running_in},
     trace::Tracer,
@@ -73,8 +73,8 @@ pub struct Chat {
     pub(super) grants: Vec<Grant>,
     /// The numbers of late ends that are recorded here: of calls that were stopped and went on.
     pub(super) heard_ends: HashSet<u64>,
-    /// What the conversation has read, if an egress policy needs it.
-    pub(super) exposed: Exposed,
+    /// What the conversation has read.
+    pub(super) taint: TaintTracker,
     /// The values that the conversation shares with its tools.
     pub(super) values: Option<Values>,
     /// What the current run has brought.
@@ -123,7 +123,7 @@ impl Chat {
             lowered: None,
             is_strict: false,
             heard_ends: HashSet::new(),
-            exposed: Exposed::default(),
+            taint: TaintTracker::default(),
             values: None,
             own: None,
             waits: Waits::default(),
@@ -394,7 +394,7 @@ impl Chat {
             agent,
             own: self.own.as_deref(),
             grants: &self.grants,
-            exposure: self.exposed.exposure(),
+            read: self.taint.sources(),
             conversation: self.name(),
             in_journal: self.is_in_journal(),
         }
@@ -448,13 +448,10 @@ impl Chat {
     /// Applies a fact to everything that is derived from the facts, except to the machine.
     pub(super) fn fold_beside_machine(&mut self, fact: &Fact) {
         self.guard.apply(fact);
-        if let Some(egress) = self.agent.permissions().egress_policy() {
-            self.exposed.apply(egress, fact);
+        if self.taint.apply(fact) {
+            self.tell_caller();
         }
         self.agents.apply(fact);
-        if let Some(own) = &mut self.own {
-            own.fold(fact);
-        }
         match fact {
             Fact::ModelReplied { usage, .. } | Fact::Interrupted { usage, .. } => {
                 self.usage.add(usage);

@@ -1,16 +1,15 @@
 //! What one run brings besides its message: the user's values, its permissions, its tools, and the
 //! form of its answer.
 
-use std::{collections::HashSet, sync::Arc};
+use std::sync::Arc;
 
 use super::{Agent, Chat, Steering, accept::Wants, caller::CallSite};
 use crate::{
     error::{Error, ErrorKind},
-    journal::Fact,
-    message::{CallOutcome, Message, Transcript},
-    policy::{Approver, Exposed, Exposure, Permissions},
+    journal::{Fact, Sources},
+    policy::{Approver, Permissions},
     provider::{Settings, ToolChoice},
-    tool::{Places, SideEffects, Tool, ToolRegistry, Values},
+    tool::{Places, ToolRegistry, Values},
 };
 
 /// What a run brings. None of it is written to the journal.
@@ -31,18 +30,20 @@ pub(super) struct Circumstances {
     pub(super) wants: Option<Wants>,
     /// Why the run cannot begin.
     pub(super) fault: Option<Error>,
-    /// What the conversation has read, as judged by the run's own permissions: private data and
-    /// untrusted content.
-    pub(super) exposed: Exposed,
     /// The call of another agent's run that has started this run.
     pub(super) caller: Option<Arc<CallSite>>,
     /// Places that are held by a call that this run is part of.
     pub(super) places: Vec<Places>,
     /// Whether that call can later continue the conversation where this run leaves it.
     pub(super) is_kept: bool,
-    /// The permissions of the agents and runs above this run, and what each of them has counted as
-    /// read.
-    above: Vec<(Arc<Permissions>, Exposed)>,
+}
+
+/// What a run passes on to the agents of its calls for the decisions about their calls.
+pub(super) struct CallerRules {
+    /// The permissions that apply in the run, those of the runs above it among them.
+    pub(super) permissions: Vec<Arc<Permissions>>,
+    /// What its conversation has read.
+    pub(super) read: Sources,
 }
 
 impl Circumstances {
@@ -58,55 +59,14 @@ impl Circumstances {
     }
 
     /// The permissions that apply in addition to those of the agent.
-    pub(super) fn sides(&self) -> impl Iterator<Item = (&Arc<Permissions>, Exposure)> + Clone {
-        let own = self.permissions.as_ref().map(|own| (own, self.exposed.exposure()));
-        let above = self.above.iter();
-        own.into_iter().chain(above.map(|(above, exposed)| (above, exposed.exposure())))
+    pub(super) fn sides(&self) -> impl Iterator<Item = &Arc<Permissions>> + Clone {
+        let above = self.caller.as_ref().map(|caller| caller.rules().permissions.as_slice());
+        self.permissions.iter().chain(above.unwrap_or_default())
     }
 
     /// Everything that passes on what is said while the run goes on.
     pub(super) fn steering(&self) -> impl Iterator<Item = &Steering> {
         self.steering.iter().chain(&self.handed_on)
-    }
-
-    /// Applies a fact to what was read.
-    pub(super) fn fold(&mut self, fact: &Fact) {
-        let own = self.permissions.as_ref().map(|own| (own, &mut self.exposed));
-        let above = self.above.iter_mut().map(|(above, exposed)| (&*above, exposed));
-        for (permissions, exposed) in own.into_iter().chain(above) {
-            if let Some(egress) = permissions.egress_policy() {
-                exposed.apply(egress, fact);
-            }
-        }
-    }
-
-    /// Counts what was read before the run, for permissions with an egress policy. What the tools
-    /// declared at that time is not stored, so their present declarations count. A tool that is
-    /// gone counts as having every side effect.
-    fn looks_back(&mut self, agent: &Agent, before: &Transcript) {
-        let own = self.permissions.as_ref().map(|own| (own, &mut self.exposed));
-        let above = self.above.iter_mut().map(|(above, exposed)| (&*above, exposed));
-        for (permissions, exposed) in own.into_iter().chain(above) {
-            looks_back(permissions, exposed, agent, before);
-        }
-    }
-}
-
-fn looks_back(
-    permissions: &Permissions,
-    exposed: &mut Exposed,
-    agent: &Agent,
-    before: &Transcript,
-) {
-    let Some(egress) = permissions.egress_policy() else { return };
-    let results = before.messages().iter().flat_map(Message::results);
-    let unread = results
-        .filter(|result| matches!(result.outcome(), CallOutcome::Denied | CallOutcome::NotStarted));
-    let unread: HashSet<&str> = unread.map(|result| result.call_id()).collect();
-    let calls = before.messages().iter().flat_map(Message::calls);
-    for call in calls.filter(|call| !unread.contains(call.id())) {
-        let effects = agent.tools().get(call.name()).map(Tool::side_effects);
-        exposed.add(egress, call.name(), effects.unwrap_or(SideEffects::ALL));
     }
 }
 
@@ -116,12 +76,25 @@ impl Chat {
         self.own = own;
         // The run may offer other tools and ask for another length, and an earlier one may have been dropped.
         (self.told, self.lowered) = (None, None);
-        let Self { own, agent, machine, .. } = self;
-        if let Some(own) = own {
-            let rules = own.caller.as_ref().map(|caller| caller.rules()).unwrap_or_default();
-            own.above =
-                rules.iter().map(|(it, read)| (Arc::clone(it), Exposed::of(*read))).collect();
-            own.looks_back(agent, machine.transcript());
+        self.tell_caller();
+    }
+
+    /// Tells the call that this run is part of what the conversation has read.
+    pub(super) fn tell_caller(&self) {
+        if let Some(caller) = self.own.as_ref().and_then(|own| own.caller.as_ref()) {
+            caller.reads(self.taint.sources());
+        }
+    }
+
+    /// Records what the caller had read before it gave this run its task.
+    pub(super) fn hear_caller(&mut self) -> Result<(), Error> {
+        let Some(caller) = self.own.as_ref().and_then(|own| own.caller.as_ref()) else {
+            return Ok(());
+        };
+        let sources = caller.rules().read.beyond(self.taint.sources()).all().to_vec();
+        match sources.is_empty() {
+            true => Ok(()),
+            false => self.record(&Fact::SourcesRead { call: None, sources }),
         }
     }
 
@@ -163,11 +136,8 @@ impl Chat {
 
     /// Whether a call that is denied ends the run.
     pub(super) fn stops_on_denial(&self) -> bool {
-        let own = self.own.as_ref().and_then(|own| own.permissions.as_ref());
-        let above = self.own.iter().flat_map(|own| &own.above);
-        own.is_some_and(|own| own.stops_on_denial())
-            || self.agent.permissions().stops_on_denial()
-            || above.into_iter().any(|(above, _)| above.stops_on_denial())
+        let sides = self.own.iter().flat_map(|own| own.sides());
+        std::iter::once(self.agent.permissions()).chain(sides).any(|it| it.stops_on_denial())
     }
 }
 

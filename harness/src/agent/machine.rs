@@ -495,6 +495,8 @@ impl Machine {
                 self.news.push(text.clone());
                 self.window.ended.insert(id.to_owned(), (text, kept_as(result)));
             }
+            // The transcript does not depend on it.
+            Fact::SourcesRead { .. } => {}
             Fact::ToolsFound { call, tools } => {
                 self.call(call)?;
                 self.finds(call, tools)?;

@@ -25,7 +25,7 @@ use super::{
 };
 use crate::{
     error::{Error, ErrorKind},
-    journal::{CallSpent, Fact, InterruptCause, Repeat},
+    journal::{Fact, InterruptCause, Repeat},
     message::{CallOutcome, Message, ToolCall, ToolContent, ToolResult},
     policy::{Guard, LimitReached, Warning},
     provider::{Accumulator, AnswerWay, ContextTokens, Ledger, Usage},
@@ -220,6 +220,7 @@ impl<'a> Run<'a> {
                 if let Some(called_by) = own.and_then(|own| own.caller.as_ref()?.called_by()) {
                     self.chat.record(&called_by)?;
                 }
+                self.chat.hear_caller()?;
                 match self.chat.wanted_fact() {
                     Some(wanted) => self.chat.record(&wanted),
                     None => Ok(()),
@@ -684,17 +685,6 @@ impl<'a> Run<'a> {
             self.watch.tell(Event::ToolResult { call: &call, result: &result, elapsed });
         }
         self.record_result(result)
-    }
-
-    /// Records the result of a call, with what its agents have spent.
-    pub(super) fn record_result(&mut self, result: ToolResult) -> Result<(), Error> {
-        let spent = self.spent_by(result.call_id());
-        self.chat.record(&Fact::CallFinished { result, spent })
-    }
-
-    /// What the agents of a call have spent that no fact records yet.
-    pub(super) fn spent_by(&self, call: &str) -> Option<Box<CallSpent>> {
-        self.chat.agents.told(call, self.contexts.spent_by(call))
     }
 
     /// Passes on the events of the agents that calls run.

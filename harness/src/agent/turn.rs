@@ -123,14 +123,14 @@ impl Run<'_> {
         let name = chat.durable.as_ref().map(|durable| Arc::clone(durable.id()));
         let name = name.as_deref().unwrap_or(chat.machine.id());
         let own = chat.own.as_deref();
-        let (offered, exposure) = (chat.offered(), chat.exposed.exposure());
+        let (offered, read) = (chat.offered(), chat.taint.sources());
         let tools = offered.tools();
         let in_journal = chat.is_in_journal();
         let policy = ApprovalPolicy {
             agent: &agent,
             own,
             grants: &chat.grants,
-            exposure,
+            read,
             conversation: name,
             in_journal,
         };

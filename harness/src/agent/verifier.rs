@@ -7,9 +7,10 @@ use serde_json::{Map, Value};
 use super::{Answering, Chat, Sending, Steps, accept::Wants, run::Run};
 use crate::{
     error::{Error, ErrorKind},
+    journal::Source,
     message::{CallOutcome, ToolCall},
     schema::WRAPPED,
-    tool::{Dispatched, Tool, ToolList},
+    tool::{Dispatched, SideEffects, Tool, ToolList},
 };
 
 /// The future of a verdict about an answer.
@@ -49,6 +50,16 @@ pub(super) fn said<O, E: fmt::Display>(verdict: Result<O, E>) -> Result<(), Stri
 impl Verifier {
     fn tools(tools: impl ToolList) -> Self {
         Self::Tools(tools.into_tools().collect())
+    }
+
+    /// What its words may come from. A function declares nothing.
+    pub(super) fn sources(&self) -> Vec<Source> {
+        match self {
+            Self::Function(_) => vec![Source::new("verify", SideEffects::ALL)],
+            Self::Tools(tools) => {
+                tools.iter().map(|tool| Source::new(tool.name(), tool.side_effects())).collect()
+            }
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, fmt, path::PathBuf, sync::Arc};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{ClearedArguments, ClearedResult, SummaryRequest, VendorSummary};
+use super::{ClearedArguments, ClearedResult, Source, SummaryRequest, VendorSummary};
 use crate::{
     message::{Arguments, Message, ToolResult, Transcript, same},
     provider::{StopReason, Usage},
@@ -178,6 +178,15 @@ pub enum Fact {
     CallStarted {
         /// The call's id.
         call: String,
+    },
+    /// The model is told something that these sources have brought, and the fact that tells it does not say so.
+    SourcesRead {
+        /// The id of the call whose result, the next fact, comes from these sources. `None` if it is no result: the
+        /// task that a caller gives its agent, in the fact before, or an objection to an answer, in the next fact.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        call: Option<String>,
+        /// The sources.
+        sources: Vec<Source>,
     },
     /// A call has its result.
     CallFinished {
@@ -370,8 +379,9 @@ pub enum Decider {
     },
     /// The tool's own [`Review`](crate::tool::Review).
     Review,
-    /// The policy against sending data out: see [`Egress`](crate::policy::Egress).
-    Egress,
+    /// The policy against data that is carried out: see [`DataFlowPolicy`](crate::policy::DataFlowPolicy).
+    #[serde(rename = "egress")]
+    DataFlow,
     /// The program, which allows everything that would otherwise be asked about:
     /// [`Permissions::allow_all`](crate::policy::Permissions::allow_all).
     Program,
@@ -680,6 +690,7 @@ impl Fact {
             | Self::CallAnswered { .. }
             | Self::CallCleared { .. }
             | Self::CallStarted { .. }
+            | Self::SourcesRead { .. }
             | Self::ToolsFound { .. } => FactKind::Call,
             Self::CallFinished { .. } | Self::CallSettled { .. } | Self::CallEnded { .. } => {
                 FactKind::Result
@@ -709,6 +720,7 @@ impl Fact {
             | Self::CallStarted { call }
             | Self::ToolsFound { call, .. }
             | Self::GrantRevoked { call, .. } => Some(call),
+            Self::SourcesRead { call, .. } => call.as_deref(),
             Self::CallFinished { result, .. }
             | Self::CallSettled { result, .. }
             | Self::CallEnded { result, .. } => Some(result.call_id()),
@@ -733,6 +745,7 @@ impl Fact {
             | Self::VendorSummaryRefused { .. }
             | Self::ContextOverflowed { .. }
             | Self::ContextPinned { .. }
+            | Self::SourcesRead { .. }
             | Self::CallFinished { spent: Some(_), .. }
             | Self::CallWaits { wait: Wait { awaited: Awaited::Agent { .. }, .. }, .. }
             | Self::CallWaits { wait: Wait { spent: Some(_), .. }, .. } => false,

@@ -10,15 +10,16 @@ mod memory;
 mod moves;
 #[cfg(feature = "postgres")]
 mod postgres;
+mod source;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 mod store;
 
-pub(crate) use self::envelope::now;
 #[cfg(feature = "postgres")]
 pub use self::postgres::{PostgresBuilder, PostgresJournal};
 #[cfg(feature = "sqlite")]
 pub use self::sqlite::{SqliteBuilder, SqliteJournal, SqliteSynchronous};
+pub(crate) use self::{envelope::now, source::Sources};
 pub use self::{
     envelope::{Envelope, FORMAT, Life},
     fact::{
@@ -28,5 +29,6 @@ pub use self::{
     listing::{Conversations, Listing, Metadata, Summary},
     memory::MemoryJournal,
     moves::{ClearedArguments, ClearedResult, SummaryRequest, VendorSummary},
+    source::Source,
     store::{Hold, Journal, JournalFuture, busy, check_id, conflict, too_few, unknown},
 };

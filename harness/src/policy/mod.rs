@@ -6,7 +6,7 @@
 #![doc = include_str!("../../guide/guardrails.md")]
 
 mod approver;
-mod egress;
+mod data_flow;
 mod fallback;
 mod guard;
 mod pace;
@@ -24,7 +24,7 @@ pub use self::terminal::visible;
 pub use self::terminal::{Filled, TerminalApprover, TerminalForm};
 pub use self::{
     approver::{Answer, Approval, ApprovalFuture, Approver, Question, QuestionId},
-    egress::{Egress, Exposure},
+    data_flow::{DataFlowPolicy, Taint},
     fallback::FallbackProvider,
     guard::{Budget, Guardrails, Left, LimitReached, Limits, Spent},
     permissions::{Judgement, Permissions, ProposedCall, Verdict},
@@ -33,7 +33,7 @@ pub use self::{
     throttle::ThrottledProvider,
 };
 pub(crate) use self::{
-    egress::Exposed,
+    data_flow::TaintTracker,
     guard::{AgentSums, Guard, Warning, rest_of},
     retry_provider::Retry,
 };

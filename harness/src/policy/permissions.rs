@@ -6,10 +6,10 @@ use std::{
     sync::Arc,
 };
 
-use super::{Egress, Exposure};
+use super::{DataFlowPolicy, Taint};
 use crate::{
     error::{Error, ErrorKind},
-    journal::{Decider, Reason},
+    journal::{Decider, Reason, Sources},
     message::Arguments,
     secret::beginning,
     tool::{Review, SideEffects, ToolRegistry, fault_of_name},
@@ -53,8 +53,9 @@ pub struct ProposedCall<'a> {
     pub arguments: &'a Arguments,
     /// The tool's review of the call, if the tool has one.
     pub review: Option<&'a Review>,
-    /// What the conversation has read so far. It is tracked only if there is an [`Egress`] policy.
-    pub exposure: Exposure,
+    /// What the conversation has read so far, by the [`DataFlowPolicy`] of these permissions. Without one, it follows
+    /// from what the tools declare.
+    pub taint: Taint,
     /// Whether the call runs an agent. Its side effects are those of the calls inside, and each of these is decided
     /// separately.
     pub is_agent: bool,
@@ -63,8 +64,8 @@ pub struct ProposedCall<'a> {
 impl<'a> ProposedCall<'a> {
     /// Creates a call of a tool that declares these effects, in a conversation that has read nothing.
     pub fn new(tool: &'a str, arguments: &'a Arguments, effects: SideEffects) -> Self {
-        let exposure = Exposure { private: false, untrusted: false };
-        Self { tool, effects, arguments, review: None, exposure, is_agent: false }
+        let taint = Taint { private: false, untrusted: false };
+        Self { tool, effects, arguments, review: None, taint, is_agent: false }
     }
 
     /// Sets the tool's review of the call.
@@ -83,8 +84,8 @@ impl<'a> ProposedCall<'a> {
 
     /// Sets what the conversation has read.
     #[must_use]
-    pub(crate) fn with_exposure(mut self, exposure: Exposure) -> Self {
-        self.exposure = exposure;
+    pub(crate) fn with_taint(mut self, taint: Taint) -> Self {
+        self.taint = taint;
         self
     }
 
@@ -129,7 +130,7 @@ type Rule = dyn Fn(&ProposedCall<'_>) -> Option<Verdict> + Send + Sync;
 /// | step | who | says | then the call |
 /// |---|---|---|---|
 /// | 1 | a [`rule`](Self::rule), [`deny`](Self::deny), the tool's [`Review`] | deny | does not run |
-/// | 2 | a rule, [`ask`](Self::ask), the review, the [`egress`](Self::egress) policy | ask | is asked about |
+/// | 2 | a rule, [`ask`](Self::ask), the review, the [`data_flow`](Self::data_flow) policy | ask | is asked about |
 /// | 3 | a rule, [`allow`](Self::allow) | allow | runs |
 /// | 4 | the declared side effects: `network` that does not only read, or `mutate` | ask | is asked about |
 /// | 5 | the declared side effects: anything else | allow | runs |
@@ -154,7 +155,7 @@ type Rule = dyn Fn(&ProposedCall<'_>) -> Option<Verdict> + Send + Sync;
 ///
 /// The calls of an agent that [a call runs](crate::Agent::as_tool) are decided in the same way, by the permissions
 /// of all agents and runs above it too. The call that runs the agent is not asked about for its side effects or by
-/// the egress policy, since each call inside is.
+/// the data flow policy, since each call inside is.
 ///
 /// A rule that panics denies the call. A call whose arguments cannot be decoded, or name a member twice, is refused
 /// before these steps.
@@ -209,7 +210,7 @@ type Rule = dyn Fn(&ProposedCall<'_>) -> Option<Verdict> + Send + Sync;
 pub struct Permissions {
     by_name: HashMap<String, Verdict>,
     rules: Vec<(String, Arc<Rule>)>,
-    egress: Option<Arc<Egress>>,
+    data_flow: Option<Arc<DataFlowPolicy>>,
     allows_all: bool,
     stops_on_denial: bool,
 }
@@ -221,7 +222,7 @@ impl Permissions {
         Self { allows_all: true, ..Self::default() }
     }
 
-    /// Allows the tool of this name. A rule, a review and the egress policy may still ask or deny.
+    /// Allows the tool of this name. A rule, a review and the data flow policy may still ask or deny.
     #[must_use]
     pub fn allow(mut self, tool: impl Into<String>) -> Self {
         self.says(tool.into(), Verdict::Allow);
@@ -268,10 +269,10 @@ impl Permissions {
         self
     }
 
-    /// Asks before data can be carried out: see [`Egress`].
+    /// Asks before data can be carried out: see [`DataFlowPolicy`].
     #[must_use]
-    pub fn egress(mut self, egress: Egress) -> Self {
-        self.egress = Some(Arc::new(egress));
+    pub fn data_flow(mut self, policy: DataFlowPolicy) -> Self {
+        self.data_flow = Some(Arc::new(policy));
         self
     }
 
@@ -310,8 +311,12 @@ impl Permissions {
         self.stops_on_denial
     }
 
-    pub(crate) fn egress_policy(&self) -> Option<&Arc<Egress>> {
-        self.egress.as_ref()
+    /// What these sources bring, by the data flow policy. Without one, what the tools declare decides.
+    pub(crate) fn taint(&self, sources: &Sources) -> Taint {
+        match &self.data_flow {
+            Some(policy) => policy.taint(sources.all()),
+            None => DataFlowPolicy::default().taint(sources.all()),
+        }
     }
 
     /// Decides whether this call may run, by the order of precedence that the table above shows.
@@ -320,13 +325,13 @@ impl Permissions {
     }
 
     /// The same with further permissions: those of the run, and those of the agents and runs that started it, each
-    /// with what the conversation has read by its own egress policy.
+    /// with what the conversation has read by its own data flow policy.
     pub(crate) fn decide_with<'s>(
         &'s self,
         call: &ProposedCall<'_>,
-        others: impl Iterator<Item = (&'s Self, Exposure)> + Clone,
+        others: impl Iterator<Item = (&'s Self, Taint)> + Clone,
     ) -> Judgement {
-        let others = others.map(|(other, exposure)| (other, call.with_exposure(exposure)));
+        let others = others.map(|(other, taint)| (other, call.with_taint(taint)));
         let sides = std::iter::once((self, *call)).chain(others);
         let allows_all = sides.clone().any(|(side, _)| side.allows_all);
         let (mut allowed, mut asked, mut reasons) = (None, false, Vec::new());
@@ -389,9 +394,9 @@ impl Permissions {
                 said.push((Decider::Review, Verdict::Ask, reason.clone()));
             }
         }
-        let egress = self.egress.as_deref().filter(|_| !call.is_agent);
-        if let Some(reason) = egress.and_then(|egress| egress.asks(call.effects, call.exposure)) {
-            said.push((Decider::Egress, Verdict::Ask, reason.to_owned()));
+        let policy = self.data_flow.as_deref().filter(|_| !call.is_agent);
+        if let Some(reason) = policy.and_then(|policy| policy.asks(call.effects, call.taint)) {
+            said.push((Decider::DataFlow, Verdict::Ask, reason.to_owned()));
         }
         said
     }
@@ -406,7 +411,7 @@ impl fmt::Debug for Permissions {
         f.debug_struct("Permissions")
             .field("by_name", &self.by_name)
             .field("rules", &rules)
-            .field("egress", &self.egress)
+            .field("data_flow", &self.data_flow)
             .field("allows_all", &self.allows_all)
             .field("stops_on_denial", &self.stops_on_denial)
             .finish()

@@ -256,7 +256,7 @@ impl Tracer {
             | Decider::SideEffects
             | Decider::ToolName
             | Decider::Review
-            | Decider::Egress
+            | Decider::DataFlow
             | Decider::Program
             | Decider::Nobody
             | Decider::Expired

@@ -380,6 +380,8 @@ impl Tracer {
             Fact::Reopened { .. } | Fact::Forked { .. } => return,
             // `begin` writes the call that has started the run.
             Fact::CalledBy { .. } => return,
+            // It tells of results and messages that are traced themselves.
+            Fact::SourcesRead { .. } => return,
             // `call` traces it when the call really begins, which may be before the fact.
             Fact::CallStarted { .. } => return,
         };

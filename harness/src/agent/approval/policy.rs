@@ -8,13 +8,11 @@ use crate::{
     agent::{
         Agent,
         calling::ApprovedCall,
-        circumstances::{Circumstances, offered},
+        circumstances::{CallerRules, Circumstances, offered},
     },
-    journal::{Always, CallBinding, Decider, Decision, Reason, Repeat, now},
+    journal::{Always, CallBinding, Decider, Decision, Reason, Repeat, Sources, now},
     message::{Arguments, ToolCall},
-    policy::{
-        Answer, Approval, Approver, Exposure, Judgement, Permissions, ProposedCall, Question,
-    },
+    policy::{Answer, Approval, Approver, Judgement, ProposedCall, Question},
     tool::{Review, Reviewed, Scope, SideEffects, Tool, ToolRegistry},
     unwind::{Shielded, caught},
 };
@@ -35,19 +33,19 @@ pub(in crate::agent) struct ApprovalPolicy<'a> {
     pub(in crate::agent) agent: &'a Agent,
     pub(in crate::agent) own: Option<&'a Circumstances>,
     pub(in crate::agent) grants: &'a [Grant],
-    pub(in crate::agent) exposure: Exposure,
+    /// What the conversation has read.
+    pub(in crate::agent) read: &'a Sources,
     pub(in crate::agent) conversation: &'a str,
     /// Whether the conversation is in a journal.
     pub(in crate::agent) in_journal: bool,
 }
 
 impl<'a> ApprovalPolicy<'a> {
-    /// The permissions that apply, each with what it has counted as read.
-    pub(in crate::agent) fn rules(self) -> Vec<(Arc<Permissions>, Exposure)> {
-        let agent = (self.agent.permissions(), self.exposure);
+    /// The permissions that apply, and what was read.
+    pub(in crate::agent) fn rules(self) -> CallerRules {
         let others = self.own.into_iter().flat_map(Circumstances::sides);
-        let all = std::iter::once(agent).chain(others);
-        all.map(|(permissions, read)| (Arc::clone(permissions), read)).collect()
+        let all = std::iter::once(self.agent.permissions()).chain(others);
+        CallerRules { permissions: all.cloned().collect(), read: self.read.clone() }
     }
 
     fn tools(self) -> &'a ToolRegistry {
@@ -138,9 +136,9 @@ impl<'a> ApprovalPolicy<'a> {
         let proposed = ProposedCall::new(tool.name(), arguments, tool.side_effects())
             .of_agent(tool.is_agent())
             .with_review(review)
-            .with_exposure(self.exposure);
+            .with_taint(self.agent.permissions().taint(self.read));
         let others = self.own.into_iter().flat_map(Circumstances::sides);
-        let others = others.map(|(permissions, read)| (&**permissions, read));
+        let others = others.map(|permissions| (&**permissions, permissions.taint(self.read)));
         self.agent.permissions().decide_with(&proposed, others)
     }
 

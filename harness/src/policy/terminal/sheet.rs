@@ -413,7 +413,7 @@ fn who(by: &Decider) -> String {
         Decider::ToolName => "the program, by the tool's name".to_owned(),
         Decider::Rule { name } => format!("the rule `{name}`"),
         Decider::Review => "the tool's own review".to_owned(),
-        Decider::Egress => "the egress policy".to_owned(),
+        Decider::DataFlow => "the data flow policy".to_owned(),
         Decider::Program => "the program".to_owned(),
         Decider::Unrecorded
         | Decider::Person { .. }
