@@ -5,6 +5,7 @@
 
 mod envelope;
 mod fact;
+mod head;
 mod listing;
 mod memory;
 mod moves;
@@ -25,6 +26,7 @@ pub use self::{
         Always, AnswerCheck, Awaited, CallSpent, Decider, Decision, Fact, FactKind, InterruptCause,
         Limit, LimitScope, Reason, Repeat, RunLimits, Wait, WantedAnswer,
     },
+    head::{Head, Incarnation, StoredFacts},
     listing::{Conversations, Listing, Metadata, Summary},
     memory::MemoryJournal,
     moves::{ClearedArguments, ClearedResult, SummaryRequest, VendorSummary},
