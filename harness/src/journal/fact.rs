@@ -256,11 +256,9 @@ pub enum Fact {
     },
     /// The vendor has refused a request because it does not fit into the model's window.
     ContextOverflowed {
-        /// The provider. Empty in facts of earlier versions.
-        #[serde(default, skip_serializing_if = "String::is_empty")]
+        /// The provider.
         provider: String,
-        /// The model whose window is full. Empty in facts of earlier versions.
-        #[serde(default, skip_serializing_if = "String::is_empty")]
+        /// The model whose window is full.
         model: String,
         /// Whether another provider has refused it, to which the agent fell back: then the sizes say nothing of this model.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -640,46 +638,6 @@ impl Fact {
             | Self::CallEnded { result, .. } => Some(result.call_id()),
             _ => None,
         }
-    }
-}
-
-impl Fact {
-    /// The earliest format of facts that has everything in this fact.
-    pub(super) fn format(&self) -> u32 {
-        let is_of_the_first = match self {
-            Self::Steered { .. }
-            | Self::AnswerWanted { .. }
-            | Self::AnswerAccepted {}
-            | Self::AnswerRejected { .. }
-            | Self::ToolsFound { .. }
-            | Self::ContextCleared { .. }
-            | Self::ContextCompacted { .. }
-            | Self::CompactionFailed { .. }
-            | Self::VendorSummaryRefused { .. }
-            | Self::ContextOverflowed { .. }
-            | Self::ContextPinned { .. }
-            | Self::CallFinished { spent: Some(_), .. }
-            | Self::CallDecided {
-                decision: Decision::Allow { by: Decider::Person { definition: Some(_), .. }, .. },
-                ..
-            }
-            | Self::CallWaits { wait: Wait { awaited: Awaited::Agent { .. }, .. }, .. }
-            | Self::CallWaits { wait: Wait { spent: Some(_), .. }, .. } => false,
-            Self::Given { transcript } => {
-                transcript.messages().iter().all(Message::is_of_the_first_format)
-            }
-            Self::UserSaid { message, .. } => message.is_of_the_first_format(),
-            Self::Resumed { message, .. }
-            | Self::ModelReplied { message, .. }
-            | Self::Interrupted { message, .. } => {
-                message.as_ref().is_none_or(Message::is_of_the_first_format)
-            }
-            Self::CallFinished { result, .. }
-            | Self::CallSettled { result, .. }
-            | Self::CallEnded { result, .. } => result.is_of_the_first_format(),
-            _ => true,
-        };
-        if is_of_the_first { 1 } else { 2 }
     }
 }
 
