@@ -209,7 +209,7 @@ async fn a_call_that_waits_has_not_begun_and_its_own_time_does_not_run() {
     }
     assert_eq!(busy.seen(), (1, 2), "those that were stopped have not run");
     for id in ["second", "fourth"] {
-        let facts = journal.read(id, 0).await.unwrap();
+        let facts = journal.read(id, 0).await.unwrap().facts;
         let starts =
             |it: &harness::journal::Envelope| matches!(it.fact(), Ok(Fact::CallStarted { .. }));
         assert!(!facts.iter().any(starts), "{id}: {facts:?}");

@@ -15,9 +15,10 @@ use std::{
 use futures_util::{FutureExt as _, StreamExt as _};
 use harness::{
     Agent, ErrorKind, Outcome, ToolCall,
-    agent::{Chats, Event, Numbered},
+    agent::{Chats, Event, Numbered, WhenBusy},
     journal::{
-        Conversations, Envelope, Hold, Journal, JournalFuture, Listing, MemoryJournal, Metadata,
+        Conversations, Envelope, Fact, Head, Hold, Journal, JournalFuture, Life, Listing,
+        MemoryJournal, Metadata, StoredFacts,
     },
     testing::{Gate, ScriptedProvider, reply},
     tool, tools,
@@ -155,7 +156,7 @@ async fn of_a_run_that_is_cut_off_with_the_manager_nobody_says_that_nothing_was_
     sleep(Duration::from_secs(1)).await;
     drop(chats);
     let stopped = run.finish().await.unwrap_err();
-    assert!(!journal.read("a", 0).await.unwrap().is_empty(), "it was said");
+    assert!(!journal.read("a", 0).await.unwrap().facts.is_empty(), "it was said");
     let error = stopped.error().unwrap();
     assert_eq!(error.kind(), ErrorKind::Closed);
     assert!(!error.to_string().contains("nothing was said"), "{error}");
@@ -217,7 +218,7 @@ impl Hanging {
 }
 
 impl Journal for Hanging {
-    fn read<'a>(&'a self, id: &'a str, from: u64) -> JournalFuture<'a, Vec<Envelope>> {
+    fn read<'a>(&'a self, id: &'a str, from: u64) -> JournalFuture<'a, StoredFacts> {
         Box::pin(async move {
             self.hang().await;
             self.inner.read(id, from).await
@@ -227,9 +228,9 @@ impl Journal for Hanging {
     fn append<'a>(
         &'a self,
         id: &'a str,
-        after: u64,
+        after: Head,
         facts: &'a [Envelope],
-    ) -> JournalFuture<'a, ()> {
+    ) -> JournalFuture<'a, Head> {
         Box::pin(async move {
             self.hang().await;
             self.inner.append(id, after, facts).await
@@ -433,8 +434,8 @@ async fn a_watcher_hears_what_was_said_elsewhere_while_the_conversation_was_lost
     chats.send("a", "one").await.unwrap().finish().await.unwrap();
     let mut seen = vec![watcher.next().await.unwrap()];
     // Another process writes although the conversation is held: as many facts as are about to be written here.
-    let facts = journal.read("a", 0).await.unwrap();
-    journal.append("a", facts.len() as u64, &facts).await.unwrap();
+    let there = journal.read("a", 0).await.unwrap();
+    journal.append("a", there.head, &there.facts).await.unwrap();
     chats.send("a", "two").await.unwrap().finish().await.unwrap_err();
     while let Some(Some(next)) = watcher.next().now_or_never() {
         seen.push(next);
@@ -495,7 +496,7 @@ async fn two_processes_on_one_journal_and_each_watcher_sees_each_run_once_and_in
         for chats in &both {
             chats.close().await;
         }
-        let facts = journal.read("a", 0).await.unwrap();
+        let facts = journal.read("a", 0).await.unwrap().facts;
         let truth = facts.iter().filter_map(|fact| match fact.fact().unwrap() {
             harness::journal::Fact::UserSaid { message, .. } => Some(message.text()),
             _ => None,
@@ -513,4 +514,105 @@ async fn two_processes_on_one_journal_and_each_watcher_sees_each_run_once_and_in
             }
         }
     }
+}
+
+/// A conversation that a later version of the library has continued.
+async fn unreadable(journal: &MemoryJournal, id: &str) {
+    let newer = Envelope::stored(99, "7.0.0", Life::random(), 0, 0, "{}");
+    let last = journal.read(id, 0).await.unwrap().head;
+    journal.append(id, last, &[newer]).await.unwrap();
+}
+
+/// With a thread of its own, since a lock that is never released would stop the test, too.
+#[test]
+fn a_conversation_that_cannot_be_read_is_an_error_of_its_own_and_the_others_go_on() {
+    let (tell, told) = mpsc::channel();
+    thread::spawn(move || {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        runtime.block_on(async {
+            let (agent, journal) = (echo(), MemoryJournal::new());
+            let there = Chats::new(&agent, &journal);
+            for id in ["new", "begun", "watched"] {
+                there.send(id, "one").await.unwrap().finish().await.unwrap();
+            }
+            there.close().await;
+            let chats = Chats::new(&agent, &journal);
+            // This one was watched, and could be read then.
+            let mut watcher = chats.watch("watched").await.unwrap();
+            watcher.next().await.unwrap();
+            for id in ["new", "begun", "watched"] {
+                unreadable(&journal, id).await;
+            }
+            for _ in 0..2 {
+                for id in ["new", "begun", "watched"] {
+                    let watched = chats.watch(id).await.map(drop).unwrap_err();
+                    assert_eq!(watched.kind(), ErrorKind::Journal, "{watched}");
+                    assert!(watched.to_string().contains("fact "), "{watched}");
+                    let sent = chats.send(id, "two").await.map(drop).unwrap_err();
+                    assert_eq!(sent.kind(), ErrorKind::Journal, "{sent}");
+                    assert!(!chats.is_busy(id) && !chats.stop(id));
+                }
+                let reply = chats.send("other", "hello").await.unwrap().finish().await.unwrap();
+                assert_eq!(reply.text(), "You say hello.");
+                let seen = chats.watch("other").await.unwrap().next().await.unwrap();
+                assert_eq!(said(&[seen]), ["hello"]);
+            }
+            chats.close().await;
+        });
+        tell.send(()).unwrap();
+    });
+    told.recv_timeout(Duration::from_secs(60)).expect("nothing hangs");
+}
+
+/// What is shown of a long conversation is made in pieces, so others of the same thread get their turn.
+#[tokio::test]
+async fn while_a_long_conversation_is_read_for_a_watcher_others_go_on() {
+    let (agent, journal) = (echo(), MemoryJournal::new());
+    agent.open(&journal, "long").await.unwrap().send("one").await.unwrap();
+    let last = journal.read("long", 0).await.unwrap().head;
+    let pinned = Fact::ContextPinned { text: "Always.".to_owned() };
+    let pinned = vec![Envelope::of(&pinned, 0).unwrap(); 5_000];
+    journal.append("long", last, &pinned).await.unwrap();
+    let chats = Chats::new(&agent, &journal);
+    let mut answered = 0;
+    let mut watching = std::pin::pin!(chats.watch("long"));
+    while (&mut watching).now_or_never().is_none() {
+        let reply = chats.send("short", "hello").await.unwrap().finish().await.unwrap();
+        assert_eq!(reply.text(), "You say hello.");
+        answered += 1;
+    }
+    assert!(answered > 10, "{answered}");
+    chats.close().await;
+}
+
+/// What a program gives along with a message is dropped without a lock: it may hold a run of the
+/// same manager.
+#[test]
+fn a_refused_message_may_hold_a_run_of_the_same_conversation() {
+    let (tell, told) = mpsc::channel();
+    thread::spawn(move || {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        runtime.block_on(async {
+            let gate = Gate::new();
+            let model = ScriptedProvider::new([reply().wait_for(&gate).text("Done.")]);
+            let agent = Agent::builder(model).build().unwrap();
+            let chats = Chats::new(&agent, &MemoryJournal::new());
+            let run = chats.send("a", "one").await.unwrap();
+            let watcher = chats.watch("a").await.unwrap();
+            // Only the user can steer a run.
+            let message = harness::Message::assistant([harness::Block::text("two")]);
+            let sending = chats.send("a", message).when_busy(WhenBusy::Steer);
+            let sending = sending.with(move |sending| {
+                drop(watcher);
+                sending
+            });
+            let refused = sending.await.map(drop).unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::Transcript, "{refused}");
+            gate.open();
+            assert_eq!(run.finish().await.unwrap().text(), "Done.");
+            chats.close().await;
+        });
+        tell.send(()).unwrap();
+    });
+    told.recv_timeout(Duration::from_secs(60)).expect("nothing hangs");
 }

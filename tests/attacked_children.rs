@@ -109,7 +109,7 @@ async fn names(journal: &MemoryJournal) -> Vec<String> {
 async fn told(journal: &MemoryJournal) -> (u64, u64) {
     let mut sum = (0, 0);
     for name in names(journal).await {
-        for fact in journal.read(&name, 0).await.expect("facts") {
+        for fact in journal.read(&name, 0).await.expect("facts").facts {
             if let Fact::ModelReplied { usage, .. } = fact.fact().expect("a fact") {
                 sum.0 += usage.input.unwrap_or(0);
                 sum.1 += usage.output.unwrap_or(0);
@@ -211,13 +211,13 @@ async fn a_conversation_of_the_program_is_no_agents() {
     let mut chat = other.open(&journal, "chat/c0").await.expect("opened");
     chat.send("Go.").await.expect("an answer");
     drop(chat);
-    let facts = journal.read("chat/c0", 0).await.expect("facts");
+    let facts = journal.read("chat/c0", 0).await.expect("facts").facts;
     let lead = agent(asks_for(&[("c0", "work")], true), [other.as_tool("work", "Works.")]);
     let lead = lead.build().expect("an agent");
     let reply = lead.open(&journal, "chat").await.expect("opened").send("Go.").await;
     let reply = reply.expect("an answer");
     assert!(reply.text().contains("is not one of the agents of `chat`"), "{reply}");
-    assert_eq!(journal.read("chat/c0", 0).await.expect("facts"), facts);
+    assert_eq!(journal.read("chat/c0", 0).await.expect("facts").facts, facts);
     assert_eq!(tokens(&reply.spent()), (200, 20), "what the other one has spent is not counted");
 }
 
@@ -318,11 +318,11 @@ async fn an_answer_that_nobody_would_hear_is_refused() {
                 chat.send("Never mind.").await.unwrap_err();
             }
         }
-        let facts = journal.read("chat/c0/c0", 0).await.expect("facts");
+        let facts = journal.read("chat/c0/c0", 0).await.expect("facts").facts;
         let error = inbox.decide("chat/c0/c0", question.yes()).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::NotWaiting);
         assert!(error.to_string().contains("the agent of `chat/c0` does not continue"), "{error}");
-        assert_eq!(journal.read("chat/c0/c0", 0).await.expect("facts"), facts);
+        assert_eq!(journal.read("chat/c0/c0", 0).await.expect("facts").facts, facts);
         assert_eq!(ran(&world, "pay"), 0);
     }
 }
@@ -490,7 +490,7 @@ async fn an_agent_of_a_function_that_starts_early_begins_after_the_answer() {
             assert!(early && ended != cut, "{durable} {cut}");
             assert_eq!(model.requests().len(), usize::from(!cut), "{durable} {cut}");
             if durable && !cut {
-                let facts = journal.read("chat", 0).await.expect("facts");
+                let facts = journal.read("chat", 0).await.expect("facts").facts;
                 let at = |is: fn(&Fact) -> bool| {
                     facts.iter().position(|fact| is(&fact.fact().expect("a fact")))
                 };
@@ -634,7 +634,7 @@ async fn trees_of_agents_tell_the_truth_whatever_ends_their_processes() {
         }
         for name in names(&journal).await {
             let mut machine = Machine::new();
-            for fact in journal.read(&name, 0).await.expect("facts") {
+            for fact in journal.read(&name, 0).await.expect("facts").facts {
                 machine.apply(&fact.fact().expect("a fact")).expect("it follows");
             }
         }

@@ -15,7 +15,7 @@ use harness::{
     Permissions, Role, State, Tool, ToolContent, ToolError, ToolLimits, ToolOutput, Transcript,
     agent::OpenCall,
     context::Window,
-    journal::{Journal, JournalFuture, MemoryJournal},
+    journal::{Incarnation, Journal, JournalFuture, MemoryJournal},
     policy::{FallbackProvider, RetryPolicy},
     testing::{Gate, ScriptedProvider, reply},
     tool, tools,
@@ -95,32 +95,6 @@ async fn a_quoted_end_does_not_keep_the_true_one_from_the_model() {
     drop(chat);
     other.send("And?").await.unwrap();
     assert!(sent(&other).contains("THE FILE IS WRITTEN"), "{}", sent(&other));
-}
-
-/// A summary that an earlier version has written has no mark. It is still not what the user has said last.
-#[tokio::test]
-async fn a_summary_of_an_earlier_version_is_not_the_newest_message_of_the_user() {
-    let asked = AtomicUsize::new(0);
-    let model = ScriptedProvider::answering(move |request| match asks(request) {
-        true => reply().text(summary("none")),
-        false => match asked.fetch_add(1, Ordering::Relaxed) {
-            1..=40 => reply().call("look", json!({})),
-            _ => reply().text("x".repeat(800)),
-        },
-    });
-    let look = does("look", WRITE, |_| "l".repeat(1_000).into());
-    let agent = Agent::builder(model).tools([look]).permissions(Permissions::allow_all());
-    let agent = agent.window(Window::new().tokens(6_000)).guardrails(loose()).build().unwrap();
-    let mut chat = agent.chat();
-    chat.send("Hello.").await.unwrap();
-    chat.send(format!("NEVER DELETE {}", "u".repeat(1_500))).await.unwrap();
-    assert!(chat.context().summed_up > 0, "{:?}", chat.context());
-    let marked = serde_json::to_string(chat.sent()).unwrap();
-    let earlier = marked.replace(",\"by_program\":true", "").replace("\"by_program\":true,", "");
-    assert!(marked.contains("by_program") && !earlier.contains("by_program"), "{marked}");
-    let mut chat = agent.chat_from(serde_json::from_str(&earlier).unwrap());
-    chat.compact().await.unwrap();
-    assert!(sent(&chat).contains("NEVER DELETE"), "{}", sent(&chat));
 }
 
 /// Arguments quote the line, such as a file about this library. When they are left out, the model can read them.
@@ -308,13 +282,14 @@ impl Journal for Slow {
     fn write_spill<'a>(
         &'a self,
         id: &'a str,
+        incarnation: Incarnation,
         name: &'a str,
         chunk: u64,
         bytes: &'a [u8],
     ) -> JournalFuture<'a, ()> {
         Box::pin(async move {
             self.1.pass().await;
-            self.0.write_spill(id, name, chunk, bytes).await
+            self.0.write_spill(id, incarnation, name, chunk, bytes).await
         })
     }
     fn read_spill<'a>(
@@ -325,8 +300,13 @@ impl Journal for Slow {
     ) -> JournalFuture<'a, Option<Vec<u8>>> {
         self.0.read_spill(id, name, chunk)
     }
-    fn delete_spill<'a>(&'a self, id: &'a str, name: &'a str) -> JournalFuture<'a, ()> {
-        self.0.delete_spill(id, name)
+    fn delete_spill<'a>(
+        &'a self,
+        id: &'a str,
+        incarnation: Incarnation,
+        name: &'a str,
+    ) -> JournalFuture<'a, ()> {
+        self.0.delete_spill(id, incarnation, name)
     }
 }
 

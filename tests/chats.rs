@@ -12,7 +12,7 @@ use futures_util::{FutureExt as _, StreamExt as _};
 use harness::{
     Agent, Error, ErrorKind, Outcome, State,
     agent::{ChatRun, Chats, Event, EventBuf, Numbered, Steering, WhenBusy},
-    journal::{Envelope, Hold, Journal, JournalFuture, MemoryJournal},
+    journal::{Envelope, Head, Hold, Journal, JournalFuture, MemoryJournal, StoredFacts},
     message::{Block, Message, Role},
     testing::{Gate, ScriptedProvider, reply},
     tool, tools,
@@ -557,7 +557,7 @@ impl Failing {
 }
 
 impl Journal for Failing {
-    fn read<'a>(&'a self, id: &'a str, from: u64) -> JournalFuture<'a, Vec<Envelope>> {
+    fn read<'a>(&'a self, id: &'a str, from: u64) -> JournalFuture<'a, StoredFacts> {
         Box::pin(async move {
             self.fails()?;
             self.inner.read(id, from).await
@@ -567,9 +567,9 @@ impl Journal for Failing {
     fn append<'a>(
         &'a self,
         id: &'a str,
-        after: u64,
+        after: Head,
         facts: &'a [Envelope],
-    ) -> JournalFuture<'a, ()> {
+    ) -> JournalFuture<'a, Head> {
         Box::pin(async move {
             self.fails()?;
             self.inner.append(id, after, facts).await
@@ -634,14 +634,15 @@ async fn who_has_gone_on_elsewhere_is_heard_after_one_error() {
     let chats = Chats::new(&agent, &journal);
     chats.send("a", "one").await.unwrap().finish().await.unwrap();
     // Another process writes although the conversation is held.
-    let facts = journal.read("a", 0).await.unwrap();
+    let there = journal.read("a", 0).await.unwrap();
+    let facts = there.facts;
     let more = [facts[0].clone(), facts[1].clone()];
-    journal.append("a", facts.len() as u64, &more).await.unwrap();
+    journal.append("a", there.head, &more).await.unwrap();
     let lost = chats.send("a", "two").await.unwrap().finish().await.unwrap_err();
     assert_eq!(lost.error().unwrap().kind(), ErrorKind::Conflict, "{lost}");
     let reply = chats.send("a", "three").await.unwrap().finish().await.unwrap();
     assert_eq!(reply.text(), "You say three indeed.");
-    assert_eq!(journal.read("a", 0).await.unwrap().len(), facts.len() * 2 + 2);
+    assert_eq!(journal.read("a", 0).await.unwrap().facts.len(), facts.len() * 2 + 2);
 }
 
 #[tokio::test(start_paused = true)]

@@ -223,7 +223,7 @@ async fn at_every_instant_a_message_that_steers_is_said_once_or_refused() {
                 chats.close().await;
             }
             let mut chat = agent.open(&journal, "a").await.unwrap();
-            let facts = journal.read("a", 0).await.unwrap();
+            let facts = journal.read("a", 0).await.unwrap().facts;
             let steered = facts
                 .iter()
                 .filter(|it| matches!(it.fact(), Ok(harness::journal::Fact::Steered { .. })));

@@ -12,8 +12,8 @@ use harness::{
     ToolContext,
     agent::AgentBuilder,
     journal::{
-        Awaited, Conversations, Envelope, Fact, Hold, Journal, JournalFuture, Listing,
-        MemoryJournal, Metadata,
+        Awaited, Conversations, Envelope, Fact, Head, Hold, Journal, JournalFuture, Listing,
+        MemoryJournal, Metadata, StoredFacts,
     },
     policy::{Approval, Question},
     testing::{ScriptedProvider, reply},
@@ -167,16 +167,16 @@ impl FailsBelow {
 }
 
 impl Journal for FailsBelow {
-    fn read<'a>(&'a self, id: &'a str, from: u64) -> JournalFuture<'a, Vec<Envelope>> {
+    fn read<'a>(&'a self, id: &'a str, from: u64) -> JournalFuture<'a, StoredFacts> {
         self.does(id, self.journal.read(id, from))
     }
 
     fn append<'a>(
         &'a self,
         id: &'a str,
-        after: u64,
+        after: Head,
         facts: &'a [Envelope],
-    ) -> JournalFuture<'a, ()> {
+    ) -> JournalFuture<'a, Head> {
         self.does(id, self.journal.append(id, after, facts))
     }
 
@@ -399,16 +399,16 @@ struct OthersBelow {
 }
 
 impl Journal for OthersBelow {
-    fn read<'a>(&'a self, id: &'a str, from: u64) -> JournalFuture<'a, Vec<Envelope>> {
+    fn read<'a>(&'a self, id: &'a str, from: u64) -> JournalFuture<'a, StoredFacts> {
         self.journal.read(id, from)
     }
 
     fn append<'a>(
         &'a self,
         id: &'a str,
-        after: u64,
+        after: Head,
         facts: &'a [Envelope],
-    ) -> JournalFuture<'a, ()> {
+    ) -> JournalFuture<'a, Head> {
         Box::pin(async move {
             if id.contains('/') && self.come.swap(false, Ordering::Relaxed) {
                 let pinned = Fact::ContextPinned { text: "Somebody was here.".to_owned() };

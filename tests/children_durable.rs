@@ -10,10 +10,10 @@ use futures_util::FutureExt as _;
 use harness::{
     Agent, CallOutcome, CancellationToken, Error, ErrorKind, Guardrails, Message, Outcome,
     Permissions, SideEffects, Tool,
-    agent::Machine,
+    agent::{Action, Machine},
     journal::{
-        Awaited, Conversations, Decision, Envelope, Fact, Hold, Journal, JournalFuture, Listing,
-        MemoryJournal, Metadata, Repeat,
+        Awaited, Conversations, Decision, Envelope, Fact, Head, Hold, Journal, JournalFuture,
+        Listing, MemoryJournal, Metadata, Repeat, StoredFacts,
     },
     models::{Models, Price},
     policy::{Question, Spent},
@@ -39,7 +39,7 @@ async fn moment(journal: &MemoryJournal) -> Moment {
     let page = journal.list(&Listing::new().limit(1000)).await.expect("a page");
     let mut moment = Moment::new();
     for summary in page.conversations {
-        let facts = journal.read(&summary.id, 0).await.expect("facts");
+        let facts = journal.read(&summary.id, 0).await.expect("facts").facts;
         moment.insert(summary.id, (summary.metadata, facts));
     }
     moment
@@ -49,7 +49,7 @@ async fn journal_of(moment: &Moment) -> MemoryJournal {
     let journal = MemoryJournal::new();
     for (id, (metadata, facts)) in moment {
         journal.describe(id, metadata).await.expect("described");
-        journal.append(id, 0, facts).await.expect("appended");
+        journal.append(id, Head::default(), facts).await.expect("appended");
     }
     journal
 }
@@ -62,20 +62,20 @@ impl Moments {
 }
 
 impl Journal for Moments {
-    fn read<'a>(&'a self, conversation: &'a str, from: u64) -> JournalFuture<'a, Vec<Envelope>> {
+    fn read<'a>(&'a self, conversation: &'a str, from: u64) -> JournalFuture<'a, StoredFacts> {
         self.journal.read(conversation, from)
     }
 
     fn append<'a>(
         &'a self,
         conversation: &'a str,
-        after: u64,
+        after: Head,
         facts: &'a [Envelope],
-    ) -> JournalFuture<'a, ()> {
+    ) -> JournalFuture<'a, Head> {
         Box::pin(async move {
-            self.journal.append(conversation, after, facts).await?;
+            let head = self.journal.append(conversation, after, facts).await?;
             self.keep().await;
-            Ok(())
+            Ok(head)
         })
     }
 
@@ -162,6 +162,16 @@ async fn undisturbed(effects: SideEffects) -> (Vec<Moment>, Spent, usize) {
     (moments, reply.spent(), calls)
 }
 
+/// Whether a model was asked at this moment, at any level.
+async fn asking(agent: &Agent, moment: &Moment) -> bool {
+    let (journal, mut asking) = (journal_of(moment).await, false);
+    for id in moment.keys() {
+        let stands = agent.inbox(&journal).look(id).await.expect("facts that follow");
+        asking |= stands.next() == Action::CallProvider;
+    }
+    asking
+}
+
 #[tokio::test]
 async fn an_agent_goes_on_where_it_was_whenever_its_process_has_ended() {
     for effects in [READ, WRITE] {
@@ -173,7 +183,10 @@ async fn an_agent_goes_on_where_it_was_whenever_its_process_has_ended() {
             let lead = lead(effects, &world);
             let mut chat = lead.open(&journal, CHAT).await.expect("opened");
             // What was spent so far is known at once.
-            assert_eq!(tokens(&chat.budget().spent()), told(before), "{effects} {n}");
+            let spent = chat.budget().spent();
+            assert_eq!(tokens(&spent), told(before), "{effects} {n}");
+            let (lost, asking) = (!spent.usage_is_whole, asking(&lead, before).await);
+            assert_eq!((lost, spent.cost.is_none()), (asking, asking), "{effects} {n}");
             if chat.can_resume() {
                 let reply = chat.resume().await;
                 let reply = reply.unwrap_or_else(|stopped| panic!("{effects} {n}: {stopped}"));
@@ -516,7 +529,7 @@ async fn that_nobody_knows_what_an_agent_has_used_is_told_by_one_fact() {
     inbox.decide("chat/c0", question.yes()).await.expect("written");
     let mut chat = lead.open(&journal, CHAT).await.expect("opened");
     assert_eq!(chat.resume().await.expect("an answer").text(), "It is paid.");
-    let facts = journal.read(CHAT, 0).await.expect("facts");
+    let facts = journal.read(CHAT, 0).await.expect("facts").facts;
     let told = facts.iter().filter_map(|fact| match fact.fact().expect("a fact") {
         Fact::CallWaits { wait, .. } => wait.spent,
         Fact::CallFinished { spent, .. } => spent,

@@ -157,7 +157,7 @@ async fn truth(journal: &MemoryJournal, world: &World, effects: SideEffects, wha
     let mut open = Vec::new();
     let mut ended = BTreeMap::new();
     for summary in &page.conversations {
-        let facts = journal.read(&summary.id, 0).await.expect("facts");
+        let facts = journal.read(&summary.id, 0).await.expect("facts").facts;
         for fact in facts {
             match fact.fact().expect("a fact") {
                 Fact::CallStarted { call } => open.push((summary.id.clone(), call)),

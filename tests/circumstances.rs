@@ -445,8 +445,9 @@ async fn allowed_by(first: Permissions, agent: &Agent) -> MemoryJournal {
     let kept = decided.expect("a decision") + 1;
     // What the process had written when it was killed.
     let copy = MemoryJournal::new();
-    let facts = harness::journal::Journal::read(&journal, CHAT, 0).await.expect("facts");
-    harness::journal::Journal::append(&copy, CHAT, 0, &facts[..kept]).await.expect("written");
+    let facts = harness::journal::Journal::read(&journal, CHAT, 0).await.expect("facts").facts;
+    let start = harness::journal::Head::default();
+    harness::journal::Journal::append(&copy, CHAT, start, &facts[..kept]).await.expect("written");
     copy
 }
 

@@ -189,7 +189,7 @@ async fn facts_that_clear_other_arguments_are_refused() {
     let mut chat = agent(model, &Arc::default()).open(&journal, "a").await.unwrap();
     chat.send("Write.").await.unwrap();
     let mut machine = Machine::new();
-    for fact in journal.read("a", 0).await.unwrap() {
+    for fact in journal.read("a", 0).await.unwrap().facts {
         machine.apply(&fact.fact().unwrap()).unwrap();
     }
     let cleared = |message: u64, call: u64, arguments: &str| Fact::ContextCleared {
@@ -301,7 +301,7 @@ async fn arguments_behind_a_summary_can_be_cleared_and_those_in_it_cannot() {
     let mut chat = agent(model, &Arc::default()).open(&journal, "a").await.unwrap();
     chat.send("Write.").await.unwrap();
     let mut machine = Machine::new();
-    for fact in journal.read("a", 0).await.unwrap() {
+    for fact in journal.read("a", 0).await.unwrap().facts {
         machine.apply(&fact.fact().unwrap()).unwrap();
     }
     // The messages: the user, and twice a call and its result, and the answer.

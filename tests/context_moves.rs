@@ -66,7 +66,7 @@ fn agent(model: &ScriptedProvider, window: Window) -> Agent {
 }
 
 async fn facts(journal: &MemoryJournal, name: &str) -> Vec<Fact> {
-    let facts = journal.read(name, 0).await.expect("facts");
+    let facts = journal.read(name, 0).await.expect("facts").facts;
     facts.iter().map(|fact| fact.fact().expect("a fact")).collect()
 }
 

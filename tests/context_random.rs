@@ -219,6 +219,6 @@ async fn conversation(seed: u64) -> Vec<Fact> {
         }
     }
     chat.save().await.expect("a journal");
-    let facts = journal.read("a", 0).await.expect("facts");
+    let facts = journal.read("a", 0).await.expect("facts").facts;
     facts.iter().map(|fact| fact.fact().expect("a fact")).collect()
 }

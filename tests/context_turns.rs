@@ -143,7 +143,7 @@ async fn a_turn_goes_on_after_a_move_with_the_thinking_that_its_model_needs() {
         // What was kept for the turn stays where it is when the next one begins.
         chat.send("And now?").await.unwrap_or_else(|err| panic!("{model}: {err}"));
 
-        let facts = journal.read("long", 0).await.unwrap();
+        let facts = journal.read("long", 0).await.unwrap().facts;
         let is_move = |entry: &Fact| matches!(entry, Fact::ContextCleared { .. });
         let moves = facts.iter().filter(|fact| is_move(&fact.fact().unwrap())).count();
         assert!(moves > 1, "{model}: {moves}");
@@ -188,8 +188,8 @@ async fn of_the_thinking_before_a_move_only_that_of_the_open_turn_is_sent() {
         before: 9,
         after: 1,
     };
-    let count = journal.read("a", 0).await.unwrap().len() as u64;
-    journal.append("a", count, &[Envelope::of(&cleared, 0).unwrap()]).await.unwrap();
+    let last = journal.read("a", 0).await.unwrap().head;
+    journal.append("a", last, &[Envelope::of(&cleared, 0).unwrap()]).await.unwrap();
     let mut chat = agent.open(&journal, "a").await.unwrap();
     assert_eq!(chat.resume().await.unwrap().text(), "All seen.");
     let bodies = bodies.lock().unwrap();

@@ -107,7 +107,7 @@ async fn what_was_said_first_is_known_after_many_turns_and_requests_begin_alike(
         let reply = chat.send("What do you know?").await.unwrap();
         assert_eq!(reply.text(), SECRETS.join(" and "), "{wire}");
 
-        let facts = journal.read("long", 0).await.unwrap();
+        let facts = journal.read("long", 0).await.unwrap().facts;
         let facts: Vec<Fact> = facts.iter().map(|fact| fact.fact().unwrap()).collect();
         let count = |is: fn(&Fact) -> bool| facts.iter().filter(|fact| is(fact)).count();
         let summaries = count(|fact| matches!(fact, Fact::ContextCompacted { .. }));

@@ -9,7 +9,7 @@ use futures_util::FutureExt as _;
 use harness::{
     Agent, CallOutcome, Chat, Error, ErrorKind, Outcome, SideEffect, SideEffects, Tool,
     agent::Machine,
-    journal::{Envelope, Fact, Journal, JournalFuture, Limit, MemoryJournal},
+    journal::{Envelope, Fact, Head, Journal, JournalFuture, Limit, MemoryJournal},
     policy::{Guardrails, Question},
     testing::{FaultyJournal, JournalCall, JournalFault, ScriptedProvider, ScriptedReply, reply},
     tool::Reconciled,
@@ -79,7 +79,7 @@ fn agent(world: &World) -> Agent {
 /// A journal with these facts.
 async fn with_facts(facts: &[Envelope]) -> MemoryJournal {
     let journal = MemoryJournal::new();
-    journal.append(CHAT, 0, facts).await.expect("an empty conversation");
+    journal.append(CHAT, Head::default(), facts).await.expect("an empty conversation");
     journal
 }
 
@@ -96,7 +96,7 @@ async fn whenever_a_process_ends_another_one_goes_on() {
     let whole = MemoryJournal::new();
     let world = World::default();
     agent(&world).open(&whole, CHAT).await.expect("new").send("Pay.").await.expect("an answer");
-    let facts = whole.read(CHAT, 0).await.expect("facts");
+    let facts = whole.read(CHAT, 0).await.expect("facts").facts;
     assert!(facts.len() > 15, "{}", facts.len());
     for kept in 1..=facts.len() {
         let world = World::default();
@@ -146,7 +146,7 @@ async fn an_idempotent_call_runs_again_with_the_same_key() {
     let whole = MemoryJournal::new();
     let first = World::default();
     agent(&first).open(&whole, CHAT).await.expect("new").send("Pay.").await.expect("an answer");
-    let facts = whole.read(CHAT, 0).await.expect("facts");
+    let facts = whole.read(CHAT, 0).await.expect("facts").facts;
     let started = |fact: &Envelope| matches!(fact.fact().expect("a fact"), Fact::CallStarted { call } if call == "put_1");
     let at = facts.iter().position(started).expect("it starts");
     let again = World::default();
@@ -222,17 +222,18 @@ fn failing(at: usize, after: bool) -> (impl Journal + Clone + 'static, MemoryJou
         fn append<'a>(
             &'a self,
             id: &'a str,
-            after: u64,
+            after: Head,
             facts: &'a [Envelope],
-        ) -> JournalFuture<'a, ()> {
+        ) -> JournalFuture<'a, Head> {
             Box::pin(async move {
                 let fails = self.count.fetch_add(1, Ordering::SeqCst) == self.at;
-                if !fails || self.after {
-                    self.inner.append(id, after, facts).await?;
+                if fails && !self.after {
+                    return Err(Error::new(ErrorKind::Journal, "the disk is full"));
                 }
+                let head = self.inner.append(id, after, facts).await?;
                 match fails {
                     true => Err(Error::new(ErrorKind::Journal, "the disk is full")),
-                    false => Ok(()),
+                    false => Ok(head),
                 }
             })
         }
@@ -379,7 +380,7 @@ async fn what_became_of_a_call_in_doubt_can_be_said_or_found_out() {
     let whole = MemoryJournal::new();
     let world = World::default();
     agent(&world).open(&whole, CHAT).await.expect("new").send("Pay.").await.expect("an answer");
-    let facts = whole.read(CHAT, 0).await.expect("facts");
+    let facts = whole.read(CHAT, 0).await.expect("facts").facts;
     let started = |fact: &Envelope| matches!(fact.fact().expect("a fact"), Fact::CallStarted { call } if call == "pay_1");
     let facts = &facts[..=facts.iter().position(started).expect("it starts")];
 
@@ -513,13 +514,13 @@ async fn a_fact_of_a_later_version_is_kept_and_refused() {
     let (journal, world) = (MemoryJournal::new(), World::default());
     let agent = agent(&world);
     agent.open(&journal, CHAT).await.expect("new").send("Pay.").await.expect("an answer");
-    let mut facts = journal.read(CHAT, 0).await.expect("facts");
+    let mut facts = journal.read(CHAT, 0).await.expect("facts").facts;
     let life = facts[0].life;
     facts.push(Envelope::stored(2, "9.9.9", life, 0, 0, r#"{"fact":"dreamt","of":"sheep"}"#));
     let journal = with_facts(&facts).await;
     let error = agent.open(&journal, CHAT).await.expect_err("it cannot be read");
     assert!(error.to_string().contains("9.9.9"), "{error}");
-    assert_eq!(journal.read(CHAT, 0).await.expect("facts"), facts, "nothing has changed");
+    assert_eq!(journal.read(CHAT, 0).await.expect("facts").facts, facts, "nothing has changed");
 }
 
 #[tokio::test]
@@ -656,7 +657,7 @@ async fn a_run_that_cannot_begin_can_be_stopped() {
     let mut chat = kept_in(&agent(&world), &journal);
     assert!(chat.send("Pay.").into_future().now_or_never().is_some());
     drop(chat);
-    let facts = journal.read(CHAT, 0).await.expect("facts");
+    let facts = journal.read(CHAT, 0).await.expect("facts").facts;
     let started = |fact: &Envelope| matches!(fact.fact().expect("a fact"), Fact::CallStarted { call } if call == "pay_1");
     let at = facts.iter().position(started).expect("it starts");
     let journal = FaultyJournal::new(with_facts(&facts[..=at]).await);

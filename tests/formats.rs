@@ -1,13 +1,14 @@
 //! Conversations in each format of facts: `formats/N` has one folder for each format, written by
-//! hand, with every fact and every member that the format has. These files never change.
+//! hand, with every fact and every member that the format has. After a release that writes a format,
+//! its files do not change.
 
 use std::{collections::BTreeSet, fs, path::Path};
 
 use harness::{
-    Agent, CallOutcome, StopReason,
+    Agent, CallOutcome, ErrorKind, StopReason,
     journal::{
-        AnswerCheck, Awaited, Decider, Decision, Envelope, FORMAT, Fact, InterruptCause, Journal,
-        Limit, LimitScope, MemoryJournal, Repeat,
+        AnswerCheck, Awaited, Decider, Decision, Envelope, FORMAT, Fact, Head, InterruptCause,
+        Journal, Limit, LimitScope, MemoryJournal, Repeat,
     },
     testing::{ScriptedProvider, outline, reply},
 };
@@ -51,20 +52,20 @@ fn at(name: &str, value: &Value, found: &mut BTreeSet<String>) {
     }
 }
 
-/// The conversations, by the format that added what is new in them.
+/// The conversations, by their format.
 const KEPT: [(u32, &str); 12] = [
     (1, "told"),
     (1, "given"),
-    (2, "called"),
-    (2, "content"),
-    (2, "typed"),
-    (2, "approved"),
-    (2, "moved"),
-    (2, "summed_up"),
-    (2, "shortened"),
-    (2, "found"),
-    (2, "overflowed"),
-    (2, "read"),
+    (1, "called"),
+    (1, "content"),
+    (1, "typed"),
+    (1, "approved"),
+    (1, "moved"),
+    (1, "summed_up"),
+    (1, "shortened"),
+    (1, "found"),
+    (1, "overflowed"),
+    (1, "read"),
 ];
 
 #[test]
@@ -115,7 +116,10 @@ async fn conversations_of_every_format_open_and_go_on() {
         // Each prefix, too: a process may have ended after any of the facts.
         for kept in 1..=facts.len() {
             let journal = MemoryJournal::new();
-            journal.append(name, 0, &facts[..kept]).await.expect("a new conversation");
+            journal
+                .append(name, Head::default(), &facts[..kept])
+                .await
+                .expect("a new conversation");
             let model = ScriptedProvider::answering(|request| match asks(request) {
                 true => reply().text(summary("none")),
                 false => reply().text("Hello again."),
@@ -138,16 +142,23 @@ async fn conversations_of_every_format_open_and_go_on() {
     }
 }
 
-/// A fact is written in the first format that knows all of it, so that earlier versions read what they can
-/// and refuse the rest.
+/// The files are what this version writes, and it reads nothing else.
 #[test]
-fn a_fact_says_in_which_format_it_is() {
+fn a_fact_says_in_which_format_it_is_and_another_format_is_refused() {
     for (format, name) in KEPT {
         for (number, fact) in facts(format, name).into_iter().enumerate() {
-            let entry = fact.fact().expect("a fact");
-            let now = Envelope::of(&entry, 0).expect("an envelope").format;
-            assert_eq!(now, fact.format, "{name} {number}");
-            assert!(now <= format);
+            let written = Envelope::of(&fact.fact().expect("a fact"), 0).expect("an envelope");
+            assert_eq!((written.format, fact.format), (FORMAT, format), "{name} {number}");
+            for other in [0, FORMAT + 1, u32::MAX] {
+                let mut strange = fact.clone();
+                (strange.format, strange.version) = (other, "7.0.0".into());
+                let refused = strange.fact().expect_err("no such format is known");
+                assert_eq!(refused.kind(), ErrorKind::Journal);
+                let told = refused.to_string();
+                let says = |words: &str| assert!(told.contains(words), "{told}");
+                says(&format!("format {other}"));
+                says("version 7.0.0");
+            }
         }
     }
 }

@@ -3,7 +3,7 @@
 use futures_util::FutureExt as _;
 use harness::{
     Agent, Chat, Error,
-    journal::{Envelope, Fact, Journal, JournalFuture, MemoryJournal},
+    journal::{Envelope, Fact, Head, Journal, JournalFuture, MemoryJournal},
 };
 
 /// The name of the conversation.
@@ -17,7 +17,7 @@ macro_rules! hands_on {
             &'a self,
             id: &'a str,
             from: u64,
-        ) -> harness::journal::JournalFuture<'a, Vec<harness::journal::Envelope>> {
+        ) -> harness::journal::JournalFuture<'a, harness::journal::StoredFacts> {
             self.$at.read(id, from)
         }
     };
@@ -25,9 +25,9 @@ macro_rules! hands_on {
         fn append<'a>(
             &'a self,
             id: &'a str,
-            after: u64,
+            after: harness::journal::Head,
             facts: &'a [harness::journal::Envelope],
-        ) -> harness::journal::JournalFuture<'a, ()> {
+        ) -> harness::journal::JournalFuture<'a, harness::journal::Head> {
             self.$at.append(id, after, facts)
         }
     };
@@ -76,7 +76,7 @@ pub(crate) fn kept_in<J: Journal + Clone + 'static>(agent: &Agent, journal: &J) 
 pub(crate) fn entries(journal: &MemoryJournal) -> Vec<Fact> {
     let read = journal.read(CHAT, 0).now_or_never();
     let read = read.expect("a journal in memory answers at once").expect("facts");
-    read.iter().map(|fact| fact.fact().expect("a fact")).collect()
+    read.facts.iter().map(|fact| fact.fact().expect("a fact")).collect()
 }
 
 /// A journal in memory that hands the facts of each append to a function first, which may refuse them.
@@ -103,9 +103,9 @@ impl<F: Fn(&[Fact]) -> Result<(), Error> + Clone + Send + Sync> Journal for Watc
     fn append<'a>(
         &'a self,
         conversation: &'a str,
-        after: u64,
+        after: Head,
         facts: &'a [Envelope],
-    ) -> JournalFuture<'a, ()> {
+    ) -> JournalFuture<'a, Head> {
         let entries: Vec<Fact> = facts.iter().map(|fact| fact.fact().expect("a fact")).collect();
         match (self.watch)(&entries) {
             Ok(()) => self.journal.append(conversation, after, facts),

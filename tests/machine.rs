@@ -457,7 +457,6 @@ fn what_stopped_says_how_it_goes_on() {
         cause: InterruptCause::Failure { error: "overloaded".into() },
         asked: true,
     };
-    let words = || Fact::Resumed { message: Some(Message::user("Go on.")), limits: None };
     // Twice: as the facts tell it, and as only the messages tell it, written down and read again.
     let table: Vec<(&str, Vec<Fact>, &str, &str)> = vec![
         ("nothing was said", vec![], "no", "no"),
@@ -503,12 +502,6 @@ fn what_stopped_says_how_it_goes_on() {
             "no",
             "as it is",
         ),
-        (
-            "a pause, and words of an earlier version",
-            vec![user(), reply(Paused, "so", &[]), failed(""), words(), failed("")],
-            "as it is",
-            "as it is",
-        ),
     ];
     for (name, facts, by_facts, by_messages) in table {
         let machine = after(&facts);
@@ -518,14 +511,4 @@ fn what_stopped_says_how_it_goes_on() {
         assert_eq!(&transcript, machine.transcript(), "{name}");
         assert_eq!(resumption(&after(&[Fact::Given { transcript }])), by_messages, "{name}");
     }
-}
-
-#[test]
-fn a_transcript_that_was_saved_before_pauses_were_known_still_loads() {
-    let saved = r#"[{"id": "msg_1", "role": "user", "at_ms": 1, "blocks": [{"type": "text", "text": "go"}]},
-        {"id": "msg_2", "role": "assistant", "at_ms": 2, "blocks": [{"type": "text", "text": "so"}]}]"#;
-    let transcript: harness::Transcript = serde_json::from_str(saved).unwrap();
-    assert!(!transcript.messages()[1].is_paused());
-    assert!(!serde_json::to_string(&transcript).unwrap().contains("paused"));
-    assert_eq!(resumption(&after(&[Fact::Given { transcript }])), "no");
 }

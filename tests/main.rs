@@ -70,6 +70,7 @@ mod formats;
 mod guard;
 mod guide;
 mod handmade;
+mod identity;
 mod interrupt;
 mod kept;
 mod left_over;

@@ -12,7 +12,7 @@ use std::{
 use harness::{
     Agent, CallOutcome, Outcome, Permissions, SideEffect, SideEffects, Tool, ToolError,
     agent::AgentBuilder,
-    journal::{Decider, Envelope, Fact, Hold, Journal, JournalFuture, MemoryJournal},
+    journal::{Decider, Envelope, Fact, Head, Hold, Journal, JournalFuture, MemoryJournal},
     policy::{Approval, Question},
     testing::{FaultyJournal, JournalCall, JournalFault, ScriptedProvider, reply},
     tool::{CancellationToken, ReconcileFault, Reconciled},
@@ -88,9 +88,9 @@ fn agent(calls: &[(&'static str, Value)], trace: &Trace) -> AgentBuilder {
 
 /// The facts of a conversation up to the first one that is so, as another one that was left there.
 async fn left_at(journal: &MemoryJournal, from: &str, to: &str, is_last: impl Fn(&Fact) -> bool) {
-    let facts = journal.read(from, 0).await.expect("facts");
+    let facts = journal.read(from, 0).await.expect("facts").facts;
     let at = facts.iter().position(|fact| is_last(&fact.fact().expect("a fact")));
-    journal.append(to, 0, &facts[..=at.expect("it is there")]).await.expect("new");
+    journal.append(to, Head::default(), &facts[..=at.expect("it is there")]).await.expect("new");
 }
 
 /// A call that waits for an approval, one for its result, one for an answer.
@@ -222,7 +222,7 @@ async fn how_long_a_call_waited_is_told_across_processes() {
     let agent = waiting(&paper.trace).build().expect("an agent");
     let mut chat = agent.open(&journal, "first").await.expect("new");
     chat.send("Go.").await.expect_err("it waits");
-    let facts = journal.read("first", 0).await.expect("facts");
+    let facts = journal.read("first", 0).await.expect("facts").facts;
     // As if all of it had been an hour before.
     let hour = 3_600_000;
     let earlier = |fact: &Envelope| {
@@ -231,7 +231,7 @@ async fn how_long_a_call_waited_is_told_across_processes() {
     };
     let facts: Vec<Envelope> = facts.iter().map(earlier).collect();
     for name in ["chat", "inbox"] {
-        journal.append(name, 0, &facts).await.expect("new");
+        journal.append(name, Head::default(), &facts).await.expect("new");
         let open = agent.inbox(&journal).waiting(name).await.expect("open").remove(0);
         let approval = open.question().expect("a question").no("too dear");
         match name {
@@ -422,7 +422,7 @@ async fn the_actions_of_another_driver_are_told_as_one_run() {
     let (paper, journal) = (Paper::new(), MemoryJournal::new());
     let pay = says("pay", &[SideEffect::Network], "paid");
     let agent = interrupted(&journal, &paper.trace, pay).await;
-    let facts = journal.read("chat", 0).await.expect("facts");
+    let facts = journal.read("chat", 0).await.expect("facts").facts;
     let before = paper.events().len();
     let mut steps = agent.steps("chat", facts).expect("they can be read");
     for _ in ["reopened", "found out"] {

@@ -16,7 +16,7 @@ use harness::{
     Agent, Error, ErrorKind, Permissions, Provider, SideEffect, SideEffects, StreamEvent, Tool,
     ToolError, Usage,
     agent::Action,
-    journal::{Envelope, Fact, Journal as _, MemoryJournal},
+    journal::{Envelope, Fact, Head, Journal as _, MemoryJournal},
     policy::{Guardrails, Question, RetryPolicy, RetryProvider},
     provider::{EventStream, Request},
     testing::{FaultyJournal, JournalCall, JournalFault, ScriptedProvider, reply},
@@ -625,10 +625,10 @@ fn a_failing_reconcile_and_a_failing_append_are_told() {
                 ScriptedProvider::new([reply().call("pay", json!({})), reply().text("Paid.")]);
             let mut chat = agent(model).open(&journal, "whole").await.expect("new");
             chat.send("Pay.").await.expect("an answer");
-            let facts = journal.read("whole", 0).await.expect("facts");
+            let facts = journal.read("whole", 0).await.expect("facts").facts;
             let started = |fact: &Envelope| matches!(fact.fact(), Ok(Fact::CallStarted { .. }));
             let at = facts.iter().position(started).expect("it has started");
-            journal.append("chat", 0, &facts[..=at]).await.expect("new");
+            journal.append("chat", Head::default(), &facts[..=at]).await.expect("new");
             let faulty = FaultyJournal::new(journal);
             faulty.fail(JournalCall::Append, 2, JournalFault::FailBefore);
             exporter.reset();

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use harness::{
     Agent, CallOutcome, State, Tool, ToolContent, ToolContext, Transcript,
-    journal::{Envelope, Fact, Journal, MemoryJournal},
+    journal::{Envelope, Fact, Head, Journal, MemoryJournal},
     policy::Permissions,
     testing::{ScriptedProvider, reply},
     tool,
@@ -116,11 +116,11 @@ async fn told(tool: &Tool, arguments: Value) -> (CallOutcome, String) {
     let model = ScriptedProvider::new([call, reply().text("Done.")]);
     let mut chat = agent(model).open(&journal, "first").await.expect("new");
     chat.send("Go.").await.expect("an answer");
-    let facts = journal.read("first", 0).await.expect("facts");
+    let facts = journal.read("first", 0).await.expect("facts").facts;
     let started =
         |fact: &Envelope| matches!(fact.fact().expect("a fact"), Fact::CallStarted { .. });
     let at = facts.iter().position(started).expect("it has started");
-    journal.append("second", 0, &facts[..=at]).await.expect("new");
+    journal.append("second", Head::default(), &facts[..=at]).await.expect("new");
     let again = ScriptedProvider::new([reply().text("Done.")]);
     let mut chat = agent(again).open(&journal, "second").await.expect("it is there");
     assert_eq!(chat.in_doubt().len(), 1);

@@ -8,8 +8,11 @@ use std::sync::{
 
 use futures_util::FutureExt as _;
 use harness::{
-    Agent, CallOutcome, Chat, Guardrails, Message, Outcome, SideEffect, SideEffects, State, Tool,
-    journal::{Envelope, Fact, Journal, Limit, MemoryJournal},
+    Agent, CallOutcome, Chat, Guardrails, Limits, Message, Outcome, SideEffect, SideEffects, State,
+    Tool,
+    agent::AgentBuilder,
+    journal::{Envelope, Fact, Head, InterruptCause, Journal, Limit, MemoryJournal},
+    models::{Models, Price},
     policy::{Permissions, Question},
     testing::{ScriptedProvider, reply},
     tool,
@@ -54,19 +57,19 @@ async fn started(agent: &Agent) -> MemoryJournal {
 }
 
 async fn cut_at_start(whole: &MemoryJournal) -> MemoryJournal {
-    let facts = whole.read(CHAT, 0).await.expect("facts");
+    let facts = whole.read(CHAT, 0).await.expect("facts").facts;
     let starts = |fact: &Envelope| matches!(fact.fact().expect("a fact"), Fact::CallStarted { .. });
     let at = facts.iter().position(starts).expect("it has started");
     let journal = MemoryJournal::new();
-    journal.append(CHAT, 0, &facts[..=at]).await.expect("a new conversation");
+    journal.append(CHAT, Head::default(), &facts[..=at]).await.expect("a new conversation");
     journal
 }
 
 /// Another process has opened it and ended.
 async fn opened_again(journal: &MemoryJournal) {
-    let facts = journal.read(CHAT, 0).await.expect("facts").len() as u64;
+    let last = journal.read(CHAT, 0).await.expect("facts").head;
     let again = Envelope::of(&Fact::Reopened { doubtful: Vec::new() }, 0).expect("a fact");
-    journal.append(CHAT, facts, &[again]).await.expect("it follows");
+    journal.append(CHAT, last, &[again]).await.expect("it follows");
 }
 
 fn result(chat: &Chat) -> (CallOutcome, String) {
@@ -226,13 +229,13 @@ async fn to_look_at_a_conversation_costs_nothing() {
     let ran = Arc::default();
     let agent = agent(put(WRITE, &ran).idempotent());
     let journal = started(&agent).await;
-    let before = journal.read(CHAT, 0).await.expect("facts");
+    let before = journal.read(CHAT, 0).await.expect("facts").facts;
     for _ in 0..30 {
         let mut chat = agent.open(&journal, CHAT).await.expect("it is there");
         assert!(chat.can_resume());
         chat.save().await.expect("it is saved");
     }
-    assert_eq!(journal.read(CHAT, 0).await.expect("facts"), before);
+    assert_eq!(journal.read(CHAT, 0).await.expect("facts").facts, before);
     let mut chat = agent.open(&journal, CHAT).await.expect("it is there");
     chat.resume().await.expect("an answer");
     assert!(entries(&journal).iter().any(|fact| matches!(fact, Fact::Reopened { .. })));
@@ -269,11 +272,11 @@ async fn what_was_allowed_by_a_grant_that_was_revoked_does_not_run_again() {
         chat.decide(question.always()).await.expect("it waits");
         chat.resume().await.expect("an answer");
         // The second call has started when its process ends.
-        let facts = whole.read(CHAT, 0).await.expect("facts");
+        let facts = whole.read(CHAT, 0).await.expect("facts").facts;
         let starts = |fact: &Envelope| matches!(fact.fact(), Ok(Fact::CallStarted { call }) if call == "put_2");
         let at = facts.iter().position(starts).expect("it has started");
         let journal = MemoryJournal::new();
-        journal.append(CHAT, 0, &facts[..=at]).await.expect("a new conversation");
+        journal.append(CHAT, Head::default(), &facts[..=at]).await.expect("a new conversation");
         let before = ran.load(Ordering::SeqCst);
 
         let tool = tool().with_reconcile(move |_, _| {
@@ -456,8 +459,88 @@ async fn a_model_that_breaks_off_each_time_comes_to_the_limit() {
         assert_eq!(asked.load(Ordering::SeqCst), 7);
         assert_eq!(chat.budget().spent().turns, 7, "what broke off was asked for, too");
         // Told that more is allowed, it goes on.
-        let more = chat.resume().limits(harness::Limits::new()).await;
+        let more = chat.resume().limits(Limits::new()).await;
         assert_eq!(more.expect_err("it breaks off").outcome(), Outcome::Failed);
         assert_eq!(entries(&journal).len() as u64, chat.facts());
     }
+}
+
+/// A journal as it was when the process was killed while the model answered: the facts up to the
+/// last one before its answer.
+async fn killed_while_it_answered(agent: &Agent) -> MemoryJournal {
+    let whole = MemoryJournal::new();
+    agent.open(&whole, CHAT).await.expect("new").send("Go.").await.expect("an answer");
+    let facts = whole.read(CHAT, 0).await.expect("facts").facts;
+    let replied = |fact: &Envelope| matches!(fact.fact(), Ok(Fact::ModelReplied { .. }));
+    let at = facts.iter().rposition(replied).expect("an answer");
+    let journal = MemoryJournal::new();
+    journal.append(CHAT, Head::default(), &facts[..at]).await.expect("a new conversation");
+    journal
+}
+
+fn priced(model: ScriptedProvider) -> AgentBuilder {
+    Agent::builder(model).models(Models::none().with("*", Price::new(1.0, 1.0)))
+}
+
+#[tokio::test]
+async fn that_nobody_knows_what_an_answer_has_cost_survives_the_process() {
+    let model = || ScriptedProvider::answering(|_| reply().text("Yes.").tokens(10, 10));
+    let agent = priced(model()).build().expect("an agent");
+    let journal = killed_while_it_answered(&agent).await;
+    // Opened twice, and continued in the second process.
+    for _ in 0..2 {
+        let chat = agent.open(&journal, CHAT).await.expect("nobody holds it");
+        let spent = chat.budget().spent();
+        assert!(!spent.usage_is_whole && spent.cost.is_none(), "{spent:?}");
+    }
+    let mut chat = agent.open(&journal, CHAT).await.expect("nobody holds it");
+    let reply = chat.resume().await.expect("an answer");
+    assert_eq!((reply.cost(), chat.budget().spent().cost), (None, None));
+    drop(chat);
+    let chat = agent.open(&journal, CHAT).await.expect("nobody holds it");
+    let spent = chat.budget().spent();
+    assert_eq!((spent.cost, spent.usage_is_whole, spent.known_cost), (None, false, 0.000_02));
+}
+
+#[tokio::test]
+async fn who_refuses_an_unknown_cost_does_not_go_on_after_such_an_end() {
+    let limits = Limits::new().cost(1.0).refuse_unknown_cost();
+    let model = ScriptedProvider::answering(|_| reply().text("Yes.").tokens(10, 10));
+    let agent = priced(model.clone()).run_limits(limits).build().expect("an agent");
+    let journal = killed_while_it_answered(&agent).await;
+    let asked = model.requests().len();
+    let again = MemoryJournal::new();
+    let facts = journal.read(CHAT, 0).await.expect("facts").facts;
+    again.append(CHAT, Head::default(), &facts).await.expect("a copy");
+    let mut chat = agent.open(&journal, CHAT).await.expect("nobody holds it");
+    let stopped = chat.resume().await.expect_err("nobody knows what it has cost");
+    assert_eq!(stopped.outcome(), Outcome::Limit(Limit::UnknownCost), "{stopped}");
+    assert!(stopped.to_string().contains("a process ended while a model answered"), "{stopped}");
+    assert_eq!(model.requests().len(), asked);
+    // Another driver finds the same in the same facts.
+    opened_again(&again).await;
+    let facts = again.read(CHAT, 0).await.expect("facts").facts;
+    let acted = agent.steps(CHAT, facts).expect("facts that follow").act().await.expect("facts");
+    let fact = acted.first().expect("a fact").fact().expect("it can be read");
+    let Fact::Interrupted { cause: InterruptCause::Limit { limit, .. }, .. } = &fact else {
+        panic!("{fact:?}");
+    };
+    assert_eq!(*limit, Limit::UnknownCost);
+    // A new run counts from zero.
+    assert_eq!(chat.send("Again.").await.expect("an answer").cost(), Some(0.000_02));
+}
+
+/// A call that was killed between two answers of the model has cost what is known.
+#[tokio::test]
+async fn a_process_that_ends_while_a_call_runs_leaves_the_cost_known() {
+    let ran = Arc::new(AtomicUsize::new(0));
+    let journal = started(&agent(put(WRITE, &ran))).await;
+    let chat = agent(put(WRITE, &ran)).open(&journal, CHAT).await.expect("nobody holds it");
+    assert!(!chat.in_doubt().is_empty());
+    let facts = journal.read(CHAT, 0).await.expect("facts").facts;
+    let whole = facts.iter().all(|fact| match fact.fact().expect("a fact") {
+        Fact::ModelReplied { usage, .. } => usage.input.is_some() && usage.output.is_some(),
+        _ => true,
+    });
+    assert_eq!(chat.budget().spent().usage_is_whole, whole);
 }

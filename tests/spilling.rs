@@ -59,7 +59,7 @@ fn told(request: &RecordedRequest) -> Vec<String> {
 
 /// The name by which the whole is kept.
 #[track_caller]
-fn name_in(text: &str) -> String {
+pub(crate) fn name_in(text: &str) -> String {
     let name = text.split("is kept as `").nth(1).and_then(|rest| rest.split('`').next());
     name.unwrap_or_else(|| panic!("no name in {} bytes: {:.300}", text.len(), text)).to_owned()
 }
@@ -183,8 +183,8 @@ async fn a_name_of_another_conversation_and_a_name_that_lies_are_refused() {
         text => reply().text(text),
     });
     let agent = Agent::builder(model).tools([big()]).build().expect("an agent");
-    let facts = journal.read("mine", 0).await.expect("facts").len() as u64;
-    journal.fork("mine", facts, "fork").await.expect("a fork");
+    let last = journal.read("mine", 0).await.expect("facts").head;
+    journal.fork("mine", last, "fork").await.expect("a fork");
     drop(chat);
     journal.delete("mine").await.expect("deleted");
     let mut fork = agent.open(&journal, "fork").await.expect("open");

@@ -290,7 +290,7 @@ async fn in_a_journal_it_is_written_before_the_model_is_asked_and_read_again_onc
         let page = facts.read("chat", 0).now_or_never().unwrap().unwrap();
         let is_it =
             |fact: &harness::journal::Envelope| matches!(fact.fact(), Ok(Fact::Steered { .. }));
-        seen.lock().unwrap().push(page.iter().any(is_it));
+        seen.lock().unwrap().push(page.facts.iter().any(is_it));
         match request.messages().iter().any(|it| it.role() == Role::Tool) {
             true => reply().text("Done."),
             false => reply().call("look", json!({})),

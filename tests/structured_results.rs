@@ -278,13 +278,9 @@ async fn the_value_for_the_program_is_kept_and_never_sent() {
         let body = String::from_utf8(body.expect("a body")).expect("text");
         assert!(body.contains("Three rows.") && !body.contains("[1,2,3]"), "{body}");
     }
-    let facts = journal.read("c", 0).await.expect("facts");
-    let with_value: Vec<u32> = facts
-        .iter()
-        .filter(|fact| fact.fact.contains(r#""value""#))
-        .map(|fact| fact.format)
-        .collect();
-    assert_eq!(with_value, [2], "earlier versions do not know it");
+    let facts = journal.read("c", 0).await.expect("facts").facts;
+    let with_value = facts.iter().filter(|fact| fact.fact.contains(r#""value""#));
+    assert_eq!(with_value.count(), 1);
 }
 
 fn handing_over(value: Value) -> Tool {

@@ -15,7 +15,7 @@ use harness::{
     Agent, CallOutcome, Chat, ErrorKind, Guardrails, Limits, Message, Outcome, SideEffect,
     SideEffects, State, Tool, ToolError,
     agent::AgentBuilder,
-    journal::{Fact, Journal, Limit, MemoryJournal},
+    journal::{Fact, Head, Journal, Limit, MemoryJournal},
     message::Block,
     policy::{Permissions, Question},
     testing::{ScriptedProvider, reply},
@@ -74,10 +74,10 @@ fn finds(tool: Tool, asked: &Arc<AtomicUsize>, happened: bool) -> Tool {
 
 /// The conversation as a process leaves it that ends right after this fact.
 async fn left_at(whole: &MemoryJournal, last: impl Fn(&Fact) -> bool) -> MemoryJournal {
-    let facts = whole.read(CHAT, 0).await.expect("facts");
+    let facts = whole.read(CHAT, 0).await.expect("facts").facts;
     let at = facts.iter().position(|fact| last(&fact.fact().expect("a fact")));
     let journal = MemoryJournal::new();
-    journal.append(CHAT, 0, &facts[..=at.expect("it is there")]).await.expect("new");
+    journal.append(CHAT, Head::default(), &facts[..=at.expect("it is there")]).await.expect("new");
     journal
 }
 
@@ -423,6 +423,6 @@ async fn the_time_in_which_a_person_has_decided_is_in_no_fact() {
     let agent = agent(2, pay).approver(person).build().expect("an agent");
     let mut chat = agent.open(&journal, CHAT).await.expect("new");
     chat.send("Go.").await.expect("an answer");
-    let facts = journal.read(CHAT, 0).await.expect("facts");
+    let facts = journal.read(CHAT, 0).await.expect("facts").facts;
     assert_eq!(facts.last().expect("a fact").elapsed, 10_000);
 }

@@ -389,7 +389,7 @@ async fn facts_that_find_nothing_new_are_refused() {
         tools: tools.iter().map(|it| (*it).to_owned()).collect(),
     };
     let mut seen = 0;
-    for fact in journal.read("a", 0).await.unwrap() {
+    for fact in journal.read("a", 0).await.unwrap().facts {
         let fact = fact.fact().unwrap();
         if let Fact::ToolsFound { .. } = fact {
             seen += 1;

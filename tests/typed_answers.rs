@@ -15,7 +15,7 @@ use harness::{
     Agent, CallOutcome, CancellationToken, Error, ErrorKind, Message, Outcome, Role, SideEffects,
     State, StopReason, Tool, ToolError, ToolOutput,
     agent::{Action, Event, Machine},
-    journal::{AnswerCheck, Envelope, Fact, Journal, Limit, MemoryJournal},
+    journal::{AnswerCheck, Envelope, Fact, Head, Journal, Limit, MemoryJournal},
     policy::Limits,
     testing::{ScriptedProvider, reply},
     tool, tools,
@@ -143,7 +143,7 @@ fn rejected(facts: &[Envelope]) -> usize {
 async fn a_stored_conversation_goes_on_between_two_tries() {
     let journal = MemoryJournal::new();
     let agent = stored_between_two_tries(&journal, FITS).await;
-    let facts = journal.read("books", 0).await.unwrap();
+    let facts = journal.read("books", 0).await.unwrap().facts;
     assert_eq!(rejected(&facts), 1);
     let mut chat = agent.open(&journal, "books").await.unwrap();
     let answered = chat.resume().answer::<Book>().await.unwrap();
@@ -163,7 +163,7 @@ async fn tries_of_a_stored_conversation_are_not_counted_anew() {
     assert_eq!(stopped.outcome(), Outcome::Unfit);
     assert!(stopped.faults()[0].contains("/year"), "{stopped}");
     assert_eq!(chat.answered::<Book>().unwrap_err().kind(), ErrorKind::Transcript);
-    assert_eq!(rejected(&journal.read("books", 0).await.unwrap()), 2);
+    assert_eq!(rejected(&journal.read("books", 0).await.unwrap().facts), 2);
 }
 
 /// The same values as `Book`, in other words.
@@ -180,11 +180,11 @@ async fn another_schema_is_refused_and_nothing_has_changed() {
     let journal = MemoryJournal::new();
     let agent = stored_between_two_tries(&journal, FITS).await;
     let mut chat = agent.open(&journal, "books").await.unwrap();
-    let before = journal.read("books", 0).await.unwrap().len();
+    let before = journal.read("books", 0).await.unwrap().facts.len();
     let stopped = chat.resume().answer::<Found>().await.unwrap_err();
     assert!(stopped.to_string().contains("another schema"), "{stopped}");
     assert_eq!(stopped.error().unwrap().kind(), ErrorKind::Configuration);
-    assert_eq!(journal.read("books", 0).await.unwrap().len(), before);
+    assert_eq!(journal.read("books", 0).await.unwrap().facts.len(), before);
     let volume = chat.resume().answer::<Volume>().await.unwrap().into_value();
     assert_eq!(volume.year, 1851, "descriptions may change");
 
@@ -330,7 +330,7 @@ async fn a_process_may_end_after_each_fact() {
     let mut chat = agent.open(&whole, "books").await.unwrap();
     chat.send("Which book?").answer::<Book>().verify(1, accepts(1851).0).await.unwrap();
     drop(chat);
-    let whole = whole.read("books", 0).await.unwrap();
+    let whole = whole.read("books", 0).await.unwrap().facts;
     let kinds = |facts: &[Envelope]| -> Vec<String> {
         let kind = |fact: &Envelope| -> Option<String> {
             let fact: serde_json::Value = serde_json::from_str(&fact.fact).unwrap();
@@ -342,13 +342,13 @@ async fn a_process_may_end_after_each_fact() {
     assert_eq!(whole.len(), 8, "{:?}", kinds(&whole));
     for kept in 2..whole.len() {
         let journal = MemoryJournal::new();
-        journal.append("books", 0, &whole[..kept]).await.unwrap();
+        journal.append("books", Head::default(), &whole[..kept]).await.unwrap();
         let agent = Agent::builder(model()).build().unwrap();
         let mut chat = agent.open(&journal, "books").await.unwrap();
         let answered = chat.resume().answer::<Book>().verify(1, accepts(1851).0).await;
         assert_eq!(answered.unwrap_or_else(|err| panic!("{kept}: {err}")).value(), &moby_dick());
         drop(chat);
-        let facts = journal.read("books", 0).await.unwrap();
+        let facts = journal.read("books", 0).await.unwrap().facts;
         assert_eq!(kinds(&facts), kinds(&whole), "{kept}");
     }
 }

@@ -52,7 +52,7 @@ fn denied() -> Tool {
 }
 
 async fn facts(journal: &MemoryJournal, name: &str) -> Vec<Fact> {
-    let facts = journal.read(name, 0).await.expect("facts");
+    let facts = journal.read(name, 0).await.expect("facts").facts;
     facts.iter().map(|fact| fact.fact().expect("a fact")).collect()
 }
 
@@ -628,8 +628,8 @@ async fn thinking_behind_the_vendors_second_summary_is_sent_if_it_is_older_than_
         };
         Envelope::of(&fact, 0).unwrap()
     };
-    let count = journal.read("a", 0).await.unwrap().len() as u64;
-    journal.append("a", count, &[compacted(2), compacted(4)]).await.unwrap();
+    let last = journal.read("a", 0).await.unwrap().head;
+    journal.append("a", last, &[compacted(2), compacted(4)]).await.unwrap();
     let mut chat = agent.open(&journal, "a").await.unwrap();
     chat.send("Go on.").await.unwrap();
     let bodies = bodies.lock().unwrap();

@@ -27,7 +27,7 @@ fn agent(journal: &MemoryJournal, told: &Told) -> AgentBuilder {
     Agent::builder(model).tools([form]).on_waiting(move |conversation, open: &OpenCall| {
         // What is told is in the journal already.
         let written = futures_util::FutureExt::now_or_never(journal.read(conversation, 0));
-        let written = written.expect("it is in memory").expect("facts").len();
+        let written = written.expect("it is in memory").expect("facts").facts.len();
         let about = open.call.arguments().to_owned();
         told.lock().expect("unpoisoned").push((conversation.to_owned(), about, written));
     })
@@ -104,14 +104,14 @@ async fn how_a_conversation_stands_is_seen_while_another_has_it_open() {
     assert_eq!(done.transcript(), chat.transcript());
 
     // A fact that cannot be read is named, as `open` names it.
-    let facts = chat.facts();
+    let last = journal.read("chat", 0).await.expect("facts").head;
     let newer = Envelope::stored(99, "7.0.0", Life::random(), 0, 0, "{}");
-    journal.append("chat", facts, &[newer]).await.expect("it is written");
+    journal.append("chat", last, &[newer]).await.expect("it is written");
     drop(chat);
     let unread = inbox.look("chat").await.expect_err("a later version wrote it");
     let unopened = agent.open(&journal, "chat").await.expect_err("a later version wrote it");
     assert_eq!((unread.kind(), unread.message()), (ErrorKind::Journal, unopened.message()));
-    assert!(unread.message().contains(&format!("fact {facts} ")), "{unread}");
+    assert!(unread.message().contains(&format!("fact {} ", last.facts)), "{unread}");
 }
 
 /// A run whose calls wait goes on with new limits as any other does, and counts anew, also when its facts

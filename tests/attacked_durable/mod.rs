@@ -18,8 +18,8 @@ use harness::{
     Tool, ToolError,
     agent::{Action, Machine, Steps},
     journal::{
-        Conversations, Envelope, Fact, Hold, Journal, JournalFuture, Listing, MemoryJournal,
-        Metadata,
+        Conversations, Envelope, Fact, Head, Hold, Journal, JournalFuture, Listing, MemoryJournal,
+        Metadata, StoredFacts,
     },
     message::Transcript,
     policy::{Guardrails, Question},
@@ -138,7 +138,7 @@ impl Odd {
 }
 
 impl Journal for Odd {
-    fn read<'a>(&'a self, id: &'a str, from: u64) -> JournalFuture<'a, Vec<Envelope>> {
+    fn read<'a>(&'a self, id: &'a str, from: u64) -> JournalFuture<'a, StoredFacts> {
         Box::pin(async move {
             self.waits().await;
             let read = self.inner.read(id, from).await;
@@ -150,9 +150,9 @@ impl Journal for Odd {
     fn append<'a>(
         &'a self,
         id: &'a str,
-        after: u64,
+        after: Head,
         facts: &'a [Envelope],
-    ) -> JournalFuture<'a, ()> {
+    ) -> JournalFuture<'a, Head> {
         Box::pin(async move {
             self.waits().await;
             let at = self.appends.fetch_add(1, Ordering::SeqCst);
@@ -182,10 +182,10 @@ impl Journal for Odd {
         self.inner.delete(id)
     }
 
-    fn fork<'a>(&'a self, from: &'a str, facts: u64, to: &'a str) -> JournalFuture<'a, ()> {
+    fn fork<'a>(&'a self, from: &'a str, at: Head, to: &'a str) -> JournalFuture<'a, Head> {
         Box::pin(async move {
             self.waits().await;
-            let forked = self.inner.fork(from, facts, to).await;
+            let forked = self.inner.fork(from, at, to).await;
             self.waits().await;
             forked
         })
@@ -210,13 +210,13 @@ async fn polled<T>(
 }
 
 fn facts_of(journal: &MemoryJournal) -> Vec<Envelope> {
-    journal.read(CHAT, 0).now_or_never().expect("in memory").expect("facts")
+    journal.read(CHAT, 0).now_or_never().expect("in memory").expect("facts").facts
 }
 
 async fn with_facts(facts: &[Envelope]) -> MemoryJournal {
     let journal = MemoryJournal::new();
     if !facts.is_empty() {
-        journal.append(CHAT, 0, facts).await.expect("an empty conversation");
+        journal.append(CHAT, Head::default(), facts).await.expect("an empty conversation");
     }
     journal
 }
@@ -598,7 +598,7 @@ async fn a_fork_that_was_dropped_runs_nothing_twice() {
             };
             assert_eq!((chat.transcript(), chat.facts()), (&base, count), "{label}");
             let mut machine = Machine::new();
-            for fact in inner.read("fork", 0).await.expect("facts") {
+            for fact in inner.read("fork", 0).await.expect("facts").facts {
                 machine.apply(&fact.fact().expect("a fact")).expect("it follows");
             }
             let next = machine.next();

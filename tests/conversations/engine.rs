@@ -35,7 +35,8 @@ impl Engine {
     async fn keeps(&mut self, steps: &mut Steps, facts: Vec<Envelope>) {
         let kept = serde_json::to_string(&facts).expect("JSON");
         let facts: Vec<Envelope> = serde_json::from_str(&kept).expect("facts");
-        let after = steps.facts().len() as u64;
+        let after = self.story.kept.read("chat", 0).await.expect("facts").head;
+        assert_eq!(after.facts, steps.facts().len() as u64, "{}", self.story.seed);
         self.story.kept.append("chat", after, &facts).await.expect("kept");
         steps.apply(facts).unwrap_or_else(|err| panic!("{}: {err}", self.story.seed));
     }

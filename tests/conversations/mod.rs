@@ -129,7 +129,7 @@ impl Story {
 
     fn facts(&self, conversation: &str) -> Vec<Envelope> {
         let read = self.kept.read(conversation, 0).now_or_never();
-        read.expect("in memory").expect("facts")
+        read.expect("in memory").expect("facts").facts
     }
 
     fn agent(&mut self, laws: &Laws) -> Agent {

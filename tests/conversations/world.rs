@@ -168,7 +168,7 @@ impl World {
         }
         if let (Some(journal), false) = (journal, tool.reads()) {
             let facts = journal.read(&conversation, 0).now_or_never();
-            let facts = facts.expect("in memory").expect("facts");
+            let facts = facts.expect("in memory").expect("facts").facts;
             let facts: Vec<Fact> = facts.iter().map(|fact| fact.fact().expect("a fact")).collect();
             let starts =
                 |fact: &&Fact| matches!(fact, Fact::CallStarted { call: it } if *it == call);

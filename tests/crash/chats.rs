@@ -268,7 +268,7 @@ async fn killed_again_and_again(steers: bool, journal_of: impl AsyncFn() -> Stri
         let ledger = fs::read_to_string(folder.path().join("ledger")).unwrap_or_default();
         let journal = journal(folder.path(), &address).await;
         for id in (0..CONVERSATIONS).map(name) {
-            let facts = journal.read(&id, 0).await.expect("facts");
+            let facts = journal.read(&id, 0).await.expect("facts").facts;
             let paid = |call: &str| {
                 let of_call = |line: &&str| {
                     line.starts_with(&format!("{id}/")) && line.contains(&format!("/{call}/"))

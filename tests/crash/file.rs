@@ -9,7 +9,10 @@ use std::{
 
 use harness::{
     Error, ErrorKind,
-    journal::{Conversations, Envelope, Hold, Journal, JournalFuture, Listing, Metadata, conflict},
+    journal::{
+        Conversations, Envelope, Head, Hold, Incarnation, Journal, JournalFuture, Listing,
+        Metadata, StoredFacts, conflict,
+    },
 };
 
 /// Facts in a file. It is for one conversation, and one process at a time.
@@ -55,20 +58,32 @@ impl FileJournal {
     }
 }
 
+/// The file is one conversation, which is never deleted.
+fn head_of(facts: &[Envelope]) -> Head {
+    match facts.is_empty() {
+        true => Head::default(),
+        false => Head::new(Incarnation(1), 0, None).after(facts),
+    }
+}
+
 impl Journal for FileJournal {
-    fn read<'a>(&'a self, _: &'a str, from: u64) -> JournalFuture<'a, Vec<Envelope>> {
-        Box::pin(async move { Ok(self.all().split_off(usize::try_from(from).expect("few"))) })
+    fn read<'a>(&'a self, _: &'a str, from: u64) -> JournalFuture<'a, StoredFacts> {
+        Box::pin(async move {
+            let mut all = self.all();
+            let head = head_of(&all);
+            Ok(StoredFacts::new(head, all.split_off(usize::try_from(from).expect("few"))))
+        })
     }
 
     fn append<'a>(
         &'a self,
         conversation: &'a str,
-        after: u64,
+        after: Head,
         facts: &'a [Envelope],
-    ) -> JournalFuture<'a, ()> {
+    ) -> JournalFuture<'a, Head> {
         Box::pin(async move {
-            let there = self.all().len() as u64;
-            if there != after {
+            let there = head_of(&self.all());
+            if !after.is_end_of(&there) {
                 return Err(conflict(conversation, after, there));
             }
             let written = match &self.lazy {
@@ -79,7 +94,8 @@ impl Journal for FileJournal {
                     self.write(&before)
                 }
             };
-            written.map_err(|err| Error::new(ErrorKind::Journal, "not written").because(err))
+            written.map_err(|err| Error::new(ErrorKind::Journal, "not written").because(err))?;
+            Ok(head_of(&self.all()))
         })
     }
 

@@ -15,8 +15,8 @@ use harness::{
     Agent, CallOutcome, Chat, Error, SideEffect, SideEffects, Tool,
     agent::{Action, Machine},
     journal::{
-        Conversations, Envelope, Hold, Journal, JournalFuture, Listing, MemoryJournal, Metadata,
-        SqliteJournal,
+        Conversations, Envelope, Head, Hold, Journal, JournalFuture, Listing, MemoryJournal,
+        Metadata, SqliteJournal, StoredFacts,
     },
     testing::{Gate, ScriptedProvider, reply},
 };
@@ -51,16 +51,16 @@ impl Sleeper {
 }
 
 impl Journal for Sleeper {
-    fn read<'a>(&'a self, id: &'a str, from: u64) -> JournalFuture<'a, Vec<Envelope>> {
+    fn read<'a>(&'a self, id: &'a str, from: u64) -> JournalFuture<'a, StoredFacts> {
         self.inner.read(id, from)
     }
 
     fn append<'a>(
         &'a self,
         id: &'a str,
-        after: u64,
+        after: Head,
         facts: &'a [Envelope],
-    ) -> JournalFuture<'a, ()> {
+    ) -> JournalFuture<'a, Head> {
         Box::pin(async move {
             let number = self.appends.fetch_add(1, Ordering::SeqCst);
             tokio::task::yield_now().await;
@@ -208,7 +208,7 @@ pub(crate) async fn opens(
     id: &str,
 ) -> Result<(Chat, Vec<Envelope>), Error> {
     let chat = agent.open(journal, id).await?;
-    Ok((chat, journal.read(id, 0).await?))
+    Ok((chat, journal.read(id, 0).await?.facts))
 }
 
 /// Both have the conversation open and go on at the same time, from any place in it: the one whose
@@ -218,12 +218,12 @@ async fn at_the_same_time(one: Arc<dyn Journal>, other: Arc<dyn Journal>) {
     let free = |journal: &Arc<dyn Journal>| Sleeper::new(Arc::clone(journal), None, &gate);
     let first = agent(&world, None, &gate);
     first.open(&whole, "whole").await.expect("new").send("Pay.").await.expect("an answer");
-    let whole = whole.read("whole", 0).await.expect("facts");
+    let whole = whole.read("whole", 0).await.expect("facts").facts;
     for round in 0..rounds() {
         let race = format!("same {round}");
         let there = &whole[..round as usize % whole.len()];
         if !there.is_empty() {
-            one.append(&race, 0, there).await.expect("a new conversation");
+            one.append(&race, Head::default(), there).await.expect("a new conversation");
         }
         let world = World::default();
         let (mine, yours) = (agent(&world, None, &gate), agent(&world, None, &gate));
@@ -236,7 +236,7 @@ async fn at_the_same_time(one: Arc<dyn Journal>, other: Arc<dyn Journal>) {
         let ran = [ran.0.expect("no panic"), ran.1.expect("no panic")];
         let refused = ran.iter().filter(|it| it.as_ref().is_err_and(Error::is_conflict)).count();
         assert!(refused == 1 && ran.iter().any(Result::is_ok), "{race}: {ran:?}");
-        let facts = other.read(&race, 0).await.expect("facts");
+        let facts = other.read(&race, 0).await.expect("facts").facts;
         // What was there before has happened in another world.
         let before = entries_of(there);
         is_true(&facts, |call| world.count(call).max(usize::from(before.contains(call))), &race);
@@ -301,7 +301,7 @@ async fn stopped_and_woken(one: Arc<dyn Journal>, other: Arc<dyn Journal>) {
         // Each may have been refused by the other. Then a third one comes to the end.
         let (mut chat, facts) = opens(&yours, &journal, &race).await.expect("nobody holds it");
         goes_on(&mut chat, &facts).await.expect("nobody disturbs");
-        let facts = one.read(&race, 0).await.expect("facts");
+        let facts = one.read(&race, 0).await.expect("facts").facts;
         is_true(&facts, |call| world.count(call), &race);
     }
     println!("{} races, {slept} with one that slept, {refused} refused", rounds());

@@ -5,7 +5,7 @@ use std::{io, path::Path, sync::Arc};
 
 use harness::{
     CallOutcome, ToolContext,
-    journal::{Fact, Journal as _, MemoryJournal},
+    journal::{Fact, Head, Journal as _, MemoryJournal},
     testing::{Crashtest, Gate},
     tool::CancellationToken,
 };
@@ -43,12 +43,12 @@ async fn it_is_stopped_before_it_is_repeated() {
     let agent = agent(folder.path(), Tools::default()).expect("an agent");
     let whole = MemoryJournal::new();
     agent.open(&whole, "chat").await.expect("new").send("Message 1").await.expect("an answer");
-    let facts = whole.read("chat", 0).await.expect("facts");
+    let facts = whole.read("chat", 0).await.expect("facts").facts;
     let starts = |fact: &Fact| matches!(fact, Fact::CallStarted { call } if call == "put_1_1");
     let at = facts.iter().position(|fact| starts(&fact.fact().expect("a fact")));
     let there = &facts[..=at.expect("it starts")];
     let kept = MemoryJournal::new();
-    kept.append("chat", 0, there).await.expect("a new conversation");
+    kept.append("chat", Head::default(), there).await.expect("a new conversation");
 
     // That the conversation was opened again is written. The fact that the call starts again is on its
     // way when the program stops the run.

@@ -200,7 +200,7 @@ async fn whatever_the_way_loses_nothing_is_paid_twice_and_nothing_untrue() {
                 }
             };
             failed.fetch_add(pays(&journal, &world, &id, *reopens).await, Ordering::SeqCst);
-            let facts = direct.read(&id, 0).await.expect("facts");
+            let facts = direct.read(&id, 0).await.expect("facts").facts;
             is_true(&facts, |call| world.count(call), &id);
         }
     };
@@ -232,7 +232,7 @@ async fn who_has_lost_its_lock_is_refused_before_its_next_payment() {
              (select from pg_locks l where l.pid = a.pid and locktype = 'advisory')",
         );
         let mut chat = other.open(&yours, &*id).await.expect("nobody holds it any more");
-        let facts = yours.read(&id, 0).await.expect("facts");
+        let facts = yours.read(&id, 0).await.expect("facts").facts;
         goes_on(&mut chat, &facts).await.expect("nobody disturbs");
         let paid = world.all();
         gate.open();
@@ -241,7 +241,7 @@ async fn who_has_lost_its_lock_is_refused_before_its_next_payment() {
         // But for the one that had started.
         let late = world.all().split_off(paid.len());
         assert!(late.iter().all(|call| call == stops_in.0 && !stops_in.1), "{late:?}");
-        let facts = yours.read(&id, 0).await.expect("facts");
+        let facts = yours.read(&id, 0).await.expect("facts").facts;
         is_true(&facts, |call| world.count(call), &id);
     }
 }

@@ -190,7 +190,7 @@ async fn takeovers(folder: &Path, address: &str) {
         let (mut chat, facts) =
             opens(&agent(&world, None, &gate), &own, &race).await.expect("nobody holds it");
         goes_on(&mut chat, &facts).await.expect("nobody disturbs");
-        let facts = own.read(&race, 0).await.expect("facts");
+        let facts = own.read(&race, 0).await.expect("facts").facts;
         is_true(&facts, |call| world.count(call), &race);
     }
     println!(

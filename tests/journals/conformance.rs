@@ -6,8 +6,8 @@ use std::sync::Arc;
 use harness::{
     Error, ErrorKind,
     journal::{
-        Conversations, Envelope, Hold, Journal, JournalFuture, Life, Listing, MemoryJournal,
-        Metadata, Summary,
+        Conversations, Envelope, Head, Hold, Incarnation, Journal, JournalFuture, Life, Listing,
+        MemoryJournal, Metadata, StoredFacts, Summary,
     },
     testing::{Conformance, journal_conformance},
 };
@@ -87,6 +87,15 @@ enum Wrong {
     ForkSpillsGoWithTheBase,
     SpillsShareOneSlot,
     KeepsSpillsInSecret,
+    IgnoresTheIncarnation,
+    IgnoresTheWriter,
+    ComparesCounts,
+    BeginsAnewWhatIsGone,
+    HeadIsOfWhatWasRead,
+    ReturnsTheOldHead,
+    ForksByCount,
+    SpillsIgnoreTheIncarnation,
+    SpillDeletionIgnoresTheIncarnation,
 }
 
 type Shared<T> = Arc<std::sync::Mutex<Vec<T>>>;
@@ -142,42 +151,54 @@ fn other(kind: ErrorKind) -> Error {
 }
 
 impl Journal for Broken {
-    fn read<'a>(&'a self, conversation: &'a str, from: u64) -> JournalFuture<'a, Vec<Envelope>> {
+    fn read<'a>(&'a self, conversation: &'a str, from: u64) -> JournalFuture<'a, StoredFacts> {
         Box::pin(async move {
             let name = self.name(conversation);
             let base = self.views.lock().unwrap().iter().find(|view| view.0 == *name).cloned();
             if let Some((_, base)) = base {
                 return self.inner.read(&base, from).await;
             }
-            let mut facts = match self.wrong {
+            let mut read = match self.wrong {
                 Wrong::ReadsFromTheBeginning => self.inner.read(&name, 0).await?,
                 Wrong::ReadsOneTooFew => self.inner.read(&name, from.saturating_add(1)).await?,
                 _ => self.inner.read(&name, from).await?,
             };
+            if self.wrong == Wrong::HeadIsOfWhatWasRead {
+                read.head.facts = read.facts.len() as u64;
+            }
             if self.wrong == Wrong::TakesFactsOfTheFutureForBroken
-                && facts.iter().any(|fact| fact.format > harness::journal::FORMAT)
+                && read.facts.iter().any(|fact| fact.format > harness::journal::FORMAT)
             {
                 return Err(other(ErrorKind::Journal));
             }
-            for fact in &mut facts {
+            for fact in &mut read.facts {
                 *fact = self.spoiled(fact);
             }
-            Ok(facts)
+            Ok(read)
         })
     }
 
     fn append<'a>(
         &'a self,
         conversation: &'a str,
-        after: u64,
+        after: Head,
         facts: &'a [Envelope],
-    ) -> JournalFuture<'a, ()> {
+    ) -> JournalFuture<'a, Head> {
         Box::pin(async move {
             let name = self.name(conversation);
-            let there = self.inner.read(&name, 0).await?.len() as u64;
+            let there = self.inner.read(&name, 0).await?.head;
+            let mut after = after;
             match self.wrong {
+                Wrong::IgnoresTheIncarnation if after.incarnation.is_some() => {
+                    after.incarnation = there.incarnation;
+                }
+                Wrong::IgnoresTheWriter if after.writer.is_some() => after.writer = there.writer,
+                Wrong::ComparesCounts if after.facts == there.facts => after = there,
+                Wrong::BeginsAnewWhatIsGone if there.facts == 0 && after.facts == 0 => {
+                    after = there;
+                }
                 Wrong::IgnoresAfter => return self.inner.append(&name, there, facts).await,
-                Wrong::AppendsHalf if there != after => {
+                Wrong::AppendsHalf if !after.is_end_of(&there) => {
                     let half = &facts[..facts.len().min(1)];
                     self.inner.append(&name, there, half).await?;
                     return Err(other(ErrorKind::Conflict));
@@ -186,24 +207,27 @@ impl Journal for Broken {
                     if facts.is_empty() {
                         return self.inner.append(&name, after, facts).await;
                     }
-                    for (at, fact) in facts.iter().enumerate() {
-                        let number = after.saturating_add(at as u64);
-                        self.inner.append(&name, number, std::slice::from_ref(fact)).await?;
+                    for fact in facts {
+                        after = self.inner.append(&name, after, std::slice::from_ref(fact)).await?;
                         tokio::task::yield_now().await;
                     }
-                    return Ok(());
+                    return Ok(after);
                 }
                 Wrong::TakesTheFirstFactOnly => {
                     let first = &facts[..facts.len().min(1)];
                     return self.inner.append(&name, after, first).await;
                 }
-                Wrong::ConflictHasAnotherKind if there != after => {
+                Wrong::ConflictHasAnotherKind if !after.is_end_of(&there) => {
                     return Err(other(ErrorKind::Journal));
                 }
-                Wrong::AppendsNothingAnyhow if there > after && facts.is_empty() => {
-                    return Ok(());
+                Wrong::AppendsNothingAnyhow if there.facts > after.facts && facts.is_empty() => {
+                    return Ok(there);
                 }
-                Wrong::TakesAnyName if conversation.len() > 512 => return Ok(()),
+                Wrong::ReturnsTheOldHead => {
+                    self.inner.append(&name, after, facts).await?;
+                    return Ok(after);
+                }
+                Wrong::TakesAnyName if conversation.len() > 512 => return Ok(after),
                 Wrong::RefusesLongNames if conversation.len() > 255 => {
                     return Err(other(ErrorKind::Configuration));
                 }
@@ -231,7 +255,7 @@ impl Journal for Broken {
                     return held.map_err(|err| if err.is_busy() { other(kind) } else { err });
                 }
                 Wrong::HoldMakesTheConversation => {
-                    let there = self.inner.read(conversation, 0).await?.len() as u64;
+                    let there = self.inner.read(conversation, 0).await?.head;
                     self.inner.append(conversation, there, &[]).await?;
                 }
                 Wrong::WaitsForTheHold => loop {
@@ -370,8 +394,11 @@ impl Journal for Broken {
                 Wrong::ForkSpillsGoWithTheBase => {
                     let views = self.views.lock().unwrap().clone();
                     for (fork, _) in views.iter().filter(|(_, base)| base == conversation) {
+                        let Some(of) = self.inner.read(fork, 0).await?.head.incarnation else {
+                            continue;
+                        };
                         for name in ["r-1", "r-2"] {
-                            self.inner.delete_spill(fork, name).await?;
+                            self.inner.delete_spill(fork, of, name).await?;
                         }
                     }
                 }
@@ -384,44 +411,52 @@ impl Journal for Broken {
         })
     }
 
-    fn fork<'a>(&'a self, from: &'a str, facts: u64, to: &'a str) -> JournalFuture<'a, ()> {
+    fn fork<'a>(&'a self, from: &'a str, at: Head, to: &'a str) -> JournalFuture<'a, Head> {
         Box::pin(async move {
-            let there = self.inner.read(from, 0).await?.len() as u64;
+            let base = self.inner.read(from, 0).await?;
+            let there = base.head;
             match self.wrong {
                 Wrong::ForksAll => return self.inner.fork(from, there, to).await,
-                Wrong::ForksTooFew => return self.inner.fork(from, facts.min(there), to).await,
+                Wrong::ForksTooFew if at.facts > there.facts => {
+                    return self.inner.fork(from, there, to).await;
+                }
+                Wrong::ForksByCount if at.facts <= there.facts => {
+                    let at = base.head_at(at.facts).expect("it was read");
+                    return self.inner.fork(from, at, to).await;
+                }
                 Wrong::ForkSharesWhatComesLater => {
-                    self.inner.fork(from, facts, to).await?;
-                    if facts == there {
+                    let fork = self.inner.fork(from, at, to).await?;
+                    if at.facts == there.facts {
                         self.views.lock().unwrap().push((to.to_owned(), from.to_owned()));
                     }
-                    return Ok(());
+                    return Ok(fork);
                 }
                 Wrong::ForksWithoutSpills => {
-                    self.inner.fork(from, facts, to).await?;
+                    let fork = self.inner.fork(from, at, to).await?;
                     for name in ["r-1", "r-2"] {
-                        self.inner.delete_spill(to, name).await?;
+                        let of = fork.incarnation.expect("it exists");
+                        self.inner.delete_spill(to, of, name).await?;
                     }
-                    return Ok(());
+                    return Ok(fork);
                 }
                 Wrong::ForksShareSpillsThatComeLater | Wrong::ForkSpillsGoWithTheBase => {
-                    self.inner.fork(from, facts, to).await?;
+                    let fork = self.inner.fork(from, at, to).await?;
                     self.views.lock().unwrap().push((to.to_owned(), from.to_owned()));
-                    return Ok(());
+                    return Ok(fork);
                 }
-                Wrong::ForkReplaces if to != from && facts <= there => {
+                Wrong::ForkReplaces if to != from && at.facts <= there.facts => {
                     self.inner.delete(to).await?;
                 }
                 Wrong::ForkCopiesMetadata => {
                     self.inner.describe(to, &Metadata::new().title("copied")).await?;
                 }
                 Wrong::ForkMakesWhatItRefuses => {
-                    let already = self.inner.read(to, 0).await?.len() as u64;
+                    let already = self.inner.read(to, 0).await?.head;
                     self.inner.append(to, already, &[]).await?;
                 }
                 _ => {}
             }
-            self.inner.fork(from, facts, to).await
+            self.inner.fork(from, at, to).await
         })
     }
 
@@ -432,37 +467,49 @@ impl Journal for Broken {
     fn write_spill<'a>(
         &'a self,
         conversation: &'a str,
+        incarnation: Incarnation,
         name: &'a str,
         chunk: u64,
         bytes: &'a [u8],
     ) -> JournalFuture<'a, ()> {
         Box::pin(async move {
             let inner = &self.inner;
+            let now = inner.read(conversation, 0).await?.head.incarnation;
+            let incarnation = match (self.wrong, now) {
+                (Wrong::SpillsIgnoreTheIncarnation, Some(now)) => now,
+                _ => incarnation,
+            };
             match self.wrong {
                 Wrong::SpillsLoseBytes => {
                     let text = String::from_utf8_lossy(bytes);
-                    return inner.write_spill(conversation, name, chunk, text.as_bytes()).await;
+                    return inner
+                        .write_spill(conversation, incarnation, name, chunk, text.as_bytes())
+                        .await;
                 }
                 Wrong::SpillsAppend => {
                     let there = inner.read_spill(conversation, name, chunk).await?;
                     let all = [&there.unwrap_or_default(), bytes].concat();
-                    return inner.write_spill(conversation, name, chunk, &all).await;
+                    return inner.write_spill(conversation, incarnation, name, chunk, &all).await;
                 }
                 Wrong::SpillsMakeTheConversation => {
-                    let there = inner.read(conversation, 0).await?.len() as u64;
-                    inner.append(conversation, there, &[fact()]).await?;
+                    let there = inner.read(conversation, 0).await?.head;
+                    let head = inner.append(conversation, there, &[fact()]).await?;
+                    let of = head.incarnation.expect("it exists");
+                    return inner.write_spill(conversation, of, name, chunk, bytes).await;
                 }
                 Wrong::SpillsIntoNothingAreLost => {
-                    let written = inner.write_spill(conversation, name, chunk, bytes).await;
+                    let written =
+                        inner.write_spill(conversation, incarnation, name, chunk, bytes).await;
                     return written
                         .or_else(|err| if err.is_conflict() { Ok(()) } else { Err(err) });
                 }
                 Wrong::SpillRefusalHasAnotherKind => {
-                    let written = inner.write_spill(conversation, name, chunk, bytes).await;
+                    let written =
+                        inner.write_spill(conversation, incarnation, name, chunk, bytes).await;
                     return written.map_err(|_| other(ErrorKind::Journal));
                 }
                 Wrong::SpillsOutliveTheConversation => {
-                    inner.write_spill(conversation, name, chunk, bytes).await?;
+                    inner.write_spill(conversation, incarnation, name, chunk, bytes).await?;
                     let kept = (conversation.to_owned(), name.to_owned(), chunk, bytes.to_vec());
                     self.chunks.lock().unwrap().push(kept);
                     return Ok(());
@@ -470,7 +517,10 @@ impl Journal for Broken {
                 Wrong::ForksShareSpillsThatComeLater => {
                     let views = self.views.lock().unwrap().clone();
                     for (_, base) in views.iter().filter(|(fork, _)| fork == conversation) {
-                        inner.write_spill(base, name, chunk, bytes).await?;
+                        let Some(of) = inner.read(base, 0).await?.head.incarnation else {
+                            continue;
+                        };
+                        inner.write_spill(base, of, name, chunk, bytes).await?;
                     }
                 }
                 Wrong::SpillsShareOneSlot => {
@@ -479,20 +529,20 @@ impl Journal for Broken {
                     let mut all = self.chunks.lock().unwrap().clone();
                     tokio::task::yield_now().await;
                     all.retain(|it| (&it.0, &it.1, it.2) != (&kept.0, &kept.1, kept.2));
-                    inner.write_spill(conversation, name, chunk, bytes).await?;
+                    inner.write_spill(conversation, incarnation, name, chunk, bytes).await?;
                     all.push(kept);
                     *self.chunks.lock().unwrap() = all;
                     return Ok(());
                 }
                 Wrong::SpillsAreOfEverybody => {
-                    inner.write_spill(conversation, name, chunk, bytes).await?;
+                    inner.write_spill(conversation, incarnation, name, chunk, bytes).await?;
                     let kept = (conversation.to_owned(), name.to_owned(), chunk, bytes.to_vec());
                     self.chunks.lock().unwrap().push(kept);
                     return Ok(());
                 }
                 _ => {}
             }
-            inner.write_spill(conversation, name, chunk, bytes).await
+            inner.write_spill(conversation, incarnation, name, chunk, bytes).await
         })
     }
 
@@ -520,13 +570,23 @@ impl Journal for Broken {
         })
     }
 
-    fn delete_spill<'a>(&'a self, conversation: &'a str, name: &'a str) -> JournalFuture<'a, ()> {
+    fn delete_spill<'a>(
+        &'a self,
+        conversation: &'a str,
+        incarnation: Incarnation,
+        name: &'a str,
+    ) -> JournalFuture<'a, ()> {
         Box::pin(async move {
             if self.wrong == Wrong::SpillsStayWhenDeleted {
                 return Ok(());
             }
+            let now = self.inner.read(conversation, 0).await?.head.incarnation;
+            let incarnation = match (self.wrong, now) {
+                (Wrong::SpillDeletionIgnoresTheIncarnation, Some(now)) => now,
+                _ => incarnation,
+            };
             self.chunks.lock().unwrap().retain(|it| (&*it.0, &*it.1) != (conversation, name));
-            self.inner.delete_spill(conversation, name).await
+            self.inner.delete_spill(conversation, incarnation, name).await
         })
     }
 }
@@ -616,6 +676,15 @@ const CAUGHT: &[(Wrong, &str)] = &[
     (Wrong::ForksShareSpillsThatComeLater, "a fork has the large results of its base"),
     (Wrong::ForkSpillsGoWithTheBase, "a fork has the large results of its base"),
     (Wrong::SpillsShareOneSlot, "what is written at the same time is kept apart"),
+    (Wrong::IgnoresTheIncarnation, "deleted and begun anew"),
+    (Wrong::IgnoresTheWriter, "that its writer has read last"),
+    (Wrong::ComparesCounts, "nobody continues a conversation that was deleted"),
+    (Wrong::BeginsAnewWhatIsGone, "nobody continues a conversation that was deleted"),
+    (Wrong::HeadIsOfWhatWasRead, "return the head"),
+    (Wrong::ReturnsTheOldHead, "return the head"),
+    (Wrong::ForksByCount, "nobody forks a conversation"),
+    (Wrong::SpillsIgnoreTheIncarnation, "the one that has its name now"),
+    (Wrong::SpillDeletionIgnoresTheIncarnation, "the one that has its name now"),
 ];
 
 #[tokio::test(start_paused = true)]

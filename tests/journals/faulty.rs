@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use harness::{
     ErrorKind, Message,
-    journal::{Envelope, Fact, Journal, MemoryJournal},
+    journal::{Envelope, Fact, Head, Journal, MemoryJournal},
     testing::{FaultyJournal, JournalCall, JournalFault, journal_conformance},
 };
 
@@ -14,7 +14,7 @@ fn facts(words: &[&str]) -> Vec<Envelope> {
 }
 
 async fn there(journal: &FaultyJournal<MemoryJournal>) -> usize {
-    journal.inner().read("chat", 0).await.unwrap().len()
+    journal.inner().read("chat", 0).await.unwrap().facts.len()
 }
 
 #[tokio::test(start_paused = true)]
@@ -33,14 +33,20 @@ async fn each_fault_does_what_it_says() {
         let begin = tokio::time::Instant::now();
         let hour = Duration::from_secs(3600);
         let batch = facts(&["a", "b"]);
-        let said = tokio::time::timeout(hour, journal.append("chat", 0, &batch)).await.ok();
-        assert_eq!(said.map(|said| said.map_err(|err| err.kind())), answer, "{fault:?}");
+        let said =
+            tokio::time::timeout(hour, journal.append("chat", Head::default(), &batch)).await.ok();
+        assert_eq!(
+            said.map(|said| said.map(|_| ()).map_err(|err| err.kind())),
+            answer,
+            "{fault:?}"
+        );
         assert_eq!(there(&journal).await, written, "{fault:?}");
         if let JournalFault::Delay(time) = fault {
             assert_eq!(begin.elapsed(), time);
         }
         // Only that one.
-        journal.append("chat", written as u64, &facts(&["c"])).await.unwrap();
+        let last = journal.inner().read("chat", 0).await.unwrap().head;
+        journal.append("chat", last, &facts(&["c"])).await.unwrap();
     }
 }
 
@@ -51,8 +57,8 @@ async fn what_was_called_is_counted() {
     let batch = facts(&["a", "b"]);
     let bytes = batch.iter().map(|fact| fact.fact.len() as u64).sum::<u64>();
     let program = journal.clone();
-    program.append("chat", 0, &batch).await.unwrap();
-    program.append("chat", 2, &batch).await.unwrap_err();
+    let last = program.append("chat", Head::default(), &batch).await.unwrap();
+    program.append("chat", last, &batch).await.unwrap_err();
     program.read("chat", 0).await.unwrap();
     drop(program.hold("chat").await.unwrap());
     let counts = journal.counts();
@@ -67,9 +73,9 @@ async fn chance_comes_from_a_seed() {
         journal.fail_by_chance(seed, 0.4, JournalFault::ANSWERED);
         let mut seen = Vec::new();
         for _ in 0..50 {
-            let after = there(&journal).await as u64;
+            let after = journal.inner().read("chat", 0).await.unwrap().head;
             let said = journal.append("chat", after, &facts(&["a"])).await;
-            seen.push((said.map_err(|err| err.kind()), there(&journal).await));
+            seen.push((said.map(|_| ()).map_err(|err| err.kind()), there(&journal).await));
         }
         (seen, journal.counts().faults)
     };

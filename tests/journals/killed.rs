@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use harness::journal::{Envelope, FORMAT, Journal, Life, SqliteJournal};
+use harness::journal::{Envelope, FORMAT, Head, Journal, Life, SqliteJournal};
 
 /// What a child does, and with which file.
 const CHILD: &str = "HARNESS_TESTS_JOURNAL_CHILD";
@@ -38,7 +38,6 @@ async fn as_a_child() {
         "race" => race(Path::new(path), seed).await,
         "hold" => hold_until_killed(Path::new(path)).await,
         "read" => read_only(Path::new(path)).await,
-        "upgrade" => crate::upgrade::upgrade(Path::new(path)).await,
         "fill" => fill(Path::new(path)).await,
         _ => unreachable!("{what}"),
     }
@@ -67,7 +66,7 @@ fn batch(name: &str) -> Vec<Envelope> {
 
 /// The names of the batches that are there, each of which must be whole.
 async fn batches(journal: &SqliteJournal) -> Vec<String> {
-    let facts = journal.read("chat", 0).await.unwrap();
+    let facts = journal.read("chat", 0).await.unwrap().facts;
     let word = |fact: &Envelope, at| fact.fact.split(' ').nth(at).unwrap().to_owned();
     let names = facts.chunks(BATCH).map(|chunk| {
         let parts: Vec<_> = chunk.iter().map(|fact| (word(fact, 0), word(fact, 1))).collect();
@@ -84,7 +83,7 @@ async fn batches(journal: &SqliteJournal) -> Vec<String> {
 async fn append_until_killed(path: &Path, seed: u64) {
     let mut random = fastrand::Rng::with_seed(seed);
     let journal = SqliteJournal::open(path).await.unwrap();
-    let mut there = journal.read("chat", 0).await.unwrap().len() as u64;
+    let mut there = journal.read("chat", 0).await.unwrap().head;
     // From inside: when it has asked, at some time after that, or not at all.
     let end = random.u32(0..8);
     let way = random.u32(0..3);
@@ -100,8 +99,7 @@ async fn append_until_killed(path: &Path, seed: u64) {
             }
             std::process::abort();
         }
-        append.await.unwrap();
-        there += BATCH as u64;
+        there = append.await.unwrap();
         tell(&format!("{seed}-{n}"));
     }
 }
@@ -151,9 +149,9 @@ async fn race(path: &Path, seed: u64) {
     for n in 0..100 {
         let batch = batch(&format!("{seed}-{n}"));
         loop {
-            let there = journal.read("chat", 0).await.unwrap().len() as u64;
+            let there = journal.read("chat", 0).await.unwrap().head;
             match journal.append("chat", there, &batch).await {
-                Ok(()) => break,
+                Ok(_) => break,
                 Err(error) if error.is_conflict() => conflicts += 1,
                 Err(error) => panic!("{error}"),
             }
@@ -228,7 +226,8 @@ async fn read_only(path: &Path) {
         Err(error) => format!("open: {error}"),
         Ok(journal) => {
             let there = batches(&journal).await;
-            let error = journal.append("chat", 3, &batch("more")).await.unwrap_err();
+            let last = journal.read("chat", 0).await.unwrap().head;
+            let error = journal.append("chat", last, &batch("more")).await.unwrap_err();
             let hold = journal.hold("chat").await.unwrap_err();
             format!("read {}: {error}; {hold}", there.len())
         }
@@ -247,7 +246,7 @@ async fn a_file_without_the_right_to_write_is_read_or_says_why() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("chats.db");
         let journal = SqliteJournal::open(&path).await.unwrap();
-        journal.append("chat", 0, &batch("a")).await.unwrap();
+        journal.append("chat", Head::default(), &batch("a")).await.unwrap();
         drop(journal);
         set_permissions(&path, Permissions::from_mode(0o444)).unwrap();
         set_permissions(folder.path(), Permissions::from_mode(folder_mode)).unwrap();
@@ -279,14 +278,14 @@ async fn a_file_without_the_right_to_write_is_read_or_says_why() {
 
 async fn fill(path: &Path) {
     let journal = SqliteJournal::open(path).await.unwrap();
-    let mut there = 0;
+    let mut there = Head::default();
     let error = loop {
-        match journal.append("chat", there, &batch(&format!("0-{there}"))).await {
-            Ok(()) => there += BATCH as u64,
+        match journal.append("chat", there, &batch(&format!("0-{}", there.facts))).await {
+            Ok(head) => there = head,
             Err(error) => break error,
         }
     };
-    assert_eq!(batches(&journal).await.len() as u64 * BATCH as u64, there);
+    assert_eq!(batches(&journal).await.len() as u64 * BATCH as u64, there.facts);
     tell(&format!("{} {error}", batches(&journal).await.len()));
 }
 
@@ -311,5 +310,6 @@ async fn a_disk_that_takes_no_more_loses_nothing() {
     let there = batches(&journal).await;
     assert_eq!(there.len().to_string(), count);
     assert!(there.len() > 10);
-    journal.append("chat", (there.len() * BATCH) as u64, &batch("more")).await.unwrap();
+    let last = journal.read("chat", 0).await.unwrap().head;
+    journal.append("chat", last, &batch("more")).await.unwrap();
 }

@@ -6,4 +6,3 @@ mod killed;
 #[cfg(target_os = "linux")]
 mod room;
 mod sqlite;
-mod upgrade;

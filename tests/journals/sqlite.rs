@@ -9,7 +9,7 @@ use std::{
 use futures_util::FutureExt as _;
 use harness::{
     Error, ErrorKind, Message,
-    journal::{Envelope, Fact, Journal, Listing, Metadata, SqliteJournal, SqliteSynchronous},
+    journal::{Envelope, Fact, Head, Journal, Listing, Metadata, SqliteJournal, SqliteSynchronous},
     testing::journal_conformance,
 };
 use rusqlite::Connection;
@@ -35,8 +35,12 @@ fn says<T>(result: Result<T, Error>, path: &Path, words: &str) {
     assert!(text.contains(words), "{text}");
 }
 
+async fn head(journal: &SqliteJournal) -> Head {
+    journal.read("chat", 0).await.unwrap().head
+}
+
 async fn count(journal: &SqliteJournal) -> usize {
-    journal.read("chat", 0).await.unwrap().len()
+    journal.read("chat", 0).await.unwrap().facts.len()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -59,7 +63,7 @@ async fn many_openings_of_a_new_file_make_it_once() {
     let all = (0..16).map(|_| SqliteJournal::open(&path));
     for journal in futures_util::future::join_all(all).await {
         let journal = journal.unwrap();
-        let there = count(&journal).await as u64;
+        let there = head(&journal).await;
         journal.append("chat", there, &[fact("here")]).await.unwrap();
     }
     let journal = SqliteJournal::open(&path).await.unwrap();
@@ -71,7 +75,7 @@ async fn nothing_is_left_when_the_last_one_lets_go() {
     let (folder, path) = file();
     let journal = SqliteJournal::open(&path).await.unwrap();
     let clone = journal.clone();
-    journal.append("chat", 0, &[fact("a")]).await.unwrap();
+    journal.append("chat", Head::default(), &[fact("a")]).await.unwrap();
     let held = clone.hold("chat").await.unwrap();
     drop((journal, clone));
     // A hold goes on without the journal that gave it.
@@ -90,10 +94,10 @@ async fn what_was_begun_is_done_before_the_file_is_closed() {
     let (_folder, path) = file();
     let journal = SqliteJournal::open(&path).await.unwrap();
     let first: Vec<_> = (0..1000).map(|n| fact(&n.to_string())).collect();
-    journal.append("chat", 0, &first).await.unwrap();
+    let last = journal.append("chat", Head::default(), &first).await.unwrap();
     // One more, which nobody waits for.
     let all = [fact("x"), fact("y")];
-    let mut append = Box::pin(journal.append("chat", 1000, &all));
+    let mut append = Box::pin(journal.append("chat", last, &all));
     assert!((&mut append).now_or_never().is_none());
     drop(append);
     drop(journal);
@@ -151,13 +155,23 @@ async fn a_database_of_another_application_is_left_as_it_is() {
 }
 
 #[tokio::test]
-async fn a_schema_of_a_later_version_is_left_as_it_is() {
+async fn a_schema_of_another_version_is_left_as_it_is() {
     let (_folder, path) = file();
     drop(SqliteJournal::open(&path).await.unwrap());
-    Connection::open(&path).unwrap().execute_batch("PRAGMA user_version = 3").unwrap();
-    let before = fs::read(&path).unwrap();
-    says(SqliteJournal::open(&path).await, &path, "a later version of the library made it");
-    assert_eq!(fs::read(&path).unwrap(), before);
+    let versions = [
+        (4, "made by a later version of the library"),
+        (2, "before its first release"),
+        (1, "before its first release"),
+    ];
+    for (version, words) in versions {
+        let change = format!("PRAGMA user_version = {version}");
+        Connection::open(&path).unwrap().execute_batch(&change).unwrap();
+        let before = fs::read(&path).unwrap();
+        says(SqliteJournal::open(&path).await, &path, words);
+        let reads = SqliteJournal::builder().read_only();
+        says(reads.open(&path).await, &path, words);
+        assert_eq!(fs::read(&path).unwrap(), before);
+    }
 }
 
 #[tokio::test]
@@ -176,7 +190,7 @@ async fn a_name_that_means_something_to_sqlite_is_a_file() {
     for name in [":memory:", "file:chats.db?mode=memory", "ä '\";-- %41?x=y#z"] {
         let path = folder.path().join(name);
         let journal = SqliteJournal::open(&path).await.unwrap();
-        journal.append("chat", 0, &[fact("kept")]).await.unwrap();
+        journal.append("chat", Head::default(), &[fact("kept")]).await.unwrap();
         assert_eq!(journal.path(), path);
         drop(journal);
         assert!(path.is_file(), "{name}");
@@ -190,7 +204,7 @@ async fn an_empty_file_becomes_a_journal() {
     fs::write(&path, "").unwrap();
     says(SqliteJournal::builder().read_only().open(&path).await, &path, "nothing was ever written");
     let journal = SqliteJournal::open(&path).await.unwrap();
-    journal.append("chat", 0, &[fact("a")]).await.unwrap();
+    journal.append("chat", Head::default(), &[fact("a")]).await.unwrap();
     assert_eq!(count(&journal).await, 1);
 }
 
@@ -201,16 +215,17 @@ async fn what_may_only_be_read_is_read() {
     says(missing, &path, "cannot be opened");
     assert!(!path.exists());
     let journal = SqliteJournal::open(&path).await.unwrap();
-    journal.append("chat", 0, &[fact("a"), fact("b")]).await.unwrap();
+    journal.append("chat", Head::default(), &[fact("a"), fact("b")]).await.unwrap();
     // While somebody writes, and when nobody has it open.
     for writer in [Some(journal), None] {
         let reader = SqliteJournal::builder().read_only().open(&path).await.unwrap();
         assert_eq!(count(&reader).await, 2);
         assert_eq!(reader.list(&Listing::new()).await.unwrap().conversations.len(), 1);
-        says(reader.append("chat", 2, &[fact("c")]).await, &path, "can only be read");
+        let last = head(&reader).await;
+        says(reader.append("chat", last, &[fact("c")]).await, &path, "can only be read");
         says(reader.describe("chat", &Metadata::new()).await, &path, "can only be read");
         says(reader.delete("chat").await, &path, "can only be read");
-        says(reader.fork("chat", 1, "fork").await, &path, "can only be read");
+        says(reader.fork("chat", last, "fork").await, &path, "can only be read");
         says(reader.hold("chat").await.map(drop), &path, "can only be read");
         assert_eq!(count(&reader).await, 2);
         drop(writer);
@@ -225,24 +240,25 @@ async fn a_full_database_keeps_what_it_has_and_goes_on_when_there_is_room() {
     let small = SqliteJournal::builder().max_size(200_000);
     let journal = small.clone().open(&path).await.unwrap();
     let batch: Vec<_> = (0..3).map(|_| fact(&"x".repeat(5000))).collect();
-    let mut there = 0;
+    let mut last = Head::default();
     let full = loop {
-        match journal.append("chat", there, &batch).await {
-            Ok(()) => there += 3,
+        match journal.append("chat", last, &batch).await {
+            Ok(head) => last = head,
             Err(error) => break error,
         }
-        assert!(there < 100, "it is never full");
+        assert!(last.facts < 100, "it is never full");
     };
+    let there = last.facts;
     assert!(there > 0);
     says(Err::<(), _>(full), &path, "`max_size` is reached");
     for _ in 0..3 {
-        says(journal.append("chat", there, &batch).await, &path, "`max_size`");
+        says(journal.append("chat", last, &batch).await, &path, "`max_size`");
         assert_eq!(count(&journal).await as u64, there);
     }
     drop(journal);
     let journal = small.max_size(1 << 30).open(&path).await.unwrap();
     assert_eq!(count(&journal).await as u64, there);
-    journal.append("chat", there, &batch).await.unwrap();
+    journal.append("chat", last, &batch).await.unwrap();
     assert_eq!(count(&journal).await as u64, there + 3);
 }
 
@@ -251,13 +267,13 @@ async fn a_lock_that_is_held_for_too_long_is_told() {
     let (_folder, path) = file();
     let journal = SqliteJournal::builder().busy_timeout(Duration::from_millis(50));
     let journal = journal.open(&path).await.unwrap();
-    journal.append("chat", 0, &[fact("a")]).await.unwrap();
+    let last = journal.append("chat", Head::default(), &[fact("a")]).await.unwrap();
     let other = Connection::open(&path).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
-    says(journal.append("chat", 1, &[fact("b")]).await, &path, "longer than 50ms");
+    says(journal.append("chat", last, &[fact("b")]).await, &path, "longer than 50ms");
     assert_eq!(count(&journal).await, 1, "reading goes on");
     other.execute_batch("ROLLBACK").unwrap();
-    journal.append("chat", 1, &[fact("b")]).await.unwrap();
+    journal.append("chat", last, &[fact("b")]).await.unwrap();
 }
 
 #[tokio::test]
@@ -284,18 +300,18 @@ async fn a_file_that_was_deleted_takes_nothing_more() {
     for gone in ["", "-wal"] {
         let (_folder, path) = file();
         let journal = SqliteJournal::open(&path).await.unwrap();
-        journal.append("chat", 0, &[fact("a")]).await.unwrap();
+        let last = journal.append("chat", Head::default(), &[fact("a")]).await.unwrap();
         let kept = journal.clone();
         fs::remove_file(format!("{}{gone}", path.display())).unwrap();
-        says(journal.append("chat", 1, &[fact("b")]).await, &path, "was deleted or moved");
+        says(journal.append("chat", last, &[fact("b")]).await, &path, "was deleted or moved");
         says(journal.read("chat", 0).await, &path, "was deleted or moved");
         drop((journal, kept));
     }
     let (_folder, path) = file();
     let journal = SqliteJournal::open(&path).await.unwrap();
-    journal.append("chat", 0, &[fact("a")]).await.unwrap();
+    let last = journal.append("chat", Head::default(), &[fact("a")]).await.unwrap();
     fs::rename(&path, path.with_extension("old")).unwrap();
-    says(journal.append("chat", 1, &[fact("b")]).await, &path, "was deleted or moved");
+    says(journal.append("chat", last, &[fact("b")]).await, &path, "was deleted or moved");
 }
 
 #[tokio::test]
@@ -303,8 +319,8 @@ async fn damage_is_told() {
     let (_folder, path) = file();
     let journal = SqliteJournal::open(&path).await.unwrap();
     let facts: Vec<_> = (0..200).map(|n| fact(&format!("{n} {}", "x".repeat(500)))).collect();
-    journal.append("chat", 0, &facts).await.unwrap();
-    journal.append("other", 0, &[fact("a")]).await.unwrap();
+    journal.append("chat", Head::default(), &facts).await.unwrap();
+    journal.append("other", Head::default(), &[fact("a")]).await.unwrap();
     drop(journal);
     let whole = fs::read(&path).unwrap();
     let mut told = 0;
@@ -350,17 +366,19 @@ async fn rows_that_the_library_did_not_write_are_errors() {
     for sql in changes {
         let (_folder, path) = file();
         let journal = SqliteJournal::open(&path).await.unwrap();
-        journal.append("chat", 0, &[fact("a"), fact("b"), fact("c")]).await.unwrap();
+        let facts = [fact("a"), fact("b"), fact("c")];
+        let first = journal.append("chat", Head::default(), &facts[..1]).await.unwrap();
+        let last = journal.append("chat", first, &facts[1..]).await.unwrap();
         Connection::open(&path).unwrap().execute_batch(sql).unwrap();
         says(journal.read("chat", 0).await, &path, "");
         // Whatever it comes to, it comes to an end.
-        drop(journal.fork("chat", 1, "fork").await);
-        drop(journal.append("chat", 3, &[fact("d")]).await);
+        drop(journal.fork("chat", first, "fork").await);
+        drop(journal.append("chat", last, &[fact("d")]).await);
         drop(journal.delete("chat").await);
     }
     let (_folder, path) = file();
     let journal = SqliteJournal::open(&path).await.unwrap();
-    journal.append("chat", 0, &[]).await.unwrap();
+    journal.append("chat", Head::default(), &[]).await.unwrap();
     let sql = "UPDATE conversations SET metadata = '{'";
     Connection::open(&path).unwrap().execute_batch(sql).unwrap();
     says(journal.list(&Listing::new()).await, &path, "the metadata of the conversation `chat`");
@@ -371,10 +389,11 @@ async fn a_fork_takes_one_row_and_a_chain_of_forks_is_short() {
     let (_folder, path) = file();
     let journal = SqliteJournal::open(&path).await.unwrap();
     let facts: Vec<_> = (0..500).map(|n| fact(&n.to_string())).collect();
-    journal.append("chat", 0, &facts).await.unwrap();
+    journal.append("chat", Head::default(), &facts).await.unwrap();
     for n in 0..20 {
         let from = if n == 0 { "chat".to_owned() } else { format!("fork {}", n - 1) };
-        journal.fork(&from, 400, &format!("fork {n}")).await.unwrap();
+        let at = journal.read(&from, 0).await.unwrap().head_at(400).unwrap();
+        journal.fork(&from, at, &format!("fork {n}")).await.unwrap();
     }
     let db = Connection::open(&path).unwrap();
     let number = |sql| db.query_row(sql, [], |row| row.get::<_, i64>(0)).unwrap();

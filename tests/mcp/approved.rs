@@ -8,7 +8,7 @@ use std::sync::{
 use harness::{
     Agent, Outcome,
     agent::Chats,
-    journal::{Envelope, Journal as _, MemoryJournal},
+    journal::{Envelope, Head, Journal as _, MemoryJournal},
     mcp::McpServer,
     policy::Question,
     testing::{ScriptedProvider, reply},
@@ -48,16 +48,17 @@ fn agent(server: &McpServer, below: bool, asked: &Arc<AtomicUsize>) -> Agent {
 /// A journal of the same conversation, whose decisions do not say this.
 async fn without(journal: &MemoryJournal, member: &str) -> MemoryJournal {
     let old = MemoryJournal::new();
-    let facts = journal.read("chat", 0).await.expect("read").into_iter().map(|mut envelope| {
-        let mut fact: serde_json::Value = serde_json::from_str(&envelope.fact).expect("JSON");
-        if let Some(by) = fact.pointer_mut("/decision/by").and_then(|by| by.as_object_mut()) {
-            by.remove(member);
-        }
-        envelope.fact = fact.to_string().into();
-        envelope
-    });
+    let facts =
+        journal.read("chat", 0).await.expect("read").facts.into_iter().map(|mut envelope| {
+            let mut fact: serde_json::Value = serde_json::from_str(&envelope.fact).expect("JSON");
+            if let Some(by) = fact.pointer_mut("/decision/by").and_then(|by| by.as_object_mut()) {
+                by.remove(member);
+            }
+            envelope.fact = fact.to_string().into();
+            envelope
+        });
     let facts: Vec<Envelope> = facts.collect();
-    old.append("chat", 0, &facts).await.expect("written");
+    old.append("chat", Head::default(), &facts).await.expect("written");
     old
 }
 

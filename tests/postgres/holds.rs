@@ -8,7 +8,7 @@ use std::{
 use futures_util::FutureExt as _;
 use harness::{
     ErrorKind,
-    journal::{Hold, Journal, Life, PostgresJournal},
+    journal::{Head, Hold, Journal, Life, PostgresJournal},
 };
 
 use crate::server::{Server, fact, fresh, process, server, signal};
@@ -120,7 +120,10 @@ async fn who_waits_for_long_keeps_what_it_holds() {
     assert!(other.hold("held").await.unwrap_err().is_busy());
 
     // An append waits for a lock for as long as a statement may take.
-    journal.append("held", 0, &[fact(Life::random(), "said")]).await.expect("appended");
+    let last = journal
+        .append("held", Head::default(), &[fact(Life::random(), "said")])
+        .await
+        .expect("appended");
     let locked = server.open(&format!("lock table {schema}.facts"));
     let facts = [fact(Life::random(), "said")];
     let waits = format!(
@@ -131,7 +134,7 @@ async fn who_waits_for_long_keeps_what_it_holds() {
         server.until(&waits).await;
         drop(locked);
     };
-    let (appended, ()) = tokio::join!(journal.append("held", 1, &facts), unlock);
+    let (appended, ()) = tokio::join!(journal.append("held", last, &facts), unlock);
     appended.expect("appended");
 }
 
@@ -226,15 +229,15 @@ fn a_journal_goes_from_runtime_to_runtime() {
     let schema = fresh("runtimes");
     let runtime = || tokio::runtime::Runtime::new().expect("a runtime");
     let journal = runtime().block_on(server.journal(&schema));
-    let mut holds = Vec::new();
+    let (mut holds, mut last) = (Vec::new(), Head::default());
     for round in 0..3 {
         let conversation = format!("round {round}");
         holds.push(runtime().block_on(journal.hold(&conversation)).expect("held"));
         let facts = [fact(Life::random(), "said")];
-        runtime().block_on(journal.append("said", round, &facts)).expect("appended");
+        last = runtime().block_on(journal.append("said", last, &facts)).expect("appended");
     }
     drop(holds);
-    assert_eq!(runtime().block_on(journal.read("said", 0)).expect("facts").len(), 3);
+    assert_eq!(runtime().block_on(journal.read("said", 0)).expect("facts").facts.len(), 3);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use harness::{
     ErrorKind,
-    journal::{Envelope, Journal, Life, PostgresJournal},
+    journal::{Envelope, Head, Journal, Life, PostgresJournal},
 };
 use tokio::sync::mpsc;
 
@@ -23,11 +23,17 @@ fn batch(writer: usize, number: usize) -> Vec<Envelope> {
 /// Appends one batch after the other, as a program does: what is not known it reads back.
 async fn write(journal: &PostgresJournal, writer: usize, batches: usize, told: &mpsc::Sender<()>) {
     let conversation = writer.to_string();
+    let mut after = Head::default();
     for number in 0..batches {
-        let after = (number * BATCH) as u64;
         let facts = batch(writer, number);
         loop {
-            let Err(err) = journal.append(&conversation, after, &facts).await else { break };
+            let err = match journal.append(&conversation, after, &facts).await {
+                Ok(head) => {
+                    after = head;
+                    break;
+                }
+                Err(err) => err,
+            };
             assert_eq!(err.kind(), ErrorKind::Journal, "{err}");
             // The server is away for a moment.
             let there = loop {
@@ -37,10 +43,13 @@ async fn write(journal: &PostgresJournal, writer: usize, batches: usize, told: &
                 }
                 tokio::time::sleep(Duration::from_millis(20)).await;
             };
-            assert!(there.len() as u64 >= after, "what was acknowledged is lost");
-            match &there[number * BATCH..] {
+            assert!(there.head.facts >= after.facts, "what was acknowledged is lost");
+            match &there.facts[number * BATCH..] {
                 [] => {}
-                own if own == facts => break,
+                own if own == facts => {
+                    after = there.head;
+                    break;
+                }
                 half => panic!("a part of a batch: {half:?}"),
             }
         }
@@ -87,7 +96,7 @@ async fn a_server_killed_while_it_writes_loses_nothing_that_it_has_acknowledged(
     }
     assert_eq!(kills, 12);
     for writer in 0..WRITERS {
-        let read = journal.read(&writer.to_string(), 0).await.expect("facts");
+        let read = journal.read(&writer.to_string(), 0).await.expect("facts").facts;
         let expected: Vec<_> = (0..BATCHES).flat_map(|number| batch(writer, number)).collect();
         assert!(read == expected, "writer {writer} has {} facts", read.len());
     }
@@ -99,12 +108,12 @@ async fn a_server_that_goes_away_is_named_and_used_again_when_it_is_back() {
     let url = own.loopback("postgres");
     let builder = PostgresJournal::builder(&url).time_out(Duration::from_secs(10));
     let journal = builder.connect().await.expect("a journal");
-    journal.append("a", 0, &batch(0, 0)).await.expect("appended");
+    let last = journal.append("a", Head::default(), &batch(0, 0)).await.expect("appended");
     let hold = journal.hold("a").await.expect("held");
 
     own.stop();
     let told = [
-        journal.append("a", 3, &batch(0, 1)).await.unwrap_err(),
+        journal.append("a", last, &batch(0, 1)).await.unwrap_err(),
         journal.read("a", 0).await.unwrap_err(),
         journal.hold("b").await.unwrap_err(),
         PostgresJournal::connect(&url).await.unwrap_err(),
@@ -119,8 +128,8 @@ async fn a_server_that_goes_away_is_named_and_used_again_when_it_is_back() {
     assert!(refused.contains("Connection refused"), "{refused}");
 
     own.run();
-    assert_eq!(journal.read("a", 0).await.expect("facts"), batch(0, 0));
-    journal.append("a", 3, &batch(0, 1)).await.expect("appended");
+    assert_eq!(journal.read("a", 0).await.expect("facts").facts, batch(0, 0));
+    journal.append("a", last, &batch(0, 1)).await.expect("appended");
     drop(journal.hold("b").await.expect("held"));
     drop(hold);
     drop(journal.hold("a").await.expect("held again"));
@@ -130,7 +139,7 @@ async fn a_server_that_goes_away_is_named_and_used_again_when_it_is_back() {
 async fn a_frozen_server_is_not_waited_for() {
     let own = server!(Server::start(&[], ""));
     let patient = own.journal("frozen").await;
-    patient.append("a", 0, &batch(0, 0)).await.expect("appended");
+    let last = patient.append("a", Head::default(), &batch(0, 0)).await.expect("appended");
     let builder = own.builder("frozen").time_out(Duration::from_millis(400));
     let journal = builder.connect().await.expect("a journal");
     let hold = journal.hold("a").await.expect("held");
@@ -139,7 +148,7 @@ async fn a_frozen_server_is_not_waited_for() {
     let told = [
         journal.read("a", 0).await.unwrap_err(),
         // The connection from before was given up, and another one is not made.
-        journal.append("a", 3, &batch(0, 1)).await.unwrap_err(),
+        journal.append("a", last, &batch(0, 1)).await.unwrap_err(),
         journal.hold("b").await.unwrap_err(),
         journal.hold("b").await.unwrap_err(),
     ];
@@ -153,7 +162,7 @@ async fn a_frozen_server_is_not_waited_for() {
     // It catches up, and the same journal is used again.
     let read = loop {
         match journal.read("a", 0).await {
-            Ok(read) => break read,
+            Ok(read) => break read.facts,
             Err(err) => assert_eq!(err.kind(), ErrorKind::Journal),
         }
     };
@@ -168,13 +177,14 @@ async fn sessions_that_were_ended_while_nobody_used_them_are_replaced() {
     let url = format!("{}?application_name={schema}", server.socket("harness", "postgres"));
     let journal = PostgresJournal::builder(url).schema(&schema).connect().await.expect("a journal");
     let sessions = format!("from pg_stat_activity where application_name = '{schema}'");
+    let names: Vec<String> = (0..6).map(|at| at.to_string()).collect();
+    let mut heads = vec![Head::default(); 6];
     for round in 0..5 {
         // Several at once need several sessions.
-        let names: Vec<String> = (0..6).map(|at| at.to_string()).collect();
         let facts = batch(0, round);
-        let after = (round * BATCH) as u64;
-        let appends = names.iter().map(|name| journal.append(name, after, &facts));
-        futures_util::future::try_join_all(appends).await.expect("appended");
+        let appends = names.iter().zip(heads);
+        let appends = appends.map(|(name, after)| journal.append(name, after, &facts));
+        heads = futures_util::future::try_join_all(appends).await.expect("appended");
         let ended = server.sql(&format!("select pid, pg_terminate_backend(pid) {sessions}"));
         for line in ended.lines() {
             let (id, _) = line.split_once('|').expect("two columns");
@@ -194,7 +204,7 @@ async fn an_append_whose_session_is_ended_has_happened_or_not() {
     let schema = fresh("ended");
     let url = format!("{}?application_name={schema}", server.socket("harness", "postgres"));
     let journal = PostgresJournal::builder(url).schema(&schema).connect().await.expect("a journal");
-    journal.append("a", 0, &batch(0, 0)).await.expect("appended");
+    let last = journal.append("a", Head::default(), &batch(0, 0)).await.expect("appended");
 
     let waits = format!(
         "from pg_stat_activity where application_name = '{schema}' and wait_event_type = 'Lock'"
@@ -202,7 +212,7 @@ async fn an_append_whose_session_is_ended_has_happened_or_not() {
     let facts = batch(0, 1);
     for ends in [true, false] {
         let locked = server.open(&format!("lock table {schema}.facts"));
-        let mut append = journal.append("a", 3, &facts);
+        let mut append = journal.append("a", last, &facts);
         let waiting = format!("select count(*) {waits}");
         tokio::select! {
             done = &mut append => panic!("it should wait: {done:?}"),
@@ -219,11 +229,11 @@ async fn an_append_whose_session_is_ended_has_happened_or_not() {
         }
         drop(locked);
         server.until(&format!("select 1 {waits} having count(*) = 0")).await;
-        let there = journal.read("a", 0).await.expect("facts");
+        let there = journal.read("a", 0).await.expect("facts").facts;
         assert!(there.len() == BATCH || there[BATCH..] == facts, "{there:?}");
     }
-    let there = journal.read("a", 0).await.expect("facts").len();
-    journal.append("a", there as u64, &batch(0, 2)).await.expect("appended");
+    let there = journal.read("a", 0).await.expect("facts").head;
+    journal.append("a", there, &batch(0, 2)).await.expect("appended");
 }
 
 #[tokio::test]
@@ -233,7 +243,7 @@ async fn a_lock_of_somebody_else_is_not_waited_for_without_end() {
     let builder = server.builder(&schema).time_out(Duration::from_millis(300));
     let journal = builder.connect().await.expect("a journal");
     let locked = server.open(&format!("lock table {schema}.conversations"));
-    let err = journal.append("a", 0, &batch(0, 0)).await.unwrap_err();
+    let err = journal.append("a", Head::default(), &batch(0, 0)).await.unwrap_err();
     assert_eq!(err.kind(), ErrorKind::Journal, "{err}");
     // Nobody waits at the server either.
     let waits = format!(
@@ -242,7 +252,7 @@ async fn a_lock_of_somebody_else_is_not_waited_for_without_end() {
     );
     server.until(&waits).await;
     drop(locked);
-    journal.append("a", 0, &batch(0, 0)).await.expect("appended");
+    journal.append("a", Head::default(), &batch(0, 0)).await.expect("appended");
 }
 
 /// A program that keeps its thread for itself, such as one that waits for a line of its user, hears of
@@ -252,13 +262,15 @@ async fn a_server_that_was_started_anew_while_nobody_listened_is_used_at_once() 
     let mut own = server!(Server::start(&[], ""));
     let journal = own.journal("anew").await;
     let facts = [fact(Life::random(), "said")];
-    for round in 0..5 {
-        let appends = ["a", "b", "c"].map(|name| journal.append(name, round, &facts));
-        futures_util::future::try_join_all(appends).await.expect("appended");
+    let mut heads = vec![Head::default(); 3];
+    for _ in 0..5 {
+        let appends = ["a", "b", "c"].into_iter().zip(heads);
+        let appends = appends.map(|(name, after)| journal.append(name, after, &facts));
+        heads = futures_util::future::try_join_all(appends).await.expect("appended");
         own.kill();
         own.run();
     }
     for name in ["a", "b", "c"] {
-        assert_eq!(journal.read(name, 0).await.expect("facts").len(), 5);
+        assert_eq!(journal.read(name, 0).await.expect("facts").facts.len(), 5);
     }
 }

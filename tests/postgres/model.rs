@@ -1,8 +1,8 @@
 //! What PostgreSQL does is what the journal in memory does.
 
-use harness::journal::{Conversations, Journal, Life, Listing, MemoryJournal, Metadata};
+use harness::journal::{Conversations, Head, Journal, Life, Listing, MemoryJournal, Metadata};
 
-use crate::server::{fact, fresh, server};
+use crate::server::{fact, fresh, head_at, server};
 
 const NAMES: [&str; 6] = ["a", "b", "c", "d\\e", "f'\"; --", "Größe 漢字"];
 
@@ -40,7 +40,7 @@ async fn by_chance_both_journals_hold_the_same() {
         for step in 0..60 {
             let name = NAMES[random.usize(..NAMES.len())];
             let other = NAMES[random.usize(..NAMES.len())];
-            let there = memory.read(name, 0).await.expect("facts").len() as u64;
+            let there = memory.read(name, 0).await.expect("facts").facts.len() as u64;
             let journals: [&dyn Journal; 2] = [&memory, &postgres];
             let chance = random.u8(..10);
             let facts: Vec<_> = (0..random.usize(..4))
@@ -52,8 +52,14 @@ async fn by_chance_both_journals_hold_the_same() {
             let mut done = Vec::new();
             for journal in journals {
                 let told = match chance {
-                    0..4 => journal.append(name, after, &facts).await.map(|()| true),
-                    4..8 => journal.fork(name, shared, other).await.map(|()| true),
+                    0..4 => {
+                        let after = head_at(journal, name, after).await;
+                        journal.append(name, after, &facts).await.map(|_| true)
+                    }
+                    4..8 => {
+                        let at = head_at(journal, name, shared).await;
+                        journal.fork(name, at, other).await.map(|_| true)
+                    }
                     8 => {
                         let known = Metadata::new().owner("ada\0\u{1}").parent(other);
                         journal.describe(name, &known).await.map(|()| true)
@@ -69,7 +75,7 @@ async fn by_chance_both_journals_hold_the_same() {
             for name in NAMES {
                 let from = random.u64(..4);
                 let [a, b] = [memory.read(name, from).await, postgres.read(name, from).await];
-                let same = a.expect("facts") == b.expect("facts");
+                let same = a.expect("facts").facts == b.expect("facts").facts;
                 assert!(same, "seed {seed}, step {step}: {name} from {from}");
             }
         }
@@ -92,10 +98,16 @@ async fn any_envelope_comes_back() {
     let large = fact(Life::random(), &"漢".repeat(3_000_000));
     let facts = [all, large];
     let long = "€".repeat(170);
-    journal.append(&long, 0, &facts).await.expect("appended");
-    assert_eq!(journal.read(&long, 0).await.expect("facts"), facts);
-    assert_eq!(journal.read(&long, u64::MAX).await.expect("none"), []);
-    assert!(journal.append(&long, u64::MAX, &facts).await.unwrap_err().is_conflict());
+    journal.append(&long, Head::default(), &facts).await.expect("appended");
+    assert_eq!(journal.read(&long, 0).await.expect("facts").facts, facts);
+    assert_eq!(journal.read(&long, u64::MAX).await.expect("none").facts, []);
+    assert!(
+        journal
+            .append(&long, head_at(&journal, &long, u64::MAX).await, &facts)
+            .await
+            .unwrap_err()
+            .is_conflict()
+    );
 
     let owner = "x".repeat(100_000);
     let known = Metadata::new().owner(&owner).parent(&owner).title("\0").tag("\0", "\u{1}");
@@ -105,9 +117,13 @@ async fn any_envelope_comes_back() {
 
     let mut broken = fact(Life::random(), "x");
     broken.fact = "\0".into();
-    let err = journal.append(&long, 2, &[broken]).await.unwrap_err().to_string();
+    let err = journal
+        .append(&long, head_at(&journal, &long, 2).await, &[broken])
+        .await
+        .unwrap_err()
+        .to_string();
     assert!(err.contains("fact 2") && err.contains("NUL"), "{err}");
-    assert_eq!(journal.read(&long, 0).await.expect("facts").len(), 2);
+    assert_eq!(journal.read(&long, 0).await.expect("facts").facts.len(), 2);
 }
 
 /// A fork of a fork of a fork is read from where its facts are, and none is longer than it must be.
@@ -117,27 +133,29 @@ async fn forks_share_their_facts() {
     let schema = fresh("forks");
     let journal = server.journal(&schema).await;
     let facts: Vec<_> = (0..100).map(|n| fact(Life::random(), &n.to_string())).collect();
-    journal.append("0", 0, &facts).await.expect("appended");
+    journal.append("0", Head::default(), &facts).await.expect("appended");
     for n in 1..50_u64 {
         let (from, to) = ((n - 1).to_string(), n.to_string());
-        journal.fork(&from, 99 + n, &to).await.expect("forked");
+        let at = head_at(&journal, &from, 99 + n).await;
+        let fork = journal.fork(&from, at, &to).await.expect("forked");
         let own = fact(Life::random(), &to);
-        journal.append(&to, 99 + n, &[own]).await.expect("appended");
+        journal.append(&to, fork, &[own]).await.expect("appended");
     }
     assert_eq!(server.sql(&format!("select count(*) from {schema}.facts")), "149");
-    let read = journal.read("49", 0).await.expect("facts");
+    let read = journal.read("49", 0).await.expect("facts").facts;
     let last: Vec<&str> = read.iter().skip(99).map(|it| &*it.fact).collect();
     let expected: Vec<_> = std::iter::once(99).chain(1..50).collect();
     let expected: Vec<_> = expected.iter().map(|n| format!("{{\"fact\":\"{n}\"}}")).collect();
     assert_eq!(last, expected);
     // What is taken back again and again shares with the first one.
-    journal.fork("49", 50, "rewound").await.expect("forked");
+    let at = head_at(&journal, "49", 50).await;
+    journal.fork("49", at, "rewound").await.expect("forked");
     let base = format!("select base from {schema}.conversations where id = 'rewound'");
     assert_eq!(server.sql(&base), "0");
     // All but the last one are deleted.
     for n in (0..49).rev().step_by(2).chain((1..49).step_by(2)) {
         journal.delete(&n.to_string()).await.expect("deleted");
     }
-    assert_eq!(journal.read("49", 0).await.expect("facts"), read);
-    assert_eq!(journal.read("rewound", 0).await.expect("facts"), facts[..50]);
+    assert_eq!(journal.read("49", 0).await.expect("facts").facts, read);
+    assert_eq!(journal.read("rewound", 0).await.expect("facts").facts, facts[..50]);
 }

@@ -7,7 +7,7 @@ use std::{
 
 use harness::{
     ErrorKind,
-    journal::{Journal, Life, PostgresJournal},
+    journal::{Head, Journal, Life, PostgresJournal},
 };
 
 use crate::server::{fact, fresh, process, server};
@@ -18,11 +18,11 @@ async fn of_eight_journals_one_goes_on_each_time() {
     let server = server!();
     let schema = fresh("races");
     let journals = futures_util::future::join_all((0..8).map(|_| server.journal(&schema))).await;
-    let mut winners = Vec::new();
+    let (mut winners, mut after) = (Vec::new(), Head::default());
     for round in 0..ROUNDS {
         let appended = journals.iter().enumerate().map(|(own, journal)| async move {
             let facts = [fact(Life::random(), &own.to_string()), fact(Life::random(), "second")];
-            (own, journal.append("raced", round * 2, &facts).await)
+            (own, journal.append("raced", after, &facts).await)
         });
         let appended = futures_util::future::join_all(appended).await;
         let (won, lost): (Vec<_>, Vec<_>) =
@@ -32,8 +32,9 @@ async fn of_eight_journals_one_goes_on_each_time() {
             assert_eq!(done.unwrap_err().kind(), ErrorKind::Conflict);
         }
         winners.push(won[0].0.to_string());
+        after = *won[0].1.as_ref().expect("it was appended");
     }
-    let read = journals[0].read("raced", 0).await.expect("the facts");
+    let read = journals[0].read("raced", 0).await.expect("the facts").facts;
     let first: Vec<String> = winners.iter().map(|own| format!("{{\"fact\":\"{own}\"}}")).collect();
     let there: Vec<&str> = read.iter().step_by(2).map(|it| &*it.fact).collect();
     assert_eq!(there, first);
@@ -49,15 +50,17 @@ async fn a_process_that_races() {
     let journal = PostgresJournal::builder(url).schema(schema).connect().await.expect("a journal");
     let mut own = 0;
     loop {
-        let there = journal.read("raced", 0).await.expect("the facts").len() as u64;
+        let mut head = journal.read("raced", 0).await.expect("the facts").head;
         // Several a look, so that the processes meet.
-        for after in there..there + 8 {
+        for _ in 0..8 {
+            let after = head.facts;
             if after >= 1200 {
                 return;
             }
             let text = format!("{} {own}", std::process::id());
-            match journal.append("raced", after, &[fact(Life::of_this_process(), &text)]).await {
-                Ok(()) => {
+            match journal.append("raced", head, &[fact(Life::of_this_process(), &text)]).await {
+                Ok(next) => {
+                    head = next;
                     println!("taken {after} {text}");
                     own += 1;
                 }
@@ -97,7 +100,7 @@ async fn processes_never_both_go_on() {
         assert!(process.wait().expect("it ends").success());
     }
     assert!(refused > 0, "they have not met");
-    let read = server.journal(&schema).await.read("raced", 0).await.expect("the facts");
+    let read = server.journal(&schema).await.read("raced", 0).await.expect("the facts").facts;
     let there: Vec<&str> = read.iter().map(|it| &*it.fact).collect();
     assert_eq!(there, taken.values().map(String::as_str).collect::<Vec<_>>());
     assert_eq!(there.len(), 1200);

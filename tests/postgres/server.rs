@@ -18,7 +18,7 @@ use std::{
     time::Duration,
 };
 
-use harness::journal::{Envelope, Life, PostgresBuilder, PostgresJournal};
+use harness::journal::{Envelope, Head, Journal, Life, PostgresBuilder, PostgresJournal};
 
 /// The user `nobody`: PostgreSQL does not run as root.
 const NOBODY: u32 = 65534;
@@ -104,6 +104,16 @@ pub(crate) fn fresh(name: &str) -> String {
 /// A fact with this text, of this life.
 pub(crate) fn fact(life: Life, text: &str) -> Envelope {
     Envelope::stored(1, "0.1.0", life, 1, 2, format!("{{\"fact\":{text:?}}}"))
+}
+
+/// The head that a conversation had after this number of facts, or would have with so many.
+pub(crate) async fn head_at(journal: &dyn Journal, name: &str, count: u64) -> Head {
+    let read = journal.read(name, 0).await.expect("read");
+    read.head_at(count).unwrap_or_else(|| {
+        let mut head = read.head;
+        head.facts = count;
+        head
+    })
 }
 
 impl Server {

@@ -2,7 +2,7 @@
 
 use harness::{
     ErrorKind,
-    journal::{Envelope, Journal, Life, Listing, Metadata, PostgresJournal},
+    journal::{Envelope, Head, Journal, Life, Listing, Metadata, PostgresJournal},
 };
 
 use crate::server::{Server, fact, fresh, server};
@@ -14,119 +14,8 @@ async fn many_journals_make_the_tables_together() {
         let schema = fresh("together");
         let journals = (0..12).map(|_| server.builder(&schema).connect());
         futures_util::future::try_join_all(journals).await.expect("journals");
-        assert_eq!(server.sql(&format!("select * from {schema}.journal_version")), "2");
+        assert_eq!(server.sql(&format!("select * from {schema}.journal_version")), "3");
     }
-}
-
-/// The tables of the first version, as it made them, with a conversation and a fork of it.
-const FIRST: &str = r#"
-create table conversations (
-    id text collate "C" primary key,
-    facts bigint not null default 0,
-    base text collate "C" references conversations,
-    shared bigint not null default 0,
-    metadata text not null default '{}',
-    owner text collate "C",
-    parent text collate "C",
-    changed bigint not null,
-    created_at bigint not null,
-    updated_at bigint not null,
-    check (shared <= facts),
-    check ((base is null) = (shared = 0))
-);
-create unique index conversations_changed on conversations (changed);
-create index conversations_owner on conversations (left(owner, 512), changed) where owner is not null;
-create index conversations_parent on conversations (left(parent, 512), changed) where parent is not null;
-create index conversations_base on conversations (base) where base is not null;
-create table facts (
-    conversation text collate "C" not null,
-    number bigint not null,
-    format bigint not null,
-    version text not null,
-    life text not null,
-    at bigint not null,
-    elapsed bigint not null,
-    fact text not null,
-    primary key (conversation, number)
-);
-create sequence changes;
-create table journal_version (version integer not null);
-insert into journal_version values (1);
-insert into conversations values
-    ('old', 5, null, 0, '{"owner":"ann"}', 'ann', null, nextval('changes'), 10, 20),
-    ('fork', 4, 'old', 3, '{}', null, null, nextval('changes'), 11, 21);
-insert into facts
-    select 'old', n, 1, '0.1.0', '0123456789abcdef', 7, n, '{"n":' || n || '}' from generate_series(0, 4) n;
-insert into facts values ('fork', 3, 1, '0.1.0', '0123456789abcdef', 7, 4, '{"n":4}');
-"#;
-
-/// A schema of the first version.
-fn first_version(server: &Server) -> String {
-    let schema = fresh("first");
-    server.sql(&format!("create schema {schema}; set search_path = {schema}; {FIRST}"));
-    schema
-}
-
-async fn has_all(journal: &PostgresJournal) {
-    let life = Life::parse("0123456789abcdef").expect("a life");
-    let fact = |n| Envelope::stored(1, "0.1.0", life, 7, n, format!("{{\"n\":{n}}}"));
-    let all: Vec<Envelope> = (0..5).map(fact).collect();
-    assert_eq!(journal.read("old", 0).await.expect("facts"), all);
-    assert_eq!(journal.read("fork", 0).await.expect("facts"), [&all[..3], &all[4..]].concat());
-    let page = journal.list(&Listing::new().owner("ann")).await.expect("a page");
-    let [old] = &page.conversations[..] else { panic!("{page:?}") };
-    assert_eq!((&*old.id, old.facts, old.created_at, old.updated_at), ("old", 5, 10, 20));
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn tables_of_the_first_version_are_brought_up_to_date_once_and_keep_all() {
-    let server = server!();
-    for _ in 0..5 {
-        let schema = first_version(server);
-        // Each journal has connections of its own, as processes have.
-        let journals = (0..8).map(|_| server.builder(&schema).connect());
-        let journals = futures_util::future::try_join_all(journals).await.expect("journals");
-        assert_eq!(server.sql(&format!("select * from {schema}.journal_version")), "2");
-        for journal in &journals[..2] {
-            has_all(journal).await;
-        }
-        journals[0].write_spill("old", "r-1", 0, b"large").await.expect("written");
-        journals[1].fork("old", 5, "second").await.expect("forked");
-        assert!(journals[2].delete("old").await.expect("deleted"));
-        let large = journals[3].read_spill("second", "r-1", 0).await.expect("read");
-        assert_eq!(large, Some(b"large".to_vec()));
-    }
-}
-
-/// Whoever brings the tables up to date is killed at the end of it, before the commit: it waits there for a lock.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_is_killed_while_it_brings_tables_up_to_date_leaves_them_as_they_were() {
-    let server = server!();
-    let schema = first_version(server);
-    // The new tables can be made, and the version cannot be written.
-    let lock = server.open(&format!("lock table {schema}.journal_version in exclusive mode"));
-    let url = format!("{}?application_name={schema}", server.socket("harness", "postgres"));
-    let builder = PostgresJournal::builder(url).schema(&schema).max_connections(1);
-    let connecting = tokio::spawn(async move { builder.connect().await.map(drop) });
-    let waits = format!(
-        "select 1 from pg_stat_activity where application_name = '{schema}' \
-         and wait_event_type = 'Lock' and query like 'update journal_version%'"
-    );
-    server.until(&waits).await;
-    server.sql(&format!(
-        "select pg_terminate_backend(pid) from pg_stat_activity where application_name = '{schema}'"
-    ));
-    let err = connecting.await.expect("no panic").expect_err("it was killed");
-    assert_eq!(err.kind(), ErrorKind::Journal, "{err}");
-    drop(lock);
-    let new = format!(
-        "select count(*) from pg_class where relnamespace = '{schema}'::regnamespace \
-         and relname in ('spills', 'chunks')"
-    );
-    assert_eq!(server.sql(&new), "0");
-    assert_eq!(server.sql(&format!("select * from {schema}.journal_version")), "1");
-    has_all(&server.journal(&schema).await).await;
-    assert_eq!(server.sql(&format!("select * from {schema}.journal_version")), "2");
 }
 
 /// What there is in a schema.
@@ -137,21 +26,29 @@ fn contents(schema: &str) -> String {
 }
 
 #[tokio::test]
-async fn tables_of_a_later_version_are_left_alone() {
+async fn tables_of_another_version_are_left_alone() {
     let server = server!();
     let schema = fresh("later");
     let journal = server.journal(&schema).await;
-    journal.append("a", 0, &[fact(Life::random(), "said")]).await.expect("appended");
+    journal.append("a", Head::default(), &[fact(Life::random(), "said")]).await.expect("appended");
     server.sql(&format!(
-        "update {schema}.journal_version set version = 3; alter table {schema}.facts drop column at"
+        "update {schema}.journal_version set version = 4; alter table {schema}.facts drop column at"
     ));
     let before = server.sql(&contents(&schema));
-    let err = server.builder(&schema).connect().await.unwrap_err();
-    assert_eq!(err.kind(), ErrorKind::Journal);
-    let told = err.to_string();
-    assert!(told.contains("version 3") && told.contains("later version of the library"), "{told}");
-    assert!(told.contains(&schema), "{told}");
-    assert_eq!(server.sql(&contents(&schema)), before);
+    let versions = [
+        (4, "later version of the library"),
+        (2, "before its first release"),
+        (1, "before its first release"),
+    ];
+    for (version, words) in versions {
+        server.sql(&format!("update {schema}.journal_version set version = {version}"));
+        let err = server.builder(&schema).connect().await.unwrap_err();
+        assert_eq!(err.kind(), ErrorKind::Journal);
+        let told = err.to_string();
+        let says = |words: &str| assert!(told.contains(words), "{told}");
+        [&format!("version {version}"), words, &schema].into_iter().for_each(says);
+        assert_eq!(server.sql(&contents(&schema)), before);
+    }
 
     server.sql(&format!("delete from {schema}.journal_version"));
     let told = server.builder(&schema).connect().await.unwrap_err().to_string();
@@ -188,8 +85,8 @@ async fn a_database_must_have_all_characters() {
     let journal =
         PostgresJournal::connect(server.socket("harness", &bytes)).await.expect("a journal");
     let facts = [fact(Life::random(), "Größe 漢字")];
-    journal.append("Größe", 0, &facts).await.expect("appended");
-    assert_eq!(journal.read("Größe", 0).await.expect("facts"), facts);
+    journal.append("Größe", Head::default(), &facts).await.expect("appended");
+    assert_eq!(journal.read("Größe", 0).await.expect("facts").facts, facts);
     journal.describe("Größe", &Metadata::new().owner("漢字")).await.expect("described");
     let page = journal.list(&Listing::new().owner("漢字")).await.expect("a page");
     assert_eq!(page.conversations[0].id, "Größe");
@@ -201,8 +98,8 @@ async fn schemas_are_apart() {
     let server = server!();
     let [one, two] = [server.journal(&fresh("one")).await, server.journal(&fresh("two")).await];
     let facts = [fact(Life::random(), "said")];
-    one.append("a", 0, &facts).await.expect("appended");
-    assert_eq!(two.read("a", 0).await.expect("none"), []);
+    one.append("a", Head::default(), &facts).await.expect("appended");
+    assert_eq!(two.read("a", 0).await.expect("none").facts, []);
     let _one = one.hold("a").await.expect("held");
     let _two = two.hold("a").await.expect("held");
 }
@@ -216,7 +113,7 @@ async fn no_call_reads_all_that_there_is() {
     server.sql(&format!(
         "set search_path = {schema};
          insert into conversations
-         select 'c' || n, 3, null, 0, '{{}}', 'o' || n % 1000, 'c' || n / 10, nextval('changes'), 0, 0
+         select 'c' || n, n, 3, '0123456789abcdef', null, 0, '{{}}', 'o' || n % 1000, 'c' || n / 10, nextval('changes'), 0, 0
          from generate_series(1, 20000) n;
          insert into facts
          select 'c' || n, k, 1, '0.1.0', '0123456789abcdef', 0, 0, '{{}}'
@@ -234,10 +131,13 @@ async fn no_call_reads_all_that_there_is() {
     // A server looks at a statement anew the first times that it runs.
     for n in 0..10_u64 {
         let (old, new) = (format!("c{}", n + 500), format!("new {n}"));
-        journal.append(&old, 3, &[fact(Life::random(), "said")]).await.expect("appended");
-        assert_eq!(journal.read(&old, 1).await.expect("facts").len(), 3);
-        journal.fork(&old, 2, &new).await.expect("forked");
-        journal.fork(&new, 1, &format!("newer {n}")).await.expect("forked");
+        let known = journal.read(&old, 0).await.expect("facts");
+        let (at, last) = (known.head_at(2).expect("it has two"), known.head);
+        journal.append(&old, last, &[fact(Life::random(), "said")]).await.expect("appended");
+        assert_eq!(journal.read(&old, 1).await.expect("facts").facts.len(), 3);
+        journal.fork(&old, at, &new).await.expect("forked");
+        let at = journal.read(&new, 0).await.expect("facts").head_at(1).expect("it has one");
+        journal.fork(&new, at, &format!("newer {n}")).await.expect("forked");
         journal.describe(&new, &Metadata::new().parent("new")).await.expect("described");
         for listing in [Listing::new(), Listing::new().owner("o5"), Listing::new().parent("c5")] {
             journal.list(&listing.limit(10)).await.expect("a page");

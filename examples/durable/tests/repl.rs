@@ -15,7 +15,7 @@ use std::{
 
 use harness::{
     Agent, SideEffects, Tool,
-    journal::{Envelope, Journal as _, Life, SqliteJournal},
+    journal::{Envelope, Head, Journal as _, Life, SqliteJournal},
     policy::Permissions,
     testing::{ScriptedProvider, reply},
 };
@@ -367,7 +367,7 @@ fn to_look_at_what_is_unfinished_does_not_count_as_going_on() {
     let facts = || {
         runtime.block_on(async {
             let journal = SqliteJournal::open(&file).await.expect("the journal");
-            journal.read("one-call", 0).await.expect("it can be read").len()
+            journal.read("one-call", 0).await.expect("it can be read").facts.len()
         })
     };
     let before = facts();
@@ -428,7 +428,7 @@ fn what_a_later_version_wrote_is_not_opened_and_the_chat_goes_on() {
     runtime.block_on(async {
         let journal = SqliteJournal::open(journal_of(folder)).await.expect("the journal");
         let newer = Envelope::stored(99, "7.0.0", Life::random(), 0, 0, "{}");
-        journal.append("newer", 0, &[newer]).await.expect("it is written");
+        journal.append("newer", Head::default(), &[newer]).await.expect("it is written");
     });
     let said = says(folder, &[], "/list\n/resume 1\nWhat is 2 + 3?\n");
     assert!(said.contains("newer") && said.contains("  unreadable  (no title)"), "{said}");

@@ -68,7 +68,7 @@ async fn by_the_library<J: Journal + Clone + 'static>(journal: J) -> Vec<Envelop
         }
     }
     drop(chat);
-    journal.read(CHAT, 0).await.expect("facts")
+    journal.read(CHAT, 0).await.expect("facts").facts
 }
 
 /// By the engine.

@@ -6,13 +6,15 @@ use super::{
     Action, Agent, Chat, Machine, OpenCall, Settlement,
     approval::{CallResolution, open_calls},
     caller::check_parents,
-    durable::{Durable, Written, guarded, is_answer},
+    durable::{Durable, Written, guarded},
     observed::{append_failed, appending, held, holding, tell_answer},
     spilling::Spilling,
 };
 use crate::{
     error::{Error, ErrorKind},
-    journal::{Awaited, Envelope, Fact, Journal, Life, check_id, too_few},
+    journal::{
+        Awaited, Envelope, Fact, Head, Journal, Life, StoredFacts, check_id, conflict, too_few,
+    },
     message::Transcript,
     policy::Approval,
     trace::{AppendOutcome, Tracer},
@@ -70,17 +72,17 @@ impl Agent {
         let hold = guarded(|| journal.hold(&id)).await;
         held(&mut tracer, &hold);
         let hold = hold?;
-        let facts = guarded(|| journal.read(&id, 0)).await?;
-        let mut chat = Chat::read_apart(self.within(&*journal), &facts)?;
+        let StoredFacts { head, facts, .. } = guarded(|| journal.read(&id, 0)).await?;
+        let (mut chat, has_waited) = Chat::read_noting_waits(self.within(&*journal), &facts)?;
         chat.counts_agents(&journal, &id).await;
         chat.counts_for_its_agent();
         chat.tracer = tracer;
-        chat.durable = Some(Durable::new(journal, id, facts.len() as u64, Some(hold)));
+        chat.durable = Some(Durable::new(journal, id, head, Some(hold)));
         chat.tracer.meets(chat.machine.open_calls());
         chat.tell_answers(&facts);
         chat.inherited = chat.machine.open_calls().map(|call| call.id().to_owned()).collect();
         let doubtful = chat.doubtful();
-        let is_cut_off = was_going_on(&chat.machine) && !has_waited(&facts)?;
+        let is_cut_off = was_going_on(&chat.machine) && !has_waited;
         if is_cut_off || !doubtful.is_empty() {
             chat.record(&Fact::Reopened { doubtful })?;
             chat.only_looked_at = true;
@@ -222,21 +224,24 @@ impl Chat {
             true => durable.written(),
             false => facts,
         };
-        let (shared, rest) = parted(durable.id(), facts, &journal).await?;
-        if let Err(error) = guarded(|| journal.fork(durable.id(), shared, id)).await
-            && !is_forked((durable.id(), shared), id, &journal).await
-        {
-            return Err(begun(id, error));
-        }
+        let (shared, rest) = match facts == durable.written() && !self.machine.is_calling() {
+            true => (durable.head(), parting(&self.machine, self.elapsed())?),
+            false => parted((durable.id(), durable.head()), facts, &journal).await?,
+        };
+        let forked = match guarded(|| journal.fork(durable.id(), shared, id)).await {
+            Ok(forked) => forked,
+            Err(error) => after_failed_fork(shared, id, &journal, error).await?,
+        };
         let from = durable.id().to_string();
         if !rest.is_empty() {
             self.tracer.asks(|| appending(&*journal, id, &rest));
-            let mut appended = guarded(|| journal.append(id, shared, &rest)).await;
+            let appended = guarded(|| journal.append(id, forked, &rest)).await;
+            let mut appended = appended.map(drop);
             let mut outcome = AppendOutcome::Written;
             if appended.is_err() {
                 // The way to the journal may have repeated it, or have lost the answer to it.
-                let there = guarded(|| journal.read(id, shared)).await;
-                if there.is_ok_and(|there| there == rest) {
+                let there = guarded(|| journal.read(id, shared.facts)).await;
+                if there.is_ok_and(|there| there.facts == rest) {
                     (appended, outcome) = (Ok(()), AppendOutcome::ReadBack);
                 }
             }
@@ -333,74 +338,73 @@ impl Chat {
     }
 }
 
-/// The error of a fork whose name is taken.
-fn begun(conversation: &str, err: Error) -> Error {
-    match err.is_conflict() {
-        true => Error::new(
-            ErrorKind::Conflict,
-            format!("the conversation `{conversation}` has begun: fork into a new one"),
-        ),
-        false => err,
-    }
-}
-
 /// Splits the facts of a fork: how many it shares with the original, and those that are appended to
 /// them at once. With only the shared facts, the fork has no open call. So if its process ends
 /// between the two steps, the fork runs no call that belongs to the original.
 async fn parted(
-    conversation: &str,
+    (conversation, known): (&str, Head),
     facts: u64,
     journal: &Arc<dyn Journal>,
-) -> Result<(u64, Vec<Envelope>), Error> {
-    let mut rest = guarded(|| journal.read(conversation, 0)).await?;
-    let there = rest.len() as u64;
-    if there < facts {
-        return Err(too_few(conversation, there, facts));
+) -> Result<(Head, Vec<Envelope>), Error> {
+    let read = guarded(|| journal.read(conversation, 0)).await?;
+    if known.incarnation.is_some() && read.head_at(known.facts) != Some(known) {
+        return Err(conflict(conversation, known, read.head));
     }
-    rest.truncate(usize::try_from(facts).unwrap_or(usize::MAX));
+    if read.head.facts < facts {
+        return Err(too_few(conversation, read.head.facts, facts));
+    }
+    let wanted = usize::try_from(facts).unwrap_or(usize::MAX);
     let (mut machine, mut shared) = (Machine::new(), 0);
-    for (number, envelope) in (1..).zip(&rest) {
+    for (number, envelope) in (1..).zip(&read.facts).take(wanted) {
         machine.apply(&envelope.fact()?)?;
         if !machine.is_calling() {
             shared = number;
         }
     }
+    let base = read.head_at(shared).unwrap_or_default();
+    let mut rest = read.facts;
+    rest.truncate(wanted);
     let elapsed = rest.last().map_or(0, |last| last.elapsed);
-    rest.drain(..shared);
-    if was_going_on(&machine) {
-        rest.push(Envelope::of(&Fact::Reopened { doubtful: Vec::new() }, elapsed)?);
-    }
-    rest.push(Envelope::of(&Fact::Forked {}, elapsed)?);
-    Ok((shared as u64, rest))
+    drop(rest.drain(..usize::try_from(shared).unwrap_or(usize::MAX)));
+    rest.extend(parting(&machine, elapsed)?);
+    Ok((base, rest))
 }
 
-/// Whether a fork that has failed is there all the same, since the way to the journal has repeated it or has lost the answer:
-/// the new conversation has these facts and no other. A fork that somebody else has completed has more.
-async fn is_forked((from, facts): (&str, u64), id: &str, journal: &Arc<dyn Journal>) -> bool {
-    let (Ok(mut those), Ok(there)) =
-        (guarded(|| journal.read(from, 0)).await, guarded(|| journal.read(id, 0)).await)
-    else {
-        return false;
+/// The facts by which a fork leaves the original.
+fn parting(machine: &Machine, elapsed: u64) -> Result<Vec<Envelope>, Error> {
+    let reopened = was_going_on(machine).then(|| Fact::Reopened { doubtful: Vec::new() });
+    let facts = reopened.into_iter().chain([Fact::Forked {}]);
+    facts.map(|fact| Envelope::of(&fact, elapsed)).collect()
+}
+
+/// What has become of a fork that has failed. The way to the journal may have repeated it or have lost the answer: then the
+/// new conversation has the shared facts and no other. A fork that somebody else has completed has more.
+async fn after_failed_fork(
+    at: Head,
+    id: &str,
+    journal: &Arc<dyn Journal>,
+    error: Error,
+) -> Result<Head, Error> {
+    let Ok(there) = guarded(|| journal.read(id, at.facts)).await.map(|read| read.head) else {
+        return Err(error);
     };
-    those.truncate(usize::try_from(facts).unwrap_or(usize::MAX));
-    there == those
+    let is_there = there.incarnation.is_some() && there.incarnation != at.incarnation;
+    if is_there && (there.facts, there.writer) == (at.facts, at.writer) {
+        return Ok(there);
+    }
+    match error.is_conflict() && there.facts > 0 {
+        true => Err(Error::new(
+            ErrorKind::Conflict,
+            format!("the conversation `{id}` has begun: fork into a new one"),
+        )),
+        false => Err(error),
+    }
 }
 
 /// Whether a run was going on when its process ended. A run whose calls wait for somebody outside
 /// of it was not.
 fn was_going_on(machine: &Machine) -> bool {
     machine.is_going() && machine.next() != Action::AwaitAnswers
-}
-
-/// Whether no process was working on the conversation: its last run had ended as waiting, and since
-/// then only answers were added.
-fn has_waited(facts: &[Envelope]) -> Result<bool, Error> {
-    let answers = facts.iter().rev().take_while(|fact| fact.fact().is_ok_and(|it| is_answer(&it)));
-    let before = facts.len().saturating_sub(answers.count());
-    let Some(waited) = facts.get(..before).filter(|waited| waited.len() < facts.len()) else {
-        return Ok(false);
-    };
-    Ok(folded(waited.iter())?.next() == Action::AwaitAnswers)
 }
 
 pub(super) fn waiting(machine: &Machine, conversation: Option<&str>) -> Vec<OpenCall> {
@@ -499,7 +503,7 @@ impl Inbox {
     /// [`ErrorKind::Configuration`] if the name is not valid.
     pub async fn look(&self, conversation: &str) -> Result<Machine, Error> {
         check_id(conversation)?;
-        let facts = guarded(|| self.journal.read(conversation, 0)).await?;
+        let facts = guarded(|| self.journal.read(conversation, 0)).await?.facts;
         folded(facts.iter())
     }
 
@@ -536,10 +540,16 @@ impl Inbox {
         let life = Life::random();
         let mut sent: Vec<Envelope> = Vec::new();
         let mut tracer = Tracer::new(self.agent.trace());
-        let (mut refused, mut made) = (None, None);
+        let (mut refused, mut made, mut read) = (None, None, None);
         for _ in 0..ANSWERS {
             let facts = guarded(|| self.journal.read(conversation, 0)).await;
             let facts = facts.inspect_err(|error| append_failed(&mut tracer, error))?;
+            let StoredFacts { head, facts, .. } = facts;
+            // Another conversation of this name may have a call with the same id.
+            if *read.get_or_insert(head.incarnation) != head.incarnation {
+                let known = Head { incarnation: read.flatten(), ..Head::default() };
+                return Err(conflict(conversation, known, head));
+            }
             // An earlier append was written after all.
             if let Some(at) = facts.iter().position(|fact| sent.contains(fact)) {
                 tracer.appended(AppendOutcome::ReadBack, None);
@@ -562,7 +572,8 @@ impl Inbox {
             let fact = match made.take() {
                 Some(made) => made,
                 None => {
-                    let spilling = Spilling::of_unopened(agent, journal, conversation, &machine);
+                    let spilling =
+                        Spilling::of_unopened(agent, journal, (conversation, head), &machine);
                     let fact = resolved.into_fact(&machine, agent.tools(), &spilling).await;
                     if is_result {
                         // Time has passed while a large result was kept.
@@ -574,11 +585,10 @@ impl Inbox {
             };
             let elapsed = facts.last().map_or(0, |last| last.elapsed);
             let envelope = [Envelope { life, ..Envelope::of(&fact, elapsed)? }];
-            let after = facts.len() as u64;
             sent.extend_from_slice(&envelope);
             tracer.asks(|| appending(&*self.journal, conversation, &envelope));
-            match guarded(|| self.journal.append(conversation, after, &envelope)).await {
-                Ok(()) => {
+            match guarded(|| self.journal.append(conversation, head, &envelope)).await {
+                Ok(_) => {
                     tracer.appended(AppendOutcome::Written, None);
                     tell_answer(&mut tracer, &machine, &facts, &fact);
                     return Ok(());

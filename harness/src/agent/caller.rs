@@ -576,7 +576,12 @@ impl Chat {
                 let names = (0..).map(|number| name_of_agent(name, &call, number));
                 for below in names.take_while(|below| all_below.contains(below)) {
                     let facts = guarded(|| journal.read(&below, 0)).await.unwrap_or_default();
-                    let Ok(mut chat) = Self::read_apart(agent.clone(), &facts) else { continue };
+                    let Ok(mut chat) = Self::read_apart(agent.clone(), &facts.facts) else {
+                        continue;
+                    };
+                    if chat.machine.is_asking() {
+                        chat.guard.request_was_lost();
+                    }
                     chat.counts_agents(journal, &below).await;
                     spent.extend(chat.budget().spent_beyond(None));
                 }
@@ -687,7 +692,7 @@ fn gone(call: &str, conversation: &str, effects: SideEffects) -> ToolResult {
 
 /// The machine of a conversation's facts, if it has any.
 async fn read_machine(journal: &dyn Journal, conversation: &str) -> Result<Option<Machine>, Error> {
-    let facts = guarded(|| journal.read(conversation, 0)).await?;
+    let facts = guarded(|| journal.read(conversation, 0)).await?.facts;
     if facts.is_empty() {
         return Ok(None);
     }

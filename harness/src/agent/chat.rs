@@ -3,12 +3,12 @@
 use std::{collections::HashSet, fmt, mem, sync::Arc, time::Duration};
 
 use super::{
-    Agent, Grant, Machine, Sending,
+    Action, Agent, Grant, Machine, Sending,
     answers::unreadable,
     approval::ApprovalPolicy,
     circumstances::Circumstances,
     clock::RunClock,
-    durable::Durable,
+    durable::{Durable, is_answer},
     found::Told,
     observed::Waits,
     window::{Gauge, Lowered},
@@ -151,12 +151,27 @@ impl Chat {
     /// The conversation that these facts make. What is spent later does not count for the agent,
     /// either.
     pub(super) fn read_apart(agent: Agent, facts: &[Envelope]) -> Result<Self, Error> {
+        Ok(Self::read_noting_waits(agent, facts)?.0)
+    }
+
+    /// The same, and whether no process was working on the conversation: its last run had ended as
+    /// waiting, and since then only answers were added.
+    pub(super) fn read_noting_waits(
+        agent: Agent,
+        facts: &[Envelope],
+    ) -> Result<(Self, bool), Error> {
         let mut chat = Self::apart(agent);
+        // Whether the run waited before the answers at the end, if there are some.
+        let mut waited: Option<bool> = None;
         for (number, envelope) in facts.iter().enumerate() {
-            let folded = envelope.fact().and_then(|fact| chat.read_fact(&fact, envelope));
+            let folded = envelope.fact().and_then(|fact| {
+                let before = || chat.machine.next() == Action::AwaitAnswers;
+                waited = is_answer(&fact).then(|| waited.unwrap_or_else(before));
+                chat.read_fact(&fact, envelope)
+            });
             folded.map_err(|err| unreadable(number, err))?;
         }
-        Ok(chat)
+        Ok((chat, waited == Some(true)))
     }
 
     pub(super) fn read_fact(&mut self, fact: &Fact, envelope: &Envelope) -> Result<(), Error> {
@@ -448,6 +463,9 @@ impl Chat {
     /// Applies a fact to everything that is derived from the facts, except to the machine.
     pub(super) fn fold_beside_machine(&mut self, fact: &Fact) {
         self.guard.apply(fact);
+        if matches!(fact, Fact::Reopened { .. }) && self.machine.is_asking() {
+            self.guard.request_was_lost();
+        }
         if self.taint.apply(fact) {
             self.tell_caller();
         }

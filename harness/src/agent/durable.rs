@@ -1,12 +1,17 @@
 //! The facts of a conversation in a journal: those that are written, and those that wait for the
 //! next moment at which they have to be written.
 
-use std::{mem, sync::Arc};
+use std::{
+    mem,
+    sync::{Arc, OnceLock},
+};
 
 use super::Machine;
 use crate::{
     error::{Error, ErrorKind},
-    journal::{Decider, Decision, Envelope, Fact, Hold, Journal, Life},
+    journal::{
+        Decider, Decision, Envelope, Fact, Head, Hold, Incarnation, Journal, Life, StoredFacts,
+    },
     unwind::{Shielded, caught},
 };
 
@@ -21,8 +26,11 @@ pub(super) struct Durable {
     /// The writer of this chat's facts. It tells them from the facts of another chat of this
     /// process that writes the same in the same millisecond.
     life: Life,
-    /// How many facts the journal has, as far as is known here.
-    written: u64,
+    /// The end of the conversation in the journal, as far as is known here.
+    head: Head,
+    /// Which conversation of this name it is. It is known from the first fact on, and then known to
+    /// all who write results of this conversation.
+    incarnation: Arc<OnceLock<Incarnation>>,
     /// Facts that are not written yet.
     pending: Vec<Envelope>,
     /// Whether some of them may be written or not: an append of them failed, or its future was
@@ -51,15 +59,13 @@ impl Durable {
     pub(super) fn new(
         journal: Arc<dyn Journal>,
         id: Arc<str>,
-        written: u64,
+        head: Head,
         hold: Option<Hold>,
     ) -> Self {
-        Self {
-            journal: Some(journal),
-            written,
-            _hold: hold,
-            ..Self::collecting(id, Life::random())
-        }
+        let mut durable =
+            Self { journal: Some(journal), _hold: hold, ..Self::collecting(id, Life::random()) };
+        durable.ends_at(head);
+        durable
     }
 
     /// Collects the facts for another driver, which takes them.
@@ -68,7 +74,8 @@ impl Durable {
             journal: None,
             id,
             life,
-            written: 0,
+            head: Head::default(),
+            incarnation: Arc::default(),
             pending: Vec::new(),
             unknown: false,
             lost: None,
@@ -80,6 +87,18 @@ impl Durable {
 
     pub(super) fn id(&self) -> &Arc<str> {
         &self.id
+    }
+
+    /// Which conversation of its name it is, once that is known.
+    pub(super) fn incarnation(&self) -> &Arc<OnceLock<Incarnation>> {
+        &self.incarnation
+    }
+
+    fn ends_at(&mut self, head: Head) {
+        self.head = head;
+        if let Some(incarnation) = head.incarnation {
+            let _ = self.incarnation.set(incarnation);
+        }
     }
 
     /// Adds a fact that has to be written.
@@ -102,24 +121,43 @@ impl Durable {
 
     /// How many facts are written, as far as is known here.
     pub(super) fn written(&self) -> u64 {
-        self.written
+        self.head.facts
+    }
+
+    /// The end of the conversation in the journal, as far as is known here.
+    pub(super) fn head(&self) -> Head {
+        self.head
     }
 
     /// How many facts there are, written or not.
     pub(super) fn count(&self) -> u64 {
-        self.written.saturating_add(self.pending.len() as u64)
+        self.head.facts.saturating_add(self.pending.len() as u64)
     }
 
     /// Reads the facts that others have written meanwhile.
     pub(super) async fn news(&mut self) -> Result<Vec<Envelope>, Error> {
-        let Some(journal) = &self.journal else { return Ok(Vec::new()) };
-        let read = guarded(|| journal.read(&self.id, self.written)).await?;
-        Ok(self.own_first(read))
+        let Some(journal) = self.journal.clone() else { return Ok(Vec::new()) };
+        let Some(read) = self.read_on(&*journal).await? else { return Err(self.lose()) };
+        Ok(self.own_first(&read))
+    }
+
+    /// Reads the facts that come after those that are known here. Returns `None` if the journal does
+    /// not have the known ones any more.
+    async fn read_on(&self, journal: &dyn Journal) -> Result<Option<StoredFacts>, Error> {
+        // The last known fact tells whether this is what was read before.
+        let from = self.head.facts.saturating_sub(1);
+        let mut read = guarded(|| journal.read(&self.id, from)).await?;
+        if self.head.incarnation.is_some() && read.head_at(self.head.facts) != Some(self.head) {
+            return Ok(None);
+        }
+        let known = usize::from(self.head.facts > 0).min(read.facts.len());
+        drop(read.facts.drain(..known));
+        Ok(Some(read))
     }
 
     /// Counts facts of others that the conversation has taken in.
-    pub(super) fn knows(&mut self, facts: usize) {
-        self.written = self.written.saturating_add(facts as u64);
+    pub(super) fn knows(&mut self, facts: &[Envelope]) {
+        self.ends_at(self.head.after(facts));
     }
 
     /// Writes the pending facts. If the future is dropped, nothing is lost: the next call finds out
@@ -130,9 +168,9 @@ impl Durable {
         }
         let Some(journal) = self.journal.clone() else { return Ok(Written::All) };
         if self.unknown {
-            let there = guarded(|| journal.read(&self.id, self.written)).await?;
+            let Some(there) = self.read_on(&*journal).await? else { return Err(self.lose()) };
             self.unknown = false;
-            let others = self.own_first(there);
+            let others = self.own_first(&there);
             if !others.is_empty() {
                 return self.behind(others);
             }
@@ -144,23 +182,28 @@ impl Durable {
         // tried more than once. Each time, what was written is found out.
         for _ in 0..TRIES {
             self.unknown = true;
-            let append = guarded(|| journal.append(&self.id, self.written, &self.pending));
-            let Err(error) = append.await else {
-                self.unknown = false;
-                self.wrote(self.pending.len());
-                return Ok(Written::All);
+            let append = guarded(|| journal.append(&self.id, self.head, &self.pending)).await;
+            let error = match append {
+                Ok(head) => {
+                    self.unknown = false;
+                    self.pending.clear();
+                    self.ends_at(head);
+                    return Ok(Written::All);
+                }
+                Err(error) => error,
             };
             // If a network repeats an append, the second one is refused. So a conflict does not
             // prove that nothing was written.
-            let there = match guarded(|| journal.read(&self.id, self.written)).await {
-                Ok(there) => there,
+            let there = match self.read_on(&*journal).await {
+                Ok(Some(there)) => there,
+                Ok(None) => return Err(self.lose()),
                 // It is not known whether somebody else has written.
                 Err(unread) if error.is_conflict() => return Err(unread),
                 Err(_) => return Err(error),
             };
             self.unknown = false;
             let before = self.pending.len();
-            let others = self.own_first(there);
+            let others = self.own_first(&there);
             if !others.is_empty() {
                 return self.behind(others);
             }
@@ -168,7 +211,7 @@ impl Durable {
                 return Ok(Written::All);
             }
             if self.pending.len() == before {
-                // The journal has fewer facts than before: the conversation was deleted.
+                // Nothing was written, and nothing stands in the way.
                 return Err(if error.is_conflict() { self.lose() } else { error });
             }
         }
@@ -180,16 +223,16 @@ impl Durable {
 
     /// Removes the pending facts that were written after all. The returned facts were written by
     /// others.
-    fn own_first(&mut self, there: Vec<Envelope>) -> Vec<Envelope> {
-        let own = self.pending.iter().zip(&there).take_while(|(own, there)| own == there).count();
+    fn own_first(&mut self, there: &StoredFacts) -> Vec<Envelope> {
+        let pairs = self.pending.iter().zip(&there.facts);
+        let own = pairs.take_while(|(own, there)| own == there).count();
         self.read_back |= own > 0;
-        self.wrote(own);
-        there.into_iter().skip(own).collect()
-    }
-
-    fn wrote(&mut self, facts: usize) {
-        drop(self.pending.drain(..facts));
-        self.written = self.written.saturating_add(facts as u64);
+        let written: Vec<Envelope> = self.pending.drain(..own).collect();
+        if own > 0 {
+            let incarnation = there.head.incarnation;
+            self.ends_at(Head { incarnation, ..self.head }.after(&written));
+        }
+        there.facts.iter().skip(own).cloned().collect()
     }
 
     /// Accepts facts of others only if they answer calls that waited.
@@ -206,8 +249,8 @@ impl Durable {
     /// Records that another owner has continued the conversation.
     pub(super) fn lose(&mut self) -> Error {
         let why = format!(
-            "somebody else has continued the conversation `{}`: what was said here since then is not \
-             kept. Open it again",
+            "somebody else has continued the conversation `{}`, or has deleted it or set it back: what \
+             was said here since then is not kept. Open it again",
             self.id
         );
         self.lost = Some(why.clone());

@@ -275,16 +275,12 @@ impl Machine {
                 let was_unfit = matches!(self.phase, Phase::Ended(Some(Outcome::Unfit)));
                 let unchecked = usize::from(self.is_unchecked());
                 let begun_at = self.transcript.messages().len().saturating_sub(unchecked);
-                let ends_paused = self.transcript.messages().last().is_some_and(Message::is_paused);
                 let Fact::Resumed { message: due, .. } = due else { return Ok(()) };
                 // A summary is asked for anew.
                 self.window.forgets_failures();
                 match (message, due) {
                     (None, None) => {}
-                    // Earlier versions also wrote a message after a paused answer.
-                    (Some(message), due)
-                        if message.role() == Role::User && (due.is_some() || ends_paused) =>
-                    {
+                    (Some(message), Some(_)) if message.role() == Role::User => {
                         self.tells(message)?;
                     }
                     _ => {
@@ -559,6 +555,11 @@ impl Machine {
             Phase::Checking => true,
             Phase::Calling(_) => false,
         }
+    }
+
+    /// Whether the model is to be asked, or is being asked.
+    pub(super) fn is_asking(&self) -> bool {
+        matches!(self.phase, Phase::Asking)
     }
 
     /// Whether some calls have no result.

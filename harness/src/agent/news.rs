@@ -117,10 +117,10 @@ impl Chat {
             // that cannot be read now may be readable later.
             let mut read = guarded(|| journal.read(durable.id(), 0)).await?;
             let known = durable.written().saturating_add(envelopes.len() as u64);
-            read.truncate(usize::try_from(known).unwrap_or(usize::MAX));
-            let machine = folded(read.iter()).and_then(|machine| durable.follows(machine));
+            read.facts.truncate(usize::try_from(known).unwrap_or(usize::MAX));
+            let machine = folded(read.facts.iter()).and_then(|machine| durable.follows(machine));
             let Ok(machine) = machine else { return Err(durable.lose()) };
-            durable.knows(envelopes.len());
+            durable.knows(&envelopes);
             // Others gave way.
             self.unwritten.retain(|it| durable.pending().contains(it));
             for (fact, envelope) in facts.iter().zip(&envelopes) {
@@ -130,7 +130,7 @@ impl Chat {
             self.machine = machine;
             return Ok(());
         }
-        durable.knows(envelopes.len());
+        durable.knows(&envelopes);
         for (fact, envelope) in facts.iter().zip(&envelopes) {
             if self.fold(fact).is_err() {
                 let Some(durable) = &mut self.durable else { return Ok(()) };

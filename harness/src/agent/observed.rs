@@ -1,7 +1,7 @@
 //! Traces of a conversation in a journal. If nobody watches, no clock is read and nothing is
 //! prepared.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::{Chat, Machine, durable::is_answer};
 use crate::{
@@ -70,9 +70,24 @@ impl Chat {
             .rev()
             .map_while(|envelope| Some((envelope.fact().ok().filter(is_answer)?, envelope.at)));
         let answers: Vec<(Fact, u64)> = answers.collect();
-        for (fact, at) in answers.iter().rev() {
-            let waited = wait_ended_by(facts, fact, *at);
-            let waited = waited.map(|waited| Waited { elsewhere: true, ..waited });
+        let mut ended: HashSet<&str> =
+            answers.iter().filter_map(|(it, _)| ends_wait_of(it)).collect();
+        let mut waits = HashMap::new();
+        for envelope in facts.iter().rev() {
+            if ended.is_empty() {
+                break;
+            }
+            if let Ok(Fact::CallWaits { call, wait }) = envelope.fact()
+                && ended.remove(&*call)
+            {
+                waits.insert(call, (WaitsFor::of(&wait.awaited), envelope.at));
+            }
+        }
+        for (fact, until) in answers.iter().rev() {
+            let waited = ends_wait_of(fact).and_then(|call| waits.get(call).copied());
+            let until = *until;
+            let waited =
+                waited.map(|(awaited, since)| Waited { awaited, since, until, elsewhere: true });
             self.keep_for_watchers(fact);
             self.tracer.fact(fact, waited);
         }

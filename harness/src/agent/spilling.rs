@@ -1,10 +1,14 @@
 //! Where the large results of a conversation are kept: in its journal, or in the program's folder.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    path::PathBuf,
+    sync::{Arc, OnceLock},
+};
 
 use super::{Agent, Chat, Machine, durable::guarded};
 use crate::{
-    journal::Journal,
+    error::Error,
+    journal::{Head, Incarnation, Journal, unknown},
     message::{Message, Transcript},
     tool::{Folder, READ_RESULT, SpillFuture, SpillStore, Spills, WithArguments},
     unwind::caught,
@@ -21,7 +25,7 @@ pub(super) struct Spilling {
 }
 
 enum Where {
-    Journal(Arc<dyn Journal>, Arc<str>),
+    Journal(InJournal),
     Folder(PathBuf),
 }
 
@@ -29,13 +33,14 @@ impl Spilling {
     pub(super) fn of(chat: &Chat) -> Self {
         let agent = &chat.agent;
         let durable = chat.durable.as_ref();
-        let journal = durable.and_then(|durable| Some((durable.journal()?, durable.id())));
-        let journal = journal.filter(|(journal, _)| keeps(&***journal));
+        let kept = durable.and_then(|durable| {
+            let (journal, id) = (Arc::clone(durable.journal()?), Arc::clone(durable.id()));
+            Some(InJournal { journal, id, incarnation: Arc::clone(durable.incarnation()) })
+        });
+        let journal = kept.filter(|kept| keeps(&*kept.journal));
         let place = match (agent.spills(), journal, agent.spill_folder()) {
             (false, _, _) | (true, None, None) => None,
-            (true, Some((journal, id)), _) => {
-                Some(Where::Journal(Arc::clone(journal), Arc::clone(id)))
-            }
+            (true, Some(kept), _) => Some(Where::Journal(kept)),
             (true, None, Some(folder)) => Some(Where::Folder(folder.clone())),
         };
         let limits = agent.tools().limits();
@@ -57,12 +62,17 @@ impl Spilling {
     pub(super) fn of_unopened(
         agent: &Agent,
         journal: &Arc<dyn Journal>,
-        id: &str,
+        (id, head): (&str, Head),
         machine: &Machine,
     ) -> Self {
+        let kept = || InJournal {
+            journal: Arc::clone(journal),
+            id: id.into(),
+            incarnation: Arc::new(head.incarnation.map(OnceLock::from).unwrap_or_default()),
+        };
         let place = match (agent.spills(), agent.spill_folder()) {
             (false, _) => None,
-            (true, _) if keeps(&**journal) => Some(Where::Journal(Arc::clone(journal), id.into())),
+            (true, _) if keeps(&**journal) => Some(Where::Journal(kept())),
             (true, folder) => folder.cloned().map(Where::Folder),
         };
         let window = agent.window_in(machine);
@@ -82,9 +92,7 @@ impl Spilling {
     pub(super) fn for_call(&self, transcript: &Transcript, reads: bool) -> (Option<Spills>, usize) {
         let first = || transcript.messages().first().map_or("", Message::id);
         let kept = self.place.as_ref().map(|place| match place {
-            Where::Journal(journal, id) => {
-                self.spills(InJournal(Arc::clone(journal), Arc::clone(id)), transcript, reads)
-            }
+            Where::Journal(kept) => self.spills(kept.clone(), transcript, reads),
             Where::Folder(folder) => self.spills(Folder::of(folder, first()), transcript, reads),
         });
         (kept, self.limit)
@@ -136,18 +144,36 @@ fn keeps(journal: &dyn Journal) -> bool {
 }
 
 /// The large results of a conversation in its journal.
-struct InJournal(Arc<dyn Journal>, Arc<str>);
+#[derive(Clone)]
+struct InJournal {
+    journal: Arc<dyn Journal>,
+    id: Arc<str>,
+    /// It is set with the first fact, and no result is written before that.
+    incarnation: Arc<OnceLock<Incarnation>>,
+}
+
+impl InJournal {
+    fn incarnation(&self) -> Result<Incarnation, Error> {
+        self.incarnation.get().copied().ok_or_else(|| unknown(&self.id))
+    }
+}
 
 impl SpillStore for InJournal {
     fn write<'a>(&'a self, name: &'a str, chunk: u64, bytes: &'a [u8]) -> SpillFuture<'a, ()> {
-        Box::pin(guarded(move || self.0.write_spill(&self.1, name, chunk, bytes)))
+        Box::pin(async move {
+            let of = self.incarnation()?;
+            guarded(|| self.journal.write_spill(&self.id, of, name, chunk, bytes)).await
+        })
     }
 
     fn read<'a>(&'a self, name: &'a str, chunk: u64) -> SpillFuture<'a, Option<Vec<u8>>> {
-        Box::pin(guarded(move || self.0.read_spill(&self.1, name, chunk)))
+        Box::pin(guarded(move || self.journal.read_spill(&self.id, name, chunk)))
     }
 
     fn delete<'a>(&'a self, name: &'a str) -> SpillFuture<'a, ()> {
-        Box::pin(guarded(move || self.0.delete_spill(&self.1, name)))
+        Box::pin(async move {
+            let of = self.incarnation()?;
+            guarded(|| self.journal.delete_spill(&self.id, of, name)).await
+        })
     }
 }

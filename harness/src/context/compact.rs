@@ -379,18 +379,6 @@ const SUMMARY: &str = "[From the program: the summary, by the assistant";
 const WORDS: &str = "[From the program: what has to stay as it was said of the part that was summed up. It was said \
                      before the words above, and asks for nothing anew.]";
 
-/// Whether a message is one of these. Earlier versions have not marked it as the program's.
-pub(crate) fn is_summary(message: &Message) -> bool {
-    let first = message.blocks().first();
-    let Some(Block::Text(text)) = first.filter(|_| message.role() == Role::User) else {
-        return false;
-    };
-    let text = text.text();
-    let is_list = |rest: &str| rest.starts_with("\n\n## ");
-    text.starts_with(SUMMARY) && fault(text).is_none()
-        || text.strip_prefix(WORDS).is_some_and(is_list)
-}
-
 impl Cut {
     /// The summary as it is sent, with everything that must not be lost.
     pub(crate) fn summary(&self, text: &str, pins: &[String]) -> Message {

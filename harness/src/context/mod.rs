@@ -15,8 +15,8 @@ pub use self::window::{ContextUse, Window};
 pub(crate) use self::{
     clear::{CopiedLine, LONG, clear, clear_arguments, copied_line, has_line, kept_as, tail},
     compact::{
-        Cut, OpenCalls, TAILS, asks, cost_of_form, cut, fault, in_short, is_form, is_summary,
-        of_answer, schema, stand_in,
+        Cut, OpenCalls, TAILS, asks, cost_of_form, cut, fault, in_short, is_form, of_answer,
+        schema, stand_in,
     },
     overflow::{Sizes, sizes},
     vendor::why,

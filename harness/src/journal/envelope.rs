@@ -12,9 +12,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use super::Fact;
 use crate::error::{Error, ErrorKind};
 
-/// The latest format of facts. This version reads this format and all earlier ones. It writes each
-/// fact in the earliest format that has everything in the fact, so that earlier versions can read it.
-pub const FORMAT: u32 = 2;
+/// The format of the facts that this version writes. It reads no other one; a later version will read
+/// this format beside its own.
+pub const FORMAT: u32 = 1;
 
 /// A fact as a [`Journal`](super::Journal) stores it: the JSON text of a [`Fact`], with its
 /// writer and the version of the library that has written it.
@@ -61,7 +61,7 @@ impl Envelope {
         let json = serde_json::to_string(fact).map_err(|err| {
             Error::new(ErrorKind::Journal, "a fact cannot be written as JSON").because(err)
         })?;
-        Ok(Self::stored(fact.format(), version(), Life::of_this_process(), now(), elapsed, json))
+        Ok(Self::stored(FORMAT, version(), Life::of_this_process(), now(), elapsed, json))
     }
 
     /// Makes an envelope from the columns in which a journal has stored it.
@@ -83,13 +83,13 @@ impl Envelope {
     /// error names the version that has written it, and the envelope keeps the text.
     pub fn fact(&self) -> Result<Fact, Error> {
         let Self { format, version, fact, .. } = self;
-        if *format > FORMAT {
+        if *format != FORMAT {
             return Err(Error::new(
                 ErrorKind::Journal,
                 format!(
                     "the fact has format {format} and was written by version {version} of the \
-                     library; this is version {}, which reads formats up to {FORMAT}. Use version \
-                     {version} or later",
+                     library; this is version {}, which reads only format {FORMAT}. Use version \
+                     {version}, or a later one that reads this format",
                     env!("CARGO_PKG_VERSION")
                 ),
             ));

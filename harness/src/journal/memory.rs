@@ -7,9 +7,10 @@ use std::{
 };
 
 use super::{
-    Conversations, Envelope, Hold, Journal, JournalFuture, Listing, Metadata, Summary,
+    Conversations, Envelope, Head, Hold, Incarnation, Journal, JournalFuture, Listing, Metadata,
+    StoredFacts, Summary,
     envelope::now,
-    store::{busy, check_id, conflict, too_few, unknown},
+    store::{busy, check_base, check_id, conflict, unknown},
 };
 use crate::error::{Error, ErrorKind};
 
@@ -28,8 +29,8 @@ struct Shared {
     changes: u64,
 }
 
-#[derive(Default)]
 struct Kept {
+    incarnation: Incarnation,
     metadata: Metadata,
     facts: Vec<Envelope>,
     /// Large results by name, each in chunks. Forks share them.
@@ -57,19 +58,43 @@ fn chunks(spill: &Spill) -> MutexGuard<'_, BTreeMap<u64, Vec<u8>>> {
     spill.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+impl Kept {
+    /// The head after the first `count` facts.
+    fn head_at(&self, count: usize) -> Head {
+        Head::new(self.incarnation, 0, None).after(self.facts.get(..count).unwrap_or(&self.facts))
+    }
+}
+
 impl Shared {
     /// The conversation, marked as changed now. It is created if it does not exist.
     fn changed(&mut self, conversation: &str) -> &mut Kept {
         self.changes = self.changes.saturating_add(1);
-        let made = || Kept { created_at: now(), ..Kept::default() };
+        let made = || Kept {
+            incarnation: Incarnation::random(),
+            metadata: Metadata::default(),
+            facts: Vec::new(),
+            spills: HashMap::new(),
+            created_at: now(),
+            updated_at: 0,
+            changed: 0,
+        };
         let kept = self.conversations.entry(conversation.to_owned()).or_insert_with(made);
         kept.changed = self.changes;
         kept.updated_at = now();
         kept
     }
 
-    fn count(&self, conversation: &str) -> u64 {
-        self.conversations.get(conversation).map_or(0, |kept| kept.facts.len() as u64)
+    fn head(&self, conversation: &str) -> Head {
+        self.conversations
+            .get(conversation)
+            .map(|kept| kept.head_at(kept.facts.len()))
+            .unwrap_or_default()
+    }
+
+    /// The conversation, if it is still this one.
+    fn same(&mut self, conversation: &str, incarnation: Incarnation) -> Option<&mut Kept> {
+        let kept = self.conversations.get_mut(conversation);
+        kept.filter(|kept| kept.incarnation == incarnation)
     }
 
     /// The conversation and all that are part of it, directly or indirectly.
@@ -140,30 +165,34 @@ impl Journal for MemoryJournal {
         "memory"
     }
 
-    fn read<'a>(&'a self, conversation: &'a str, from: u64) -> JournalFuture<'a, Vec<Envelope>> {
+    fn read<'a>(&'a self, conversation: &'a str, from: u64) -> JournalFuture<'a, StoredFacts> {
         Box::pin(async move {
             let shared = self.lock();
-            let Some(kept) = shared.conversations.get(conversation) else { return Ok(Vec::new()) };
+            let Some(kept) = shared.conversations.get(conversation) else {
+                return Ok(StoredFacts::default());
+            };
             let from = usize::try_from(from).unwrap_or(usize::MAX);
-            Ok(kept.facts.get(from..).unwrap_or_default().to_vec())
+            let facts = kept.facts.get(from..).unwrap_or_default().to_vec();
+            Ok(StoredFacts::new(kept.head_at(kept.facts.len()), facts))
         })
     }
 
     fn append<'a>(
         &'a self,
         conversation: &'a str,
-        after: u64,
+        after: Head,
         facts: &'a [Envelope],
-    ) -> JournalFuture<'a, ()> {
+    ) -> JournalFuture<'a, Head> {
         Box::pin(async move {
             check_id(conversation)?;
             let mut shared = self.lock();
-            let there = shared.count(conversation);
-            if there != after {
+            let there = shared.head(conversation);
+            if !after.is_end_of(&there) {
                 return Err(conflict(conversation, after, there));
             }
-            shared.changed(conversation).facts.extend_from_slice(facts);
-            Ok(())
+            let kept = shared.changed(conversation);
+            kept.facts.extend_from_slice(facts);
+            Ok(kept.head_at(kept.facts.len()))
         })
     }
 
@@ -209,27 +238,23 @@ impl Journal for MemoryJournal {
         })
     }
 
-    fn fork<'a>(&'a self, from: &'a str, facts: u64, to: &'a str) -> JournalFuture<'a, ()> {
+    fn fork<'a>(&'a self, from: &'a str, at: Head, to: &'a str) -> JournalFuture<'a, Head> {
         Box::pin(async move {
             check_id(to)?;
             let mut shared = self.lock();
-            let there = shared.count(from);
-            let wanted = usize::try_from(facts).unwrap_or(usize::MAX);
+            let wanted = usize::try_from(at.facts).unwrap_or(usize::MAX);
             let base = shared.conversations.get(from);
-            let kept = base.map_or(&[][..], |kept| &kept.facts);
-            let Some(kept) = kept.get(..wanted).map(<[Envelope]>::to_vec) else {
-                return Err(too_few(from, there, facts));
-            };
+            check_base(from, at, shared.head(from), base.map(|base| base.head_at(wanted)))?;
+            let kept = base.and_then(|base| base.facts.get(..wanted)).unwrap_or_default().to_vec();
             let spills = base.map(|base| base.spills.clone()).unwrap_or_default();
-            match shared.count(to) {
-                0 => {
-                    let fork = shared.changed(to);
-                    fork.facts = kept;
-                    fork.spills.extend(spills);
-                }
-                there => return Err(conflict(to, 0, there)),
+            let there = shared.head(to);
+            if there.facts > 0 {
+                return Err(conflict(to, Head::default(), there));
             }
-            Ok(())
+            let fork = shared.changed(to);
+            fork.facts = kept;
+            fork.spills.extend(spills);
+            Ok(fork.head_at(wanted))
         })
     }
 
@@ -240,13 +265,14 @@ impl Journal for MemoryJournal {
     fn write_spill<'a>(
         &'a self,
         conversation: &'a str,
+        incarnation: Incarnation,
         name: &'a str,
         chunk: u64,
         bytes: &'a [u8],
     ) -> JournalFuture<'a, ()> {
         Box::pin(async move {
             let mut shared = self.lock();
-            let kept = shared.conversations.get_mut(conversation);
+            let kept = shared.same(conversation, incarnation);
             let kept = kept.ok_or_else(|| unknown(conversation))?;
             let spill = kept.spills.entry(name.to_owned()).or_default();
             chunks(spill).insert(chunk, bytes.to_vec());
@@ -268,9 +294,14 @@ impl Journal for MemoryJournal {
         })
     }
 
-    fn delete_spill<'a>(&'a self, conversation: &'a str, name: &'a str) -> JournalFuture<'a, ()> {
+    fn delete_spill<'a>(
+        &'a self,
+        conversation: &'a str,
+        incarnation: Incarnation,
+        name: &'a str,
+    ) -> JournalFuture<'a, ()> {
         Box::pin(async move {
-            if let Some(kept) = self.lock().conversations.get_mut(conversation) {
+            if let Some(kept) = self.lock().same(conversation, incarnation) {
                 kept.spills.remove(name);
             }
             Ok(())

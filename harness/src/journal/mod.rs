@@ -3,8 +3,10 @@
 //!
 #![doc = include_str!("../../guide/durable.md")]
 
+mod decision;
 mod envelope;
 mod fact;
+mod head;
 mod listing;
 mod memory;
 mod moves;
@@ -14,21 +16,24 @@ mod source;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 mod store;
+mod wait;
 
 #[cfg(feature = "postgres")]
 pub use self::postgres::{PostgresBuilder, PostgresJournal};
 #[cfg(feature = "sqlite")]
 pub use self::sqlite::{SqliteBuilder, SqliteJournal, SqliteSynchronous};
-pub(crate) use self::{envelope::now, source::Sources};
 pub use self::{
+    decision::{Always, CallBinding, Decider, Decision, Reason, Repeat},
     envelope::{Envelope, FORMAT, Life},
     fact::{
-        Always, AnswerCheck, Awaited, CallBinding, CallSpent, Decider, Decision, Fact, FactKind,
-        InterruptCause, Limit, LimitScope, Reason, Repeat, RunLimits, Wait, WantedAnswer,
+        AnswerCheck, Fact, FactKind, InterruptCause, Limit, LimitScope, RunLimits, WantedAnswer,
     },
+    head::{Head, Incarnation, StoredFacts},
     listing::{Conversations, Listing, Metadata, Summary},
     memory::MemoryJournal,
     moves::{ClearedArguments, ClearedResult, SummaryRequest, VendorSummary},
     source::Source,
     store::{Hold, Journal, JournalFuture, busy, check_id, conflict, too_few, unknown},
+    wait::{Awaited, CallSpent, Wait},
 };
+pub(crate) use self::{envelope::now, source::Sources};

@@ -1,9 +1,9 @@
-//! The trait of a store of conversations. Facts are appended only to a conversation that has the
-//! expected number of facts.
+//! The trait of a store of conversations. Facts are appended only to the conversation that the
+//! writer has read, after the fact that it has read last.
 
 use std::{any::Any, fmt, pin::Pin, sync::Arc};
 
-use super::{Conversations, Envelope, Listing, Metadata};
+use super::{Conversations, Envelope, Head, Incarnation, Listing, Metadata, StoredFacts};
 use crate::error::{Error, ErrorKind};
 
 /// The future of a call of a [`Journal`].
@@ -33,27 +33,28 @@ pub trait Journal: Send + Sync {
         "other"
     }
 
-    /// Reads the facts of a conversation in order, from this number on. A conversation that does
-    /// not exist has no facts.
+    /// Reads the facts of a conversation in order, from this number on, and the [`Head`] that the
+    /// conversation has with them. A conversation that does not exist has no facts.
     ///
     /// # Errors
     /// Fails with [`ErrorKind::Journal`] if they cannot be read.
-    fn read<'a>(&'a self, conversation: &'a str, from: u64) -> JournalFuture<'a, Vec<Envelope>>;
+    fn read<'a>(&'a self, conversation: &'a str, from: u64) -> JournalFuture<'a, StoredFacts>;
 
-    /// Appends facts to a conversation that has exactly `after` facts now. Either all are appended
-    /// or none. The conversation is created if it does not exist. When the call returns, the facts
-    /// survive everything that this journal promises to survive.
+    /// Appends facts to a conversation that [ends](Head::is_end_of) exactly at `after` now. Either
+    /// all are appended or none. With the default head, the conversation is created if it does not
+    /// exist. Returns its new head. When the call returns, the facts survive everything that this
+    /// journal promises to survive.
     ///
     /// # Errors
     /// Fails with [`ErrorKind::Conflict`], and appends nothing, if the conversation has another
-    /// number of facts. After any other error it is not known whether the facts were appended: the
-    /// caller has to read them back.
+    /// head: it was continued, deleted, begun anew, or set back to a backup. After any other error
+    /// it is not known whether the facts were appended: the caller has to read them back.
     fn append<'a>(
         &'a self,
         conversation: &'a str,
-        after: u64,
+        after: Head,
         facts: &'a [Envelope],
-    ) -> JournalFuture<'a, ()>;
+    ) -> JournalFuture<'a, Head>;
 
     /// Holds a conversation for this process until the [`Hold`] is dropped or the process ends in
     /// any way. A hold lets others learn at once that the conversation is in use. It is not a lock:
@@ -91,22 +92,20 @@ pub trait Journal: Send + Sync {
     /// [`ErrorKind::Journal`] if they cannot be deleted. Nothing is deleted then.
     fn delete<'a>(&'a self, conversation: &'a str) -> JournalFuture<'a, bool>;
 
-    /// Creates the conversation `to` with the first `facts` facts of `from`. The default
-    /// implementation copies them.
+    /// Creates the conversation `to` with the facts of `from` up to the head `at`, which `from` has
+    /// now or had earlier ([`StoredFacts::head_at`]). Returns the head of `to`. The default
+    /// implementation copies the facts.
     ///
     /// # Errors
-    /// Fails with [`ErrorKind::Conflict`] if `to` has facts already, and with
-    /// [`ErrorKind::Configuration`] if `from` has fewer than `facts`.
-    fn fork<'a>(&'a self, from: &'a str, facts: u64, to: &'a str) -> JournalFuture<'a, ()> {
+    /// Fails with [`ErrorKind::Conflict`] if `to` has facts already or `from` never had this head,
+    /// and with [`ErrorKind::Configuration`] if `from` has fewer facts.
+    fn fork<'a>(&'a self, from: &'a str, at: Head, to: &'a str) -> JournalFuture<'a, Head> {
         Box::pin(async move {
             check_id(to)?;
-            let mut shared = self.read(from, 0).await?;
-            let there = shared.len() as u64;
-            if there < facts {
-                return Err(too_few(from, there, facts));
-            }
-            shared.truncate(usize::try_from(facts).unwrap_or(usize::MAX));
-            self.append(to, 0, &shared).await
+            let mut base = self.read(from, 0).await?;
+            check_base(from, at, base.head, base.head_at(at.facts))?;
+            base.facts.truncate(usize::try_from(at.facts).unwrap_or(usize::MAX));
+            self.append(to, Head::default(), &base.facts).await
         })
     }
 
@@ -118,23 +117,25 @@ pub trait Journal: Send + Sync {
         false
     }
 
-    /// Stores a chunk of a large result. A chunk with the same number is replaced. The chunks of a
+    /// Stores a chunk of a large result of this conversation, and of no other one that has its name
+    /// later. A chunk with the same number is replaced. The chunks of a
     /// result are written in order, from 0 on, and have at most 256 KiB each. A chunk need not be
     /// on disk when this call returns, but must be when the next [`append`](Self::append) to the
     /// conversation returns.
     ///
     /// # Errors
-    /// Fails with [`ErrorKind::Conflict`] if the conversation does not exist, with
+    /// Fails with [`ErrorKind::Conflict`] if the conversation does not exist any more, with
     /// [`ErrorKind::Configuration`] if this journal does not keep large results, and with
     /// [`ErrorKind::Journal`] if the chunk cannot be written.
     fn write_spill<'a>(
         &'a self,
         conversation: &'a str,
+        incarnation: Incarnation,
         name: &'a str,
         chunk: u64,
         bytes: &'a [u8],
     ) -> JournalFuture<'a, ()> {
-        let _ = (conversation, name, chunk, bytes);
+        let _ = (conversation, incarnation, name, chunk, bytes);
         Box::pin(async {
             Err(Error::new(
                 ErrorKind::Configuration,
@@ -159,12 +160,18 @@ pub trait Journal: Send + Sync {
     }
 
     /// Deletes a large result of this conversation, for example if it could not be written
-    /// completely. Forks that have it keep it.
+    /// completely. Forks that have it keep it, and so does another conversation that has the name
+    /// now.
     ///
     /// # Errors
     /// Fails with [`ErrorKind::Journal`] if it cannot be deleted.
-    fn delete_spill<'a>(&'a self, conversation: &'a str, name: &'a str) -> JournalFuture<'a, ()> {
-        let _ = (conversation, name);
+    fn delete_spill<'a>(
+        &'a self,
+        conversation: &'a str,
+        incarnation: Incarnation,
+        name: &'a str,
+    ) -> JournalFuture<'a, ()> {
+        let _ = (conversation, incarnation, name);
         Box::pin(async { Ok(()) })
     }
 }
@@ -207,19 +214,48 @@ pub fn check_id(conversation: &str) -> Result<(), Error> {
     ))
 }
 
-/// The error of an [`append`](Journal::append) to a conversation that has another number of facts.
-pub fn conflict(conversation: &str, after: u64, there: u64) -> Error {
-    let why = match there < after {
-        true => "it was deleted meanwhile, or its journal was set back to an earlier state",
-        false => "somebody else has continued it",
+/// The error of an [`append`](Journal::append) to a conversation that has another head than the
+/// facts were to come after.
+pub fn conflict(conversation: &str, after: Head, there: Head) -> Error {
+    let why = if there.incarnation.is_none() || there.facts < after.facts {
+        "it was deleted meanwhile, or its journal was set back to an earlier state"
+    } else if after.incarnation.is_some() && after.incarnation != there.incarnation {
+        "it was deleted and begun anew meanwhile"
+    } else {
+        "somebody else has continued it"
     };
     Error::new(
         ErrorKind::Conflict,
         format!(
-            "the conversation `{conversation}` has {there} facts, but the new facts were to come after \
-             {after}: {why}. Open it again"
+            "the conversation `{conversation}` has {} facts, but the new facts were to come after \
+             {}: {why}. Open it again",
+            there.facts, after.facts
         ),
     )
+}
+
+/// Checks that a conversation with the head `there` can be forked at the head `at`. `found` is the
+/// head that it had with as many facts.
+pub(super) fn check_base(
+    from: &str,
+    at: Head,
+    there: Head,
+    found: Option<Head>,
+) -> Result<(), Error> {
+    // A conversation that was found missing has no facts that could be those of another one.
+    if at == Head::default() {
+        return Ok(());
+    }
+    if at.incarnation.is_some() && at.incarnation != there.incarnation {
+        return Err(conflict(from, at, there));
+    }
+    if there.facts < at.facts {
+        return Err(too_few(from, there.facts, at.facts));
+    }
+    match found == Some(at) {
+        true => Ok(()),
+        false => Err(conflict(from, at, there)),
+    }
 }
 
 /// The error of a [`write_spill`](Journal::write_spill) to a conversation that does not exist.
@@ -260,16 +296,16 @@ impl<J: Journal + ?Sized> Journal for Arc<J> {
         (**self).system()
     }
 
-    fn read<'a>(&'a self, conversation: &'a str, from: u64) -> JournalFuture<'a, Vec<Envelope>> {
+    fn read<'a>(&'a self, conversation: &'a str, from: u64) -> JournalFuture<'a, StoredFacts> {
         (**self).read(conversation, from)
     }
 
     fn append<'a>(
         &'a self,
         conversation: &'a str,
-        after: u64,
+        after: Head,
         facts: &'a [Envelope],
-    ) -> JournalFuture<'a, ()> {
+    ) -> JournalFuture<'a, Head> {
         (**self).append(conversation, after, facts)
     }
 
@@ -293,8 +329,8 @@ impl<J: Journal + ?Sized> Journal for Arc<J> {
         (**self).delete(conversation)
     }
 
-    fn fork<'a>(&'a self, from: &'a str, facts: u64, to: &'a str) -> JournalFuture<'a, ()> {
-        (**self).fork(from, facts, to)
+    fn fork<'a>(&'a self, from: &'a str, at: Head, to: &'a str) -> JournalFuture<'a, Head> {
+        (**self).fork(from, at, to)
     }
 
     fn keeps_spills(&self) -> bool {
@@ -304,11 +340,12 @@ impl<J: Journal + ?Sized> Journal for Arc<J> {
     fn write_spill<'a>(
         &'a self,
         conversation: &'a str,
+        incarnation: Incarnation,
         name: &'a str,
         chunk: u64,
         bytes: &'a [u8],
     ) -> JournalFuture<'a, ()> {
-        (**self).write_spill(conversation, name, chunk, bytes)
+        (**self).write_spill(conversation, incarnation, name, chunk, bytes)
     }
 
     fn read_spill<'a>(
@@ -320,7 +357,12 @@ impl<J: Journal + ?Sized> Journal for Arc<J> {
         (**self).read_spill(conversation, name, chunk)
     }
 
-    fn delete_spill<'a>(&'a self, conversation: &'a str, name: &'a str) -> JournalFuture<'a, ()> {
-        (**self).delete_spill(conversation, name)
+    fn delete_spill<'a>(
+        &'a self,
+        conversation: &'a str,
+        incarnation: Incarnation,
+        name: &'a str,
+    ) -> JournalFuture<'a, ()> {
+        (**self).delete_spill(conversation, incarnation, name)
     }
 }

@@ -51,16 +51,6 @@ impl Block {
             | Self::Vendor(_) => None,
         }
     }
-
-    /// Whether the first format of saved messages can represent it.
-    pub(super) fn is_of_the_first_format(&self) -> bool {
-        match self {
-            Self::Image(media) => media.is_of_the_first_format(),
-            Self::Audio(_) | Self::Document(_) => false,
-            Self::ToolResult(result) => result.is_of_the_first_format(),
-            Self::Text(_) | Self::ToolCall(_) | Self::Reasoning(_) | Self::Vendor(_) => true,
-        }
-    }
 }
 
 /// Text, its sources, and the data that the vendor wants back with it (a phase, an item's id).

@@ -311,12 +311,6 @@ impl Media {
         told.extend(self.file_id().map(|(id, of)| format!(", {} of {}", short(id), short(of))));
         told
     }
-
-    /// Whether the first format of saved messages, which had only pictures, can represent it.
-    pub(super) fn is_of_the_first_format(&self) -> bool {
-        let is_plain = self.name().is_none() && self.uri().is_none();
-        is_plain && matches!(self.0.source, Source::Data { .. } | Source::Url(_))
-    }
 }
 
 /// The beginning of a foreign text, short enough for a line.

@@ -237,11 +237,6 @@ impl Message {
         self.blocks().iter().map(of).sum()
     }
 
-    /// Whether the first format of saved messages can represent it.
-    pub(crate) fn is_of_the_first_format(&self) -> bool {
-        !self.0.by_program && self.blocks().iter().all(Block::is_of_the_first_format)
-    }
-
     /// Its calls, in order.
     pub fn calls(&self) -> impl Iterator<Item = &ToolCall> {
         self.blocks().iter().filter_map(|block| match block {

@@ -314,16 +314,6 @@ impl ToolResult {
         let parts: Vec<String> = self.content.iter().filter_map(ToolContent::to_text).collect();
         Cow::Owned(parts.join("\n"))
     }
-
-    /// Whether the first format of saved messages can represent it.
-    pub(crate) fn is_of_the_first_format(&self) -> bool {
-        let is_known = |part: &ToolContent| match part {
-            ToolContent::Text(_) | ToolContent::Json(_) => true,
-            ToolContent::Image(media) => media.base64().is_some() && media.is_of_the_first_format(),
-            ToolContent::Audio(_) | ToolContent::Document(_) | ToolContent::Link(_) => false,
-        };
-        self.value.is_none() && self.wholes.is_empty() && self.content.iter().all(is_known)
-    }
 }
 
 /// What stands in a text where a part of it was cut.

@@ -10,7 +10,10 @@ use std::{
 
 use crate::{
     error::{Error, ErrorKind},
-    journal::{Conversations, Envelope, Hold, Journal, JournalFuture, Listing, Metadata},
+    journal::{
+        Conversations, Envelope, Head, Hold, Incarnation, Journal, JournalFuture, Listing,
+        Metadata, StoredFacts,
+    },
 };
 
 /// A call of a journal.
@@ -88,7 +91,7 @@ pub struct JournalCounts {
 /// ```
 /// use harness::{
 ///     ErrorKind, Message,
-///     journal::{Fact, Envelope, Journal, MemoryJournal},
+///     journal::{Envelope, Fact, Head, Journal, MemoryJournal},
 ///     testing::{FaultyJournal, JournalCall, JournalFault},
 /// };
 ///
@@ -98,10 +101,10 @@ pub struct JournalCounts {
 /// journal.fail(JournalCall::Append, 1, JournalFault::FailAfter);
 ///
 /// let fact = Envelope::of(&Fact::UserSaid { message: Message::user("Hello"), limits: None }, 0)?;
-/// journal.append("chat", 0, &[fact.clone()]).await?;
-/// let error = journal.append("chat", 1, &[fact]).await.unwrap_err();
+/// let head = journal.append("chat", Head::default(), &[fact.clone()]).await?;
+/// let error = journal.append("chat", head, &[fact]).await.unwrap_err();
 /// assert_eq!(error.kind(), ErrorKind::Journal);
-/// assert_eq!(journal.read("chat", 0).await?.len(), 2);
+/// assert_eq!(journal.read("chat", 0).await?.facts.len(), 2);
 /// assert_eq!(journal.counts().appends, 2);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// # })?;
@@ -256,16 +259,16 @@ impl<J: Journal> Journal for FaultyJournal<J> {
         self.inner.system()
     }
 
-    fn read<'a>(&'a self, conversation: &'a str, from: u64) -> JournalFuture<'a, Vec<Envelope>> {
+    fn read<'a>(&'a self, conversation: &'a str, from: u64) -> JournalFuture<'a, StoredFacts> {
         self.call(JournalCall::Read, &[], move || self.inner.read(conversation, from))
     }
 
     fn append<'a>(
         &'a self,
         conversation: &'a str,
-        after: u64,
+        after: Head,
         facts: &'a [Envelope],
-    ) -> JournalFuture<'a, ()> {
+    ) -> JournalFuture<'a, Head> {
         self.call(JournalCall::Append, facts, move || self.inner.append(conversation, after, facts))
     }
 
@@ -289,8 +292,8 @@ impl<J: Journal> Journal for FaultyJournal<J> {
         self.call(JournalCall::Delete, &[], move || self.inner.delete(conversation))
     }
 
-    fn fork<'a>(&'a self, from: &'a str, facts: u64, to: &'a str) -> JournalFuture<'a, ()> {
-        self.call(JournalCall::Fork, &[], move || self.inner.fork(from, facts, to))
+    fn fork<'a>(&'a self, from: &'a str, at: Head, to: &'a str) -> JournalFuture<'a, Head> {
+        self.call(JournalCall::Fork, &[], move || self.inner.fork(from, at, to))
     }
 
     fn keeps_spills(&self) -> bool {
@@ -300,11 +303,12 @@ impl<J: Journal> Journal for FaultyJournal<J> {
     fn write_spill<'a>(
         &'a self,
         conversation: &'a str,
+        incarnation: Incarnation,
         name: &'a str,
         chunk: u64,
         bytes: &'a [u8],
     ) -> JournalFuture<'a, ()> {
-        let write = move || self.inner.write_spill(conversation, name, chunk, bytes);
+        let write = move || self.inner.write_spill(conversation, incarnation, name, chunk, bytes);
         self.call(JournalCall::WriteSpill, &[], write)
     }
 
@@ -318,8 +322,13 @@ impl<J: Journal> Journal for FaultyJournal<J> {
         self.call(JournalCall::ReadSpill, &[], read)
     }
 
-    fn delete_spill<'a>(&'a self, conversation: &'a str, name: &'a str) -> JournalFuture<'a, ()> {
-        let delete = move || self.inner.delete_spill(conversation, name);
+    fn delete_spill<'a>(
+        &'a self,
+        conversation: &'a str,
+        incarnation: Incarnation,
+        name: &'a str,
+    ) -> JournalFuture<'a, ()> {
+        let delete = move || self.inner.delete_spill(conversation, incarnation, name);
         self.call(JournalCall::DeleteSpill, &[], delete)
     }
 }

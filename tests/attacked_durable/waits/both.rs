@@ -80,15 +80,15 @@ impl Journal for Broken {
     fn append<'a>(
         &'a self,
         id: &'a str,
-        after: u64,
+        after: Head,
         facts: &'a [Envelope],
-    ) -> JournalFuture<'a, ()> {
+    ) -> JournalFuture<'a, Head> {
         Box::pin(async move {
-            self.inner.append(id, after, facts).await?;
+            let head = self.inner.append(id, after, facts).await?;
             let Some(inbox) =
                 self.inbox.as_ref().filter(|_| self.is_on.swap(false, Ordering::SeqCst))
             else {
-                return Ok(());
+                return Ok(head);
             };
             let last = inbox.waiting(id).await?.pop().expect("another one waits");
             inbox.decide(id, last.question().expect("a question").yes()).await?;

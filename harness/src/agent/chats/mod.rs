@@ -226,17 +226,22 @@ impl Chats {
         let facts = tokio::select! {
             biased;
             () = shared.closing.cancelled() => return Err(closed()),
-            facts = guarded(|| shared.journal.read(id, 0)) => facts?,
+            read = guarded(|| shared.journal.read(id, 0)) => read?.facts,
         };
         let (seen, known) = last.map_or((0, 0), |last| (last.place(), last.facts().1));
         let (from, count) = (last_run(&facts), facts.len() as u64);
-        match slot.lock().last.clone() {
+        // What the facts come to is made without the lock: it can fail, and it can take long.
+        let last = slot.lock().last.clone();
+        match last {
             // A run that has begun meanwhile is shown from its beginning.
             Some(last) if last.place() > seen => Ok(watcher(before(&last))),
             Some(last) if !last.was_empty() && (count == known || (from as u64) < known) => {
                 Ok(watcher(before(&last)))
             }
-            _ => Ok(watcher((seen, count)).with(replay(&facts, from, None, false)?)),
+            _ => {
+                let told = replay(&facts, from, None, false).await?;
+                Ok(watcher((seen, count)).with(told))
+            }
         }
     }
 
@@ -271,7 +276,8 @@ impl Chats {
     /// streams of all watchers end.
     pub async fn close(&self) {
         self.shared.closing.cancel();
-        self.shared.lock().close();
+        let unserved = self.shared.lock().close();
+        unserved.iter().for_each(|slot| slot.wake());
         let mut count = self.shared.count.subscribe();
         // This cannot fail: the sender lives as long as `self`.
         let _ = count.wait_for(|count| *count == 0).await;
@@ -279,6 +285,8 @@ impl Chats {
 
     /// Adds a run to a conversation.
     fn add(&self, id: &str, job: Job, busy: WhenBusy) -> Result<Added, Error> {
+        // It holds values of the program, which are dropped after the locks if it is refused.
+        let mut job = Some(job);
         let shared = &self.shared;
         let runtime = runtime()?;
         let mut slots = shared.lock();
@@ -292,7 +300,7 @@ impl Chats {
             match busy {
                 WhenBusy::Wait if state.waiting() < MOST_WAITING => {}
                 WhenBusy::Steer if state.waiting() < MOST_WAITING => {
-                    steers = matches!(job.opening, Opening::Say(_));
+                    steers = job.as_ref().is_some_and(|job| matches!(job.opening, Opening::Say(_)));
                 }
                 WhenBusy::Wait | WhenBusy::Steer => {
                     let what = format!(
@@ -310,15 +318,13 @@ impl Chats {
             }
         }
         let is_open = state.open;
-        let mut job = job;
-        if is_open {
+        if let Some(job) = job.as_mut().filter(|_| is_open) {
             job.opened = None;
         }
         if steers {
-            state.steer(job)?;
+            state.steer(&mut job)?;
         } else {
-            job.is_told();
-            state.jobs.push_back(job);
+            state.wait(job.take());
         }
         // A sender whose message was refused does not count as a watcher.
         let name = state.watched();
@@ -408,13 +414,13 @@ impl Shared {
 
 impl Slots {
     /// Ends the streams of watchers of conversations without a task. The tasks end the others.
-    fn close(&self) {
+    /// Returns the conversations whose watchers have to be woken.
+    fn close(&self) -> Vec<Arc<Slot>> {
         for slot in self.by_id.values() {
             let mut state = slot.lock();
             state.closed |= !state.serving;
-            drop(state);
-            slot.wake();
         }
+        self.by_id.values().cloned().collect()
     }
 
     fn slot(&mut self, id: &str) -> Arc<Slot> {
@@ -429,7 +435,7 @@ impl Drop for Shared {
     fn drop(&mut self) {
         let slots = self.slots.get_mut().unwrap_or_else(PoisonError::into_inner);
         self.closing.cancel();
-        slots.close();
+        slots.close().iter().for_each(|slot| slot.wake());
         self.tasks.get_mut().unwrap_or_else(PoisonError::into_inner).abort_all();
     }
 }

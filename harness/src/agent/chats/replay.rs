@@ -16,6 +16,9 @@ use crate::{
 /// A run whose end is not in the facts that were replayed: its name, and how many events it has.
 pub(super) type Unended = (Arc<str>, u64);
 
+/// How many facts are read before other tasks of the thread get their turn.
+const AT_ONCE: usize = 64;
+
 /// What was made from facts.
 pub(super) struct Replayed {
     pub(super) events: Vec<Numbered>,
@@ -26,24 +29,30 @@ pub(super) struct Replayed {
 /// remaining events of the `unended` run, whose earlier facts were replayed before. The facts
 /// before `from` belong to the same conversation. `followed` says that a later run exists, so that
 /// all of these runs are over.
-pub(super) fn replay(
+///
+/// Other tasks of the same thread get their turn meanwhile.
+pub(super) async fn replay(
     facts: &[Envelope],
     from: usize,
     unended: Option<Unended>,
     followed: bool,
 ) -> Result<Replayed, Error> {
     let mut replay = Replay::default();
-    let fold = |replay: &mut Replay, number: usize, envelope: &Envelope| {
+    let (from, mut unended) = (from.min(facts.len()), Some(unended));
+    for (number, envelope) in facts.iter().enumerate() {
+        if number >= from
+            && let Some(unended) = unended.take()
+        {
+            (replay.shown, replay.run) = (true, unended);
+        }
         let fold = envelope.fact().and_then(|fact| replay.takes(&fact, envelope.at));
-        fold.map_err(|err| unreadable(number, err))
-    };
-    let (before, after) = facts.split_at(from.min(facts.len()));
-    for (number, envelope) in before.iter().enumerate() {
-        fold(&mut replay, number, envelope)?;
+        fold.map_err(|err| unreadable(number, err))?;
+        if number % AT_ONCE == AT_ONCE - 1 {
+            tokio::task::yield_now().await;
+        }
     }
-    (replay.shown, replay.run) = (true, unended);
-    for (number, envelope) in (before.len()..).zip(after) {
-        fold(&mut replay, number, envelope)?;
+    if let Some(unended) = unended {
+        (replay.shown, replay.run) = (true, unended);
     }
     replay.tells_end();
     if followed {

@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     Shared, closed,
     log::RunLog,
-    slot::{End, Job, Slot, not_begun},
+    slot::{End, Job, Slot, State, not_begun},
 };
 use crate::{
     agent::{Agent, Chat, Event, run::LAST_WRITE, sending::Opening},
@@ -132,8 +132,10 @@ impl Serving {
             Opening::Say(message) => chat.send(message),
             Opening::Resume => chat.resume(),
         };
-        let sending = match self.slot.lock().running.as_ref() {
-            Some(running) => sending.hears(&running.steered.steering),
+        let running = |state: &State| Some(state.running.as_ref()?.steered.steering.clone());
+        let steering = running(&self.slot.lock());
+        let sending = match &steering {
+            Some(steering) => sending.hears(steering),
             None => sending,
         };
         let sending = match job.prepare.take() {

@@ -122,13 +122,15 @@ impl Slot {
 
     /// Lets the watcher of this number wait for the next event.
     pub(super) fn waits(&self, name: u64, waker: &Waker) {
-        self.lock().wakers.entry(name).or_insert_with(|| waker.clone()).clone_from(waker);
+        let waker = waker.clone();
+        // The last waker of a task may drop what the task holds, so it is dropped after the lock.
+        let _before = self.lock().wakers.insert(name, waker);
     }
 
     /// Removes a watcher. A run that goes on only while it is watched stops with the last one.
     pub(super) fn unwatched(&self, name: u64) {
         let mut state = self.lock();
-        state.wakers.remove(&name);
+        let waker = state.wakers.remove(&name);
         state.watchers = state.watchers.saturating_sub(1);
         if state.watchers == 0
             && let Some(running) = state.running.as_ref().filter(|running| running.watched)
@@ -137,7 +139,10 @@ impl Slot {
             // What the cancellation wakes may lock the state.
             drop(state);
             stop.cancel();
+            return;
         }
+        drop(state);
+        drop(waker);
     }
 
     /// Records that the conversation is open.
@@ -236,18 +241,24 @@ impl State {
         Some(job)
     }
 
-    /// Passes a message to the current run, or else to the next one.
-    pub(super) fn steer(&mut self, job: Job) -> Result<(), Error> {
+    /// Lets a run wait for its turn.
+    pub(super) fn wait(&mut self, job: Option<Job>) {
+        job.iter().for_each(Job::is_told);
+        self.jobs.extend(job);
+    }
+
+    /// Passes a message to the current run, or else to the next one. It stays where it is if it is
+    /// refused.
+    pub(super) fn steer(&mut self, job: &mut Option<Job>) -> Result<(), Error> {
         let running = self.running.as_mut().map(|running| &mut running.steered);
         let Some(steered) = running.or(self.jobs.front_mut().map(|job| &mut job.steered)) else {
-            job.is_told();
-            self.jobs.push_back(job);
+            self.wait(job.take());
             return Ok(());
         };
-        if let Opening::Say(message) = &job.opening {
+        if let Some(Opening::Say(message)) = job.as_ref().map(|job| &job.opening) {
             steered.steering.add(message.clone())?;
         }
-        steered.jobs.push(job);
+        steered.jobs.extend(job.take());
         Ok(())
     }
 

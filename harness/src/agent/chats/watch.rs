@@ -23,7 +23,7 @@ use super::{
 use crate::{
     agent::{Numbered, Reply, Stopped, durable::guarded, run::LAST_WRITE},
     error::{Error, ErrorKind},
-    journal::{Envelope, Journal},
+    journal::Journal,
 };
 
 /// A place among the watchers of a conversation.
@@ -104,7 +104,7 @@ impl fmt::Debug for ChatRun {
     }
 }
 
-type Reading = Pin<Box<dyn Future<Output = Result<Vec<Envelope>, Error>> + Send>>;
+type Reading = Pin<Box<dyn Future<Output = Result<Replayed, Error>> + Send>>;
 
 /// A conversation of [`Chats`](super::Chats) as a stream of the events of its runs: the last run
 /// from its beginning, even if it has ended, and each later run. The stream ends when the manager
@@ -126,7 +126,7 @@ pub struct ChatWatcher {
     facts: u64,
     /// The last run that was shown, if it goes on in another process or was cut off there.
     unended: Option<Unended>,
-    /// The facts of runs before the given one, while they are read.
+    /// The runs before the given one, while their facts are read.
     reading: Option<(Reading, Arc<RunLog>)>,
     closing: CancellationToken,
     error: Option<Error>,
@@ -212,26 +212,24 @@ impl ChatWatcher {
             self.run = Some((last, Cursor::default()));
         } else {
             let (journal, slot) = (Arc::clone(&self.journal), Arc::clone(&self.seat.slot));
-            let closing = self.closing.clone();
+            let (closing, unended) = (self.closing.clone(), self.unended.take());
+            let (from, end) = (self.facts, last.facts().0);
             let read = async move {
-                tokio::select! {
+                let mut facts = tokio::select! {
                     biased;
-                    read = guarded(|| journal.read(&slot.id, 0)) => read,
-                    error = unanswered(closing) => Err(error),
-                }
+                    read = guarded(|| journal.read(&slot.id, 0)) => read?.facts,
+                    error = unanswered(closing) => return Err(error),
+                };
+                facts.truncate(usize::try_from(end).unwrap_or(usize::MAX));
+                replay(&facts, usize::try_from(from).unwrap_or(usize::MAX), unended, true).await
             };
             self.reading = Some((Box::pin(read), last));
         }
         Step::Again
     }
 
-    /// Takes the facts of the runs before the given one.
-    fn takes(&mut self, facts: Result<Vec<Envelope>, Error>, next: Arc<RunLog>) {
-        let missed = facts.and_then(|mut facts| {
-            facts.truncate(usize::try_from(next.facts().0).unwrap_or(usize::MAX));
-            let from = usize::try_from(self.facts).unwrap_or(usize::MAX);
-            replay(&facts, from, self.unended.take(), true)
-        });
+    /// Takes the runs before the given one.
+    fn takes(&mut self, missed: Result<Replayed, Error>, next: Arc<RunLog>) {
         match missed {
             Ok(missed) => self.ready.extend(missed.events),
             Err(error) => self.error = Some(error),

@@ -4,7 +4,6 @@ use std::collections::{HashMap, HashSet};
 
 use super::super::told::{NEWS, ended_call};
 use crate::{
-    context,
     message::{Block, CallOutcome, Message, Messages, Role, ToolContent},
     tool::cut,
 };
@@ -19,9 +18,6 @@ pub(super) struct Given {
     told: HashMap<String, (String, Option<String>)>,
     /// How many messages there were.
     messages: usize,
-    /// Where a summary of an earlier version may stand, which did not mark it as the program's: before the first words of the
-    /// model, if no message is marked.
-    unmarked: usize,
 }
 
 /// How many bytes are left of several ends together.
@@ -67,10 +63,7 @@ impl Given {
             ends => (call.clone(), (together(ends), None)),
         };
         let told = ends.iter().map(told).collect();
-        let is_marked = messages.iter().any(Message::is_by_program);
-        let first = messages.iter().take_while(|message| message.role() != Role::Assistant).count();
-        let unmarked = if is_marked { 0 } else { first };
-        Self { ends, told, messages: messages.len(), unmarked }
+        Self { ends, told, messages: messages.len() }
     }
 
     /// What the model was told of the late end of a call, and the name under which the whole is kept.
@@ -89,11 +82,6 @@ impl Given {
     /// How many messages there were.
     pub(super) fn messages(&self) -> usize {
         self.messages
-    }
-
-    /// Whether the message at this index is a summary of an earlier version, which did not mark it as the program's.
-    pub(super) fn is_summary(&self, at: usize, message: &Message) -> bool {
-        at < self.unmarked && context::is_summary(message)
     }
 }
 

@@ -13,8 +13,8 @@ pub(super) struct Stated {
 }
 
 impl Stated {
-    /// Whether it is about this model. Facts of earlier versions do not name the model, and are about every one.
+    /// Whether it is about this model.
     pub(super) fn is_of(&self, provider: &str, model: &str) -> bool {
-        self.model.is_empty() || (&*self.provider, &*self.model) == (provider, model)
+        (&*self.provider, &*self.model) == (provider, model)
     }
 }

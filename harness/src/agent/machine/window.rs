@@ -488,17 +488,9 @@ impl Machine {
         &self,
         before: usize,
     ) -> impl Iterator<Item = (usize, &ToolResult)> {
-        self.reading(before, false)
-    }
-
-    fn reading(
-        &self,
-        before: usize,
-        with_news: bool,
-    ) -> impl Iterator<Item = (usize, &ToolResult)> {
         let from = self.summed_up();
         let reads = self.window.reads.iter().take_while(move |(at, _)| *at < before);
-        let kept = reads.filter(move |place| with_news || !self.has_news(**place));
+        let kept = reads.filter(move |place| !self.has_news(**place));
         kept.filter(move |(at, _)| *at >= from).filter_map(|(at, number)| {
             let message = self.transcript.messages().get(*at)?;
             Some((*at, message.results().nth(*number)?))
@@ -523,7 +515,7 @@ impl Machine {
     /// Whether this message of the role user is the library's own.
     pub(in crate::agent) fn has_told(&self, at: usize) -> bool {
         let message = self.transcript.messages().get(at);
-        message.is_some_and(|it| it.is_by_program() || self.window.given.is_summary(at, it))
+        message.is_some_and(Message::is_by_program)
     }
 
     /// Adds a message of the role user that the library says and not the user.
@@ -645,10 +637,8 @@ impl Machine {
         after: u64,
     ) -> Result<(), Error> {
         self.may_move()?;
-        // It is not known what the calls do of a transcript that was kept elsewhere. Earlier versions also cleared
-        // results with news.
         let can: HashMap<&str, usize> =
-            self.reading(usize::MAX, true).map(|(at, result)| (result.call_id(), at)).collect();
+            self.clearable(usize::MAX).map(|(at, result)| (result.call_id(), at)).collect();
         let mut places = Vec::with_capacity(results.len());
         for cleared in results {
             let Some(at) = can.get(&*cleared.call) else {

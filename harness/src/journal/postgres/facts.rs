@@ -5,11 +5,11 @@ use tokio_postgres::{Row, types::Type};
 use super::{connection::Connection, failure::Failure};
 use crate::{
     error::{Error, ErrorKind},
-    journal::{Envelope, Life, store::conflict},
+    journal::{Envelope, Head, Incarnation, Life, StoredFacts, store::conflict},
 };
 
 /// The facts of a conversation from a number on, including those that it shares with the
-/// conversation that it was forked from. Each row also has the number of facts of the conversation.
+/// conversation that it was forked from. Each row also has the head of the conversation.
 const READ: &str = "
 with recursive chain(id, base, first, behind) as (
     select id, base, shared, facts from conversations where id = $1
@@ -18,7 +18,8 @@ with recursive chain(id, base, first, behind) as (
     from chain join conversations base on base.id = chain.base
     where chain.first > $2
 )
-select it.facts, fact.number, fact.format, fact.version, fact.life, fact.at, fact.elapsed, fact.fact
+select it.facts, fact.number, fact.format, fact.version, fact.life, fact.at, fact.elapsed, fact.fact,
+    it.incarnation, it.writer
 from conversations it left join lateral (
     select own.* from chain cross join lateral (
         select * from facts
@@ -34,13 +35,14 @@ pub(super) async fn read(
     connection: &Connection,
     conversation: &str,
     from: u64,
-) -> Result<Vec<Envelope>, Failure> {
+) -> Result<StoredFacts, Failure> {
     // A conversation cannot have so many facts.
-    let Ok(first) = i64::try_from(from) else { return Ok(Vec::new()) };
+    let first = i64::try_from(from).unwrap_or(i64::MAX);
     let values = [(&conversation as _, Type::TEXT), (&first as _, Type::INT8)];
     let rows = connection.query(READ, &values).await?;
-    let Some(head) = rows.first() else { return Ok(Vec::new()) };
+    let Some(head) = rows.first() else { return Ok(StoredFacts::default()) };
     let there: i64 = head.try_get(0)?;
+    let head = head_in(head, [8, 0, 9])?;
     let mut read = Vec::with_capacity(rows.len());
     for (number, row) in (first..there).zip(&rows) {
         match fact(row, number)? {
@@ -52,7 +54,19 @@ pub(super) async fn read(
     if behind < there {
         return Err(damaged(conversation, behind));
     }
-    Ok(read)
+    Ok(StoredFacts::new(head, read))
+}
+
+/// The head in these columns of a row.
+pub(super) fn head_in(
+    row: &Row,
+    [incarnation, facts, writer]: [usize; 3],
+) -> Result<Head, Failure> {
+    let incarnation: i64 = row.try_get(incarnation)?;
+    let facts: i64 = row.try_get(facts)?;
+    let writer: Option<&str> = row.try_get(writer)?;
+    let incarnation = Incarnation(incarnation.cast_unsigned());
+    Ok(Head::new(incarnation, facts.cast_unsigned(), writer.and_then(Life::parse)))
 }
 
 /// The fact in a row, if it has this number.
@@ -82,7 +96,7 @@ fn damaged(conversation: &str, number: i64) -> Failure {
 }
 
 /// The end of both statements that append. `moved` has a row if the conversation had the expected
-/// number of facts and now has more.
+/// head and now has more facts.
 macro_rules! append {
     ($moved:literal) => {
         concat!(
@@ -95,44 +109,46 @@ macro_rules! append {
         with ordinality as it(format, version, life, at, elapsed, fact, place)
     where exists (select from moved)
 )
-select from moved"
+select incarnation, facts, writer from moved"
         )
     };
 }
 
-/// Appends the first facts. It creates the conversation, unless that already exists with metadata
-/// only. Of two appends at the same time, the second one waits for the row of the first one, and
-/// then finds that there are facts.
+/// Appends the first facts to a conversation that was not found. It creates the conversation,
+/// unless that exists by now with metadata only. Of two appends at the same time, the second one
+/// waits for the row of the first one, and then finds that there are facts.
 const BEGIN: &str = append!(
     "
-    insert into conversations as it (id, facts, changed, created_at, updated_at)
-    select $1, $2, nextval('changes'), now, now
+    insert into conversations as it
+        (id, incarnation, facts, writer, changed, created_at, updated_at)
+    select $1, $10, $2, $11, nextval('changes'), now, now
     from (select (extract(epoch from clock_timestamp()) * 1000)::bigint as now) clock
     on conflict (id) do update
-    set facts = excluded.facts, changed = excluded.changed, updated_at = excluded.updated_at
+    set facts = excluded.facts, writer = excluded.writer, changed = excluded.changed,
+        updated_at = excluded.updated_at
     where it.facts = $3
-    returning 1
+    returning it.incarnation, it.facts, it.writer
 "
 );
 
-/// Appends later facts. Of two appends at the same time, the second one waits, and then finds
-/// another number of facts.
+/// Appends to a conversation that was found. Of two appends at the same time, the second one waits,
+/// and then finds another head.
 const GO_ON: &str = append!(
     "
     update conversations
-    set facts = facts + $2, changed = nextval('changes'),
+    set facts = facts + $2, writer = $11, changed = nextval('changes'),
         updated_at = (extract(epoch from clock_timestamp()) * 1000)::bigint
-    where id = $1 and facts = $3
-    returning 1
+    where id = $1 and incarnation = $10 and facts = $3 and writer is not distinct from $12
+    returning incarnation, facts, writer
 "
 );
 
 pub(super) async fn append(
     connection: &Connection,
     conversation: &str,
-    after: u64,
+    after: Head,
     facts: &[Envelope],
-) -> Result<(), Failure> {
+) -> Result<Head, Failure> {
     for (at, fact) in facts.iter().enumerate() {
         if fact.fact.contains('\0') || fact.version.contains('\0') {
             return Err(Failure::Own(Error::new(
@@ -140,15 +156,14 @@ pub(super) async fn append(
                 format!(
                     "fact {} of the conversation `{conversation}` holds a NUL character, which \
                      PostgreSQL cannot keep in a text. JSON has none: it writes `\\u0000`",
-                    after.saturating_add(at as u64)
+                    after.facts.saturating_add(at as u64)
                 ),
             )));
         }
     }
     // A conversation cannot have so many facts.
-    let Ok(behind) = i64::try_from(after) else {
-        let there = count(connection, conversation).await?;
-        return Err(Failure::Own(conflict(conversation, after, there)));
+    let Ok(behind) = i64::try_from(after.facts) else {
+        return Err(refused(connection, conversation, after).await);
     };
     let number = i64::try_from(facts.len()).unwrap_or(i64::MAX);
     let formats: Vec<i64> = facts.iter().map(|fact| i64::from(fact.format)).collect();
@@ -157,36 +172,48 @@ pub(super) async fn append(
     let at: Vec<i64> = facts.iter().map(|fact| fact.at.cast_signed()).collect();
     let elapsed: Vec<i64> = facts.iter().map(|fact| fact.elapsed.cast_signed()).collect();
     let texts: Vec<&str> = facts.iter().map(|fact| &*fact.fact).collect();
-    let statement = if after == 0 { BEGIN } else { GO_ON };
-    let moved = connection
-        .query(
-            statement,
-            &[
-                (&conversation, Type::TEXT),
-                (&number, Type::INT8),
-                (&behind, Type::INT8),
-                (&formats, Type::INT8_ARRAY),
-                (&versions, Type::TEXT_ARRAY),
-                (&lives, Type::TEXT_ARRAY),
-                (&at, Type::INT8_ARRAY),
-                (&elapsed, Type::INT8_ARRAY),
-                (&texts, Type::TEXT_ARRAY),
-            ],
-        )
-        .await?;
-    if moved.is_empty() {
-        let there = count(connection, conversation).await?;
-        return Err(Failure::Own(conflict(conversation, after, there)));
+    let incarnation = after.incarnation.unwrap_or_else(Incarnation::random).0.cast_signed();
+    let [before, writer] = [after, after.after(facts)].map(|it| it.writer.map(|it| it.to_string()));
+    let mut values = vec![
+        (&conversation as _, Type::TEXT),
+        (&number as _, Type::INT8),
+        (&behind as _, Type::INT8),
+        (&formats as _, Type::INT8_ARRAY),
+        (&versions as _, Type::TEXT_ARRAY),
+        (&lives as _, Type::TEXT_ARRAY),
+        (&at as _, Type::INT8_ARRAY),
+        (&elapsed as _, Type::INT8_ARRAY),
+        (&texts as _, Type::TEXT_ARRAY),
+        (&incarnation as _, Type::INT8),
+        (&writer as _, Type::TEXT),
+    ];
+    let moved = match (after.incarnation, after.facts) {
+        (None, 0) => connection.query(BEGIN, &values).await?,
+        (None, _) => Vec::new(),
+        (Some(_), _) => {
+            values.push((&before as _, Type::TEXT));
+            connection.query(GO_ON, &values).await?
+        }
+    };
+    match moved.first() {
+        Some(row) => head_in(row, [0, 1, 2]),
+        None => Err(refused(connection, conversation, after).await),
     }
-    Ok(())
 }
 
-/// How many facts a conversation has.
-pub(super) async fn count(connection: &Connection, conversation: &str) -> Result<u64, Failure> {
-    let count = "select facts from conversations where id = $1";
-    let rows = connection.query(count, &[(&conversation, Type::TEXT)]).await?;
-    let there: Option<i64> = rows.first().map(|row| row.try_get(0)).transpose()?;
-    Ok(there.unwrap_or(0).cast_unsigned())
+/// The error of an append that found another head.
+async fn refused(connection: &Connection, conversation: &str, after: Head) -> Failure {
+    match head(connection, conversation).await {
+        Ok(there) => Failure::Own(conflict(conversation, after, there)),
+        Err(failure) => failure,
+    }
+}
+
+/// The head of a conversation.
+pub(super) async fn head(connection: &Connection, conversation: &str) -> Result<Head, Failure> {
+    let head = "select incarnation, facts, writer from conversations where id = $1";
+    let rows = connection.query(head, &[(&conversation, Type::TEXT)]).await?;
+    rows.first().map_or(Ok(Head::default()), |row| head_in(row, [0, 1, 2]))
 }
 
 /// A text of the program in a form that PostgreSQL can store: without NUL characters. Names of

@@ -5,12 +5,13 @@ use tokio_postgres::types::Type;
 use super::{connection::Connection, facts::kept, failure::Failure};
 use crate::{
     error::{Error, ErrorKind},
-    journal::{Conversations, Listing, Metadata, Summary},
+    journal::{Conversations, Incarnation, Listing, Metadata, Summary},
 };
 
 const DESCRIBE: &str = "
-insert into conversations (id, metadata, owner, parent, changed, created_at, updated_at)
-select $1, $2, $3, $4, nextval('changes'), now, now
+insert into conversations
+    (id, metadata, owner, parent, incarnation, changed, created_at, updated_at)
+select $1, $2, $3, $4, $5, nextval('changes'), now, now
 from (select (extract(epoch from clock_timestamp()) * 1000)::bigint as now) clock
 on conflict (id) do update
 set metadata = excluded.metadata, owner = excluded.owner, parent = excluded.parent,
@@ -30,11 +31,13 @@ pub(super) async fn describe(
     })?;
     let owner = metadata.owner.as_deref().map(kept);
     let parent = metadata.parent.as_deref().map(kept);
+    let incarnation = Incarnation::random().0.cast_signed();
     let values = [
         (&conversation as _, Type::TEXT),
         (&text as _, Type::TEXT),
         (&owner as _, Type::TEXT),
         (&parent as _, Type::TEXT),
+        (&incarnation as _, Type::INT8),
     ];
     connection.query(DESCRIBE, &values).await?;
     Ok(())

@@ -25,7 +25,8 @@ use self::{
     target::Target,
 };
 use super::{
-    Conversations, Envelope, Hold, Journal, JournalFuture, Listing, Metadata, store::check_id,
+    Conversations, Envelope, Head, Hold, Incarnation, Journal, JournalFuture, Listing, Metadata,
+    StoredFacts, store::check_id,
 };
 use crate::{
     error::{Error, ErrorKind},
@@ -189,11 +190,11 @@ impl Journal for PostgresJournal {
         "postgresql"
     }
 
-    fn read<'a>(&'a self, conversation: &'a str, from: u64) -> JournalFuture<'a, Vec<Envelope>> {
+    fn read<'a>(&'a self, conversation: &'a str, from: u64) -> JournalFuture<'a, StoredFacts> {
         Box::pin(self.limited("a conversation was to be read", async move {
             // No conversation can have another name.
             if check_id(conversation).is_err() {
-                return Ok(Vec::new());
+                return Ok(StoredFacts::default());
             }
             let taken = self.take().await?;
             let read = facts::read(&taken.connection, conversation, from).await;
@@ -204,9 +205,9 @@ impl Journal for PostgresJournal {
     fn append<'a>(
         &'a self,
         conversation: &'a str,
-        after: u64,
+        after: Head,
         facts: &'a [Envelope],
-    ) -> JournalFuture<'a, ()> {
+    ) -> JournalFuture<'a, Head> {
         Box::pin(self.limited("facts were to be appended", async move {
             check_id(conversation)?;
             let taken = self.take().await?;
@@ -253,11 +254,11 @@ impl Journal for PostgresJournal {
         }))
     }
 
-    fn fork<'a>(&'a self, from: &'a str, facts: u64, to: &'a str) -> JournalFuture<'a, ()> {
+    fn fork<'a>(&'a self, from: &'a str, at: Head, to: &'a str) -> JournalFuture<'a, Head> {
         Box::pin(self.limited("a conversation was to be forked", async move {
             check_id(to)?;
             let taken = self.take().await?;
-            let forked = structure::fork(&taken.connection, &self.0.target, from, facts, to).await;
+            let forked = structure::fork(&taken.connection, &self.0.target, from, at, to).await;
             taken.done(forked)
         }))
     }
@@ -269,6 +270,7 @@ impl Journal for PostgresJournal {
     fn write_spill<'a>(
         &'a self,
         conversation: &'a str,
+        incarnation: Incarnation,
         name: &'a str,
         chunk: u64,
         bytes: &'a [u8],
@@ -276,7 +278,8 @@ impl Journal for PostgresJournal {
         Box::pin(self.limited("a large result was to be kept", async move {
             check_id(conversation)?;
             let taken = self.take().await?;
-            let written = spills::write(&taken.connection, conversation, name, chunk, bytes).await;
+            let of = (conversation, incarnation);
+            let written = spills::write(&taken.connection, of, name, chunk, bytes).await;
             taken.done(written)
         }))
     }
@@ -297,13 +300,19 @@ impl Journal for PostgresJournal {
         }))
     }
 
-    fn delete_spill<'a>(&'a self, conversation: &'a str, name: &'a str) -> JournalFuture<'a, ()> {
+    fn delete_spill<'a>(
+        &'a self,
+        conversation: &'a str,
+        incarnation: Incarnation,
+        name: &'a str,
+    ) -> JournalFuture<'a, ()> {
         Box::pin(self.limited("a large result was to be deleted", async move {
             if check_id(conversation).is_err() {
                 return Ok(());
             }
             let taken = self.take().await?;
-            let deleted = spills::delete(&taken.connection, conversation, name).await;
+            let of = (conversation, incarnation);
+            let deleted = spills::delete(&taken.connection, of, name).await;
             taken.done(deleted)
         }))
     }

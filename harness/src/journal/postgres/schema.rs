@@ -5,18 +5,21 @@ use tokio_postgres::types::Type;
 use super::{connection::Connection, failure::Failure, spills, target::Target};
 use crate::error::{Error, ErrorKind};
 
-/// The version of the tables that this version of the library knows.
-const VERSION: i32 = 2;
+/// The version of the tables that this version of the library knows. Versions 1 and 2 existed only
+/// while the library was developed.
+const VERSION: i32 = 3;
 
 /// `base` is the conversation that this one was forked from; its first `shared` facts are also the
 /// first facts of this one. `shared` is larger than the number of facts that the base shares with
-/// its own base. `changed` gives the order in which conversations have changed. Names are sorted
+/// its own base. `incarnation`, `facts` and `writer` are the head. `changed` gives the order in which conversations have changed. Names are sorted
 /// and compared by their bytes (`C`), so that an index stays valid after an update of the operating
 /// system's collations. An index contains only the beginning of a long text.
 const TABLES: &str = r#"
 create table conversations (
     id text collate "C" primary key,
+    incarnation bigint not null,
     facts bigint not null default 0,
+    writer text,
     base text collate "C" references conversations,
     shared bigint not null default 0,
     metadata text not null default '{}',
@@ -49,7 +52,7 @@ create table journal_version (version integer not null);
 
 /// Creates the tables if they do not exist, once for all processes that start at the same time.
 pub(super) async fn make(connection: &Connection, target: &Target) -> Result<(), Failure> {
-    if version(connection, target).await? == Some(VERSION) {
+    if exist(connection, target).await? {
         return Ok(());
     }
     let lock = target.lock("tables", "");
@@ -61,15 +64,9 @@ pub(super) async fn make(connection: &Connection, target: &Target) -> Result<(),
 }
 
 async fn make_locked(connection: &Connection, target: &Target) -> Result<(), Failure> {
-    match version(connection, target).await? {
-        None => {}
-        Some(VERSION) => return Ok(()),
-        // The first version had no large results.
-        Some(_) => {
-            connection.run(spills::TABLES).await?;
-            connection.run(&format!("update journal_version set version = {VERSION}")).await?;
-            return Ok(());
-        }
+    // Another process may have created them meanwhile.
+    if exist(connection, target).await? {
+        return Ok(());
     }
     let schema = &target.schema;
     let known = "select 1 from pg_namespace where nspname = $1";
@@ -83,13 +80,13 @@ async fn make_locked(connection: &Connection, target: &Target) -> Result<(), Fai
     Ok(())
 }
 
-/// The version of the tables, if they exist. It is an error if the version is not known here.
-async fn version(connection: &Connection, target: &Target) -> Result<Option<i32>, Failure> {
+/// Whether the tables exist. It is an error if their version is not known here.
+async fn exist(connection: &Connection, target: &Target) -> Result<bool, Failure> {
     // The answer of `to_regclass` can be older than the lock.
     let named = "select 1 from pg_class join pg_namespace on pg_namespace.oid = relnamespace \
                  where nspname = $1 and relname = 'journal_version'";
     if connection.query(named, &[(&target.schema, Type::TEXT)]).await?.is_empty() {
-        return Ok(None);
+        return Ok(false);
     }
     let rows = connection.query("select version from journal_version", &[]).await?;
     let version: Option<i32> = match rows.as_slice() {
@@ -97,24 +94,24 @@ async fn version(connection: &Connection, target: &Target) -> Result<Option<i32>
         _ => None,
     };
     let Target { schema, place, .. } = target;
-    match version {
-        Some(version @ 1..=VERSION) => Ok(Some(version)),
-        Some(version) if version > VERSION => Err(Failure::Own(Error::new(
-            ErrorKind::Journal,
-            format!(
-                "the tables in schema `{schema}` of PostgreSQL at {place} have version {version}; \
-                 version {} of the library knows versions up to {VERSION}. Use a later version of the \
-                 library, or another schema",
-                env!("CARGO_PKG_VERSION")
-            ),
-        ))),
-        _ => Err(Failure::Own(Error::new(
-            ErrorKind::Journal,
-            format!(
-                "the table `journal_version` in schema `{schema}` of PostgreSQL at {place} does not \
-                 name one version: the schema is used by something else, or was changed. Use another \
-                 schema, or restore it from a backup"
-            ),
-        ))),
-    }
+    let fault = match version {
+        Some(VERSION) => return Ok(true),
+        Some(version) if version > VERSION => format!(
+            "the tables in schema `{schema}` of PostgreSQL at {place} have version {version}; \
+             version {} of the library knows only version {VERSION}. Use a later version of the \
+             library, or another schema",
+            env!("CARGO_PKG_VERSION")
+        ),
+        Some(version @ 1..) => format!(
+            "the tables in schema `{schema}` of PostgreSQL at {place} have version {version}, which \
+             the library had before its first release and cannot read any more. Use another schema, \
+             or drop this one with all its conversations"
+        ),
+        _ => format!(
+            "the table `journal_version` in schema `{schema}` of PostgreSQL at {place} does not \
+             name one version: the schema is used by something else, or was changed. Use another \
+             schema, or restore it from a backup"
+        ),
+    };
+    Err(Failure::Own(Error::new(ErrorKind::Journal, fault)))
 }

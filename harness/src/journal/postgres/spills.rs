@@ -3,9 +3,9 @@
 use tokio_postgres::types::Type;
 
 use super::{connection::Connection, facts::kept, failure::Failure};
-use crate::journal::store::unknown;
+use crate::journal::{Incarnation, store::unknown};
 
-/// The tables that version 2 has added. A body is deleted with the last conversation that has it.
+/// The tables of large results. A body is deleted with the last conversation that has it.
 pub(super) const TABLES: &str = r#"
 create table spills (
     conversation text collate "C" not null,
@@ -25,7 +25,7 @@ create table chunks (
 /// A delete of the conversation at the same time waits, or has happened before.
 const WRITE: &str = "
 with it as (
-    select id from conversations where id = $1 for key share
+    select id from conversations where id = $1 and incarnation = $5 for key share
 ), put as (
     insert into spills as known (conversation, name, body)
     select id, $2, nextval('changes') from it
@@ -39,17 +39,19 @@ select from put";
 
 pub(super) async fn write(
     connection: &Connection,
-    conversation: &str,
+    (conversation, incarnation): (&str, Incarnation),
     name: &str,
     chunk: u64,
     bytes: &[u8],
 ) -> Result<(), Failure> {
     let (name, chunk) = (kept(name), chunk.cast_signed());
+    let incarnation = incarnation.0.cast_signed();
     let values = [
         (&conversation as _, Type::TEXT),
         (&name as _, Type::TEXT),
         (&chunk as _, Type::INT8),
         (&bytes as _, Type::BYTEA),
+        (&incarnation as _, Type::INT8),
     ];
     match connection.query(WRITE, &values).await?.is_empty() {
         true => Err(Failure::Own(unknown(conversation))),
@@ -76,7 +78,10 @@ pub(super) async fn read(
 
 const DELETE: &str = "
 with gone as (
-    delete from spills where conversation = $1 and name = $2 returning body
+    delete from spills
+    where conversation = $1 and name = $2
+        and exists (select from conversations where id = $1 and incarnation = $3)
+    returning body
 )
 delete from chunks using gone
 where chunks.body = gone.body and not exists (
@@ -85,11 +90,15 @@ where chunks.body = gone.body and not exists (
 
 pub(super) async fn delete(
     connection: &Connection,
-    conversation: &str,
+    (conversation, incarnation): (&str, Incarnation),
     name: &str,
 ) -> Result<(), Failure> {
-    let name = kept(name);
-    let values = [(&conversation as _, Type::TEXT), (&name as _, Type::TEXT)];
+    let (name, incarnation) = (kept(name), incarnation.0.cast_signed());
+    let values = [
+        (&conversation as _, Type::TEXT),
+        (&name as _, Type::TEXT),
+        (&incarnation as _, Type::INT8),
+    ];
     connection.query(DELETE, &values).await?;
     Ok(())
 }

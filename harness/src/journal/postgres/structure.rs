@@ -9,16 +9,20 @@ use tokio_postgres::types::Type;
 
 use super::{
     connection::Connection,
-    facts::{count, kept},
+    facts::{head, head_in, kept},
     failure::Failure,
     leases::Leases,
     spills,
     target::Target,
 };
-use crate::journal::store::{busy, check_id, conflict, too_few};
+use crate::journal::{
+    Head, Incarnation, Life,
+    store::{busy, check_base, check_id, conflict},
+};
 
 /// A conversation, the one that it was forked from, and so on, as long as the first `$2` facts are
-/// shared from there. The last one is the best base for a fork with this number of facts.
+/// shared from there. The last one is the best base for a fork with this number of facts: it
+/// stores the last of them, whose writer is in its row.
 const LINE: &str = "
 with recursive line(id, base, shared, facts, depth) as (
     select id, base, shared, facts, 0 from conversations where id = $1
@@ -27,59 +31,71 @@ with recursive line(id, base, shared, facts, depth) as (
     from line join conversations base on base.id = line.base
     where $2 <= line.shared
 )
-select id, facts from line order by depth";
+select line.id, conversations.incarnation, line.facts, conversations.writer, life
+from line join conversations on conversations.id = line.id
+    left join facts on conversation = line.id and number = $2 - 1
+order by depth";
 
 const FORK: &str = "
-insert into conversations as it (id, facts, shared, base, changed, created_at, updated_at)
-select $1, $2, $2, $3, nextval('changes'), now, now
+insert into conversations as it
+    (id, facts, shared, base, incarnation, writer, changed, created_at, updated_at)
+select $1, $2, $2, $3, $4, $5, nextval('changes'), now, now
 from (select (extract(epoch from clock_timestamp()) * 1000)::bigint as now) clock
 on conflict (id) do update
 set facts = excluded.facts, shared = excluded.shared, base = excluded.base,
-    changed = excluded.changed, updated_at = excluded.updated_at
+    writer = excluded.writer, changed = excluded.changed, updated_at = excluded.updated_at
 where it.facts = 0
-returning 1";
+returning incarnation, facts, writer";
 
 /// Creates `to` with the first facts of `from`, by reference.
 pub(super) async fn fork(
     connection: &Connection,
     target: &Target,
     from: &str,
-    facts: u64,
+    at: Head,
     to: &str,
-) -> Result<(), Failure> {
+) -> Result<Head, Failure> {
     let lock = target.lock("structure", "");
     connection.run(&format!("begin; select pg_advisory_xact_lock_shared({lock})")).await?;
-    let forked = fork_locked(connection, from, facts, to).await;
+    let forked = fork_locked(connection, from, at, to).await;
     end(connection, forked).await
 }
 
 async fn fork_locked(
     connection: &Connection,
     from: &str,
-    facts: u64,
+    at: Head,
     to: &str,
-) -> Result<(), Failure> {
+) -> Result<Head, Failure> {
     // No conversation has so many facts.
-    let shared = i64::try_from(facts).unwrap_or(i64::MAX);
+    let shared = i64::try_from(at.facts).unwrap_or(i64::MAX);
     // No conversation has a name that is not valid.
     let known = check_id(from).map_or("", |()| from);
     let line = connection.query(LINE, &[(&known, Type::TEXT), (&shared, Type::INT8)]).await?;
-    let there: Option<i64> = line.first().map(|row| row.try_get(1)).transpose()?;
-    let there = there.unwrap_or(0);
-    if there < shared {
-        return Err(Failure::Own(too_few(from, there.cast_unsigned(), facts)));
-    }
+    let there = line.first().map_or(Ok(Head::default()), |row| head_in(row, [1, 2, 3]))?;
     // A fork that shares nothing has no base.
     let last = line.last().filter(|_| shared > 0);
+    let writer: Option<&str> = last.map(|row| row.try_get(4)).transpose()?.flatten();
+    let found = Head { facts: at.facts, writer: writer.and_then(Life::parse), ..there };
+    check_base(from, at, there, Some(found)).map_err(Failure::Own)?;
     let base: Option<&str> = last.map(|row| row.try_get(0)).transpose()?;
-    let values = [(&to as _, Type::TEXT), (&shared as _, Type::INT8), (&base as _, Type::TEXT)];
-    if connection.query(FORK, &values).await?.is_empty() {
-        return Err(Failure::Own(conflict(to, 0, count(connection, to).await?)));
-    }
+    let incarnation = Incarnation::random().0.cast_signed();
+    let values = [
+        (&to as _, Type::TEXT),
+        (&shared as _, Type::INT8),
+        (&base as _, Type::TEXT),
+        (&incarnation as _, Type::INT8),
+        (&writer as _, Type::TEXT),
+    ];
+    let forked = connection.query(FORK, &values).await?;
+    let Some(forked) = forked.first() else {
+        let there = head(connection, to).await?;
+        return Err(Failure::Own(conflict(to, Head::default(), there)));
+    };
     if shared > 0 {
         spills::share(connection, known, to).await?;
     }
-    Ok(())
+    head_in(forked, [0, 1, 2])
 }
 
 /// The conversation, and all that are part of it, directly or indirectly. `offset 0` keeps the

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use rusqlite::{Transaction, types::Value};
 
 use super::{
-    facts::{Row, base_of, by_id, by_key, row},
+    facts::{ROW, Row, base_of, by_id, by_key, row, writer_of},
     fault::{self, Fault},
     spills,
     store::Store,
@@ -13,27 +13,34 @@ use super::{
 use crate::{
     error::{Error, ErrorKind},
     journal::{
-        Conversations, Listing, Metadata, Summary,
+        Conversations, Head, Incarnation, Listing, Metadata, Summary,
         envelope::now,
-        store::{conflict, too_few},
+        store::{check_base, conflict},
     },
 };
 
 /// The prefix of a page's end, by which those of other journals are recognized.
 const PLACE: &str = "sqlite-";
 
-/// Creates the conversation if it does not exist, records that it changes now, and returns its key.
-pub(super) fn changed(transaction: &Transaction<'_>, id: &str) -> rusqlite::Result<i64> {
+/// Creates the conversation if it does not exist, records that it changes now, and returns its key
+/// and which conversation it is.
+pub(super) fn changed(
+    transaction: &Transaction<'_>,
+    id: &str,
+) -> rusqlite::Result<(i64, Incarnation)> {
     let now = now().cast_signed();
     transaction
         .prepare_cached(
             "INSERT INTO conversations
-                (id, metadata, created_at, updated_at, changed, facts, base_facts)
-             VALUES (?1, '{}', ?2, ?2, (SELECT coalesce(max(changed), 0) + 1 FROM conversations), 0, 0)
+                (id, metadata, created_at, updated_at, changed, facts, base_facts, incarnation)
+             VALUES (?1, '{}', ?2, ?2, (SELECT coalesce(max(changed), 0) + 1 FROM conversations),
+                     0, 0, ?3)
              ON CONFLICT (id) DO UPDATE SET updated_at = ?2, changed = excluded.changed
-             RETURNING key",
+             RETURNING key, incarnation",
         )?
-        .query_row((id, now), |row| row.get(0))
+        .query_row((id, now, Incarnation::random().0.cast_signed()), |row| {
+            Ok((row.get(0)?, Incarnation(row.get::<_, i64>(1)?.cast_unsigned())))
+        })
 }
 
 impl Store {
@@ -43,7 +50,7 @@ impl Store {
                 .because(err)
         })?;
         self.writing(|transaction, _, _| {
-            let key = changed(transaction, id)?;
+            let (key, _) = changed(transaction, id)?;
             transaction
                 .prepare_cached(
                     "UPDATE conversations SET metadata = ?, owner = ?, parent = ? WHERE key = ?",
@@ -94,31 +101,39 @@ impl Store {
         })
     }
 
-    pub(super) fn fork(&mut self, from: &str, facts: u64, to: &str) -> Result<(), Error> {
+    pub(super) fn fork(&mut self, from: &str, at: Head, to: &str) -> Result<Head, Error> {
         self.writing(|transaction, _, _| {
             let base = by_id(transaction, from)?;
-            let there = base.map_or(0, |base| base.facts);
-            if there < facts {
-                return Err(too_few(from, there, facts).into());
+            let there = base.map(|base| base.head()).unwrap_or_default();
+            let owner = match base {
+                Some(base) if at.facts > 0 => Some(owner_of(transaction, base, at.facts)?),
+                _ => None,
+            };
+            let writer = match (owner, at.facts.checked_sub(1)) {
+                (Some(owner), Some(last)) => writer_of(transaction, owner, last)?,
+                _ => None,
+            };
+            check_base(from, at, there, Some(Head { facts: at.facts, writer, ..there }))?;
+            let taken = by_id(transaction, to)?.map(|row| row.head()).unwrap_or_default();
+            if taken.facts > 0 {
+                return Err(conflict(to, Head::default(), taken).into());
             }
-            let taken = by_id(transaction, to)?.map_or(0, |row| row.facts);
-            if taken > 0 {
-                return Err(conflict(to, 0, taken).into());
-            }
-            let key = changed(transaction, to)?;
+            let (key, incarnation) = changed(transaction, to)?;
             if let Some(base) = &base {
                 spills::share(transaction, base.key, key)?;
             }
-            let base = match base {
-                Some(base) if facts > 0 => Some(owner_of(transaction, base, facts)?),
-                _ => None,
-            };
             transaction
                 .prepare_cached(
-                    "UPDATE conversations SET facts = ?1, base = ?2, base_facts = ?1 WHERE key = ?3",
+                    "UPDATE conversations SET facts = ?1, base = ?2, base_facts = ?1, writer = ?3
+                     WHERE key = ?4",
                 )?
-                .execute((facts.cast_signed(), base, key))?;
-            Ok(())
+                .execute((
+                    at.facts.cast_signed(),
+                    owner,
+                    writer.map(|writer| writer.to_string()),
+                    key,
+                ))?;
+            Ok(Head::new(incarnation, at.facts, writer))
         })
     }
 
@@ -198,7 +213,7 @@ fn without_fork(rows: &HashMap<i64, Row>) -> Option<i64> {
 fn remove(transaction: &Transaction<'_>, key: i64) -> Result<(), Fault> {
     let Some(gone) = by_key(transaction, key)? else { return Ok(()) };
     let forks: Vec<Row> = transaction
-        .prepare_cached("SELECT key, facts, base, base_facts FROM conversations WHERE base = ?")?
+        .prepare_cached(&format!("{ROW} WHERE base = ?"))?
         .query_map([key], row)?
         .collect::<rusqlite::Result<_>>()?;
     for fork in forks {

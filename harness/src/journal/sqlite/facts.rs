@@ -1,4 +1,4 @@
-//! The table of facts: appends after an expected number of facts, and reads through the bases of a
+//! The table of facts: appends after an expected head, and reads through the bases of a
 //! fork.
 
 use std::path::Path;
@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     error::Error,
-    journal::{Envelope, Life, store::conflict},
+    journal::{Envelope, Head, Incarnation, Life, StoredFacts, store::conflict},
 };
 
 /// The columns of a conversation that concern its facts.
@@ -19,16 +19,33 @@ use crate::{
 pub(super) struct Row {
     pub(super) key: i64,
     pub(super) facts: u64,
+    pub(super) incarnation: Incarnation,
+    writer: Option<Life>,
     /// The conversation that stores the facts before `base_facts`.
     pub(super) base: Option<i64>,
     pub(super) base_facts: u64,
 }
 
-const ROW: &str = "SELECT key, facts, base, base_facts FROM conversations";
+pub(super) const ROW: &str =
+    "SELECT key, facts, base, base_facts, incarnation, writer FROM conversations";
+
+impl Row {
+    pub(super) fn head(&self) -> Head {
+        Head::new(self.incarnation, self.facts, self.writer)
+    }
+}
 
 pub(super) fn row(row: &rusqlite::Row<'_>) -> rusqlite::Result<Row> {
     let count = |at| Ok::<_, rusqlite::Error>(row.get::<_, i64>(at)?.cast_unsigned());
-    Ok(Row { key: row.get(0)?, facts: count(1)?, base: row.get(2)?, base_facts: count(3)? })
+    let writer: Option<String> = row.get(5)?;
+    Ok(Row {
+        key: row.get(0)?,
+        facts: count(1)?,
+        base: row.get(2)?,
+        base_facts: count(3)?,
+        incarnation: Incarnation(count(4)?),
+        writer: writer.as_deref().and_then(Life::parse),
+    })
 }
 
 pub(super) fn by_id(db: &Connection, id: &str) -> rusqlite::Result<Option<Row>> {
@@ -45,12 +62,13 @@ pub(super) fn base_of(db: &Connection, row: &Row) -> rusqlite::Result<Option<Row
 }
 
 impl Store {
-    pub(super) fn read(&mut self, id: &str, from: u64) -> Result<Vec<Envelope>, Error> {
+    pub(super) fn read(&mut self, id: &str, from: u64) -> Result<StoredFacts, Error> {
         self.reading(|transaction, path| {
             // A fork is read from its end to its beginning, to find which conversation stores which
             // part.
             let mut parts = Vec::new();
             let mut next = by_id(transaction, id)?;
+            let head = next.map(|row| row.head()).unwrap_or_default();
             let mut end = next.map_or(0, |row| row.facts);
             while from < end {
                 let row = next.filter(|row| parts.is_empty() || row.base_facts < end);
@@ -65,25 +83,31 @@ impl Store {
             for (key, from, end) in parts.into_iter().rev() {
                 read_part(transaction, path, id, key, from..end, &mut facts)?;
             }
-            Ok(facts)
+            Ok(StoredFacts::new(head, facts))
         })
     }
 
-    pub(super) fn append(&mut self, id: &str, after: u64, facts: &[Envelope]) -> Result<(), Error> {
+    pub(super) fn append(
+        &mut self,
+        id: &str,
+        after: Head,
+        facts: &[Envelope],
+    ) -> Result<Head, Error> {
         self.writing(|transaction, _, _| {
-            let there = by_id(transaction, id)?.map_or(0, |row| row.facts);
-            if there != after {
+            let there = by_id(transaction, id)?.map(|row| row.head()).unwrap_or_default();
+            if !after.is_end_of(&there) {
                 return Err(conflict(id, after, there).into());
             }
-            let key = super::conversations::changed(transaction, id)?;
+            let (key, incarnation) = super::conversations::changed(transaction, id)?;
+            let head = Head { incarnation: Some(incarnation), ..after }.after(facts);
             transaction
-                .prepare_cached("UPDATE conversations SET facts = ? WHERE key = ?")?
-                .execute(((after + facts.len() as u64).cast_signed(), key))?;
+                .prepare_cached("UPDATE conversations SET facts = ?, writer = ? WHERE key = ?")?
+                .execute((head.facts.cast_signed(), head.writer.map(|it| it.to_string()), key))?;
             let mut insert = transaction.prepare_cached(
                 "INSERT INTO facts (conversation, number, format, version, life, at, elapsed, fact)
                  VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
             )?;
-            for (number, fact) in (after..).zip(facts) {
+            for (number, fact) in (after.facts..).zip(facts) {
                 insert.execute((
                     key,
                     number.cast_signed(),
@@ -95,9 +119,18 @@ impl Store {
                     &*fact.fact,
                 ))?;
             }
-            Ok(())
+            Ok(head)
         })
     }
+}
+
+/// The writer of a fact that this conversation itself stores.
+pub(super) fn writer_of(db: &Connection, key: i64, number: u64) -> rusqlite::Result<Option<Life>> {
+    let writer: Option<String> = db
+        .prepare_cached("SELECT life FROM facts WHERE conversation = ? AND number = ?")?
+        .query_row((key, number.cast_signed()), |row| row.get(0))
+        .optional()?;
+    Ok(writer.as_deref().and_then(Life::parse))
 }
 
 /// Adds the facts with these numbers.

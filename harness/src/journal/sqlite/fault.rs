@@ -115,12 +115,16 @@ pub(super) fn is_of_others(path: &Path) -> Error {
     )
 }
 
-pub(super) fn is_newer(path: &Path, version: i64, ours: i64) -> Error {
+pub(super) fn has_other_schema(path: &Path, version: i64, ours: i64) -> Error {
+    let which = match version > ours {
+        true => "a later version of the library, which it needs",
+        false => "a version of the library before its first release. Give the path of another file",
+    };
     of(
         path,
         &format!(
-            "cannot be opened: a later version of the library made it, with schema {version}; this \
-             version knows schemas up to {ours}. It was not changed; use the later version"
+            "cannot be opened: it has schema {version}, and this version of the library knows only \
+             schema {ours}. It was not changed; it was made by {which}"
         ),
     )
 }

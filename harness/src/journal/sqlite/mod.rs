@@ -21,7 +21,8 @@ use self::{
     worker::{Job, Worker},
 };
 use super::{
-    Conversations, Envelope, Hold, Journal, JournalFuture, Listing, Metadata, store::check_id,
+    Conversations, Envelope, Head, Hold, Incarnation, Journal, JournalFuture, Listing, Metadata,
+    StoredFacts, store::check_id,
 };
 use crate::error::Error;
 
@@ -30,7 +31,7 @@ use crate::error::Error;
 /// ```
 /// use harness::{
 ///     Message,
-///     journal::{Fact, Envelope, Journal, SqliteJournal},
+///     journal::{Envelope, Fact, Head, Journal, SqliteJournal},
 /// };
 ///
 /// # tokio::runtime::Runtime::new()?.block_on(async {
@@ -38,11 +39,11 @@ use crate::error::Error;
 /// # let path = folder.path().join("chats.db");
 /// let journal = SqliteJournal::open(&path).await?;
 /// let said = Fact::UserSaid { message: Message::user("Hello"), limits: None };
-/// journal.append("chat-17", 0, &[Envelope::of(&said, 0)?]).await?;
+/// journal.append("chat-17", Head::default(), &[Envelope::of(&said, 0)?]).await?;
 /// drop(journal);
 ///
 /// let journal = SqliteJournal::open(&path).await?;
-/// assert_eq!(journal.read("chat-17", 0).await?[0].fact()?, said);
+/// assert_eq!(journal.read("chat-17", 0).await?.facts[0].fact()?, said);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// # })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -211,7 +212,7 @@ impl Journal for SqliteJournal {
         "sqlite"
     }
 
-    fn read<'a>(&'a self, conversation: &'a str, from: u64) -> JournalFuture<'a, Vec<Envelope>> {
+    fn read<'a>(&'a self, conversation: &'a str, from: u64) -> JournalFuture<'a, StoredFacts> {
         Box::pin(async move {
             let conversation = conversation.to_owned();
             self.ask(move |store| store.read(&conversation, from)).await
@@ -221,9 +222,9 @@ impl Journal for SqliteJournal {
     fn append<'a>(
         &'a self,
         conversation: &'a str,
-        after: u64,
+        after: Head,
         facts: &'a [Envelope],
-    ) -> JournalFuture<'a, ()> {
+    ) -> JournalFuture<'a, Head> {
         Box::pin(async move {
             check_id(conversation)?;
             let (conversation, facts) = (conversation.to_owned(), facts.to_vec());
@@ -272,11 +273,11 @@ impl Journal for SqliteJournal {
         })
     }
 
-    fn fork<'a>(&'a self, from: &'a str, facts: u64, to: &'a str) -> JournalFuture<'a, ()> {
+    fn fork<'a>(&'a self, from: &'a str, at: Head, to: &'a str) -> JournalFuture<'a, Head> {
         Box::pin(async move {
             check_id(to)?;
             let (from, to) = (from.to_owned(), to.to_owned());
-            self.ask(move |store| store.fork(&from, facts, &to)).await
+            self.ask(move |store| store.fork(&from, at, &to)).await
         })
     }
 
@@ -287,6 +288,7 @@ impl Journal for SqliteJournal {
     fn write_spill<'a>(
         &'a self,
         conversation: &'a str,
+        incarnation: Incarnation,
         name: &'a str,
         chunk: u64,
         bytes: &'a [u8],
@@ -294,7 +296,10 @@ impl Journal for SqliteJournal {
         Box::pin(async move {
             let (conversation, name) = (conversation.to_owned(), name.to_owned());
             let bytes = bytes.to_vec();
-            self.ask(move |store| store.write_spill(&conversation, &name, chunk, &bytes)).await
+            self.ask(move |store| {
+                store.write_spill(&conversation, incarnation, &name, chunk, &bytes)
+            })
+            .await
         })
     }
 
@@ -310,10 +315,15 @@ impl Journal for SqliteJournal {
         })
     }
 
-    fn delete_spill<'a>(&'a self, conversation: &'a str, name: &'a str) -> JournalFuture<'a, ()> {
+    fn delete_spill<'a>(
+        &'a self,
+        conversation: &'a str,
+        incarnation: Incarnation,
+        name: &'a str,
+    ) -> JournalFuture<'a, ()> {
         Box::pin(async move {
             let (conversation, name) = (conversation.to_owned(), name.to_owned());
-            self.ask(move |store| store.delete_spill(&conversation, &name)).await
+            self.ask(move |store| store.delete_spill(&conversation, incarnation, &name)).await
         })
     }
 }

@@ -20,12 +20,11 @@ use crate::error::Error;
 /// Marks the files of this library in their header: `hrns`.
 const APPLICATION: i64 = 0x6872_6e73;
 
-/// The version of the schema.
-const VERSION: i64 = 2;
+/// The version of the schema. Versions 1 and 2 existed only while the library was developed.
+const VERSION: i64 = 3;
 
-/// `key` stands for a conversation instead of its name: it is shorter, and a conversation that is
-/// deleted and begun again gets a new one. The facts of a fork before `base_facts` are stored in
-/// `base`.
+/// `key` stands for a conversation instead of its name, because it is shorter. The facts of a fork
+/// before `base_facts` are stored in `base`. `incarnation`, `facts` and `writer` are the head.
 const SCHEMA: &str = "
     CREATE TABLE conversations (
         key INTEGER PRIMARY KEY,
@@ -36,7 +35,9 @@ const SCHEMA: &str = "
         created_at INTEGER NOT NULL,
         updated_at INTEGER NOT NULL,
         changed INTEGER NOT NULL UNIQUE,
+        incarnation INTEGER NOT NULL,
         facts INTEGER NOT NULL,
+        writer TEXT,
         base INTEGER,
         base_facts INTEGER NOT NULL
     ) STRICT;
@@ -64,8 +65,6 @@ const SCHEMA: &str = "
 enum Is {
     New,
     Ours,
-    /// A file of this library, of the first version: without large results.
-    First,
 }
 
 impl Store {
@@ -129,9 +128,7 @@ fn look(db: &Connection, path: &Path) -> Result<Is, Fault> {
     if application == APPLICATION {
         return match version {
             VERSION => Ok(Is::Ours),
-            1 => Ok(Is::First),
-            newer if newer > VERSION => Err(fault::is_newer(path, newer, VERSION).into()),
-            _ => Err(fault::is_of_others(path).into()),
+            other => Err(fault::has_other_schema(path, other, VERSION).into()),
         };
     }
     match (application, version, tables) {
@@ -165,13 +162,10 @@ fn make(db: &mut Connection, path: &Path) -> Result<(), Fault> {
     }
     let transaction = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
     // Another process may have created it meanwhile.
-    let is = look(&transaction, path)?;
-    if let Is::New = is {
+    if let Is::New = look(&transaction, path)? {
         transaction.execute_batch(SCHEMA)?;
-        transaction.pragma_update(None, "application_id", APPLICATION)?;
-    }
-    if let Is::New | Is::First = is {
         transaction.execute_batch(spills::TABLES)?;
+        transaction.pragma_update(None, "application_id", APPLICATION)?;
         transaction.pragma_update(None, "user_version", VERSION)?;
     }
     Ok(transaction.commit()?)

@@ -3,10 +3,12 @@
 use rusqlite::{OptionalExtension as _, Transaction};
 
 use super::{facts::by_id, store::Store};
-use crate::{error::Error, journal::store::unknown};
+use crate::{
+    error::Error,
+    journal::{Incarnation, store::unknown},
+};
 
-/// The tables that version 2 of the schema has added. A body is deleted with the last conversation
-/// that has it.
+/// The tables of large results. A body is deleted with the last conversation that has it.
 pub(super) const TABLES: &str = "
     CREATE TABLE spills (
         conversation INTEGER NOT NULL,
@@ -27,6 +29,7 @@ impl Store {
     pub(super) fn write_spill(
         &mut self,
         id: &str,
+        incarnation: Incarnation,
         name: &str,
         chunk: u64,
         bytes: &[u8],
@@ -34,7 +37,8 @@ impl Store {
         // Both are in the same log, so the commit of the fact that names the chunk makes the chunk
         // durable, too.
         self.noting(|transaction, _, _| {
-            let Some(row) = by_id(transaction, id)? else { return Err(unknown(id).into()) };
+            let row = by_id(transaction, id)?.filter(|row| row.incarnation == incarnation);
+            let Some(row) = row else { return Err(unknown(id).into()) };
             let body: i64 = transaction
                 .prepare_cached(
                     "INSERT INTO spills (conversation, name, body)
@@ -58,10 +62,6 @@ impl Store {
         chunk: u64,
     ) -> Result<Option<Vec<u8>>, Error> {
         self.reading(|transaction, _| {
-            // A file of version 1 that is opened only for reading has no such table.
-            if !transaction.table_exists(None, "spills")? {
-                return Ok(None);
-            }
             let chunk = transaction
                 .prepare_cached(
                     "SELECT bytes FROM conversations
@@ -75,9 +75,15 @@ impl Store {
         })
     }
 
-    pub(super) fn delete_spill(&mut self, id: &str, name: &str) -> Result<(), Error> {
+    pub(super) fn delete_spill(
+        &mut self,
+        id: &str,
+        incarnation: Incarnation,
+        name: &str,
+    ) -> Result<(), Error> {
         self.noting(|transaction, _, _| {
-            if let Some(row) = by_id(transaction, id)? {
+            let row = by_id(transaction, id)?.filter(|row| row.incarnation == incarnation);
+            if let Some(row) = row {
                 remove(transaction, row.key, Some(name))?;
             }
             Ok(())

@@ -224,7 +224,7 @@ fn ensure_there(_: &Connection, _: &Path, _: &Path) -> Result<(), Fault> {
 #[cfg(test)]
 mod tests {
     use super::{SqliteSynchronous, Store};
-    use crate::journal::{Envelope, Life, SqliteJournal};
+    use crate::journal::{Envelope, Head, Life, SqliteJournal};
 
     #[test]
     fn facts_wait_for_what_is_set_and_holds_do_not_wait() {
@@ -234,10 +234,11 @@ mod tests {
             let settings = SqliteJournal::builder().synchronous(synchronous);
             let mut store = Store::open(&settings, folder.path().join("chats.db")).expect("open");
             let fact = Envelope::stored(1, "0", Life::random(), 0, 0, "{}");
-            for after in 0..3 {
+            let mut head = Head::default();
+            for _ in 0..3 {
                 store.hold("chat").expect("hold");
                 assert_eq!(waits_for(&store), 1);
-                store.append("chat", after, std::slice::from_ref(&fact)).expect("append");
+                head = store.append("chat", head, std::slice::from_ref(&fact)).expect("append");
                 assert_eq!(waits_for(&store), number);
                 store.release("chat".to_owned());
                 assert_eq!(waits_for(&store), 1);

@@ -205,6 +205,13 @@ impl Guard {
         }
     }
 
+    /// Counts a request that was under way when its process ended: nobody knows what it has cost.
+    pub(crate) fn request_was_lost(&mut self) {
+        let cost = Some(REQUEST_LOST.into());
+        let unknown = Unknown { broke_off: true, input: true, output: true, cost };
+        self.charge(&Charge { unknown, ..Charge::default() });
+    }
+
     /// The cost of a fact, computed from it and from the facts before it.
     fn charge_of(&mut self, fact: &Fact) -> Charge {
         match fact {
@@ -514,6 +521,9 @@ impl Drop for Guard {
 fn reached(limit: Limit, detail: String) -> Option<LimitReached> {
     Some(LimitReached { limit, scope: LimitScope::Run, detail })
 }
+
+const REQUEST_LOST: &str =
+    "a process ended while a model answered, so the cost of that answer is not known";
 
 fn at_least(price: Option<Price>, usage: &Usage) -> Money {
     price.map_or(Money::NONE, |price| price.at_least(usage))

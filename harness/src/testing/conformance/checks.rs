@@ -6,7 +6,7 @@ use futures_util::future::BoxFuture;
 
 use crate::{
     error::{Error, ErrorKind},
-    journal::{Envelope, FORMAT, Journal, Life},
+    journal::{Envelope, FORMAT, Head, Incarnation, Journal, Life},
 };
 
 /// What was seen where a promise is broken.
@@ -38,14 +38,26 @@ impl Store {
     /// Makes a conversation with so many facts.
     pub(super) async fn filled(&self, of: &str, count: usize) -> Result<String, String> {
         let name = self.name(of);
-        self.one.append(&name, 0, &batch(of, count)).await.seen("append")?;
+        self.one.append(&name, Head::default(), &batch(of, count)).await.seen("append")?;
         Ok(name)
+    }
+
+    /// The head that a conversation had after this number of facts, or would have if it had so many.
+    pub(super) async fn head_at(&self, name: &str, count: u64) -> Result<Head, String> {
+        let read = self.one.read(name, 0).await.seen("read")?;
+        Ok(read.head_at(count).unwrap_or(Head { facts: count, ..read.head }))
+    }
+
+    /// Which conversation of this name exists now.
+    pub(super) async fn incarnation(&self, name: &str) -> Result<Incarnation, String> {
+        let head = self.one.read(name, 0).await.seen("read")?.head;
+        head.incarnation.ok_or_else(|| format!("`{name}` exists, and has no incarnation"))
     }
 
     /// Checks that a conversation has exactly these facts, in both handles.
     pub(super) async fn has(&self, name: &str, wanted: &[Envelope]) -> Seen {
         for (handle, journal) in [("the first", &self.one), ("the second", &self.two)] {
-            let read = journal.read(name, 0).await.seen("read")?;
+            let read = journal.read(name, 0).await.seen("read")?.facts;
             same(&read, wanted).map_err(|fault| format!("`{name}` in {handle} handle: {fault}"))?;
         }
         Ok(())

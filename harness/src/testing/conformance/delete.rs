@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     error::ErrorKind,
-    journal::{Listing, Metadata},
+    journal::{Head, Listing, Metadata},
 };
 
 pub(super) const CHECKS: &[Check] = &[
@@ -31,7 +31,7 @@ pub(super) const CHECKS: &[Check] = &[
 /// Checks that these have one fact each, or none.
 async fn facts(store: &Store, names: &[&String], wanted: usize) -> Seen {
     for name in names {
-        let there = store.two.read(name, 0).await.seen("read")?.len();
+        let there = store.two.read(name, 0).await.seen("read")?.facts.len();
         ensure(there == wanted, || format!("`{name}` has {there} facts, and {wanted} are due"))?;
     }
     Ok(())
@@ -53,6 +53,7 @@ async fn gone(store: &Store) -> Seen {
     let name = store.filled("gone", 5).await?;
     let owner = store.name("owner of what is gone");
     store.one.describe(&name, &Metadata::new().owner(&owner)).await.seen("describe")?;
+    let known = store.head_at(&name, 5).await?;
     let was_there = store.two.delete(&name).await.seen("delete")?;
     ensure(was_there, || "it says that the conversation was not there".to_owned())?;
     store.has(&name, &[]).await?;
@@ -61,10 +62,10 @@ async fn gone(store: &Store) -> Seen {
     let was_there = store.one.delete(&name).await.seen("delete")?;
     ensure(!was_there, || "it says that what was deleted was there".to_owned())?;
 
-    let refusal = store.one.append(&name, 5, &batch("gone", 1)).await;
+    let refusal = store.one.append(&name, known, &batch("gone", 1)).await;
     refused("an append after facts that are gone", refusal, ErrorKind::Conflict)?;
     let facts = batch("anew", 2);
-    store.one.append(&name, 0, &facts).await.seen("append")?;
+    store.one.append(&name, Head::default(), &facts).await.seen("append")?;
     store.has(&name, &facts).await?;
     let page = store.one.list(&Listing::new().limit(1)).await.seen("list")?;
     let first = page.conversations.first();

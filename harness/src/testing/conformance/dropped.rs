@@ -10,7 +10,10 @@ use super::{
     checks::{Check, OrSeen as _, Seen, Store, batch, ensure, same},
     hold::in_time,
 };
-use crate::{error::Error, journal::Metadata};
+use crate::{
+    error::Error,
+    journal::{Head, Metadata},
+};
 
 pub(super) const CHECKS: &[Check] = &[
     Check {
@@ -51,11 +54,11 @@ async fn appends(store: &Store) -> Seen {
     for (round, polls) in POLLS.into_iter().cycle().take(36).enumerate() {
         let facts = batch(&format!("dropped {round}"), 50);
         let after = wanted.len() as u64;
-        dropped(store.one.append(&name, after, &facts), polls).await;
+        dropped(store.one.append(&name, store.head_at(&name, after).await?, &facts), polls).await;
         // It may still come; one of the two is first.
         let others = batch(&format!("after {round}"), 2);
-        match store.one.append(&name, after, &others).await {
-            Ok(()) => wanted.extend(others),
+        match store.one.append(&name, store.head_at(&name, after).await?, &others).await {
+            Ok(_) => wanted.extend(others),
             Err(error) if error.is_conflict() && polls > 0 => wanted.extend(facts),
             Err(error) => return Err(format!("append failed: {error}")),
         }
@@ -66,13 +69,13 @@ async fn appends(store: &Store) -> Seen {
 
 async fn forks(store: &Store) -> Seen {
     let base = store.filled("base of dropped forks", 60).await?;
-    let facts = store.one.read(&base, 0).await.seen("read")?;
+    let facts = store.one.read(&base, 0).await.seen("read")?.facts;
     for (round, polls) in POLLS.into_iter().enumerate() {
         let to = store.name(&format!("dropped fork {round}"));
-        dropped(store.one.fork(&base, 40, &to), polls).await;
+        dropped(store.one.fork(&base, store.head_at(&base, 40).await?, &to), polls).await;
         let own = batch(&format!("after {round}"), 2);
-        match store.one.append(&to, 0, &own).await {
-            Ok(()) => store.has(&to, &own).await?,
+        match store.one.append(&to, Head::default(), &own).await {
+            Ok(_) => store.has(&to, &own).await?,
             Err(error) if error.is_conflict() && polls > 0 => {
                 store.has(&to, facts.get(..40).unwrap_or_default()).await?;
             }
@@ -88,11 +91,11 @@ async fn deletes(store: &Store) -> Seen {
         let part = store.filled(&format!("part of dropped delete {round}"), 20).await?;
         let fork = store.name(&format!("fork of dropped delete {round}"));
         store.one.describe(&part, &Metadata::new().parent(&top)).await.seen("describe")?;
-        store.one.fork(&part, 10, &fork).await.seen("fork")?;
-        let forked = store.one.read(&fork, 0).await.seen("read")?;
+        store.one.fork(&part, store.head_at(&part, 10).await?, &fork).await.seen("fork")?;
+        let forked = store.one.read(&fork, 0).await.seen("read")?.facts;
         dropped(store.one.delete(&top), polls).await;
         let count = async |name: &str| -> Result<usize, String> {
-            Ok(store.one.read(name, 0).await.seen("read")?.len())
+            Ok(store.one.read(name, 0).await.seen("read")?.facts.len())
         };
         let (mut of_top, of_part) = (count(&top).await?, count(&part).await?);
         if of_top != of_part {
@@ -102,7 +105,7 @@ async fn deletes(store: &Store) -> Seen {
         ensure(of_top == of_part && (of_top == 0 || of_top == 20), || {
             format!("after {polls} polls {of_top} facts are left, and {of_part} of its part")
         })?;
-        same(&store.two.read(&fork, 0).await.seen("read")?, &forked)?;
+        same(&store.two.read(&fork, 0).await.seen("read")?.facts, &forked)?;
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 use super::checks::{Check, OrSeen as _, Seen, Store, batch, ensure, fact, refused, same};
 use crate::{
     error::ErrorKind,
-    journal::{Envelope, FORMAT, Life, Listing},
+    journal::{Envelope, FORMAT, Head, Life, Listing},
 };
 
 pub(super) const CHECKS: &[Check] = &[
@@ -50,9 +50,13 @@ async fn round_trip(store: &Store) -> Seen {
         Envelope::stored(1, "0.0.1", life, i64::MAX.unsigned_abs(), 1 << 63, "{}"),
     ]);
     let (whole, single) = (store.name("whole"), store.name("single"));
-    store.one.append(&whole, 0, &facts).await.seen("append")?;
+    store.one.append(&whole, Head::default(), &facts).await.seen("append")?;
     for (number, fact) in (0..).zip(&facts) {
-        store.one.append(&single, number, std::slice::from_ref(fact)).await.seen("append")?;
+        store
+            .one
+            .append(&single, store.head_at(&single, number).await?, std::slice::from_ref(fact))
+            .await
+            .seen("append")?;
     }
     store.has(&whole, &facts).await?;
     store.has(&single, &facts).await
@@ -62,14 +66,14 @@ async fn long(store: &Store) -> Seen {
     let name = store.name("long");
     let text = format!("{{\"text\":\"{}\"}}", "ä\\n\u{1F600}x".repeat(16 * 1024 * 1024 / 9));
     let facts = [fact("{}"), fact(text), fact("{}")];
-    store.one.append(&name, 0, &facts).await.seen("append")?;
+    store.one.append(&name, Head::default(), &facts).await.seen("append")?;
     store.has(&name, &facts).await
 }
 
 async fn many(store: &Store) -> Seen {
     let facts = batch("many", 1000);
     let name = store.filled("many", 0).await?;
-    store.one.append(&name, 0, &facts).await.seen("append")?;
+    store.one.append(&name, Head::default(), &facts).await.seen("append")?;
     store.has(&name, &facts).await
 }
 
@@ -77,28 +81,28 @@ async fn conflicts(store: &Store) -> Seen {
     let name = store.name("conflicts");
     let (facts, others) = (batch("conflicts", 3), batch("others", 3));
     for after in [1, 2, u64::MAX] {
-        let refusal = store.one.append(&name, after, &others).await;
+        let refusal = store.one.append(&name, store.head_at(&name, after).await?, &others).await;
         refused(&format!("an append after {after} of 0 facts"), refusal, ErrorKind::Conflict)?;
     }
     store.has(&name, &[]).await?;
-    store.one.append(&name, 0, &facts).await.seen("append")?;
+    store.one.append(&name, Head::default(), &facts).await.seen("append")?;
     for journal in [&store.one, &store.two] {
         for after in [0, 1, 2, 4, u64::from(u32::MAX) + 4, u64::MAX] {
-            let refusal = journal.append(&name, after, &others).await;
+            let refusal = journal.append(&name, store.head_at(&name, after).await?, &others).await;
             refused(&format!("an append after {after} of 3 facts"), refusal, ErrorKind::Conflict)?;
-            let refusal = journal.append(&name, after, &[]).await;
+            let refusal = journal.append(&name, store.head_at(&name, after).await?, &[]).await;
             let what = format!("an append of nothing after {after} of 3 facts");
             refused(&what, refusal, ErrorKind::Conflict)?;
         }
     }
     store.has(&name, &facts).await?;
-    store.two.append(&name, 3, &others).await.seen("append")?;
+    store.two.append(&name, store.head_at(&name, 3).await?, &others).await.seen("append")?;
     store.has(&name, &[facts, others].concat()).await
 }
 
 async fn nothing(store: &Store) -> Seen {
     let name = store.name("nothing");
-    store.one.append(&name, 0, &[]).await.seen("append of nothing")?;
+    store.one.append(&name, Head::default(), &[]).await.seen("append of nothing")?;
     store.has(&name, &[]).await?;
     let page = store.two.list(&Listing::new().limit(1)).await.seen("list")?;
     let first = page.conversations.first();
@@ -110,14 +114,14 @@ async fn nothing(store: &Store) -> Seen {
 async fn from(store: &Store) -> Seen {
     let facts = batch("from", 5);
     let name = store.filled("from", 0).await?;
-    store.one.append(&name, 0, &facts).await.seen("append")?;
+    store.one.append(&name, Head::default(), &facts).await.seen("append")?;
     for from in [0, 1, 4, 5, 6, u64::from(u32::MAX) + 1, 1 << 63, u64::MAX] {
-        let read = store.two.read(&name, from).await.seen("read")?;
+        let read = store.two.read(&name, from).await.seen("read")?.facts;
         let wanted = usize::try_from(from).ok().and_then(|from| facts.get(from..));
         same(&read, wanted.unwrap_or_default()).map_err(|fault| format!("from {from}: {fault}"))?;
     }
     let read =
-        store.one.read(&store.name("never made"), 0).await.seen("read of no conversation")?;
+        store.one.read(&store.name("never made"), 0).await.seen("read of no conversation")?.facts;
     same(&read, &[])
 }
 
@@ -165,10 +169,10 @@ async fn names(store: &Store) -> Seen {
     }
     for (at, name) in names.iter().enumerate() {
         let what = format!("append to `{name}`");
-        store.one.append(name, 0, &batch(name, at % 3 + 1)).await.seen(&what)?;
+        store.one.append(name, Head::default(), &batch(name, at % 3 + 1)).await.seen(&what)?;
     }
     for (at, name) in names.iter().enumerate() {
-        let read = store.two.read(name, 0).await.seen("read")?;
+        let read = store.two.read(name, 0).await.seen("read")?.facts;
         let texts = |facts: &[Envelope]| facts.iter().map(|f| f.fact.clone()).collect::<Vec<_>>();
         ensure(texts(&read) == texts(&batch(name, at % 3 + 1)), || {
             format!("`{name}` has the facts of another conversation")
@@ -184,11 +188,19 @@ async fn bad_names(store: &Store) -> Seen {
     for name in ["", "a\0b", "a\nb", "\u{7f}", "a\u{85}", &long, &longer] {
         let about = |call: &str| format!("{call} of {name:?}");
         let kind = ErrorKind::Configuration;
-        refused(&about("append"), store.one.append(name, 0, &batch("bad", 1)).await, kind)?;
+        refused(
+            &about("append"),
+            store.one.append(name, Head::default(), &batch("bad", 1)).await,
+            kind,
+        )?;
         refused(&about("hold"), store.one.hold(name).await, kind)?;
         refused(&about("describe"), store.one.describe(name, &metadata).await, kind)?;
         let base = store.name("base of bad names");
-        refused(&about("fork"), store.one.fork(&base, 0, name).await, kind)?;
+        refused(
+            &about("fork"),
+            store.one.fork(&base, store.head_at(&base, 0).await?, name).await,
+            kind,
+        )?;
     }
     Ok(())
 }

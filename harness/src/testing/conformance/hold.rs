@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::checks::{Check, OrSeen as _, Seen, Store, batch, ensure, refused};
 use crate::{
     error::{Error, ErrorKind},
-    journal::{Hold, Journal, Listing},
+    journal::{Head, Hold, Journal, Listing},
 };
 
 pub(super) const CHECKS: &[Check] = &[
@@ -69,8 +69,16 @@ async fn courtesy(store: &Store) -> Seen {
     let name = store.filled("courtesy", 0).await?;
     let facts = batch("courtesy", 3);
     let _held = store.one.hold(&name).await.seen("hold")?;
-    store.one.append(&name, 0, facts.get(..2).unwrap_or_default()).await.seen("append")?;
-    store.two.append(&name, 2, facts.get(2..).unwrap_or_default()).await.seen("append")?;
+    store
+        .one
+        .append(&name, Head::default(), facts.get(..2).unwrap_or_default())
+        .await
+        .seen("append")?;
+    store
+        .two
+        .append(&name, store.head_at(&name, 2).await?, facts.get(2..).unwrap_or_default())
+        .await
+        .seen("append")?;
     store.has(&name, &facts).await
 }
 

@@ -3,7 +3,7 @@
 use super::checks::{Check, OrSeen as _, Seen, Store, batch, ensure, refused};
 use crate::{
     error::ErrorKind,
-    journal::{Conversations, Journal, Listing, Metadata, Summary},
+    journal::{Conversations, Head, Journal, Listing, Metadata, Summary},
 };
 
 pub(super) const CHECKS: &[Check] = &[
@@ -76,7 +76,7 @@ async fn described(store: &Store) -> Seen {
     }
     let known = Metadata::new().owner("o").tag("k", "v");
     store.two.describe(&name, &known).await.seen("describe")?;
-    store.one.append(&name, 0, &batch("described", 3)).await.seen("append")?;
+    store.one.append(&name, Head::default(), &batch("described", 3)).await.seen("append")?;
     let summary = first(store).await?;
     ensure(summary.metadata == known && summary.facts == 3, || {
         format!("after an append it is {summary:?}")
@@ -97,14 +97,14 @@ async fn ordered(store: &Store) -> Seen {
         store.one.describe(name, &metadata).await.seen("describe")?;
     }
     is("after three were made", &[&c, &b, &a]).await?;
-    store.two.append(&a, 0, &batch("a", 2)).await.seen("append")?;
+    store.two.append(&a, Head::default(), &batch("a", 2)).await.seen("append")?;
     is("after an append to the first", &[&a, &c, &b]).await?;
     store.one.describe(&b, &metadata).await.seen("describe")?;
     is("after the second was described", &[&b, &a, &c]).await?;
-    let refusal = store.one.append(&c, 7, &batch("c", 1)).await;
+    let refusal = store.one.append(&c, store.head_at(&c, 7).await?, &batch("c", 1)).await;
     refused("an append", refusal, ErrorKind::Conflict)?;
     is("after a conflict in the third", &[&b, &a, &c]).await?;
-    store.one.fork(&a, 1, &c).await.seen("fork")?;
+    store.one.fork(&a, store.head_at(&a, 1).await?, &c).await.seen("fork")?;
     is("after a fork to the third", &[&c, &b, &a]).await
 }
 

@@ -5,6 +5,7 @@ mod delete;
 mod dropped;
 mod facts;
 mod fork;
+mod heads;
 mod hold;
 mod listing;
 mod races;
@@ -53,6 +54,7 @@ where
     let groups = [
         facts::CHECKS,
         races::CHECKS,
+        heads::CHECKS,
         hold::CHECKS,
         listing::CHECKS,
         delete::CHECKS,

@@ -5,7 +5,7 @@ use tokio::task::JoinSet;
 use super::checks::{Check, OrSeen as _, Seen, Store, batch, ensure, same};
 use crate::{
     error::{Error, ErrorKind},
-    journal::{Envelope, Journal},
+    journal::{Envelope, Head, Journal},
 };
 
 pub(super) const CHECKS: &[Check] = &[
@@ -60,7 +60,7 @@ async fn appends(store: &Store) -> Seen {
     let name = store.name("raced appends");
     let mut wanted: Vec<Envelope> = Vec::new();
     for round in 0..12 {
-        let after = wanted.len() as u64;
+        let after = store.head_at(&name, wanted.len() as u64).await?;
         let facts = |racer| batch(&format!("round {round} racer {racer}"), racer % 3 + 1);
         let mut race = JoinSet::new();
         let mut written = Vec::new();
@@ -84,18 +84,18 @@ async fn persistent(store: &Store) -> Seen {
     for (racer, journal) in journals(store).enumerate() {
         let name = name.clone();
         race.spawn(async move {
-            let mut there = 0;
+            let mut there = Head::default();
             for turn in 0..TURNS {
                 let facts = batch(&format!("racer {racer} turn {turn}"), 3);
                 // Each conflict means that another batch has come since.
                 for tries in (0..TURNS * 2 * RACERS).rev() {
                     match journal.append(&name, there, &facts).await {
-                        Ok(()) => {
-                            there += 3;
+                        Ok(head) => {
+                            there = head;
                             break;
                         }
                         Err(error) if error.is_conflict() && tries > 0 => {
-                            there = journal.read(&name, 0).await?.len() as u64;
+                            there = journal.read(&name, 0).await?.head;
                         }
                         Err(error) => return Err(error),
                     }
@@ -107,7 +107,7 @@ async fn persistent(store: &Store) -> Seen {
     for result in race.join_all().await {
         result.seen("a racing append")?;
     }
-    let read = store.one.read(&name, 0).await.seen("read")?;
+    let read = store.one.read(&name, 0).await.seen("read")?.facts;
     let mut groups: Vec<&[Envelope]> = read.chunks(3).collect();
     let texts = |facts: &[Envelope]| facts.iter().map(|f| f.fact.clone()).collect::<Vec<_>>();
     for racer in 0..2 * RACERS {
@@ -123,16 +123,17 @@ async fn persistent(store: &Store) -> Seen {
 
 async fn forks(store: &Store) -> Seen {
     let base = store.filled("base of a race", 20).await?;
-    let facts = store.one.read(&base, 0).await.seen("read")?;
+    let facts = store.one.read(&base, 0).await.seen("read")?.facts;
     let to = store.name("raced fork");
     let mut race = JoinSet::new();
     for (racer, journal) in journals(store).enumerate() {
         let (base, to) = (base.clone(), to.clone());
-        race.spawn(async move { (racer, journal.fork(&base, racer as u64 + 1, &to).await) });
+        let at = store.head_at(&base, racer as u64 + 1).await?;
+        race.spawn(async move { (racer, journal.fork(&base, at, &to).await) });
     }
     let results = race.join_all().await;
     for winner in winners(&results, ErrorKind::Conflict)? {
-        let read = store.two.read(&to, 0).await.seen("read")?;
+        let read = store.two.read(&to, 0).await.seen("read")?.facts;
         same(&read, facts.get(..=winner).unwrap_or_default())?;
     }
     Ok(())

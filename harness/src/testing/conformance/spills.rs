@@ -2,7 +2,10 @@
 //! that it keeps none has to keep nothing here.
 
 use super::checks::{Check, OrSeen as _, Seen, Store, batch, ensure, refused};
-use crate::error::ErrorKind;
+use crate::{
+    error::ErrorKind,
+    journal::{Head, Incarnation},
+};
 
 pub(super) const CHECKS: &[Check] = &[
     Check {
@@ -57,9 +60,17 @@ async fn kept(store: &Store) -> Seen {
     let (name, other) = (store.filled("spills", 1).await?, store.filled("no spills", 1).await?);
     let chunks = [bytes(1), bytes(2), vec![0, 255, 10], Vec::new()];
     for (number, chunk) in (0..).zip(&chunks) {
-        store.one.write_spill(&name, "r-1", number, chunk).await.seen("write_spill")?;
+        store
+            .one
+            .write_spill(&name, store.incarnation(&name).await?, "r-1", number, chunk)
+            .await
+            .seen("write_spill")?;
     }
-    store.one.write_spill(&name, "r-2", 0, b"another").await.seen("write_spill")?;
+    store
+        .one
+        .write_spill(&name, store.incarnation(&name).await?, "r-2", 0, b"another")
+        .await
+        .seen("write_spill")?;
     let mut wanted: Vec<_> = chunks.into_iter().map(Some).collect();
     wanted.push(None);
     has(store, &name, "r-1", &wanted).await?;
@@ -67,10 +78,22 @@ async fn kept(store: &Store) -> Seen {
     for (conversation, spill) in [(&other, "r-1"), (&name, "R-1"), (&name, "r-%"), (&name, "")] {
         has(store, conversation, spill, &[None]).await?;
     }
-    store.two.write_spill(&name, "r-1", 1, b"in its place").await.seen("write_spill")?;
+    store
+        .two
+        .write_spill(&name, store.incarnation(&name).await?, "r-1", 1, b"in its place")
+        .await
+        .seen("write_spill")?;
     has(store, &name, "r-1", &[Some(bytes(1)), Some(b"in its place".to_vec())]).await?;
-    store.two.delete_spill(&name, "r-1").await.seen("delete_spill")?;
-    store.two.delete_spill(&name, "r-1").await.seen("delete_spill of what is gone")?;
+    store
+        .two
+        .delete_spill(&name, store.incarnation(&name).await?, "r-1")
+        .await
+        .seen("delete_spill")?;
+    store
+        .two
+        .delete_spill(&name, store.incarnation(&name).await?, "r-1")
+        .await
+        .seen("delete_spill of what is gone")?;
     has(store, &name, "r-1", &[None, None, None]).await?;
     has(store, &name, "r-2", &[Some(b"another".to_vec())]).await
 }
@@ -81,9 +104,9 @@ async fn nowhere(store: &Store) -> Seen {
         true => ErrorKind::Conflict,
         false => ErrorKind::Configuration,
     };
-    let refusal = store.one.write_spill(&name, "r-1", 0, b"lost").await;
+    let refusal = store.one.write_spill(&name, Incarnation::random(), "r-1", 0, b"lost").await;
     refused("write_spill into nothing", refusal, due)?;
-    store.one.append(&name, 0, &batch("anew", 1)).await.seen("append")?;
+    store.one.append(&name, Head::default(), &batch("anew", 1)).await.seen("append")?;
     has(store, &name, "r-1", &[None]).await
 }
 
@@ -92,12 +115,17 @@ async fn gone(store: &Store) -> Seen {
         return Ok(());
     }
     let name = store.filled("spills that go", 1).await?;
-    store.one.write_spill(&name, "r-1", 0, &bytes(3)).await.seen("write_spill")?;
+    store
+        .one
+        .write_spill(&name, store.incarnation(&name).await?, "r-1", 0, &bytes(3))
+        .await
+        .seen("write_spill")?;
+    let known = store.incarnation(&name).await?;
     ensure(store.two.delete(&name).await.seen("delete")?, || "it was not there".to_owned())?;
     has(store, &name, "r-1", &[None]).await?;
-    let refusal = store.one.write_spill(&name, "r-1", 1, b"late").await;
+    let refusal = store.one.write_spill(&name, known, "r-1", 1, b"late").await;
     refused("write_spill into what is deleted", refusal, ErrorKind::Conflict)?;
-    store.one.append(&name, 0, &batch("anew", 1)).await.seen("append")?;
+    store.one.append(&name, Head::default(), &batch("anew", 1)).await.seen("append")?;
     has(store, &name, "r-1", &[None, None]).await
 }
 
@@ -109,11 +137,19 @@ async fn forked(store: &Store) -> Seen {
     let second = store.name("second fork with spills");
     let wanted = [Some(bytes(4)), Some(bytes(5)), None];
     for (number, chunk) in (0..).zip(wanted.iter().flatten()) {
-        store.one.write_spill(&base, "r-1", number, chunk).await.seen("write_spill")?;
+        store
+            .one
+            .write_spill(&base, store.incarnation(&base).await?, "r-1", number, chunk)
+            .await
+            .seen("write_spill")?;
     }
-    store.one.fork(&base, 2, &fork).await.seen("fork")?;
-    store.one.fork(&fork, 1, &second).await.seen("fork")?;
-    store.one.write_spill(&fork, "r-2", 0, b"of the fork").await.seen("write_spill")?;
+    store.one.fork(&base, store.head_at(&base, 2).await?, &fork).await.seen("fork")?;
+    store.one.fork(&fork, store.head_at(&fork, 1).await?, &second).await.seen("fork")?;
+    store
+        .one
+        .write_spill(&fork, store.incarnation(&fork).await?, "r-2", 0, b"of the fork")
+        .await
+        .seen("write_spill")?;
     for name in [&base, &fork, &second] {
         has(store, name, "r-1", &wanted).await?;
     }
@@ -121,7 +157,11 @@ async fn forked(store: &Store) -> Seen {
     store.one.delete(&base).await.seen("delete")?;
     has(store, &base, "r-1", &[None]).await?;
     has(store, &fork, "r-1", &wanted).await?;
-    store.one.delete_spill(&fork, "r-1").await.seen("delete_spill")?;
+    store
+        .one
+        .delete_spill(&fork, store.incarnation(&fork).await?, "r-1")
+        .await
+        .seen("delete_spill")?;
     has(store, &fork, "r-1", &[None]).await?;
     has(store, &second, "r-1", &wanted).await?;
     store.one.delete(&second).await.seen("delete")?;
@@ -142,7 +182,10 @@ async fn at_once(store: &Store) -> Seen {
             for number in 0..4 {
                 let chunk = [bytes(at), vec![u8::try_from(number).unwrap_or_default()]].concat();
                 let spill = names.get(at).map_or("", String::as_str);
-                journal.write_spill(name, spill, number, &chunk).await.seen("write_spill")?;
+                journal
+                    .write_spill(name, store.incarnation(name).await?, spill, number, &chunk)
+                    .await
+                    .seen("write_spill")?;
             }
             Ok::<(), String>(())
         }

@@ -201,7 +201,7 @@ async fn goes_on(test: &Crashtest, life: &Arc<Life>) -> Result<(), Error> {
     let opening = life.lasting("while the journal is opened");
     let journal = (test.open)(folder.clone()).await?;
     opening.over();
-    let seen = texts(&journal.read(conversation, 0).await?)?;
+    let seen = texts(&journal.read(conversation, 0).await?.facts)?;
     life.note(&Noted::Seen { of: None, facts: seen });
     let agent = (test.agent)(folder)?;
     let observe = test.observe.clone().filter(|_| life.order.looks);
@@ -216,7 +216,7 @@ async fn goes_on(test: &Crashtest, life: &Arc<Life>) -> Result<(), Error> {
             }
             Err(error) => return Err(error),
             Ok(()) => {
-                let seen = texts(&journal.read(conversation, 0).await?)?;
+                let seen = texts(&journal.read(conversation, 0).await?.facts)?;
                 life.note(&Noted::Seen { of: None, facts: seen });
                 life.note(&Noted::Done {});
                 return Ok(());
@@ -235,7 +235,8 @@ async fn talks(
 ) -> Result<(), Error> {
     let mut chat = opened(test, life, agent, journal).await?;
     life.point("after the conversation was opened");
-    let (mut said, mut is_answered) = stands(&journal.read(&life.order.conversation, 0).await?)?;
+    let (mut said, mut is_answered) =
+        stands(&journal.read(&life.order.conversation, 0).await?.facts)?;
     loop {
         let message = test.messages.get(said).filter(|_| said == 0 || is_answered);
         let ended = match message {

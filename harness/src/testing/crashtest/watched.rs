@@ -13,7 +13,10 @@ use super::{
 use crate::{
     agent::Agent,
     error::Error,
-    journal::{Conversations, Envelope, Fact, Hold, Journal, JournalFuture, Listing, Metadata},
+    journal::{
+        Conversations, Envelope, Fact, Head, Hold, Incarnation, Journal, JournalFuture, Listing,
+        Metadata, StoredFacts,
+    },
     provider::{EventStream, Provider, Request},
     secret::Secrets,
     tool::{Reconciled, Review, Tool, ToolContext, ToolError, ToolOutput},
@@ -45,11 +48,11 @@ impl Journal for WatchedJournal {
         self.inner.system()
     }
 
-    fn read<'a>(&'a self, conversation: &'a str, from: u64) -> JournalFuture<'a, Vec<Envelope>> {
+    fn read<'a>(&'a self, conversation: &'a str, from: u64) -> JournalFuture<'a, StoredFacts> {
         Box::pin(async move {
             let read = self.inner.read(conversation, from).await?;
             if let (Some(of), 0) = (self.of(conversation), from) {
-                self.life.note(&Noted::Seen { of: Some(of), facts: texts(&read)? });
+                self.life.note(&Noted::Seen { of: Some(of), facts: texts(&read.facts)? });
             }
             Ok(read)
         })
@@ -58,9 +61,9 @@ impl Journal for WatchedJournal {
     fn append<'a>(
         &'a self,
         conversation: &'a str,
-        after: u64,
+        after: Head,
         facts: &'a [Envelope],
-    ) -> JournalFuture<'a, ()> {
+    ) -> JournalFuture<'a, Head> {
         Box::pin(async move {
             let names: Vec<String> = facts.iter().map(name).collect();
             let names = names.join(", ");
@@ -69,7 +72,7 @@ impl Journal for WatchedJournal {
             let done = self.inner.append(conversation, after, facts).await;
             lasting.over();
             if done.is_ok() {
-                let of = self.of(conversation);
+                let (of, after) = (self.of(conversation), after.facts);
                 self.life.note(&Noted::Appended { of, after, facts: texts(facts)? });
             }
             self.life.point(&format!("after the append of {names}"));
@@ -107,8 +110,8 @@ impl Journal for WatchedJournal {
         self.inner.delete(conversation)
     }
 
-    fn fork<'a>(&'a self, from: &'a str, facts: u64, to: &'a str) -> JournalFuture<'a, ()> {
-        self.inner.fork(from, facts, to)
+    fn fork<'a>(&'a self, from: &'a str, at: Head, to: &'a str) -> JournalFuture<'a, Head> {
+        self.inner.fork(from, at, to)
     }
 
     fn keeps_spills(&self) -> bool {
@@ -118,13 +121,14 @@ impl Journal for WatchedJournal {
     fn write_spill<'a>(
         &'a self,
         conversation: &'a str,
+        incarnation: Incarnation,
         name: &'a str,
         chunk: u64,
         bytes: &'a [u8],
     ) -> JournalFuture<'a, ()> {
         Box::pin(async move {
             let lasting = self.life.lasting("while a large result is kept");
-            let done = self.inner.write_spill(conversation, name, chunk, bytes).await;
+            let done = self.inner.write_spill(conversation, incarnation, name, chunk, bytes).await;
             lasting.over();
             done
         })
@@ -139,8 +143,13 @@ impl Journal for WatchedJournal {
         self.inner.read_spill(conversation, name, chunk)
     }
 
-    fn delete_spill<'a>(&'a self, conversation: &'a str, name: &'a str) -> JournalFuture<'a, ()> {
-        self.inner.delete_spill(conversation, name)
+    fn delete_spill<'a>(
+        &'a self,
+        conversation: &'a str,
+        incarnation: Incarnation,
+        name: &'a str,
+    ) -> JournalFuture<'a, ()> {
+        self.inner.delete_spill(conversation, incarnation, name)
     }
 }
 
