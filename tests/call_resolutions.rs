@@ -420,7 +420,7 @@ async fn what_was_decided_counts_for_its_call_alone() {
     refused(chat.decide(other.yes()).await);
     refused(agent.inbox(&journal).decide(CHAT, other.yes()).await);
     let facts = journal.read(CHAT, 0).await.expect("read");
-    let steps = agent.steps(CHAT, facts).expect("steps");
+    let steps = agent.steps(CHAT, facts.facts).expect("steps");
     refused(steps.decided(other.yes()).map(drop));
     assert_eq!(chat.waiting().len(), 1, "it still waits");
 }

@@ -11,8 +11,8 @@ use harness::{
     Agent, CallOutcome, Chat, Message, Permissions, SideEffect, SideEffects, Tool, ToolError,
     Transcript,
     journal::{
-        AnswerCheck, Decider, Decision, Envelope, Fact, InterruptCause, Journal, MemoryJournal,
-        Repeat, Source,
+        AnswerCheck, Decider, Decision, Envelope, Fact, Head, InterruptCause, Journal,
+        MemoryJournal, Repeat, Source,
     },
     message::{Block, Media, ToolCall, ToolContent, ToolResult, VendorData},
     policy::{DataFlowPolicy, Question, Taint},
@@ -286,7 +286,7 @@ async fn killed(journal: &MemoryJournal, names: &[&str]) -> MemoryJournal {
     let left = MemoryJournal::new();
     for name in names {
         let facts = journal.read(name, 0).await.expect("facts");
-        left.append(name, 0, &facts).await.expect("written");
+        left.append(name, Head::default(), &facts.facts).await.expect("written");
         if let Some((parent, _)) = name.rsplit_once('/') {
             let about = harness::journal::Metadata::new().parent(parent);
             left.describe(name, &about).await.expect("described");
@@ -435,7 +435,7 @@ async fn what_steps_have_read_counts() {
                 steps.apply(facts).expect("applied");
             }
             let journal = MemoryJournal::new();
-            journal.append(CHAT, 0, steps.facts()).await.expect("written");
+            journal.append(CHAT, Head::default(), steps.facts()).await.expect("written");
             assert_eq!(seen_in(&journal, CHAT).await, expected, "{effects}");
         }
     }
@@ -445,7 +445,7 @@ async fn what_steps_have_read_counts() {
 async fn kept(facts: impl IntoIterator<Item = Fact>) -> MemoryJournal {
     let journal = MemoryJournal::new();
     let facts = facts.into_iter().map(|fact| Envelope::of(&fact, 0).expect("an envelope"));
-    journal.append(CHAT, 0, &facts.collect::<Vec<_>>()).await.expect("written");
+    journal.append(CHAT, Head::default(), &facts.collect::<Vec<_>>()).await.expect("written");
     journal
 }
 
