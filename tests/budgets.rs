@@ -85,7 +85,7 @@ async fn a_limit_of_money_holds_for_the_whole_conversation() {
         assert_eq!(
             stopped.to_string(),
             "the limit of cost of the conversation was reached before the model had an answer: \
-             2.0000 of 1.5000 was spent"
+             2.0000 of 1.5000 was spent, in US dollars unless the prices are in another currency"
         );
     }
     assert_eq!(model.requests().len(), 2, "nobody was asked any more");

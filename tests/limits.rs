@@ -200,6 +200,19 @@ async fn what_a_stopped_tool_had_put_out_is_told() {
     assert!(text.ends_with("Its output until then:\nline 1\nline 2\n"), "{text}");
 }
 
+#[tokio::test]
+async fn the_limit_of_a_call_is_told_as_it_was_set() {
+    for (limit, told) in [(20, "longer than 20ms"), (1_001, "longer than 1.001s")] {
+        let slow = made(READ, |_| Box::pin(std::future::pending()));
+        let slow = slow.with_time_limit(Duration::from_millis(limit));
+        let model = ScriptedProvider::new([reply().call("work", json!({})), reply().text("Done.")]);
+        let agent = Agent::builder(model.clone()).tools([slow]).build().expect("an agent");
+        agent.run("Go.").await.expect("an answer");
+        let text = model.requests().last().expect("a request").last_text();
+        assert!(text.contains(told), "{text}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_run_can_set_a_limit_for_all_its_calls() {
     let slow = made(READ, |_| Box::pin(std::future::pending()));

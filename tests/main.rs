@@ -117,6 +117,7 @@ mod terminal;
 mod terminal_asks;
 mod terminal_form;
 mod terminal_kept;
+mod terminal_shared;
 mod testing_bodies;
 mod testing_scripted;
 mod testing_server;

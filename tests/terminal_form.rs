@@ -222,8 +222,9 @@ async fn a_form_that_is_taken_back_gives_no_key_to_the_question_behind_it() {
     let behind = tokio::spawn(async move { approver.ask(&question).await });
     asked.abort();
     assert!(asked.await.is_err(), "it was dropped");
-    let screen = until(&terminal, "taken back. Press Enter to see the next one:").await;
-    assert!(screen.contains("(This question was taken back.)"), "{screen}");
+    until(&terminal, "taken back. Press Enter to see the next one:").await;
+    let shown = terminal.screen();
+    assert!(shown.contains("(This question was taken back.)"), "{shown}");
     // A key that was meant for the form.
     terminal.say("y");
     until(&terminal, "[s]how again:").await;

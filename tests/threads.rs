@@ -165,6 +165,50 @@ async fn a_thread_that_outlives_its_stop_is_told_and_its_call_does_not_begin_aga
     assert_eq!(world.log.lines(), ["begin one", "end one"]);
 }
 
+/// Looks something up, and does not listen to anybody.
+#[tool(side_effects = "read")]
+fn look(
+    /** What to look for */
+    line: String,
+    world: State<Arc<World>>,
+) -> String {
+    world.door.pass();
+    line
+}
+
+/// The thread keeps the program from ending, whatever it does. It holds nobody up, and its end is told to nobody.
+#[tokio::test]
+async fn a_thread_that_only_reads_is_listed_and_holds_nobody_up() {
+    let call = || reply().call("look", json!({"line": "one"}));
+    let model = ScriptedProvider::new([call(), call(), reply().text("Found.")]);
+    let world = Arc::new(World::default());
+    let agent = Agent::builder(model.clone()).tools(tools![look]).state(Arc::clone(&world));
+    let (mut chat, _) = recorded(&agent.build().expect("an agent"));
+    stopped_at_the_door(&mut chat, &world).await;
+    let [running] = chat.still_running().try_into().expect("one call");
+    assert_eq!((running.tool.as_str(), running.call.as_str()), ("look", "call_1"));
+    assert!(running.effects.is_read_only());
+    let listed = tool::still_running();
+    assert!(listed.iter().any(|it| it.conversation == running.conversation), "{listed:?}");
+
+    let mut ends = 0;
+    let run = chat
+        .send("And?")
+        .on_event(|event| ends += usize::from(matches!(event, Event::ToolEnded { .. })));
+    let run = run.into_future();
+    let open = async {
+        while world.door.came() < 2 {
+            tokio::task::yield_now().await;
+        }
+        world.door.open();
+    };
+    let (again, ()) = tokio::join!(run, open);
+    again.expect("an answer");
+    assert_eq!(last_result(&chat), (CallOutcome::Succeeded, "one".to_owned()));
+    ended(&chat).await;
+    assert_eq!(ends, 0);
+}
+
 #[tokio::test]
 async fn other_arguments_and_other_conversations_are_not_held_up() {
     let model = ScriptedProvider::new([

@@ -436,6 +436,7 @@ pub(super) fn unreadable(number: usize, err: Error) -> Error {
 ///
 /// It does not hold a conversation: an answer is one fact, which is appended if the call still
 /// waits for it. The process that has the conversation open reads it with the next run.
+#[derive(Clone)]
 pub struct Inbox {
     agent: Agent,
     journal: Arc<dyn Journal>,

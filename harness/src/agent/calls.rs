@@ -138,13 +138,13 @@ impl Contexts {
         let site = CallSite::new(caller, call, effects, rules, counted, asking, is_unwritten)
             .of_agent(tool.is_some_and(Tool::is_agent));
         let fingerprint = call.fingerprint();
-        // The late end of a call that only reads does not matter.
-        let identity = tool.filter(|tool| !tool.side_effects().is_read_only()).map(|tool| {
+        let identity = tool.map(|tool| {
             let conversation = transcript.messages().first().map_or("", Message::id);
             CallIdentity {
                 conversation: conversation.into(),
                 call: call.id().into(),
                 tool: call.name().into(),
+                effects,
                 fingerprint,
                 sameness: sameness_of(tool, call, granted),
             }

@@ -263,7 +263,8 @@ impl ToolRegistry {
             Some(Ok(Err(err))) => Attempt::Ended(Err(err)),
             Some(Err(panicked)) => Attempt::Panicked(panicked),
             None => {
-                let after = begun.elapsed();
+                // The limit that was set: the clock has gone on since then, and a person may have been waited for.
+                let after = deadline.unwrap_or(begun).saturating_duration_since(begun);
                 drop(stop_at_the_end);
                 // Text that the tool returns when it stops by itself says more than its output so far.
                 let said = match timeout(GRACE, &mut run).await {
@@ -370,7 +371,7 @@ async fn within<F: Future>(deadline: Option<Instant>, future: F) -> Option<F::Ou
 enum Attempt {
     Ended(Result<ToolOutput, ToolError>),
     Panicked(Panicked),
-    /// The attempt took too long: after this time, and with the tool's output so far.
+    /// The attempt took longer than this; with the tool's output so far.
     TimedOut(Duration, Option<String>),
 }
 
@@ -430,7 +431,12 @@ fn timed_out(
         (CallOutcome::InDoubt, CHECK)
     };
     let was = if runs_on { "was told to stop" } else { "was stopped" };
-    let text = format!("The call took longer than {after:.0?} and {was}. {truth}");
+    // To a millisecond: what is left of a limit after a first try has many digits.
+    let after = match u64::try_from((after.as_micros() + 500) / 1000) {
+        Ok(millis) if millis > 0 => Duration::from_millis(millis),
+        Ok(_) | Err(_) => after,
+    };
+    let text = format!("The call took longer than {after:?} and {was}. {truth}");
     let said = said.map(ToolContent::Text);
     (outcome, std::iter::once(ToolContent::Text(text)).chain(said).collect())
 }

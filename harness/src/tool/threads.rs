@@ -15,6 +15,7 @@ use super::{ToolError, ToolOutput, cap::cut};
 use crate::{
     message::{CallOutcome, Fingerprint, ToolContent},
     secret::Secrets,
+    tool::SideEffects,
     unwind::{Panicked, caught},
 };
 
@@ -39,6 +40,7 @@ pub(crate) struct CallIdentity {
     pub(crate) conversation: Arc<str>,
     pub(crate) call: Arc<str>,
     pub(crate) tool: Arc<str>,
+    pub(crate) effects: SideEffects,
     /// A hash of the name and the arguments of the call.
     pub(crate) fingerprint: Fingerprint,
     /// A hash of what the call would do: see [`Tool::sameness`](super::Tool::sameness).
@@ -55,6 +57,9 @@ pub struct StillRunning {
     pub call: String,
     /// The name of the tool.
     pub tool: String,
+    /// What the tool declares. One that only reads changes nothing any more, but its thread keeps the program from
+    /// ending.
+    pub effects: SideEffects,
     /// When the function began.
     pub since: Instant,
 }
@@ -93,8 +98,9 @@ impl LateEnd {
 /// them before the program ends.
 ///
 /// A synchronous tool cannot be stopped from outside. It learns of a stop through
-/// [`ToolContext::cancellation`](super::ToolContext::cancellation) and should return then. Calls of tools that only
-/// read are not listed, because it does not matter when they end.
+/// [`ToolContext::cancellation`](super::ToolContext::cancellation) and should return then. A tokio runtime that is
+/// dropped, as at the end of `main`, waits for such functions, also for those that only read
+/// ([`StillRunning::effects`] tells them apart).
 pub fn still_running() -> Vec<StillRunning> {
     left().iter().filter(|thread| thread.is_running()).map(|thread| thread.told()).collect()
 }
@@ -121,7 +127,7 @@ pub(crate) fn equal_still_running(
         return None;
     }
     let sameness = sameness();
-    let equal = left.iter().find(|thread| {
+    let equal = left.iter().filter(|thread| thread.matters()).find(|thread| {
         let identity = &thread.identity;
         *identity.conversation == *conversation
             && identity.sameness == sameness
@@ -205,11 +211,15 @@ impl Thread {
     pub(super) fn ended(&self, end: &Result<Result<ToolOutput, ToolError>, Panicked>) {
         let mut state = self.state();
         *state = match mem::replace(&mut *state, State::Done) {
-            State::Left => State::Ended(self.end(end)),
+            State::Left if self.matters() => State::Ended(self.end(end)),
+            State::Left => State::Done,
             State::Waiting | State::Running | State::Ended(_) | State::Done => return,
         };
         drop(state);
-        make_room(self.number);
+        match self.matters() {
+            true => make_room(self.number),
+            false => left().retain(|thread| thread.number != self.number),
+        }
     }
 
     /// Called when the call is over. If the function still runs, it is listed from now on.
@@ -275,16 +285,22 @@ impl Thread {
         (outcome, kept.collect())
     }
 
+    /// Whether it matters to a conversation how the function ends. The late end of one that only reads does not.
+    fn matters(&self) -> bool {
+        !self.identity.effects.is_read_only()
+    }
+
     fn is_running(&self) -> bool {
         matches!(*self.state(), State::Left)
     }
 
     fn told(&self) -> StillRunning {
-        let CallIdentity { conversation, call, tool, .. } = &self.identity;
+        let CallIdentity { conversation, call, tool, effects, .. } = &self.identity;
         StillRunning {
             conversation: conversation.to_string(),
             call: call.to_string(),
             tool: tool.to_string(),
+            effects: *effects,
             since: self.since,
         }
     }

@@ -130,7 +130,11 @@ impl Chain {
             }
             let allowed = limits.money().map(Money::from_f64);
             if let Some(allowed) = allowed.filter(|allowed| sum.money >= *allowed) {
-                let detail = format!("{} of {allowed} was spent", sum.money);
+                // No price names its currency.
+                let detail = format!(
+                    "{} of {allowed} was spent, in US dollars unless the prices are in another currency",
+                    sum.money
+                );
                 return Some(self.reached(node, Limit::Cost, detail));
             }
             let why = sum.unknown.cost.as_deref().filter(|_| limits.refuses_unknown_cost())?;

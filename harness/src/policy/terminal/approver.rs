@@ -25,15 +25,23 @@ use crate::policy::{Approval, Approver, Question};
 /// - **What is shown is what runs.** Everything in a value that is not plainly visible is escaped: control,
 ///   invisible and bidirectional characters, letters that are written from right to left, unusual spaces, letters
 ///   of another script inside a word, long runs of spaces. Values stand behind a bar, so no value can look like a
-///   part of the question. The terminal's modes are reset first.
+///   part of the question. It stands on an empty screen: text before is scrolled away, and the colours and modes that it
+///   has set, also those of the keyboard, are reset.
 /// - **Nothing is hidden off the screen.** A question that does not fit is shown page by page, and *yes* is
 ///   accepted only at the last page. The prompt says how many pages were skipped. If the terminal changes its size,
 ///   the question is shown anew.
 /// - **One question at a time** is shown on a terminal, whoever asks: several chats, agents inside agents, several
-///   approvers, also under other names of the same device. Questions come in the order in which they were asked.
-/// - **An answer counts for the question that is shown.** Keys that were pressed before are dropped. If a question
+///   approvers, also under other names of the same device, and several processes, of which those that wait show nothing.
+///   The questions of one process come in the order in which they were asked. Processes wait for each other by a lock
+///   (`flock`) of the device, which the system frees when a process ends; where the system locks no devices, only the
+///   questions of one process wait. A process that is stopped (Ctrl-Z) while it asks keeps the lock.
+/// - **An answer counts for the question that is shown.** The prompt for a *yes* appears one second after the rest of the
+///   question. Keys that were pressed before are dropped, and the question says so and is shown again. If a question
 ///   is withdrawn, the screen says so, and the person presses Enter before the next one is shown, so a key that was
 ///   meant for the first does not answer the second.
+/// - **Only what is still on the screen is answered.** If anything else was written to the terminal since the page was
+///   shown, by this program or another one, any answer but *no* shows the page again. Linux tells of such writes; on
+///   other systems the prompt still names the tool and a hash of the call.
 ///
 /// | typed | means |
 /// |---|---|
@@ -50,9 +58,8 @@ use crate::policy::{Approval, Approver, Question};
 /// read from that moment on, and the thread ends within 50 ms.
 ///
 /// A program that shares the terminal should neither read keys nor write to it from the
-/// [`Event::ToolCall`](crate::Event::ToolCall) of a tool that asks until the call goes on. If it writes
-/// nevertheless, the prompt still names the tool and a hash of the call, and `s` shows the question again. Write
-/// text that comes from a model or a tool with [`visible`](super::visible()).
+/// [`Event::ToolCall`](crate::Event::ToolCall) of a tool that asks until the call goes on: as long as it writes, no
+/// answer counts. Write text that comes from a model or a tool with [`visible`](super::visible()).
 ///
 /// ```no_run
 /// use harness::{Agent, AnthropicProvider, policy::TerminalApprover, toolbox::bash, tools};

@@ -7,11 +7,11 @@ use serde_json::{Map, Value};
 
 use super::{
     field::{Field, SECRET, fields, object},
-    pages::{LOWEST, Opening, Pen, open, prompt},
+    pages::{COVERED, EARLY, LOWEST, Opening, Pen, open, prompt},
     secrets::speaks_of_a_secret,
     sheet::{NARROWEST, Row, Sheet, Style, broken},
     standing::talk_at,
-    talk::{Ended, Size, Talk},
+    talk::{Ended, Meanwhile, Size, Talk},
 };
 
 /// The rows that a page leaves for its title, its prompt and the typed line.
@@ -49,13 +49,16 @@ pub enum Filled {
 ///   [`TerminalApprover`](super::TerminalApprover).
 /// - **Nothing is hidden off the screen.** A page that does not fit is shown in parts, and a value is accepted only
 ///   on the last part. `/decline` and `/cancel` work on each of them.
-/// - **The person is warned** if the message, or the name, title or description of a field, mentions a password, a
-///   token or a key, in English and wherever it stands. The protocol forbids servers to ask for one in a form.
+/// - **The person is warned** if the message, or the name, title or description of a field, mentions a password (in
+///   English and other languages), a token, a key, a code for signing in or a payment card (in English), wherever it
+///   stands. The protocol forbids servers to ask for one in a form.
 /// - **Each value is checked** against the schema of its field when it is typed, except for `format` (such as
 ///   `email`), which the requester checks.
-/// - **One question at a time** is shown on a terminal: forms and approvals wait for each other, in the order in
-///   which they were asked. If a form is withdrawn, the screen says so, and a key that was meant for it does not
-///   answer the next question.
+/// - **An answer counts for what is shown.** The prompt below all values appears one second after them, and keys that were
+///   pressed before are dropped. If anything else was written to the terminal, the page is shown again.
+/// - **One question at a time** is shown on a terminal: forms and approvals wait for each other, also those of other
+///   processes, as in [`TerminalApprover`](super::TerminalApprover). If a form is withdrawn, the screen says so, and a
+///   key that was meant for it does not answer the next question.
 ///
 /// | typed | means |
 /// |---|---|
@@ -135,7 +138,6 @@ enum Typed {
 impl Form {
     fn fill(mut self, talk: &Talk, pen: Pen, opening: Opening) -> Result<Filled, Ended> {
         open(talk, pen, opening)?;
-        let screen = Screen { talk, pen };
         let count = self.fields.len();
         let mut faults: Vec<String> = Vec::new();
         // The first step shows the requester and its message, the last one shows all values.
@@ -143,6 +145,7 @@ impl Form {
         loop {
             let field = step.checked_sub(1).and_then(|at| self.fields.get(at));
             let is_last = step > count;
+            let screen = Screen { talk, pen, asks_consent: is_last };
             let words = match field {
                 None if is_last => "Give these values? [y]es, /back, /decline, /cancel:".to_owned(),
                 None => {
@@ -220,6 +223,8 @@ impl Form {
 struct Screen<'a> {
     talk: &'a Talk,
     pen: Pen,
+    /// Whether a line below the last part gives the values.
+    asks_consent: bool,
 }
 
 impl Screen<'_> {
@@ -233,7 +238,8 @@ impl Screen<'_> {
                     "This terminal ({columns} x {height}) is too small. Give it {NARROWEST} x {LOWEST} at least and \
                      press Enter, or say /decline:"
                 );
-                self.write(&[], &text, size)?;
+                self.write(&[], None, size)?;
+                prompt(self.talk, &text, size)?;
                 match self.typed()? {
                     Typed::Ends(filled) => return Ok(Typed::Ends(filled)),
                     _ => continue,
@@ -251,26 +257,38 @@ impl Screen<'_> {
         let pages: Vec<&[Row]> = rows.chunks(size.rows.saturating_sub(around).max(1)).collect();
         let count = pages.len();
         let mut at = 0;
+        let mut note = None;
         loop {
             let is_last = at + 1 >= count;
-            let rows = pages.get(at).copied().unwrap_or_default();
-            match (is_last, count) {
-                (true, 0 | 1) => self.write(rows, words, size)?,
-                (true, _) => {
-                    self.write(rows, &format!("Page {count} of {count}. {words}"), size)?;
-                }
-                (false, _) => {
-                    let words =
-                        format!("Page {} of {count}: [Enter] next, /back, /decline:", at + 1);
-                    self.write(rows, &words, size)?;
+            self.write(pages.get(at).copied().unwrap_or_default(), note.take(), size)?;
+            if is_last && self.asks_consent {
+                match self.talk.let_read()? {
+                    Meanwhile::Nothing => self.talk.write(self.pen.prompt_row().as_bytes())?,
+                    Meanwhile::Keys => {
+                        note = Some(EARLY);
+                        continue;
+                    }
+                    Meanwhile::End => return Ok(Some(Typed::Ends(Filled::Cancelled))),
                 }
             }
+            let words = match (is_last, count) {
+                (true, 0 | 1) => words.to_owned(),
+                (true, _) => format!("Page {count} of {count}. {words}"),
+                (false, _) => {
+                    format!("Page {} of {count}: [Enter] next, /back, /decline:", at + 1)
+                }
+            };
+            prompt(self.talk, &words, size)?;
             let typed = self.typed()?;
             if let Typed::Ends(_) = typed {
                 return Ok(Some(typed));
             }
             if self.talk.size() != size {
                 return Ok(None);
+            }
+            if self.talk.is_covered()? {
+                note = Some(COVERED);
+                continue;
             }
             match typed {
                 Typed::Back if at > 0 => at -= 1,
@@ -283,17 +301,18 @@ impl Screen<'_> {
         }
     }
 
-    fn write(self, rows: &[Row], words: &str, size: Size) -> Result<(), Ended> {
-        let mut page = self.pen.begin();
+    fn write(self, rows: &[Row], note: Option<&str>, size: Size) -> Result<(), Ended> {
+        let mut page = self.pen.begin(size);
+        if let Some(note) = note {
+            page += &self.pen.row(&Row { text: note.to_owned(), style: Style::Plain });
+        }
         for text in broken(TITLE, size.columns) {
             page += &self.pen.row(&Row { text, style: Style::Plain });
         }
         for row in rows {
             page += &self.pen.row(row);
         }
-        self.talk.write(page.as_bytes())?;
-        self.talk.forget_keys()?;
-        prompt(self.talk, words, size)
+        self.talk.write_page(page.as_bytes())
     }
 
     fn typed(self) -> Result<Typed, Ended> {

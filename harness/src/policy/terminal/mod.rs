@@ -3,6 +3,8 @@
 #[cfg(unix)]
 mod approver;
 #[cfg(unix)]
+mod device;
+#[cfg(unix)]
 mod field;
 #[cfg(unix)]
 mod form;
@@ -10,6 +12,8 @@ mod form;
 mod letter;
 #[cfg(unix)]
 mod pages;
+#[cfg(unix)]
+mod reset;
 #[cfg(unix)]
 mod secrets;
 #[cfg(unix)]

@@ -1,8 +1,10 @@
 //! Shows a question page by page and reads the answer. *Yes* is not accepted before the last page was shown.
 
 use super::{
+    device::Identity,
+    reset::{empty_screen, reset},
     sheet::{NARROWEST, Row, Style, broken, key, rows},
-    talk::{Ended, Identity, Size, Talk},
+    talk::{Ended, Meanwhile, Size, Talk},
 };
 use crate::policy::{Approval, Question};
 
@@ -15,15 +17,9 @@ const HASH: usize = 8;
 /// The number of cells of a tool's name in the prompt.
 const NAME: usize = 24;
 
-/// Undoes what text that was printed before may have left behind, from the outside in: an unfinished sequence or
-/// string (`CAN`, `ST`), margins (with the cursor saved, since they move it), another character set, a held-back
-/// update, a link, insert mode, no wrapping, a hidden cursor, concealed or coloured letters. The cursor stays where
-/// it is.
-const RESET: &str = "\x18\x1b\\\x1b7\x1b[?69l\x1b[r\x1b8\x0f\x1b(B\x1b)B\x1b%G\x1b[?2026l\x1b]8;;\x1b\\\
-                     \x1b[4l\x1b[20l\x1b[?7h\x1b[?25h\x1b[0m";
-
-/// Begins a new row of single width, and clears the rows below.
-const BELOW: &str = "\r\n\x1b[J\x1b#5";
+/// Why a page is shown again. Each fits into one row of the narrowest terminal.
+pub(super) const EARLY: &str = "(Typed too soon, and dropped.)";
+pub(super) const COVERED: &str = "(Shown again: it was overwritten.)";
 
 /// How to draw on this terminal.
 #[derive(Clone, Copy, Debug)]
@@ -40,8 +36,13 @@ impl Pen {
         Self { escapes: terminal != Identity::Controlling || !dumb() }
     }
 
-    pub(super) fn begin(self) -> String {
-        if self.escapes { format!("{RESET}{BELOW}") } else { "\r\n".to_owned() }
+    pub(super) fn begin(self, size: Size) -> String {
+        if self.escapes { empty_screen(size) } else { "\r\n".to_owned() }
+    }
+
+    /// Begins the row of the prompt anew: keys that were dropped may stand there.
+    pub(super) fn prompt_row(self) -> &'static str {
+        if self.escapes { "\r\x1b[K" } else { "\r\n" }
     }
 
     pub(super) fn row(self, row: &Row) -> String {
@@ -55,7 +56,7 @@ impl Pen {
 
     /// The text for a question that is withdrawn while it is on the screen.
     pub(super) fn taken_back(self) -> String {
-        let reset = if self.escapes { RESET } else { "" };
+        let reset = if self.escapes { reset() } else { String::new() };
         format!("{reset}\r\n(This question was taken back.)\r\n")
     }
 }
@@ -138,8 +139,9 @@ pub(super) fn open(talk: &Talk, pen: Pen, opening: Opening) -> Result<(), Ended>
     talk.forget_keys()?;
     if opening.after_one_taken_back {
         let text = "The question before this one was taken back. Press Enter to see the next one:";
-        talk.write(pen.begin().as_bytes())?;
-        prompt(talk, text, talk.size())?;
+        let size = talk.size();
+        talk.write(pen.begin(size).as_bytes())?;
+        prompt(talk, text, size)?;
         talk.line()?;
     }
     Ok(())
@@ -156,8 +158,7 @@ fn too_small(
         "This terminal ({columns} x {rows}) is too small to show what would run. Give it {NARROWEST} \
          x {LOWEST} at least and press Enter, or say [n]o:"
     );
-    talk.write(pen.begin().as_bytes())?;
-    talk.forget_keys()?;
+    talk.write(pen.begin(size).as_bytes())?;
     prompt(talk, &text, size)?;
     match Said::of(talk.line()?.as_deref(), 0) {
         Said::No(reason) => Ok(Some(no(question, reason))),
@@ -181,8 +182,19 @@ impl Shown<'_> {
         let pages: Vec<&[Row]> = self.rows.chunks(height).collect();
         let last = pages.len().saturating_sub(1);
         let (mut page, mut passed_over) = (0, 0);
+        let mut note = None;
         loop {
-            self.page(pages.get(page).copied().unwrap_or_default())?;
+            self.page(pages.get(page).copied().unwrap_or_default(), note.take())?;
+            if page == last {
+                match self.talk.let_read()? {
+                    Meanwhile::Nothing => self.talk.write(self.pen.prompt_row().as_bytes())?,
+                    Meanwhile::Keys => {
+                        note = Some(EARLY);
+                        continue;
+                    }
+                    Meanwhile::End => return Ok(Some(no(self.question, None))),
+                }
+            }
             let words = match page == last {
                 true => self.last_words(pages.len(), passed_over),
                 false => {
@@ -190,7 +202,6 @@ impl Shown<'_> {
                     words_between(page + 1, pages.len(), more)
                 }
             };
-            self.talk.forget_keys()?;
             prompt(self.talk, &words, self.size)?;
             let said = Said::of(self.talk.line()?.as_deref(), self.question.scopes.len());
             if let Said::No(reason) = said {
@@ -199,6 +210,10 @@ impl Shown<'_> {
             // A resized terminal may no longer show what was shown.
             if self.talk.size() != self.size || said == Said::Again {
                 return Ok(None);
+            }
+            if self.talk.is_covered()? {
+                note = Some(COVERED);
+                continue;
             }
             match said {
                 Said::Nothing if page < last => page += 1,
@@ -217,8 +232,8 @@ impl Shown<'_> {
         }
     }
 
-    /// The number of rows of a page: the height of the terminal without the longest prompt, an empty row before it,
-    /// and a row for a long answer.
+    /// The number of rows of a page: the height of the terminal without the longest prompt, a row for the reason why
+    /// it is shown again, and a row for a long answer.
     fn height(&self) -> usize {
         let count = self.rows.len();
         let longest = [self.last_words(count, count), words_between(count, count, count)];
@@ -227,14 +242,17 @@ impl Shown<'_> {
         self.size.rows.saturating_sub(prompt.unwrap_or(1) + 3).max(1)
     }
 
-    fn page(&self, rows: &[Row]) -> Result<(), Ended> {
-        let mut page = self.pen.begin();
+    fn page(&self, rows: &[Row], note: Option<&str>) -> Result<(), Ended> {
+        let mut page = self.pen.begin(self.size);
+        if let Some(note) = note {
+            page += &self.pen.row(&Row { text: note.to_owned(), style: Style::Plain });
+        }
         let title = format!("May this call run? ({})", self.hash());
         page += &self.pen.row(&Row { text: title, style: Style::Plain });
         for row in rows {
             page += &self.pen.row(row);
         }
-        self.talk.write(page.as_bytes())
+        self.talk.write_page(page.as_bytes())
     }
 
     /// The prompt below the last page. It names the call, so that it is clear what is asked even if other text was
@@ -269,9 +287,10 @@ fn words_between(page: usize, pages: usize, more: usize) -> String {
     format!("Page {page} of {pages}, {more} {rows} more: [Enter] next page, [e]nd, [n]o:")
 }
 
-/// Writes a prompt: the program's own text, all ASCII, in the rows that were counted for it.
+/// Writes a prompt: the program's own text, all ASCII, in the rows that were counted for it. What was typed before is
+/// dropped.
 pub(super) fn prompt(talk: &Talk, words: &str, size: Size) -> Result<(), Ended> {
-    talk.write(format!("{} ", broken(words, size.columns).join("\r\n")).as_bytes())
+    talk.write_prompt(format!("{} ", broken(words, size.columns).join("\r\n")).as_bytes())
 }
 
 fn no(question: &Question, reason: Option<String>) -> Approval {

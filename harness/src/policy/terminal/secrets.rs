@@ -1,42 +1,244 @@
 //! Detects whether a text of others mentions a secret, so that a person is warned before typing one.
 
+use std::sync::LazyLock;
+
 use super::letter::{Looks, acts, looks};
 use crate::secret::Names;
 
-/// Words that name a secret anywhere in a longer word: `mypassword1`.
-const INSIDE: [&str; 6] = ["password", "passwd", "passphrase", "passcode", "apikey", "credential"];
+/// Words that name a secret anywhere in a longer word, such as `mypassword1`, or written as several words, such as
+/// `pass word` and `card_number`.
+const INSIDE: [&str; 91] = [
+    // What a person knows.
+    "password",
+    "passwd",
+    "passphrase",
+    "passcode",
+    "passkey",
+    "pasword",
+    "passwrd",
+    "pincode",
+    "memorableword",
+    "memorableinformation",
+    "securityanswer",
+    "securityquestion",
+    "securityphrase",
+    "securitynumber",
+    "securitycode",
+    "maidenname",
+    "logindetails",
+    "logindata",
+    "logininfo",
+    "signindetails",
+    "accountdetails",
+    // What opens a wallet.
+    "seedphrase",
+    "seedword",
+    "recoveryphrase",
+    "recoveryword",
+    "recoverycode",
+    "backupcode",
+    "backupphrase",
+    "wordphrase",
+    "walletphrase",
+    "mnemonic",
+    // What a program sends.
+    "apikey",
+    "credential",
+    "privatekey",
+    "secretkey",
+    "accesskey",
+    "licensekey",
+    "encryptionkey",
+    "masterkey",
+    "signingkey",
+    "recoverykey",
+    "deploykey",
+    "accountkey",
+    "keystore",
+    "authheader",
+    "authorizationheader",
+    "authcookie",
+    "cookieheader",
+    "magiclink",
+    "sshkey",
+    "sessionid",
+    "sessioncookie",
+    "authcode",
+    "authorizationcode",
+    "connectionstring",
+    // What pays.
+    "cardnumber",
+    "creditcard",
+    "debitcard",
+    "cardverification",
+    "giftcard",
+    "unsealkey",
+    "carddetails",
+    "bankdetails",
+    "bankingdetails",
+    "paymentdetails",
+    "bankaccount",
+    "nationalinsurance",
+    "nationalid",
+    "taxid",
+    "socialsecurity",
+    "onlinebanking",
+    // Passwords and codes in other languages.
+    "passwort",
+    "kennwort",
+    "zugangsdaten",
+    "motdepasse",
+    "contraseña",
+    "palabradepaso",
+    "wachtwoord",
+    "lösenord",
+    "adgangskode",
+    "passord",
+    "salasana",
+    "hasło",
+    "jelszó",
+    "пароль",
+    "κωδικός",
+    "密码",
+    "密碼",
+    "パスワード",
+    "비밀번호",
+    "סיסמה",
+];
 
 /// Words that name a secret at the end of a longer word, also in the plural and before a number: `accesstokens`.
-const AT_THE_END: [&str; 2] = ["secret", "token"];
+const AT_THE_END: [&str; 7] = ["secret", "token", "cvv", "cvc", "otp", "pwd", "ssn"];
 
 /// Whole words that name a secret, also in the plural and before a number.
-const WHOLE: [&str; 6] = ["key", "pwd", "otp", "ssn", "privkey", "bearer"];
+const WHOLE: [&str; 29] = [
+    "key",
+    "pwd",
+    "pswd",
+    "psw",
+    "pw",
+    "otp",
+    "totp",
+    "hotp",
+    "2fa",
+    "mfa",
+    "tan",
+    "ssn",
+    "cvv",
+    "cvc",
+    "cvn",
+    "privkey",
+    "bearer",
+    "jwt",
+    "dsn",
+    "kubeconfig",
+    "senha",
+    "parola",
+    "şifre",
+    "heslo",
+    "geslo",
+    "lozinka",
+    "口令",
+    "पासवर्ड",
+    "пинкод",
+];
 
-/// Whether a text mentions a password, a token or a key in English: anywhere in the text, in the singular or plural, in
-/// letters that look like those of the word, and with invisible characters between them. A needless warning costs less than
-/// a missing one.
+/// Words that name a secret only near others, or at the end of one of these: a postal code is no secret, a message can be
+/// pinned, and a person may have a boarding pass. Each may also be in the plural.
+const BESIDE: [(&str, &[&str]); 3] = [
+    (
+        "code",
+        &[
+            "verification",
+            "verify",
+            "verifying",
+            "security",
+            "authenticator",
+            "authentication",
+            "authenticate",
+            "auth",
+            "oauth",
+            "login",
+            "logon",
+            "signin",
+            "access",
+            "sms",
+            "text",
+            "texted",
+            "sent",
+            "send",
+            "email",
+            "emailed",
+            "mailed",
+            "receive",
+            "received",
+            "digit",
+            "digits",
+            "factor",
+            "step",
+            "time",
+            "onetime",
+            "unlock",
+            "entry",
+            "door",
+            "alarm",
+            "gate",
+            "app",
+            "device",
+            "phone",
+            "recovery",
+            "backup",
+            "activation",
+            "confirmation",
+            "reset",
+            "temporary",
+        ],
+    ),
+    (
+        "pin",
+        &[
+            "your", "code", "number", "card", "bank", "atm", "sim", "phone", "device", "digit",
+            "digits", "enter", "account", "user", "secure",
+        ],
+    ),
+    (
+        "pass",
+        &[
+            "user", "username", "login", "db", "root", "admin", "smtp", "ftp", "wifi", "proxy",
+            "sudo", "account", "email",
+        ],
+    ),
+];
+
+/// How many words before and behind one count as near.
+const NEAR: usize = 5;
+
+/// How many single letters form one word.
+const LETTERS: usize = 32;
+
+/// The longest name that is written as several words.
+const JOINED: usize = 4;
+
+/// The names, in the letters that they look like.
+struct Signs {
+    inside: Vec<String>,
+    at_the_end: Vec<String>,
+    whole: Vec<String>,
+}
+
+static SIGNS: LazyLock<Signs> = LazyLock::new(|| {
+    let folded = |signs: &[&str]| signs.iter().map(|sign| fold(sign)).collect();
+    Signs { inside: folded(&INSIDE), at_the_end: folded(&AT_THE_END), whole: folded(&WHOLE) }
+});
+
+/// Whether a text mentions a password, a token, a key, a code by which a person signs in, or what pays: anywhere in the
+/// text, in the singular or plural, in letters and digits that look like those of the word, and with invisible characters
+/// between them. A needless warning costs less than a missing one.
 pub(super) fn speaks_of_a_secret(text: &str) -> bool {
-    let mut heard = Heard::default();
-    for c in text.chars() {
-        match shape(c) {
-            Shape::Nothing => {}
-            Shape::Gap => heard.end_of_word(),
-            Shape::Letter(letter, is_upper) => {
-                if is_upper && heard.ends_low {
-                    heard.end_of_word();
-                }
-                heard.ends_low = !is_upper;
-                heard.is_upper &= is_upper;
-                heard.word.push(letter);
-            }
-        }
-        if heard.is_secret {
-            return true;
-        }
-    }
-    heard.end_of_word();
-    heard.end_of_word();
-    heard.is_secret
+    let is_digit_letter = |c: char| matches!(c, '0' | '1' | '3' | '4' | '5' | '7' | '@' | '$');
+    let names = |text: &str| mentions(&words(text));
+    names(text)
+        || text.contains(is_digit_letter)
+            && names(&text.chars().map(letter_for).collect::<String>())
 }
 
 /// Whether the name of a field is that of a secret, or speaks of one.
@@ -44,57 +246,123 @@ pub(super) fn names_a_secret(name: &str) -> bool {
     Names::default().has(name) || speaks_of_a_secret(name)
 }
 
-/// The current word and the one before it.
-struct Heard {
-    word: String,
-    /// Whether all letters of the word are in upper case.
+/// A word of a text, in the letters that it looks like.
+struct Word {
+    text: String,
+    /// Whether all of its letters are in upper case.
     is_upper: bool,
-    /// Whether the last letter is in lower case, so that an upper-case letter begins a word.
-    ends_low: bool,
-    /// The word before, or all single letters before.
-    before: String,
-    is_secret: bool,
 }
 
-impl Default for Heard {
-    fn default() -> Self {
-        let word = String::new();
-        Self { word, is_upper: true, ends_low: false, before: String::new(), is_secret: false }
-    }
-}
-
-impl Heard {
-    fn end_of_word(&mut self) {
-        let word = std::mem::take(&mut self.word);
+fn mentions(words: &[Word]) -> bool {
+    let near = |at: usize, signs: &[&str]| {
+        let around = words.get(at.saturating_sub(NEAR)..words.len().min(at + NEAR + 1));
+        around.into_iter().flatten().any(|word| signs.contains(&word.text.as_str()))
+    };
+    let is_beside = |at: usize, one: &str| {
+        BESIDE.iter().any(|(sign, others)| {
+            one.strip_suffix(sign).is_some_and(|before| match before {
+                "" => near(at, others),
+                before => others.contains(&before),
+            })
+        })
+    };
+    words.iter().enumerate().any(|(at, word)| {
         // `pin` in lower case has other meanings.
-        let is_pin = word == "pin" && self.is_upper;
-        (self.is_upper, self.ends_low) = (true, false);
-        if word.is_empty() {
-            return;
-        }
-        let is_alone = word.chars().count() == 1;
-        let joined = format!("{}{word}", self.before);
-        self.is_secret |= is_pin || is_secret(&word) || is_joined(&joined);
-        // Single letters with spaces between them form one word.
-        let letters_before = self.before.len() < 32 && is_alone;
-        self.before = if letters_before { joined } else { word };
-    }
+        let is_pin = word.is_upper && singular(&word.text) == "pin";
+        let mut joined = String::new();
+        let mut following = words.iter().skip(at).take(JOINED);
+        is_pin
+            || is_beside(at, singular(&word.text))
+            || is_beside(at, &word.text)
+            || following.any(|word| {
+                joined.push_str(&word.text);
+                is_secret(&joined)
+            })
+    })
 }
 
-/// Whether a word names a secret.
+/// Whether a word, or words without the gaps between them, name a secret.
 fn is_secret(word: &str) -> bool {
     let bare = word.trim_end_matches(|c: char| c.is_numeric());
-    let one = bare.strip_suffix('s').unwrap_or(bare);
-    INSIDE.iter().any(|sign| word.contains(sign))
-        || AT_THE_END.iter().any(|sign| bare.ends_with(sign) || one.ends_with(sign))
-        || WHOLE.iter().any(|sign| bare == *sign || one == *sign)
+    // A number may also be a part of the name.
+    let forms = [singular(word), bare, singular(bare)];
+    let is = |sign: &String| forms.contains(&sign.as_str());
+    SIGNS.inside.iter().any(|sign| word.contains(sign.as_str()))
+        || SIGNS
+            .at_the_end
+            .iter()
+            .any(|sign| forms.iter().any(|form| form.ends_with(sign.as_str())))
+        || SIGNS.whole.iter().any(is)
 }
 
-/// Whether joined words name a secret: `pass word`, `P A S S W O R D`.
-fn is_joined(words: &str) -> bool {
-    let signs = INSIDE.iter().chain(&AT_THE_END).chain(&WHOLE);
-    let one = words.strip_suffix('s').unwrap_or(words);
-    signs.into_iter().any(|sign| words == *sign || one == *sign)
+fn singular(word: &str) -> &str {
+    word.strip_suffix('s').unwrap_or(word)
+}
+
+/// The words of a text. A letter in upper case begins a word behind one in lower case, and before one in lower case if the
+/// letters before it are in upper case, as in `userPIN` and `OTPCode`. Single letters with gaps between them form one word.
+fn words(text: &str) -> Vec<Word> {
+    let mut words: Vec<Vec<(char, bool)>> = vec![Vec::new()];
+    for c in text.chars() {
+        match shape(c) {
+            Shape::Nothing => {}
+            Shape::Gap => words.push(Vec::new()),
+            Shape::Letter(letter, is_upper) => {
+                let before =
+                    words.last().and_then(|word| word.last()).map(|(_, is_upper)| *is_upper);
+                if is_upper && before == Some(false) {
+                    words.push(Vec::new());
+                } else if !is_upper && let Some(word) = words.last_mut() {
+                    let ends_upper =
+                        word.iter().rev().take_while(|(_, is_upper)| *is_upper).count();
+                    if ends_upper > 1 && letter.is_alphabetic() {
+                        let first = word.split_off(word.len() - 1);
+                        words.push(first);
+                    }
+                }
+                if let Some(word) = words.last_mut() {
+                    word.push((letter, is_upper));
+                }
+            }
+        }
+    }
+    let mut joined: Vec<Word> = Vec::new();
+    let mut letters = 0;
+    for word in words.into_iter().filter(|word| !word.is_empty()) {
+        let is_upper = word.iter().all(|(letter, is_upper)| *is_upper || letter.is_numeric());
+        let text: String = word.iter().map(|(letter, _)| *letter).collect();
+        let is_alone = word.len() == 1;
+        match joined.last_mut().filter(|_| is_alone && (1..LETTERS).contains(&letters)) {
+            Some(before) => {
+                before.text.push_str(&text);
+                before.is_upper &= is_upper;
+            }
+            None => joined.push(Word { text, is_upper }),
+        }
+        letters = if is_alone { letters + 1 } else { 0 };
+    }
+    joined
+}
+
+/// The letter that a digit or a sign stands for in a word.
+fn letter_for(c: char) -> char {
+    match c {
+        '0' => 'o',
+        '1' => 'l',
+        '3' => 'e',
+        '4' | '@' => 'a',
+        '5' | '$' => 's',
+        '7' => 't',
+        c => c,
+    }
+}
+
+fn fold(word: &str) -> String {
+    let letter = |c| match shape(c) {
+        Shape::Letter(letter, _) => Some(letter),
+        Shape::Nothing | Shape::Gap => None,
+    };
+    word.chars().filter_map(letter).collect()
 }
 
 /// What a reader sees of a character.
@@ -139,7 +407,7 @@ fn alike(c: char) -> char {
         'к' | 'κ' | 'ķ' => 'k',
         'ӏ' | 'ł' => 'l',
         'п' | 'η' | 'ñ' | 'ń' | 'ň' => 'n',
-        'о' | 'ο' | 'σ' | 'ò'..='ö' | 'ø' | 'ō' | 'ő' => 'o',
+        'о' | 'ο' | 'σ' | 'ς' | 'ò'..='ö' | 'ø' | 'ō' | 'ő' => 'o',
         'р' | 'ρ' => 'p',
         'г' | 'ř' | 'ŕ' => 'r',
         'ѕ' | 'ś' | 'š' | 'ş' | 'ș' => 's',
@@ -152,67 +420,5 @@ fn alike(c: char) -> char {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::{names_a_secret, speaks_of_a_secret};
-
-    #[test]
-    fn a_text_that_speaks_of_a_secret_anywhere_and_in_any_form_is_known() {
-        for text in [
-            "Enter your password",
-            "Enter your password.",
-            "Your passwords, please",
-            "PASSWORD:",
-            "Type:password(8 letters)",
-            "Password\u{2014}thanks",
-            "user/password:",
-            "mypassword1",
-            "password1",
-            "yourPassword",
-            "your\npassword\nhere",
-            "your login\u{a0}password\u{a0}here",
-            "pass word",
-            "P A S S W O R D",
-            "pass\u{200b}word",
-            "p\u{430}ssword",
-            "\u{ff50}\u{ff41}\u{ff53}\u{ff53}\u{ff57}\u{ff4f}\u{ff52}\u{ff44}",
-            "p\u{332}a\u{332}ssword",
-            "pässwörd",
-            "Tokens:",
-            "your GitHub token",
-            "your token/PIN",
-            "Enter your PIN",
-            "ACCESS_TOKENS",
-            "your secrets",
-            "the secret-of-yours",
-            "client_secret2",
-            "Your API key",
-            "Your API keys",
-            "api_key",
-            "apikey",
-            "Your access-key please",
-            "Enter the key of the vault",
-            "Your private key",
-            "Paste your SSH key",
-            "OpenAI key",
-            "sk-... key",
-            "the credentials of the admin",
-            "bearer",
-        ] {
-            assert!(speaks_of_a_secret(text), "{text:?}");
-            assert!(names_a_secret(text), "{text:?}");
-        }
-        for text in [
-            "",
-            "Which size?",
-            "Pin this message",
-            "monkeys at the keyboard",
-            "the secretary of the broken tokenizer",
-            "pass the word on",
-            "Your passport number",
-            "a b c d e",
-        ] {
-            assert!(!speaks_of_a_secret(text), "{text:?}");
-        }
-        assert!(names_a_secret("otp") && names_a_secret("pin") && names_a_secret("x_auth"));
-    }
-}
+#[path = "secrets_tests.rs"]
+mod tests;

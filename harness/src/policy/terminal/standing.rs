@@ -1,11 +1,12 @@
 //! A question that is shown at a terminal until it is answered: it waits for its turn, runs on a thread, and is
 //! withdrawn when nobody waits for it any more.
 
-use std::{io, path::Path, sync::Arc};
+use std::{io, path::Path, sync::Arc, time::Instant};
 
 use super::{
+    device::Terminal,
     pages::{Opening, Pen},
-    talk::{Ended, Talk, Terminal},
+    talk::{Ended, Talk},
     turns::{Turn, turn_at},
 };
 
@@ -42,7 +43,12 @@ impl Standing {
             names_chat: before.is_some_and(|before| Some(before.as_str()) != conversation),
         };
         let (talk, pen) = (Arc::clone(&self.talk), self.pen);
-        let answer = tokio::task::spawn_blocking(move || ask(&talk, pen, opening)).await;
+        let ended = self.turn.ended;
+        let asked = move || {
+            talk.claim(ended)?;
+            ask(&talk, pen, opening)
+        };
+        let answer = tokio::task::spawn_blocking(asked).await;
         match answer.map_err(io::Error::other)? {
             Ok(answer) => {
                 self.turn.taken_back = None;
@@ -60,5 +66,6 @@ impl Drop for Standing {
         if self.talk.end(self.pen.taken_back().as_bytes()) {
             self.turn.taken_back = Some(Arc::clone(&self.talk));
         }
+        self.turn.ended = Some(Instant::now());
     }
 }

@@ -2,67 +2,38 @@
 //! moment on it neither writes to the terminal nor takes a key from it.
 
 use std::{
-    fs::{File, OpenOptions},
     io::{self, Read as _, Write as _},
-    os::unix::fs::{MetadataExt as _, OpenOptionsExt as _},
-    path::Path,
     sync::{Condvar, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
 use rustix::{
-    fs::OFlags,
     io::Errno,
-    termios::{LocalModes, QueueSelector, isatty, tcflush, tcgetattr, tcgetpgrp, tcgetwinsize},
+    termios::{LocalModes, QueueSelector, tcflush, tcgetattr, tcgetwinsize},
 };
+use tokio::time::Instant;
+
+use super::device::Terminal;
 
 /// The pause before the next try if a terminal has no key or accepts no more text.
 const PAUSE: Duration = Duration::from_millis(50);
 
+/// The shortest time from when a question is drawn until an answer to it counts. Who has just answered another
+/// question may press the same keys again before this one is read.
+const READING: Duration = Duration::from_secs(1);
+
 /// The number of bytes that are written at once. Withdrawing a question waits at most for this many.
 const PIECE: usize = 4096;
+
+/// For how long a process leaves the terminal to others after a question of its own: they look for it at each
+/// [`PAUSE`].
+const YIELD: Duration = Duration::from_millis(150);
 
 /// The longest typed line in bytes; the rest is ignored.
 const LINE: usize = 4096;
 
 /// The size that is assumed for a terminal of unknown size.
 const SIZE: Size = Size { columns: 80, rows: 24 };
-
-/// Identifies a terminal, whatever name it was opened by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Identity {
-    /// The terminal that controls this process: `/dev/tty` is another name of it.
-    Controlling,
-    /// Another terminal, by the number of its device.
-    Device(u64),
-}
-
-/// An open terminal. Reading and writing never block.
-#[derive(Debug)]
-pub(super) struct Terminal {
-    file: File,
-    pub(super) identity: Identity,
-}
-
-impl Terminal {
-    pub(super) fn open(device: &Path) -> io::Result<Self> {
-        // It must not become the terminal that controls this process.
-        let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .custom_flags(flags.bits().cast_signed())
-            .open(device)?;
-        if !isatty(&file) {
-            return Err(io::Error::other("it is not a terminal"));
-        }
-        let identity = match tcgetpgrp(&file) {
-            Err(Errno::NOTTY) => Identity::Device(file.metadata()?.rdev()),
-            Ok(_) | Err(_) => Identity::Controlling,
-        };
-        Ok(Self { file, identity })
-    }
-}
 
 /// The size of a terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,15 +68,44 @@ struct State {
     live: bool,
     /// Whether anything of the question is on the screen.
     on_screen: bool,
+    /// Whether somebody else has written to the terminal since the page was begun.
+    covered: bool,
+}
+
+/// What was typed while a question was being read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Meanwhile {
+    Nothing,
+    /// Keys, which were dropped.
+    Keys,
+    /// The end of the input.
+    End,
 }
 
 impl Talk {
     pub(super) fn new(terminal: Terminal) -> Self {
-        let state = State { live: true, on_screen: false };
+        let state = State { live: true, on_screen: false, covered: false };
         Self { terminal, state: Mutex::new(state), changed: Condvar::new() }
     }
 
-    /// Ends the talk: from now on nothing is written or read. Returns whether anything was on the screen while the
+    /// Waits until no other process asks at this terminal. If this process has asked there in the last moments, others
+    /// come first.
+    pub(super) fn claim(&self, released: Option<std::time::Instant>) -> Result<(), Ended> {
+        let not_ready = || io::Error::from(io::ErrorKind::WouldBlock);
+        while released.is_some_and(|released| released.elapsed() < YIELD) {
+            self.pause(self.state()?, not_ready())?;
+        }
+        // Stopping a process in the background must not happen with the state locked.
+        loop {
+            if self.terminal.lock().map_err(Ended::Failed)? {
+                // If the question was withdrawn meanwhile, nobody unlocks the terminal any more.
+                return self.state().map(drop).inspect_err(|_| self.terminal.unlock());
+            }
+            self.pause(self.state()?, not_ready())?;
+        }
+    }
+
+    /// Ends the talk: from now on nothing is written or read, and other processes may ask. Returns whether anything was on the screen while the
     /// talk still went on.
     pub(super) fn end(&self, last_words: &[u8]) -> bool {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -115,23 +115,86 @@ impl Talk {
             // The part that the terminal does not accept at once is dropped, since this function must not wait.
             let _ = (&self.terminal.file).write(last_words);
         }
+        self.terminal.unlock();
         self.changed.notify_all();
         was_seen
     }
 
+    /// Writes a page, which begins with an empty screen.
+    pub(super) fn write_page(&self, bytes: &[u8]) -> Result<(), Ended> {
+        let mut state = self.state()?;
+        self.terminal.was_written();
+        state.covered = false;
+        drop(state);
+        self.write(bytes)
+    }
+
     /// Writes all bytes.
     pub(super) fn write(&self, bytes: &[u8]) -> Result<(), Ended> {
+        self.put(bytes).map(drop)
+    }
+
+    /// Writes a prompt, and drops what was typed before it stood there whole.
+    pub(super) fn write_prompt(&self, bytes: &[u8]) -> Result<(), Ended> {
+        self.forget_keys()?;
+        if self.put(bytes)? {
+            self.forget_keys()?;
+        }
+        Ok(())
+    }
+
+    /// Writes all bytes. Returns whether the terminal made it wait.
+    fn put(&self, bytes: &[u8]) -> Result<bool, Ended> {
         let mut rest = bytes;
+        let mut waited = false;
         while !rest.is_empty() {
             let mut state = self.state()?;
             state.on_screen = true;
+            state.covered |= self.terminal.was_written();
             let piece = rest.get(..PIECE).unwrap_or(rest);
-            match (&self.terminal.file).write(piece) {
+            let written = (&self.terminal.file).write(piece);
+            // Of this one the system tells, too.
+            self.terminal.was_written();
+            match written {
                 Ok(written) => rest = rest.get(written..).unwrap_or_default(),
+                Err(err) => {
+                    waited = true;
+                    self.pause(state, err)?;
+                }
+            }
+        }
+        Ok(waited)
+    }
+
+    /// Whether somebody else has written to the terminal since the page was begun: the person may have answered what
+    /// stands there now.
+    pub(super) fn is_covered(&self) -> Result<bool, Ended> {
+        let mut state = self.state()?;
+        state.covered |= self.terminal.was_written();
+        Ok(state.covered)
+    }
+
+    /// Gives the person the time to read the page that was written, and drops what is typed meanwhile. It returns early
+    /// if there is something.
+    pub(super) fn let_read(&self) -> Result<Meanwhile, Ended> {
+        self.forget_keys()?;
+        let drawn = Instant::now();
+        let mut keys = [0; LINE];
+        while drawn.elapsed() < READING {
+            let state = self.state()?;
+            match (&self.terminal.file).read(&mut keys) {
+                Ok(0) => return Ok(Meanwhile::End),
+                Ok(read) => {
+                    let keys = keys.get(..read).unwrap_or_default();
+                    let ends = keys.iter().any(|key| is_end(*key));
+                    return Ok(if ends { Meanwhile::End } else { Meanwhile::Keys });
+                }
                 Err(err) => self.pause(state, err)?,
             }
         }
-        Ok(())
+        // A line that was begun in this time is not passed on before it is ended.
+        self.forget_keys()?;
+        Ok(Meanwhile::Nothing)
     }
 
     /// Drops the keys that were pressed until now.
@@ -177,8 +240,7 @@ impl Talk {
                         }
                         return Ok(Some(String::from_utf8_lossy(&line).into_owned()));
                     }
-                    // Ctrl-C and Ctrl-D, in a mode in which the terminal does not handle them.
-                    0x03 | 0x04 => return Ok(None),
+                    key if is_end(key) => return Ok(None),
                     0x08 | 0x7f => match line.pop() {
                         Some(_) => b"\x08 \x08",
                         None => b"",
@@ -229,4 +291,9 @@ impl Talk {
             _ => Err(Ended::Failed(err)),
         }
     }
+}
+
+/// Ctrl-C and Ctrl-D, in a mode in which the terminal does not handle them.
+fn is_end(key: u8) -> bool {
+    matches!(key, 0x03 | 0x04)
 }

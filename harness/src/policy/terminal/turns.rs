@@ -4,11 +4,12 @@
 use std::{
     collections::HashMap,
     sync::{Arc, LazyLock, Mutex, PoisonError},
+    time::Instant,
 };
 
 use tokio::sync::OwnedMutexGuard;
 
-use super::talk::{Identity, Talk};
+use super::{device::Identity, talk::Talk};
 
 /// What is known about the question before.
 #[derive(Debug, Default)]
@@ -19,6 +20,8 @@ pub(super) struct Before {
     pub(super) taken_back: Option<Arc<Talk>>,
     /// The conversation that asked it.
     pub(super) conversation: Option<String>,
+    /// When it was answered or withdrawn.
+    pub(super) ended: Option<Instant>,
 }
 
 /// The turn to ask at one terminal. Dropping it lets the next question ask.

@@ -1,0 +1,182 @@
+//! The terminal itself: which device it is, the lock by which the processes at it ask one after the other, and
+//! whether anybody else has written to it.
+
+use std::{
+    ffi::OsStr,
+    fs::{self, File, OpenOptions},
+    io,
+    os::unix::{
+        ffi::OsStrExt as _,
+        fs::{MetadataExt as _, OpenOptionsExt as _},
+    },
+    path::{Path, PathBuf},
+    sync::OnceLock,
+};
+
+use rustix::{
+    fd::AsFd,
+    fs::{FlockOperation, OFlags, flock},
+    io::Errno,
+    process::getpgrp,
+    termios::{Action, isatty, tcflow, tcgetpgrp, ttyname},
+};
+
+/// The name by which each process opens the terminal that controls it.
+const ALIAS: &str = "/dev/tty";
+
+/// Identifies a terminal, whatever name it was opened by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Identity {
+    /// The terminal that controls this process: `/dev/tty` is another name of it.
+    Controlling,
+    /// Another terminal, by the number of its device.
+    Device(u64),
+}
+
+/// An open terminal. Reading and writing never block.
+#[derive(Debug)]
+pub(super) struct Terminal {
+    pub(super) file: File,
+    pub(super) identity: Identity,
+    /// Made with the lock: a system has few of them, and many questions may wait.
+    watch: OnceLock<Option<Watch>>,
+}
+
+impl Terminal {
+    pub(super) fn open(device: &Path) -> io::Result<Self> {
+        let named = open(device)?;
+        if !isatty(&named) {
+            return Err(io::Error::other("it is not a terminal"));
+        }
+        let identity = match controls(&named) {
+            true => Identity::Controlling,
+            false => Identity::Device(named.metadata()?.rdev()),
+        };
+        // The alias is one file for all terminals of the machine, so a lock of it would be one for all of them.
+        let file = match is_alias(&named) {
+            true => controlling_terminal().unwrap_or(named),
+            false => named,
+        };
+        Ok(Self { file, identity, watch: OnceLock::new() })
+    }
+
+    /// Takes the terminal for this process. Returns `false` as long as another process asks there. The system frees
+    /// it when the process ends, however it ends.
+    pub(super) fn lock(&self) -> io::Result<bool> {
+        let front = tcgetpgrp(&self.file);
+        if self.identity == Identity::Controlling && front.is_ok_and(|front| front != getpgrp()) {
+            // This stops a process in the background until it is in front, before it holds the lock: the process in
+            // front would wait for it. It fails if the process cannot be stopped.
+            tcflow(&self.file, Action::OOn)?;
+        }
+        match flock(&self.file, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK | Errno::INTR) => Ok(false),
+            // There are systems that lock no devices. There, only the questions of one process wait for each other.
+            Ok(()) | Err(_) => {
+                self.watch.get_or_init(|| Watch::of(&self.file, self.identity));
+                Ok(true)
+            }
+        }
+    }
+
+    pub(super) fn unlock(&self) {
+        let _ = flock(&self.file, FlockOperation::Unlock);
+    }
+
+    /// Whether anything was written to the terminal since this was asked before, by whatever process. Always `false`
+    /// where the system does not tell.
+    pub(super) fn was_written(&self) -> bool {
+        self.watch.get().and_then(Option::as_ref).is_some_and(Watch::has_seen)
+    }
+}
+
+fn open(device: &Path) -> io::Result<File> {
+    // It must not become the terminal that controls this process.
+    let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
+    OpenOptions::new().read(true).write(true).custom_flags(flags.bits().cast_signed()).open(device)
+}
+
+/// Whether this terminal controls this process.
+fn controls(terminal: &File) -> bool {
+    !matches!(tcgetpgrp(terminal), Err(Errno::NOTTY))
+}
+
+fn is_alias(terminal: &File) -> bool {
+    let number = |it: fs::Metadata| it.rdev();
+    terminal.metadata().map(number).ok() == fs::metadata(ALIAS).map(number).ok()
+}
+
+/// The terminal that controls this process, opened by a name of its own.
+fn controlling_terminal() -> Option<File> {
+    let streams = [name_of(io::stdin()), name_of(io::stdout()), name_of(io::stderr())];
+    let names = streams.into_iter().flatten().chain(name_in_proc());
+    names.filter_map(|name| open(&name).ok()).find(|it| isatty(it) && controls(it) && !is_alias(it))
+}
+
+fn name_of(stream: impl AsFd) -> Option<PathBuf> {
+    let name = ttyname(stream, Vec::new()).ok()?;
+    Some(OsStr::from_bytes(name.as_bytes()).into())
+}
+
+/// The name as Linux tells it, for a process whose streams all lead elsewhere.
+fn name_in_proc() -> Option<PathBuf> {
+    let stat = fs::read_to_string("/proc/self/stat").ok()?;
+    // The name of the program, in parentheses, may have spaces.
+    let (_, stat) = stat.rsplit_once(')')?;
+    let number: u64 = stat.split_ascii_whitespace().nth(4)?.parse().ok()?;
+    let minor = (number & 0xff) | ((number >> 12) & 0xf_ff00);
+    match (number >> 8) & 0xfff {
+        136 => Some(format!("/dev/pts/{minor}").into()),
+        4 if minor < 64 => Some(format!("/dev/tty{minor}").into()),
+        _ => None,
+    }
+}
+
+/// Learns from the system that a terminal was written to.
+#[cfg(target_os = "linux")]
+#[derive(Debug)]
+struct Watch(File);
+
+#[cfg(target_os = "linux")]
+impl Watch {
+    fn of(terminal: &File, identity: Identity) -> Option<Self> {
+        use std::os::fd::AsRawFd as _;
+
+        use rustix::fs::inotify::{CreateFlags, WatchFlags, add_watch, init};
+
+        let watch = init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).ok()?;
+        let opened = format!("/proc/self/fd/{}", terminal.as_raw_fd());
+        add_watch(&watch, opened, WatchFlags::MODIFY).ok()?;
+        if identity == Identity::Controlling {
+            // What is written by the alias is reported for the alias, for all terminals alike.
+            let _ = add_watch(&watch, ALIAS, WatchFlags::MODIFY);
+        }
+        Some(Self(watch.into()))
+    }
+
+    fn has_seen(&self) -> bool {
+        use std::io::Read as _;
+
+        let mut seen = false;
+        let mut events = [0; 4096];
+        while (&self.0).read(&mut events).is_ok_and(|read| read > 0) {
+            seen = true;
+        }
+        seen
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+#[derive(Debug)]
+enum Watch {}
+
+#[cfg(not(target_os = "linux"))]
+impl Watch {
+    fn of(_: &File, _: Identity) -> Option<Self> {
+        None
+    }
+
+    fn has_seen(&self) -> bool {
+        match *self {}
+    }
+}
