@@ -70,8 +70,12 @@ impl Trace {
         self
     }
 
-    /// Also puts the text, arguments and results into OpenTelemetry's spans, without secrets. The
-    /// default is to leave them out.
+    /// Also puts words into OpenTelemetry's spans, without secrets: text, arguments, results, the reasons
+    /// of denials, and the errors of servers, tools and journals, which can quote all of these. The
+    /// default is to leave them out: then a span has numbers, kinds, ids and names.
+    ///
+    /// Ids and names that a model or a server has given have at most 128 characters, or are `_OTHER`. A
+    /// tool that the model made up is `unknown_tool`, and the models of answers are told apart up to 100.
     #[cfg(feature = "otel")]
     #[must_use]
     pub fn content_in_spans(mut self, on: bool) -> Self {
