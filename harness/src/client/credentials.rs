@@ -12,7 +12,7 @@ use super::address;
 use crate::{
     error::{Error, ErrorKind},
     provider::Settings,
-    secret::{Names, Secrets},
+    secret::{Names, Secrets, is_telling},
 };
 
 /// The value of a variable, unless it is unset or blank.
@@ -71,15 +71,6 @@ pub(super) fn of_settings(settings: &Settings, mut values: Vec<String>) -> Secre
         of_member(name, value, &mut values);
     }
     values.iter().filter(|value| is_telling(value)).fold(Secrets::default(), Secrets::with)
-}
-
-/// Whether a value is distinctive enough to be searched for in unrelated texts. A value of fewer
-/// than eight bytes is not, and neither is one of fewer than sixteen bytes with only lower-case
-/// letters and punctuation: programs give words such as `ollama`, `lm-studio` or `not-needed` to
-/// servers without keys, and users are called `postgres`.
-fn is_telling(value: &str) -> bool {
-    let is_plain = |byte: u8| byte.is_ascii_lowercase() || matches!(byte, b'-' | b'_' | b'.');
-    value.len() >= 16 || (value.len() >= 8 && !value.bytes().all(is_plain))
 }
 
 fn of_header(name: &str, value: &str, values: &mut Vec<String>) {

@@ -216,7 +216,8 @@ impl Remote {
                 | ServerResult::EmptyResult(_)
                 | ServerResult::CustomResult(_)
         );
-        let value = serde_json::to_value(answer).unwrap_or_default();
+        let mut value = serde_json::to_value(answer).unwrap_or_default();
+        self.link.known.hide(&mut value);
         if let Some(kind) = list::unfinished(&value).or_else(|| begun(&value)) {
             let shown = self.link.shown(&kind);
             return Err(match kind.as_str() {

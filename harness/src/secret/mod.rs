@@ -163,6 +163,16 @@ pub(crate) fn without(text: &str, ranges: &[Range<usize>]) -> String {
     left
 }
 
+/// Whether a value is distinctive enough to be searched for in unrelated texts. A value of fewer
+/// than eight bytes is not, and neither is one of fewer than sixteen bytes with only lower-case
+/// letters and punctuation: programs give words such as `ollama`, `lm-studio` or `not-needed` to
+/// servers without keys, and users are called `postgres`.
+#[cfg(feature = "sockets")]
+pub(crate) fn is_telling(value: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_lowercase() || matches!(byte, b'-' | b'_' | b'.');
+    value.len() >= 16 || (value.len() >= 8 && !value.bytes().all(is_plain))
+}
+
 /// The mark at the end of a cut text. The beginning of a secret directly before it is also
 /// replaced, because most of a key is as dangerous as the whole key.
 pub(crate) const CUT: &str = "…";
