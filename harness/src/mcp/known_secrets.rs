@@ -1,12 +1,12 @@
 //! Hides the keys and tokens of a connection in what its server says, before a model reads it.
 
-use std::sync::{Arc, LazyLock};
+use std::{borrow::Cow, sync::Arc};
 
 use reqwest::Url;
 use serde_json::Value;
 
 use super::{link::Place, oauth::Authorization};
-use crate::secret::{Names, Secrets, is_telling};
+use crate::secret::{Secrets, is_secret_name, is_telling};
 
 /// The secrets of a connection. Those that are named as secrets count here, unlike in errors: a result is the
 /// answer that the model works with, and must not lose words such as `production`.
@@ -19,7 +19,6 @@ pub(super) struct KnownSecrets {
 
 impl KnownSecrets {
     pub(super) fn of(place: &Place) -> Self {
-        static NAMES: LazyLock<Names> = LazyLock::new(Names::default);
         let mut named: Vec<(String, String)> = Vec::new();
         let mut authorization = None;
         match place {
@@ -34,7 +33,7 @@ impl KnownSecrets {
                 }
             }
         }
-        named.retain(|(name, _)| NAMES.has(name));
+        named.retain(|(name, _)| is_secret_name(name));
         let values = named.iter().flat_map(|(_, value)| {
             // The value is `Bearer`, then the key.
             let key = value.trim().split_once(' ').map(|(_, key)| key.trim());
@@ -59,7 +58,7 @@ impl KnownSecrets {
 fn hide_in(value: &mut Value, secrets: &Secrets) {
     match value {
         Value::String(text) => {
-            if let std::borrow::Cow::Owned(clean) = secrets.hide(text) {
+            if let Cow::Owned(clean) = secrets.hide(text) {
                 *text = clean;
             }
         }

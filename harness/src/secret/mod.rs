@@ -23,6 +23,9 @@ pub(crate) use self::{
     cleaner::Cleaner, forms::forms, name::Names, search::united, searches::Searches,
 };
 
+#[cfg(feature = "sockets")]
+pub(crate) use self::name::is_secret_name;
+
 /// The text that replaces a secret.
 pub(crate) const HIDDEN: &str = "[secret]";
 

@@ -12,6 +12,8 @@ use std::{
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_postgres::tls::{ChannelBinding, TlsStream};
 
+use crate::tls::causes;
+
 /// The longest message of a server before it lets the client in. `libpq` has the same limit.
 const LONGEST: usize = 30_000;
 
@@ -56,15 +58,7 @@ impl std::error::Error for Refused {}
 impl Refused {
     /// The reason of a failed connection, if it is this one.
     pub(super) fn find<'a>(err: &'a (dyn std::error::Error + 'static)) -> Option<&'a Self> {
-        let mut next = Some(err);
-        while let Some(err) = next {
-            let inner = err.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
-            if let Some(refused) = inner.and_then(|inner| inner.downcast_ref()) {
-                return Some(refused);
-            }
-            next = err.source();
-        }
-        None
+        causes(err).find_map(|err| err.downcast_ref())
     }
 }
 
