@@ -45,6 +45,7 @@ mod client_connections;
 mod client_live;
 mod client_providers;
 mod client_retry;
+mod client_tls;
 mod clocks;
 mod content;
 mod content_names;
@@ -66,6 +67,8 @@ mod empty_first;
 mod events;
 mod examples;
 mod fallback;
+#[cfg(unix)]
+mod file_modes;
 mod formats;
 mod guard;
 mod guide;

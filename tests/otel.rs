@@ -2,6 +2,9 @@
 //!
 //! With `HARNESS_OTLP=http://127.0.0.1:4318` a run is also sent to a real receiver there.
 
+#[path = "otel/words.rs"]
+mod words;
+
 use std::{
     collections::HashMap,
     sync::{

@@ -20,6 +20,9 @@ mod kills;
 #[path = "postgres/model.rs"]
 mod model;
 #[cfg(unix)]
+#[path = "postgres/passwords.rs"]
+mod passwords;
+#[cfg(unix)]
 #[path = "postgres/races.rs"]
 mod races;
 #[cfg(unix)]

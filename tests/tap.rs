@@ -141,6 +141,46 @@ async fn secret_headers_of_the_server_are_not_written() {
 }
 
 #[tokio::test]
+async fn tokens_in_headers_are_not_written_whatever_these_are_called() {
+    let folder = tempfile::tempdir().unwrap();
+    let jwt = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJtYXJrLTAwMDEifQ.bWFyay0wMDAy";
+    let mut answer = anthropic::body().text("Cold.").answer();
+    for name in
+        ["x-jwt", "x-pass", "x-session-id", "x-auth-user", "x-csrf", "x-goog-iap-jwt-assertion"]
+    {
+        answer = answer.header(name, "mark-0003");
+    }
+    for (name, value) in [
+        ("location", "https://ada:mark-0004@h.example/back?code=mark-0005&x=1#token=mark-0006"),
+        ("content-location", "/back?code=mark-0007"),
+        ("link", "<https://h.example/next?sid=mark-0008>; rel=\"next\", <https://h.example/last>"),
+        ("x-anything", jwt),
+        ("x-more", &format!("v=1;t={jwt}, rest")),
+        ("x-region", "north"),
+        ("anthropic-ratelimit-tokens-remaining", "12"),
+    ] {
+        answer = answer.header(name, value);
+    }
+    let server = LoopbackServer::start([answer]).await.unwrap();
+    let tap = Tap::to_folder(folder.path()).unwrap();
+    let agent = Agent::builder(provider("anthropic", &server.url(), tap)).build().unwrap();
+    agent.run("Oslo?").await.unwrap();
+    drop(agent);
+    let head = file(folder.path(), "000001-head.txt");
+    assert!(!head.contains("mark-") && !head.contains("eyJ"), "{head}");
+    for kept in [
+        "x-jwt: [secret]\n",
+        "location: https://[secret]@h.example/back?[secret]\n",
+        "content-location: /back?[secret]\n",
+        "link: <https://h.example/next?[secret]>; rel=\"next\", <https://h.example/last>\n",
+        "x-region: north\n",
+        "anthropic-ratelimit-tokens-remaining: 12\n",
+    ] {
+        assert!(head.contains(kept), "{kept}{head}");
+    }
+}
+
+#[tokio::test]
 async fn a_key_that_comes_back_in_pieces_is_not_written() {
     let folder = tempfile::tempdir().unwrap();
     let told = json!({"error": {"message": format!("bad key {KEY} of you")}});

@@ -1,7 +1,10 @@
 //! The TLS configuration for all connections of the program. Reading the system's certificates
 //! takes milliseconds, so they are read once and shared.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::{
+    io,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use rustls::{ClientConfig, crypto::CryptoProvider};
 use rustls_platform_verifier::BuilderVerifierExt as _;
@@ -72,4 +75,21 @@ fn unusable(err: rustls::Error) -> Error {
         "TLS cannot be set up: the certificates of the system cannot be used",
     )
     .because(err)
+}
+
+/// Whether a connection failed because the server's certificate is not trusted.
+pub(crate) fn has_refused_certificate(err: &(dyn std::error::Error + 'static)) -> bool {
+    causes(err).any(|err| matches!(err.downcast_ref(), Some(rustls::Error::InvalidCertificate(_))))
+}
+
+/// The error and its causes, also those that an I/O error wraps: its own source leaves them out.
+pub(crate) fn causes<'a>(
+    err: &'a (dyn std::error::Error + 'static),
+) -> impl Iterator<Item = &'a (dyn std::error::Error + 'static)> {
+    std::iter::successors(Some(err), |err| {
+        match err.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
+            Some(wrapped) => Some(wrapped),
+            None => err.source(),
+        }
+    })
 }

@@ -1,6 +1,7 @@
 //! OAuth: a server that wants tokens, an authorization server that lies, and a person who may not come back.
 
 mod attacked;
+mod ended;
 mod kept;
 
 use std::{

@@ -17,7 +17,7 @@ fn openssl(folder: &Path, arguments: &str) -> bool {
 
 /// An authority, and a server's certificate for `localhost` that it has signed, with this kind of key
 /// and this hash.
-fn certificates(folder: &Path, key: &str, hash: &str) -> bool {
+pub(crate) fn certificates(folder: &Path, key: &str, hash: &str) -> bool {
     fs::write(folder.join("names"), "subjectAltName=DNS:localhost\nbasicConstraints=CA:FALSE\n")
         .expect("a file");
     openssl(

@@ -12,7 +12,7 @@ use super::address;
 use crate::{
     error::{Error, ErrorKind},
     provider::Settings,
-    secret::{Names, Secrets},
+    secret::{Names, Secrets, is_secret_name, is_telling},
 };
 
 /// The value of a variable, unless it is unset or blank.
@@ -32,17 +32,12 @@ pub(super) fn key(name: &str) -> Result<SecretString, Error> {
     })
 }
 
-/// The names of headers and of body members with secret values.
+/// The names of body members with secret values.
 static NAMES: LazyLock<Names> = LazyLock::new(Names::default);
 
 /// Variables with the URL of a proxy, which may contain a password.
 const PROXIES: [&str; 6] =
     ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"];
-
-/// Whether a header with this name has a secret value.
-pub(super) fn is_secret_header(name: &str) -> bool {
-    NAMES.has(name)
-}
 
 /// The secret values in a provider's settings: its key, the values of headers with secret names,
 /// user, password and query of its URL and of the proxies in the environment, and the members of
@@ -55,7 +50,7 @@ pub(super) fn known(
 ) -> Secrets {
     let mut values: Vec<String> = Vec::new();
     values.extend(key.map(|key| key.expose_secret().to_owned()));
-    for (name, value) in headers.iter().filter(|(name, _)| is_secret_header(name)) {
+    for (name, value) in headers.iter().filter(|(name, _)| is_secret_name(name)) {
         of_header(name, value, &mut values);
     }
     address::secrets(url, &mut values);
@@ -71,15 +66,6 @@ pub(super) fn of_settings(settings: &Settings, mut values: Vec<String>) -> Secre
         of_member(name, value, &mut values);
     }
     values.iter().filter(|value| is_telling(value)).fold(Secrets::default(), Secrets::with)
-}
-
-/// Whether a value is distinctive enough to be searched for in unrelated texts. A value of fewer
-/// than eight bytes is not, and neither is one of fewer than sixteen bytes with only lower-case
-/// letters and punctuation: programs give words such as `ollama`, `lm-studio` or `not-needed` to
-/// servers without keys, and users are called `postgres`.
-fn is_telling(value: &str) -> bool {
-    let is_plain = |byte: u8| byte.is_ascii_lowercase() || matches!(byte, b'-' | b'_' | b'.');
-    value.len() >= 16 || (value.len() >= 8 && !value.bytes().all(is_plain))
 }
 
 fn of_header(name: &str, value: &str, values: &mut Vec<String>) {

@@ -15,10 +15,9 @@ use reqwest::{
     header::{HeaderMap, HeaderName, HeaderValue},
 };
 
-use super::credentials::is_secret_header;
 use crate::{
     error::{Error, ErrorKind},
-    secret::{Cleaner, Secrets},
+    secret::{Cleaner, HIDDEN, Secrets, is_secret_name},
 };
 
 /// Records the requests of a provider and the answers of its server, byte by byte and without known
@@ -57,9 +56,10 @@ use crate::{
 /// Two kinds of secrets are replaced. The first are the values of
 /// [`Provider::secrets`](crate::Provider::secrets), such as the key. If an answer breaks off in the
 /// middle of such a value, the part that came is replaced, too, unless it is shorter than six
-/// bytes. The second are the headers of both sides whose names end with a word such as `key`,
-/// `token`, `secret`, `password`, `authorization` or `cookie`. Nothing else is replaced: no other
-/// headers, and no key in base64. **The conversation is written unchanged**, so the files are as
+/// bytes. The second are the headers of both sides whose names end with `key` or have a word such as
+/// `token`, `jwt`, `secret`, `pass`, `session`, `auth` or `cookie`; in other headers, user, password,
+/// query and fragment of URLs such as that of `location`, and JSON Web Tokens. Nothing else is replaced:
+/// no other headers, and no key in base64. **The conversation is written unchanged**, so the files are as
 /// private as the conversation; on Unix only their owner may read them. Invalid UTF-8 becomes
 /// U+FFFD.
 ///
@@ -161,16 +161,51 @@ fn opened(path: &Path) -> io::Result<u64> {
     Ok(last)
 }
 
-/// One line for each header. The values of secret headers are replaced.
+/// One line for each header. The values of secret headers, and what is secret in others, are
+/// replaced.
 fn lines(headers: &HeaderMap) -> String {
     let line = |(name, value): (&HeaderName, &HeaderValue)| {
-        let value = match value.is_sensitive() || is_secret_header(name.as_str()) {
-            true => crate::secret::HIDDEN.into(),
-            false => String::from_utf8_lossy(value.as_bytes()),
+        let value = match value.is_sensitive() || is_secret_name(name.as_str()) {
+            true => HIDDEN.to_owned(),
+            false => without_tokens(&String::from_utf8_lossy(value.as_bytes())),
         };
         format!("{name}: {value}\n")
     };
     headers.iter().map(line).collect()
+}
+
+/// The value of a header without what its URLs have as user, password, query and fragment, and
+/// without JSON Web Tokens.
+fn without_tokens(value: &str) -> String {
+    let is_end = |c: char| c.is_whitespace() || matches!(c, ',' | ';' | '<' | '>' | '"');
+    let mut left = String::with_capacity(value.len());
+    for word in value.split_inclusive(is_end) {
+        let bare = word.trim_end_matches(is_end);
+        let end = word.get(bare.len()..).unwrap_or_default();
+        let place = bare.find(['?', '#']).map_or(bare, |at| bare.get(..=at).unwrap_or(bare));
+        let user = place.find("://").and_then(|at| {
+            let authority = place.get(at + 3..)?;
+            let authority = authority.split(['/', '?', '#']).next()?;
+            Some((at + 3, at + 3 + authority.rfind('@')?))
+        });
+        // The first part is `{"alg":..` in base64.
+        let is_token =
+            bare.split(['=', ':']).any(|part| part.starts_with("eyJ") && part.contains('.'));
+        match user {
+            _ if is_token => left.push_str(HIDDEN),
+            Some((from, to)) => {
+                left.push_str(place.get(..from).unwrap_or_default());
+                left.push_str(HIDDEN);
+                left.push_str(place.get(to..).unwrap_or_default());
+            }
+            None => left.push_str(place),
+        }
+        if !is_token && place.len() < bare.len() {
+            left.push_str(HIDDEN);
+        }
+        left.push_str(end);
+    }
+    left
 }
 
 /// The record of one request.

@@ -401,7 +401,10 @@ impl Transport {
             true => "the server was not reached",
             false => "the connection broke before an answer began",
         };
-        Error::new(ErrorKind::Connect, format!("{what}: {}", root(&err))).because(err)
+        let is_refused = crate::tls::has_refused_certificate(&err);
+        let error = Error::new(ErrorKind::Connect, format!("{what}: {}", root(&err))).because(err);
+        // The server would show the same certificate again.
+        if is_refused { error.with_should_retry(false) } else { error }
     }
 }
 
@@ -520,7 +523,7 @@ pub(super) fn headers(own: &[(String, String)]) -> Result<HeaderMap, Error> {
         };
         let name: HeaderName = name.parse().map_err(|_| wrong())?;
         let mut value: HeaderValue = value.parse().map_err(|_| wrong())?;
-        value.set_sensitive(credentials::is_secret_header(name.as_str()));
+        value.set_sensitive(crate::secret::is_secret_name(name.as_str()));
         headers.insert(name, value);
     }
     Ok(headers)

@@ -22,6 +22,7 @@ use super::{
 use crate::{
     message::ToolContent,
     schema::Checker,
+    tls,
     tool::{ToolContext, ToolError, ToolOutput},
 };
 
@@ -163,7 +164,10 @@ impl Remote {
                     let why = format!(
                         "the call was not sent: the MCP server `{server}` cannot be reached: {words}"
                     );
-                    return ToolError::transient(why);
+                    return match tls::has_refused_certificate(err) {
+                        true => ToolError::new(why),
+                        false => ToolError::transient(why),
+                    };
                 }
                 Some(StreamableHttpError::AuthRequired(_)) => {
                     return self.unauthorized(link.authorization().is_some());
@@ -216,7 +220,8 @@ impl Remote {
                 | ServerResult::EmptyResult(_)
                 | ServerResult::CustomResult(_)
         );
-        let value = serde_json::to_value(answer).unwrap_or_default();
+        let mut value = serde_json::to_value(answer).unwrap_or_default();
+        self.link.known.hide(&mut value);
         if let Some(kind) = list::unfinished(&value).or_else(|| begun(&value)) {
             let shown = self.link.shown(&kind);
             return Err(match kind.as_str() {

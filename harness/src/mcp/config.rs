@@ -12,50 +12,67 @@ impl McpServer {
     /// Reads the servers that a JSON text lists, in its order: under `mcpServers`, or `servers`. Each has
     /// `command`, `args`, `env` and `cwd`, or `url` and `headers`; `type` may be `stdio` or `http`, also written
     /// `streamable-http` and `streamableHttp`. In texts, `${VAR}` and `${env:VAR}` are replaced by the program's variable
-    /// of this name, and `${VAR:-word}` by `word` if the variable is not set. Servers with `"disabled": true` or
+    /// of this name, and `${VAR:-word}` by `word` if the variable is not set. Only `variables` may be named: whoever
+    /// writes the text could otherwise send each key of the program to an address of their own. Servers with `"disabled": true` or
     /// `"enabled": false` are left out. `envFile` is an error; all other members are ignored.
     ///
-    /// Nothing is started. The text cannot grant any trust: set on the returned builders what tools may do.
+    /// Nothing is started. The text cannot grant any trust: set on the returned builders what tools may do. But a server
+    /// with a `command` runs any program as the user of this one, so start only what this user has written or seen.
     ///
     /// ```
     /// use harness::mcp::McpServer;
     ///
     /// let text = r#"{"mcpServers": {"files": {"command": "npx", "args": ["-y", "a-server", "${HOME_OF_FILES:-.}"]}}}"#;
-    /// let servers = McpServer::from_json(text)?;
+    /// let servers = McpServer::from_json(text, &["HOME_OF_FILES", "GITHUB_TOKEN"])?;
     /// assert_eq!(servers[0].name(), "files");
     /// # Ok::<(), harness::Error>(())
     /// ```
     ///
     /// # Errors
     /// Fails if the text is not JSON or has no object of servers, if a server or a member is listed twice, if a server
-    /// has neither `command` nor `url` or has both, if a name or a member is not valid, and if a variable is missing.
+    /// has neither `command` nor `url` or has both, if a name or a member is not valid, and if a variable is missing or may not be named.
     /// The error names the server and the member.
-    pub fn from_json(text: &str) -> Result<Vec<McpServerBuilder>, Error> {
-        listed(text, "the list of MCP servers")
+    pub fn from_json(text: &str, variables: &[&str]) -> Result<Vec<McpServerBuilder>, Error> {
+        listed(text, variables, "the list of MCP servers")
     }
 
     /// Reads the servers that a file lists: see [`from_json`](Self::from_json).
     ///
     /// # Errors
     /// Fails if the file cannot be read, and as `from_json` does.
-    pub fn from_file(path: impl AsRef<Path>) -> Result<Vec<McpServerBuilder>, Error> {
+    pub fn from_file(
+        path: impl AsRef<Path>,
+        variables: &[&str],
+    ) -> Result<Vec<McpServerBuilder>, Error> {
         let path = path.as_ref();
         let text = std::fs::read_to_string(path).map_err(|err| {
             let why = format!("the list of MCP servers `{}` cannot be read", path.display());
             Error::new(ErrorKind::Configuration, why).because(err)
         })?;
         let path = path.display().to_string();
-        listed(&text, &format!("the list of MCP servers `{}`", path.escape_debug()))
+        listed(&text, variables, &format!("the list of MCP servers `{}`", path.escape_debug()))
     }
 }
 
-fn listed(text: &str, what: &str) -> Result<Vec<McpServerBuilder>, Error> {
-    read(text, &|name| std::env::var(name).ok()).map_err(|why| {
+fn listed(text: &str, allowed: &[&str], what: &str) -> Result<Vec<McpServerBuilder>, Error> {
+    let variable = |name: &str| {
+        let value = std::env::var(name).ok();
+        match value.is_none() || allowed.contains(&name) {
+            true => Ok(value),
+            false => Err(format!(
+                "the program does not let it have the variable `{}`: add that to the `variables` of `McpServer::from_json` \
+                 or `from_file`, if the servers may get it",
+                name.escape_debug()
+            )),
+        }
+    };
+    read(text, &variable).map_err(|why| {
         Error::new(ErrorKind::Configuration, format!("{what} cannot be used: {why}"))
     })
 }
 
-type Variables<'a> = &'a dyn Fn(&str) -> Option<String>;
+/// The value of a variable, if it is set. It is an error if it may not be named.
+type Variables<'a> = &'a dyn Fn(&str) -> Result<Option<String>, String>;
 
 fn read(text: &str, variables: Variables<'_>) -> Result<Vec<McpServerBuilder>, String> {
     let value = once(text)?;
@@ -212,7 +229,8 @@ impl Fact<'_> {
                      `${{VAR}}` for a variable of the program"
                 ));
             }
-            let known = (self.variables)(name).filter(|value| word.is_none() || !value.is_empty());
+            let known = (self.variables)(name).map_err(|why| format!("`{member}`: {why}"))?;
+            let known = known.filter(|value| word.is_none() || !value.is_empty());
             let value = known.or_else(|| word.map(str::to_owned));
             let value = value.ok_or_else(|| {
                 let other = match EDITORS.contains(&name) {
@@ -334,13 +352,34 @@ impl<'de> Visitor<'de> for Once<'_> {
 mod tests {
     use super::*;
 
-    fn variables(name: &str) -> Option<String> {
-        match name {
+    fn variables(name: &str) -> Result<Option<String>, String> {
+        Ok(match name {
             "KEY" => Some("secret-of-the-test".to_owned()),
             "NESTED" => Some("${KEY}".to_owned()),
             "EMPTY" => Some(String::new()),
             _ => None,
+        })
+    }
+
+    #[test]
+    fn only_variables_that_the_program_allows_are_filled_in() {
+        // Set by cargo for each test.
+        let name = "CARGO_PKG_NAME";
+        for text in [
+            r#"{"servers": {"a": {"url": "https://h.example/?k=${CARGO_PKG_NAME}"}}}"#,
+            r#"{"servers": {"a": {"url": "https://h.example", "headers": {"k": "${env:CARGO_PKG_NAME}"}}}}"#,
+            r#"{"servers": {"a": {"command": "x", "env": {"K": "${CARGO_PKG_NAME:-word}"}}}}"#,
+        ] {
+            let err = McpServer::from_json(text, &["OTHER"]).expect_err("not allowed").to_string();
+            assert!(
+                err.contains(name) && err.contains("`a`") && err.contains("from_json"),
+                "{err}"
+            );
+            assert_eq!(McpServer::from_json(text, &["OTHER", name]).expect("a server").len(), 1);
         }
+        let unset =
+            r#"{"servers": {"a": {"command": "x", "args": ["${NO_SUCH_VARIABLE:-word}"]}}}"#;
+        assert_eq!(McpServer::from_json(unset, &[]).expect("a server").len(), 1);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::{
     },
 };
 
-use super::{asking::Person, lines::UNREADABLE};
+use super::{asking::Person, known_secrets::KnownSecrets, lines::UNREADABLE};
 use crate::tool::Progress;
 use rmcp::{
     ClientHandler, ErrorData, RoleClient,
@@ -108,6 +108,8 @@ pub(super) struct Handler {
     pub(super) changed: Arc<AtomicBool>,
     pub(super) stale: Arc<AtomicBool>,
     pub(super) person: Person,
+    /// What the model must not read in what the server says.
+    pub(super) secrets: KnownSecrets,
 }
 
 impl fmt::Debug for Handler {

@@ -29,6 +29,7 @@ use super::{
     asking::{OnForm, Person},
     handler::{Handler, Reports},
     http::Address,
+    known_secrets::KnownSecrets,
     lines::{Lines, Strange, UNREAD},
     list::{self, Listing},
     oauth::Authorization,
@@ -40,6 +41,7 @@ use super::{
 };
 use crate::{
     error::{Error, ErrorKind},
+    message::is_unseen,
     secret::{Secrets, beginning},
 };
 
@@ -73,6 +75,8 @@ pub(super) struct Link {
     pub(super) person: Person,
     /// The secrets that no error may show.
     secrets: Secrets,
+    /// Those that no answer may show.
+    pub(super) known: KnownSecrets,
     changed: Arc<AtomicBool>,
     /// The definitions of the tools when the program read them last.
     read: std::sync::Mutex<BTreeMap<String, String>>,
@@ -127,6 +131,7 @@ impl Link {
         Self {
             person: Person::new(&name, on_form),
             name,
+            known: KnownSecrets::of(&place),
             place,
             version: version.map(OnceLock::from).unwrap_or_default(),
             secrets,
@@ -355,6 +360,7 @@ impl Link {
             changed: Arc::clone(&self.changed),
             stale: Arc::default(),
             person: self.person.clone(),
+            secrets: self.known.clone(),
         };
         let until = Instant::now() + START;
         let (service, child, signs, open) = match self.version.get() {
@@ -516,9 +522,9 @@ fn why(err: &ClientInitializeError) -> String {
     }
 }
 
-/// A text with control characters replaced, except for line ends.
+/// A text with control characters and those that nobody sees replaced, except for line ends.
 fn harmless(text: &str) -> String {
-    text.replace(|c: char| c.is_control() && c != '\n', " ")
+    text.replace(|c: char| (c.is_control() || is_unseen(c)) && c != '\n', " ")
 }
 
 /// A text of others on one line.

@@ -27,8 +27,9 @@ mod handler;
 #[cfg(feature = "mcp")]
 mod http;
 #[cfg(feature = "mcp")]
-mod lines;
+mod known_secrets;
 #[cfg(feature = "mcp")]
+mod lines;
 mod link;
 #[cfg(feature = "mcp")]
 mod list;

@@ -266,7 +266,10 @@ impl Session {
         let answer = sent.await_response().await;
         waiting.ended();
         let answer = answer?;
-        serde_json::to_value(answer).map_err(|_| ServiceError::UnexpectedResponse)
+        let mut answer =
+            serde_json::to_value(answer).map_err(|_| ServiceError::UnexpectedResponse)?;
+        self.handler.secrets.hide(&mut answer);
+        Ok(answer)
     }
 
     /// A request that is about to be sent. It is counted among those that run.

@@ -23,6 +23,9 @@ pub(crate) use self::{
     cleaner::Cleaner, forms::forms, name::Names, search::united, searches::Searches,
 };
 
+#[cfg(feature = "sockets")]
+pub(crate) use self::name::is_secret_name;
+
 /// The text that replaces a secret.
 pub(crate) const HIDDEN: &str = "[secret]";
 
@@ -161,6 +164,16 @@ pub(crate) fn without(text: &str, ranges: &[Range<usize>]) -> String {
     }
     left.push_str(text.get(from..).unwrap_or_default());
     left
+}
+
+/// Whether a value is distinctive enough to be searched for in unrelated texts. A value of fewer
+/// than eight bytes is not, and neither is one of fewer than sixteen bytes with only lower-case
+/// letters and punctuation: programs give words such as `ollama`, `lm-studio` or `not-needed` to
+/// servers without keys, and users are called `postgres`.
+#[cfg(feature = "sockets")]
+pub(crate) fn is_telling(value: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_lowercase() || matches!(byte, b'-' | b'_' | b'.');
+    value.len() >= 16 || (value.len() >= 8 && !value.bytes().all(is_plain))
 }
 
 /// The mark at the end of a cut text. The beginning of a secret directly before it is also

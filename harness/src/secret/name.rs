@@ -1,6 +1,8 @@
 //! The names that precede secret values: names of fields, headers, variables and query members.
 
 use std::collections::HashSet;
+#[cfg(feature = "sockets")]
+use std::sync::LazyLock;
 
 /// The default names of secret values.
 const NAMES: [&str; 18] = [
@@ -26,6 +28,45 @@ const NAMES: [&str; 18] = [
 
 /// Words that mark a secret even at the end of a longer word: `PGPASSWORD`, `clientsecret`.
 const ENDS: [&str; 6] = ["password", "passwd", "passphrase", "secret", "apikey", "token"];
+
+/// Words that mark a secret wherever they are in the name of a header or a variable: `x-session-id`,
+/// `x-auth-user`. Such names are less uniform than those of fields.
+#[cfg(feature = "sockets")]
+const ANYWHERE: [&str; 26] = [
+    "jwt",
+    "pass",
+    "passcode",
+    "password",
+    "pwd",
+    "secret",
+    "token",
+    "auth",
+    "oauth",
+    "oidc",
+    "saml",
+    "assertion",
+    "bearer",
+    "dpop",
+    "session",
+    "sessionid",
+    "sess",
+    "sid",
+    "sso",
+    "cookie",
+    "csrf",
+    "xsrf",
+    "credential",
+    "credentials",
+    "signature",
+    "sig",
+];
+
+/// Whether a header or a variable with this name has a secret value.
+#[cfg(feature = "sockets")]
+pub(crate) fn is_secret_name(name: &str) -> bool {
+    static NAMES: LazyLock<Names> = LazyLock::new(Names::default);
+    NAMES.has(name) || words(name).iter().any(|word| ANYWHERE.contains(&word.as_str()))
+}
 
 /// Names of secret values. Each applies to all names that end with it as a whole word: `key`
 /// applies to `api_key`, `X-Api-Key` and `apiKey`.
@@ -128,6 +169,14 @@ mod tests {
         }
         for name in ["", "monkey", "max_tokens", "key_id", "password-file", "x-title", "-_-"] {
             assert!(!names.has(name), "{name}");
+        }
+        for name in
+            ["x-jwt", "X-Pass", "x-session-id", "x-amzn-oidc-data", "DB_PASS_FILE", "x-csrf"]
+        {
+            assert!(super::is_secret_name(name), "{name}");
+        }
+        for name in ["x-request-id", "anthropic-ratelimit-tokens-remaining", "x-passive", "PATH"] {
+            assert!(!super::is_secret_name(name), "{name}");
         }
         let own = Names::of(["card-number"]);
         assert!(own.has("CardNumber") && !own.has("PGPASSWORD") && !own.has("number"));

@@ -73,8 +73,8 @@
 //! appends of a journal are spans by the conventions for database clients. Events outside of a run
 //! are on the program's current span. Histograms of duration, time to the first chunk, time per chunk
 //! and tokens, of the journal's operations and of the waits of calls go to the global meter provider.
-//! Tokens are only on `chat` spans, so that a sum over all spans counts them once. Text, arguments and
-//! results are left out unless `Trace::content_in_spans` is set.
+//! Tokens are only on `chat` spans, so that a sum over all spans counts them once. What the user, the
+//! model, a tool, a server or a person has said is left out unless `Trace::content_in_spans` is set.
 //!
 //! A subscriber of the program with the layer of `tracing-opentelemetry` exports the spans; set the
 //! meter provider before the first run. Either of the two can be used alone. Without both, no clock is

@@ -5,6 +5,7 @@
 //! `harness.`. Usage is only on `chat` spans, so that a sum over all spans counts it once.
 
 mod journal;
+mod names;
 
 use std::{
     collections::HashMap,
@@ -22,7 +23,10 @@ use tracing::{
 };
 use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 
-use self::journal::{JournalMeters, Operation, seconds};
+use self::{
+    journal::{JournalMeters, Operation, seconds},
+    names::KnownTools,
+};
 use super::{Happened, Redactor, TracedCall};
 use crate::{
     journal::{InterruptCause, LimitScope},
@@ -39,6 +43,7 @@ pub(super) struct Spans {
     /// The current operation of the journal.
     operation: Option<Operation>,
     asked: (String, String),
+    tools: KnownTools,
     /// `None` if there is no meter provider.
     meters: Option<Meters>,
     /// Whether the time of the next piece of the answer is needed.
@@ -54,6 +59,7 @@ impl Default for Spans {
             calls: HashMap::new(),
             operation: None,
             asked: Default::default(),
+            tools: KnownTools::default(),
             meters: None,
             timed: false,
             content: false,
@@ -148,7 +154,10 @@ impl Spans {
     /// Takes an event, in which secrets are hidden already.
     pub(super) fn happened(&mut self, what: &Happened) {
         match what {
-            Happened::RunStarted { provider, model, conversation, journaled, said, .. } => {
+            Happened::RunStarted {
+                provider, model, tools, conversation, journaled, said, ..
+            } => {
+                self.tools = KnownTools::new(tools);
                 self.begin(provider, model, conversation.as_deref(), said.as_deref());
                 if let Some(journaled) = journaled {
                     self.run.record("harness.conversation", journaled.as_str());
@@ -167,6 +176,7 @@ impl Spans {
                 ..
             } => {
                 let Some(chat) = self.chat.take() else { return };
+                let model = names::model(model, &self.asked.1);
                 self.measure(&chat, provider, Some(model), usage, None);
                 if chat.span.is_disabled() {
                     return;
@@ -174,7 +184,7 @@ impl Spans {
                 let reason = finish_reason(*stop);
                 let reasons = Value::Array(Array::String(vec![StringValue::from(reason)]));
                 chat.span.set_attribute("gen_ai.response.finish_reasons", reasons);
-                chat.span.record("gen_ai.response.model", model.as_str());
+                chat.span.record("gen_ai.response.model", model);
                 if *provider != self.asked.0 {
                     chat.span.record("gen_ai.provider.name", provider.as_str());
                 }
@@ -183,7 +193,7 @@ impl Spans {
                     chat.span.set_attribute("harness.answer.way", way.to_string());
                 }
                 if let Some(id) = response {
-                    chat.span.record("gen_ai.response.id", id.as_str());
+                    chat.span.record("gen_ai.response.id", names::id(id));
                 }
                 if self.content {
                     let said = output_message(text, calls, reason);
@@ -192,32 +202,34 @@ impl Spans {
                 record_usage(&chat.span, usage);
             }
             Happened::Interrupted { cause, usage, .. } => {
-                let (kind, words) = told(cause);
+                let (kind, words, detail) = told(cause);
                 event!(
                     name: "harness.interrupt",
                     parent: self.outer(),
                     Level::INFO,
                     harness.interrupt.cause = kind,
-                    harness.interrupt.detail = words.as_str()
+                    harness.interrupt.detail = self.content.then_some(detail)
                 );
                 let Some(chat) = self.chat.take() else { return };
+                let words = if self.content { format!("{words}: {detail}") } else { words };
                 failed(&chat.span, kind, &words);
                 record_usage(&chat.span, usage);
                 let provider = self.asked.0.clone();
                 self.measure(&chat, &provider, None, usage, Some(kind));
             }
             Happened::CallStarted { call, tool, arguments, early } => {
+                let name = self.tools.name(tool);
                 let span = info_span!(
                     parent: &self.run,
                     "execute_tool",
-                    otel.name = format!("execute_tool {tool}"),
+                    otel.name = format!("execute_tool {name}"),
                     otel.kind = "internal",
                     otel.status_code = Empty,
                     otel.status_description = Empty,
                     error.type = Empty,
                     gen_ai.operation.name = "execute_tool",
-                    gen_ai.tool.name = tool.as_str(),
-                    gen_ai.tool.call.id = call.as_str(),
+                    gen_ai.tool.name = name,
+                    gen_ai.tool.call.id = names::id(call),
                     gen_ai.tool.type = "function",
                     gen_ai.tool.call.arguments = Empty,
                     gen_ai.tool.call.result = Empty,
@@ -237,9 +249,9 @@ impl Spans {
                     name: "harness.approval",
                     parent: self.outer(),
                     Level::INFO,
-                    gen_ai.tool.call.id = call.as_str(),
+                    gen_ai.tool.call.id = names::id(call),
                     harness.approval.allowed = denied.is_none(),
-                    harness.approval.reason = denied.as_deref(),
+                    harness.approval.reason = self.content.then_some(denied.as_deref()).flatten(),
                     harness.wait.duration = seconds(*waited_ms)
                 );
                 self.waited(what);
@@ -251,7 +263,7 @@ impl Spans {
                 harness.retry.attempt = i64::from(*attempt),
                 harness.retry.of = i64::from(*of),
                 harness.retry.wait = Duration::from_micros(*wait_us).as_secs_f64(),
-                harness.retry.cause = cause.as_str()
+                harness.retry.cause = self.content.then_some(cause.as_str())
             ),
             Happened::FellBack { from, to, cause } => event!(
                 name: "harness.fallback",
@@ -259,7 +271,7 @@ impl Spans {
                 Level::WARN,
                 harness.fallback.from = from.as_str(),
                 harness.fallback.to = to.as_str(),
-                harness.fallback.cause = cause.as_str()
+                harness.fallback.cause = self.content.then_some(cause.as_str())
             ),
             Happened::LimitNear { limit, detail } | Happened::LimitUnknown { limit, detail } => {
                 event!(
@@ -267,7 +279,8 @@ impl Spans {
                     parent: self.outer(),
                     Level::WARN,
                     harness.guard.limit = limit.to_string(),
-                    harness.guard.detail = detail.as_str()
+                    // It can name the model of an answer.
+                    harness.guard.detail = self.content.then_some(detail.as_str())
                 );
             }
             Happened::RunEnded { outcome, answered, turns, cost, .. } => {
@@ -565,17 +578,19 @@ fn finish_reason(stop: StopReason) -> &'static str {
     }
 }
 
-fn told(cause: &InterruptCause) -> (&'static str, String) {
+/// The cause as an attribute, in words, and its detail. The detail can quote the user, the model or the
+/// answer of a server.
+fn told(cause: &InterruptCause) -> (&'static str, String, &str) {
     match cause {
-        InterruptCause::Program => ("cancelled", "stopped by the program".to_owned()),
+        InterruptCause::Program => ("cancelled", "stopped by the program".to_owned(), ""),
         InterruptCause::Limit { limit, scope: LimitScope::Run, detail } => {
-            ("limit", format!("{limit}: {detail}"))
+            ("limit", limit.to_string(), detail)
         }
         InterruptCause::Limit { limit, scope, detail } => {
-            ("limit", format!("{limit} of the {scope}: {detail}"))
+            ("limit", format!("{limit} of the {scope}"), detail)
         }
-        InterruptCause::Denial { call } => ("denial", call.clone()),
-        InterruptCause::Failure { error } => ("failure", error.clone()),
+        InterruptCause::Denial { call } => ("denial", "a call was denied".to_owned(), call),
+        InterruptCause::Failure { error } => ("failure", "the run failed".to_owned(), error),
     }
 }
 

@@ -70,8 +70,12 @@ impl Trace {
         self
     }
 
-    /// Also puts the text, arguments and results into OpenTelemetry's spans, without secrets. The
-    /// default is to leave them out.
+    /// Also puts words into OpenTelemetry's spans, without secrets: text, arguments, results, the reasons
+    /// of denials, and the errors of servers, tools and journals, which can quote all of these. The
+    /// default is to leave them out: then a span has numbers, kinds, ids and names.
+    ///
+    /// Ids and names that a model or a server has given have at most 128 characters, or are `_OTHER`. A
+    /// tool that the model made up is `unknown_tool`, and the models of answers are told apart up to 100.
     #[cfg(feature = "otel")]
     #[must_use]
     pub fn content_in_spans(mut self, on: bool) -> Self {
@@ -100,14 +104,18 @@ impl Trace {
     /// Also appends the trace to this file, as JSON lines. The operating system has each line before
     /// the run continues, so that a process that is killed loses none. Other kinds of files, such as a
     /// named pipe, are written as by [`to_writer`](Self::to_writer); use `to_writer` yourself for a file
-    /// on a network that may hang.
+    /// on a network that may hang. On Unix, only the owner may read a file that is created here.
     ///
     /// # Errors
     /// Fails if the file cannot be opened for writing. If a line cannot be written later, the run
     /// continues, no further line is written, and [`problem`](Self::problem) returns the reason.
     pub fn to_file(mut self, path: impl AsRef<Path>) -> Result<Self, Error> {
         let path = path.as_ref();
-        let file = OpenOptions::new().create(true).append(true).open(path).map_err(|err| {
+        let mut options = OpenOptions::new();
+        options.create(true).append(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let file = options.open(path).map_err(|err| {
             let path = path.display();
             let message = format!("the trace cannot be written to {path}: {err}");
             Error::new(ErrorKind::Configuration, message).because(err)

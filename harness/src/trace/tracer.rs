@@ -336,9 +336,10 @@ impl Tracer {
                 let (faults, again) = (faults.collect(), message.is_some());
                 Happened::AnswerRejected { by: *by, faults, again }
             }
-            Fact::ToolsFound { call, tools } => {
-                Happened::ToolsFound { call: call.clone(), tools: tools.clone() }
-            }
+            Fact::ToolsFound { call, tools } => Happened::ToolsFound {
+                call: self.secrets.name(call),
+                tools: tools.iter().map(|tool| self.secrets.name(tool)).collect(),
+            },
             Fact::ContextCleared { results, arguments, before, after } => {
                 let (results, arguments) = (results.len(), arguments.len());
                 Happened::ContextCleared { results, arguments, before: *before, after: *after }

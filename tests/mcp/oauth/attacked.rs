@@ -283,7 +283,7 @@ async fn a_store_that_lies_about_a_token_is_as_good_as_an_empty_one() {
 }
 
 #[tokio::test]
-async fn a_browser_with_a_long_request_reads_that_it_is_done() {
+async fn a_browser_with_a_long_request_reads_that_it_was_heard() {
     let world = World::start(|_, _| None);
     let browser = Arc::<Mutex<Option<TcpStream>>>::default();
     let opened = Arc::clone(&browser);
@@ -307,7 +307,7 @@ async fn a_browser_with_a_long_request_reads_that_it_is_done() {
     assert!(stream.take_error().expect("a state").is_none());
     let mut answer = String::new();
     stream.read_to_string(&mut answer).expect("a whole answer");
-    assert!(answer.contains("Done"), "{answer}");
+    assert!(answer.contains("has received the answer"), "{answer}");
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use secrecy::{ExposeSecret as _, SecretString};
 
-use super::{PostgresJournal, target::Target};
+use super::{PostgresJournal, auth_guard::PlainPassword, target::Target};
 use crate::error::{Error, ErrorKind};
 
 /// The options of a [`PostgresJournal`]: see [`PostgresJournal::builder`].
@@ -14,6 +14,7 @@ pub struct PostgresBuilder {
     max_connections: usize,
     time_out: Duration,
     root_certificates: Option<Vec<u8>>,
+    plain_password: PlainPassword,
 }
 
 impl PostgresBuilder {
@@ -24,6 +25,7 @@ impl PostgresBuilder {
             max_connections: 8,
             time_out: Duration::from_secs(30),
             root_certificates: None,
+            plain_password: PlainPassword::Never,
         }
     }
 
@@ -61,15 +63,39 @@ impl PostgresBuilder {
         self
     }
 
+    /// Also sends the password in clear or as MD5 if the server asks for it and TLS is used. Call
+    /// this for a server that does not check the password itself (LDAP, PAM, RADIUS), for tokens of
+    /// a cloud provider in place of a password, and for a role whose password is stored as MD5. The
+    /// server, whose certificate is checked, then learns what it needs to be that role elsewhere.
+    /// Without this, [`connect`](Self::connect) fails.
+    #[must_use]
+    pub fn allow_plain_password_over_tls(mut self) -> Self {
+        self.plain_password = self.plain_password.max(PlainPassword::OverTls);
+        self
+    }
+
+    /// Also sends the password in clear or as MD5 if the server asks for it, with and without TLS.
+    /// Whoever can read or change what is sent then learns the password: call this only if nobody
+    /// else can, such as on a network of containers of the same machine. Without this,
+    /// [`connect`](Self::connect) fails.
+    #[must_use]
+    pub fn allow_plain_password_without_tls(mut self) -> Self {
+        self.plain_password = PlainPassword::Anywhere;
+        self
+    }
+
     /// Connects, and creates the tables if they do not exist.
     ///
     /// # Errors
     /// Fails with [`ErrorKind::Configuration`] if the address, a certificate or an option is not
     /// valid, if there is no tokio runtime with sockets and a timer, or if the server refuses the
-    /// user, the password or the database. Fails with [`ErrorKind::Journal`] if the server cannot
-    /// be reached, or if its tables were made by a later version. No error contains the password.
+    /// user, the password or the database, or if it asks for the password in a form that [is not
+    /// allowed](PostgresJournal#how-the-password-is-proved). Fails with [`ErrorKind::Journal`] if
+    /// the server cannot be reached, or if its tables were made by a later version. No error
+    /// contains the password.
     pub async fn connect(self) -> Result<PostgresJournal, Error> {
-        let Self { url, schema, max_connections, time_out, root_certificates } = self;
+        let Self { url, schema, max_connections, time_out, root_certificates, plain_password } =
+            self;
         if max_connections == 0 || time_out.is_zero() {
             return Err(Error::new(
                 ErrorKind::Configuration,
@@ -77,7 +103,7 @@ impl PostgresBuilder {
             ));
         }
         let roots = root_certificates.as_deref();
-        let target = Target::new(url.expose_secret(), schema, time_out, roots)?;
+        let target = Target::new(url.expose_secret(), schema, time_out, roots, plain_password)?;
         let journal = PostgresJournal::new(Arc::new(target), max_connections);
         journal.check().await?;
         Ok(journal)

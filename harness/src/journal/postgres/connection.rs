@@ -41,13 +41,13 @@ impl Drop for Connection {
 impl Connection {
     /// Connects, and creates the tables if they do not exist.
     pub(super) async fn open(target: &Target) -> Result<Self, Failure> {
-        let (client, task) = match target.tls.clone() {
+        let (client, task) = match target.connector.clone() {
             None => {
                 let (client, connection) = target.config.connect(NoTls).await?;
                 (client, tokio::spawn(async { drop(connection.await) }))
             }
-            Some(tls) => {
-                let (client, connection) = target.config.connect(tls).await?;
+            Some(connector) => {
+                let (client, connection) = target.config.connect(connector).await?;
                 (client, tokio::spawn(async { drop(connection.await) }))
             }
         };

@@ -4,7 +4,7 @@ use std::error::Error as _;
 
 use tokio_postgres::error::{DbError, SqlState};
 
-use super::target::Target;
+use super::{auth_guard::Refused, target::Target};
 use crate::error::{Error, ErrorKind};
 
 /// Why a call failed.
@@ -45,9 +45,10 @@ impl Target {
             Failure::Own(err) => return err,
             Failure::Database(err) => err,
         };
-        let (kind, fault) = match err.as_db_error() {
-            Some(said) => (kind(said.code()), self.said(said)),
-            None => (self.kind_of_way(&err), self.lost(&err)),
+        let (kind, fault) = match (err.as_db_error(), Refused::find(&err)) {
+            (Some(said), _) => (kind(said.code()), self.said(said)),
+            (None, Some(refused)) => (ErrorKind::Configuration, self.refused(refused)),
+            (None, None) => (self.kind_of_way(&err), self.lost(&err)),
         };
         let error = Error::new(kind, format!("{what}, but PostgreSQL at {} {fault}", self.place));
         // The details of a server's error can quote the row that was to be written, which must not
@@ -108,6 +109,21 @@ impl Target {
             String::new()
         };
         format!("says: {} ({}){help}", said.message(), code.code())
+    }
+
+    /// Describes a request for the password that was not answered.
+    fn refused(&self, refused: &Refused) -> String {
+        let help = match refused {
+            Refused::Cleartext | Refused::Md5 | Refused::Weak(_) => {
+                "which was not sent: with it, whoever answers there could log in elsewhere. Let the \
+                 server ask for `scram-sha-256` (`pg_hba.conf`), with a password that was set while \
+                 `password_encryption` was `scram-sha-256` and `scram_iterations` at least 4096. Or \
+                 call `allow_plain_password_over_tls` on the journal's builder, or, without TLS and \
+                 if nobody else can read the connection, `allow_plain_password_without_tls`"
+            }
+            Refused::TooLong => "so something else answers there: correct the address",
+        };
+        format!("{refused}, {help}")
     }
 
     /// Describes how the connection was lost or could not be made.

@@ -1,5 +1,6 @@
 //! A journal in PostgreSQL, for many processes on many machines.
 
+mod auth_guard;
 mod builder;
 mod connection;
 mod facts;
@@ -65,8 +66,24 @@ use crate::{
 /// authorities that the system trusts and those of
 /// [`root_certificates`](PostgresBuilder::root_certificates). `sslmode=prefer` is the default. It
 /// uses TLS, with the same checks, if the server offers it, and no TLS to this machine itself.
-/// `sslmode=disable` never uses TLS. Passwords are proved by SCRAM, bound to the certificate if
-/// both sides support that (`channel_binding`).
+/// `sslmode=disable` never uses TLS.
+///
+/// # How the password is proved
+///
+/// A server that asks for the password in clear or as MD5 learns what it needs to log in elsewhere,
+/// and so does whoever poses as the server: with `sslmode=prefer`, that is anybody on the way. So
+/// the password is only proved, by SCRAM:
+///
+/// | connection | what the server may ask for |
+/// |---|---|
+/// | TCP with TLS | SCRAM, bound to the certificate if both sides support that (`channel_binding=require` insists). With [`allow_plain_password_over_tls`](PostgresBuilder::allow_plain_password_over_tls) anything |
+/// | TCP without TLS, also to this machine | SCRAM. With [`allow_plain_password_without_tls`](PostgresBuilder::allow_plain_password_without_tls) anything |
+/// | Unix socket | anything: the folder of the socket decides who can be the server. A folder in which every user can make files, such as `/tmp`, is refused if the address has a password, unless `allow_plain_password_without_tls` is called |
+///
+/// A proof with fewer than 4096 iterations, PostgreSQL's default, is refused as well: words could
+/// be tried against it. An error names what the server asked for. Whoever can change what is sent
+/// without TLS does not learn the password, but can still read and write in the session: over a
+/// network, use `sslmode=require`.
 ///
 /// # What it promises
 ///

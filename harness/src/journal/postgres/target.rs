@@ -5,10 +5,10 @@ use std::{net::IpAddr, time::Duration};
 use sha2::{Digest as _, Sha256};
 use tokio_postgres::{
     Config,
-    config::{Host, SslMode},
+    config::{Host, SslMode, SslNegotiation},
 };
 
-use super::tls::Tls;
+use super::{auth_guard::PlainPassword, tls::Connector};
 use crate::{
     error::{Error, ErrorKind},
     secret::Secrets,
@@ -21,8 +21,8 @@ pub(super) const KEEPALIVE: Duration = Duration::from_secs(15);
 /// The address of the database, and how to connect to it.
 pub(super) struct Target {
     pub(super) config: Config,
-    /// `None` if nothing goes over a network, or the program does not want TLS.
-    pub(super) tls: Option<Tls>,
+    /// `None` for Unix sockets.
+    pub(super) connector: Option<Connector>,
     /// The schema of the tables.
     pub(super) schema: String,
     /// How long a call may take.
@@ -39,9 +39,11 @@ impl Target {
         schema: String,
         time_out: Duration,
         root_certificates: Option<&[u8]>,
+        plain_password: PlainPassword,
     ) -> Result<Self, Error> {
         let mut config = parse(url)?;
         check_schema(&schema)?;
+        let place = place(&config);
         let hosts = u32::try_from(config.get_hosts().len().max(config.get_hostaddrs().len()));
         if config.get_connect_timeout().is_none() {
             // If one host does not answer, time is left for the others.
@@ -59,13 +61,26 @@ impl Target {
         let tls = match (config.get_ssl_mode(), root_certificates) {
             (SslMode::Disable, _) => None,
             (SslMode::Prefer, _) if is_local(&config) => None,
-            (_, None) => Some(Tls::new(tls::shared()?)),
-            (_, Some(pem)) => Some(Tls::new(tls::trusting(pem)?)),
+            (_, None) => Some(tls::shared()?),
+            (_, Some(pem)) => Some(tls::trusting(pem)?),
+        };
+        let connector = if is_socket(&config) {
+            if plain_password != PlainPassword::Anywhere {
+                check_sockets(&config)?;
+            }
+            None
+        } else {
+            // A certificate is then checked against the address.
+            if config.get_hosts().is_empty() {
+                for address in config.get_hostaddrs().to_vec() {
+                    config.host(address.to_string());
+                }
+            }
+            Some(Connector::new(&mut config, tls, plain_password))
         };
         let password = config.get_password().map(String::from_utf8_lossy).unwrap_or_default();
         let secrets = Secrets::default().with(password);
-        let place = place(&config);
-        Ok(Self { config, tls, schema, time_out, place, secrets })
+        Ok(Self { config, connector, schema, time_out, place, secrets })
     }
 
     /// The number of an advisory lock. It is the same for every process that uses these tables.
@@ -129,6 +144,15 @@ fn parse(url: &str) -> Result<Config, Error> {
     if config.get_ports().len() > 1 && config.get_ports().len() != hosts.max(addresses) {
         return Err(unreadable("its numbers of ports and of hosts differ"));
     }
+    let mut sockets = config.get_hosts().iter().map(is_unix);
+    if sockets.clone().any(|it| it) && (!sockets.all(|it| it) || addresses > 0) {
+        return Err(unreadable("it names both Unix sockets and hosts"));
+    }
+    if config.get_ssl_mode() == SslMode::Prefer
+        && config.get_ssl_negotiation() == SslNegotiation::Direct
+    {
+        return Err(unreadable("`sslnegotiation=direct` needs `sslmode=require`"));
+    }
     Ok(config)
 }
 
@@ -158,6 +182,49 @@ fn check_schema(schema: &str) -> Result<(), Error> {
         ErrorKind::Configuration,
         "the name of a schema has 1 to 63 bytes, and no NUL character",
     ))
+}
+
+fn is_unix(host: &Host) -> bool {
+    !matches!(host, Host::Tcp(_))
+}
+
+/// Whether the server is behind a Unix socket. An address names no hosts beside these.
+fn is_socket(config: &Config) -> bool {
+    config.get_hosts().first().is_some_and(is_unix)
+}
+
+/// What a server on a Unix socket asks for is not checked: the folder says who can be that server.
+/// So a password must not go into a folder in which everybody can make sockets.
+#[cfg(unix)]
+fn check_sockets(config: &Config) -> Result<(), Error> {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    if config.get_password().is_none() {
+        return Ok(());
+    }
+    for host in config.get_hosts() {
+        let Host::Unix(folder) = host else { continue };
+        let is_open =
+            std::fs::metadata(folder).is_ok_and(|it| it.permissions().mode() & 0o002 != 0);
+        if is_open {
+            return Err(Error::new(
+                ErrorKind::Configuration,
+                format!(
+                    "the password of the PostgreSQL database was not sent to a socket in `{}`: every \
+                     user of this machine can make one there and would learn the password. Let the \
+                     server put its socket elsewhere (`unix_socket_directories`), connect over TCP, or \
+                     call `allow_plain_password_without_tls`",
+                    folder.display()
+                ),
+            ));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(not(unix))]
+fn check_sockets(_: &Config) -> Result<(), Error> {
+    Ok(())
 }
 
 /// Whether all connections stay on this machine.

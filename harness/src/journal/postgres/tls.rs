@@ -1,74 +1,105 @@
-//! TLS around a connection to PostgreSQL, with the certificates and algorithms of the HTTP client.
+//! Connects with or without TLS. TLS has the certificates and algorithms of the HTTP client.
 
-use std::{
-    future::Future,
-    io,
-    pin::Pin,
-    sync::Arc,
-    task::{Context, Poll},
-};
+use std::{future::Future, io, pin::Pin, sync::Arc};
 
 use rustls::{ClientConfig, client::Resumption, pki_types::ServerName};
 use sha2::{Digest as _, Sha256, Sha384, Sha512};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio_postgres::{
-    Socket,
-    tls::{ChannelBinding, MakeTlsConnect, TlsConnect, TlsStream},
+    Config, Socket,
+    config::{SslMode, SslNegotiation},
+    tls::{MakeTlsConnect, TlsConnect},
 };
-use tokio_rustls::TlsConnector;
 
-/// Sets up TLS for the connections of one journal.
+use super::auth_guard::{AuthGuard, PlainPassword};
+
+/// The message that asks a server for TLS.
+const SSL_REQUEST: [u8; 8] = [0, 0, 0, 8, 0x04, 0xd2, 0x16, 0x2f];
+
+/// Sets up the connections of one journal, also those without TLS: `tokio_postgres` would use these
+/// unguarded.
 #[derive(Clone)]
-pub(super) struct Tls(Arc<ClientConfig>);
+pub(super) struct Connector {
+    /// `None` if TLS is not to be used.
+    tls: Option<Arc<ClientConfig>>,
+    mode: SslMode,
+    negotiation: SslNegotiation,
+    plain_password: PlainPassword,
+}
 
-impl Tls {
-    pub(super) fn new(mut config: ClientConfig) -> Self {
-        // The protocol name for PostgreSQL 17 and later; earlier versions ignore it.
-        config.alpn_protocols = vec![b"postgresql".to_vec()];
-        // TLS sessions of web servers on the same host are of no use here.
-        config.resumption = Resumption::default();
-        Self(Arc::new(config))
+impl Connector {
+    /// Takes over from `tokio_postgres` what the address says about TLS.
+    pub(super) fn new(
+        config: &mut Config,
+        tls: Option<ClientConfig>,
+        plain_password: PlainPassword,
+    ) -> Self {
+        let tls = tls.map(|mut tls| {
+            // The protocol name for PostgreSQL 17 and later; earlier versions ignore it.
+            tls.alpn_protocols = vec![b"postgresql".to_vec()];
+            // TLS sessions of web servers on the same host are of no use here.
+            tls.resumption = Resumption::default();
+            Arc::new(tls)
+        });
+        let (mode, negotiation) = (config.get_ssl_mode(), config.get_ssl_negotiation());
+        // Then it leaves the whole connection to this connector, from the first byte on.
+        config.ssl_mode(SslMode::Require).ssl_negotiation(SslNegotiation::Direct);
+        Self { tls, mode, negotiation, plain_password }
+    }
+
+    async fn connect(self, host: String, mut socket: Socket) -> io::Result<AuthGuard> {
+        let is_plain_allowed = self.plain_password == PlainPassword::Anywhere;
+        let Some(tls) = self.tls else {
+            return Ok(AuthGuard::new(socket, None, is_plain_allowed));
+        };
+        if self.negotiation == SslNegotiation::Postgres {
+            socket.write_all(&SSL_REQUEST).await?;
+            match (socket.read_u8().await?, self.mode) {
+                (b'S', _) => {}
+                (b'N', SslMode::Prefer) => {
+                    return Ok(AuthGuard::new(socket, None, is_plain_allowed));
+                }
+                (b'N', _) => return Err(io::Error::other("server does not support TLS")),
+                _ => {
+                    return Err(io::Error::other(
+                        "server answered the request for TLS with an error",
+                    ));
+                }
+            }
+        }
+        let host = ServerName::try_from(host).map_err(io::Error::other)?;
+        let stream = tokio_rustls::TlsConnector::from(tls).connect(host, socket).await?;
+        let (_, session) = stream.get_ref();
+        let certificate = session.peer_certificates().and_then(<[_]>::first);
+        let certificate = certificate.and_then(|it| hash_of(it));
+        let is_plain_allowed = self.plain_password != PlainPassword::Never;
+        Ok(AuthGuard::new(stream, certificate, is_plain_allowed))
     }
 }
 
-impl MakeTlsConnect<Socket> for Tls {
-    type Stream = Secured;
+impl MakeTlsConnect<Socket> for Connector {
+    type Stream = AuthGuard;
     type TlsConnect = Connect;
-    type Error = rustls::pki_types::InvalidDnsNameError;
+    type Error = io::Error;
 
-    fn make_tls_connect(&mut self, host: &str) -> Result<Connect, Self::Error> {
-        let host = ServerName::try_from(host)?.to_owned();
-        Ok(Connect { connector: Arc::clone(&self.0).into(), host })
+    fn make_tls_connect(&mut self, host: &str) -> io::Result<Connect> {
+        Ok(Connect { connector: self.clone(), host: host.to_owned() })
     }
 }
 
-/// Sets up TLS for one connection.
+/// Sets up one connection.
 pub(super) struct Connect {
-    connector: TlsConnector,
-    host: ServerName<'static>,
+    connector: Connector,
+    host: String,
 }
 
 impl TlsConnect<Socket> for Connect {
-    type Stream = Secured;
+    type Stream = AuthGuard;
     type Error = io::Error;
-    type Future = Pin<Box<dyn Future<Output = io::Result<Secured>> + Send>>;
+    type Future = Pin<Box<dyn Future<Output = io::Result<AuthGuard>> + Send>>;
 
-    fn connect(self, stream: Socket) -> Self::Future {
-        Box::pin(async move { self.connector.connect(self.host, stream).await.map(Secured) })
-    }
-}
-
-/// A connection with TLS.
-pub(super) struct Secured(tokio_rustls::client::TlsStream<Socket>);
-
-impl TlsStream for Secured {
-    /// Binds the proof of the password to the server's certificate (`tls-server-end-point`, RFC
-    /// 5929, section 4.1), so that an attacker between the two cannot pass on the proof.
-    fn channel_binding(&self) -> ChannelBinding {
-        let (_, session) = self.0.get_ref();
-        let certificate = session.peer_certificates().and_then(<[_]>::first);
-        let hash = certificate.and_then(|it| hash_of(it));
-        hash.map_or_else(ChannelBinding::none, ChannelBinding::tls_server_end_point)
+    fn connect(self, socket: Socket) -> Self::Future {
+        Box::pin(self.connector.connect(self.host, socket))
     }
 }
 
@@ -113,32 +144,4 @@ fn part(der: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
         _ => return None,
     };
     rest.split_at_checked(length)
-}
-
-impl AsyncRead for Secured {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_read(context, buffer)
-    }
-}
-
-impl AsyncWrite for Secured {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.0).poll_write(context, bytes)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_shutdown(context)
-    }
 }

@@ -7,7 +7,7 @@
 //! never used twice.
 
 use std::{
-    fs::{self, File, TryLockError},
+    fs::{self, DirBuilder, File, OpenOptions, TryLockError},
     io,
     path::{Path, PathBuf},
 };
@@ -19,6 +19,7 @@ const TRIES: usize = 100;
 
 /// The folder of these files, and the own file, once it exists.
 pub(super) struct Lives {
+    database: PathBuf,
     folder: PathBuf,
     own: Option<(String, File)>,
 }
@@ -27,7 +28,7 @@ impl Lives {
     pub(super) fn beside(database: &Path) -> Self {
         let mut folder = database.as_os_str().to_owned();
         folder.push("-lives");
-        Self { folder: folder.into(), own: None }
+        Self { database: database.to_owned(), folder: folder.into(), own: None }
     }
 
     pub(super) fn folder(&self) -> &Path {
@@ -45,9 +46,14 @@ impl Lives {
 
     fn begin(&self) -> io::Result<(String, File)> {
         let life = Life::random().to_string();
+        let (mut folder, mut file) = (DirBuilder::new(), OpenOptions::new());
+        folder.recursive(true);
+        file.read(true).write(true).create_new(true);
+        #[cfg(unix)]
+        self.share(&mut folder, &mut file);
         for tries in (0..TRIES).rev() {
-            fs::create_dir_all(&self.folder)?;
-            match File::create_new(self.folder.join(&life)) {
+            folder.create(&self.folder)?;
+            match file.open(self.folder.join(&life)) {
                 Ok(file) => {
                     file.try_lock()?;
                     self.sweep(&life);
@@ -59,6 +65,17 @@ impl Lives {
             }
         }
         Err(io::ErrorKind::NotFound.into())
+    }
+
+    /// Lets those into the folder who may use the database, and nobody else.
+    #[cfg(unix)]
+    fn share(&self, folder: &mut DirBuilder, file: &mut OpenOptions) {
+        use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
+
+        let mode = fs::metadata(&self.database).map_or(0o600, |it| it.permissions().mode()) & 0o666;
+        file.mode(mode);
+        // Whoever may read it may also go into its folder.
+        folder.mode(mode | (mode & 0o444) >> 2);
     }
 
     /// Removes the files of journals that are gone. What cannot be removed is left for the next

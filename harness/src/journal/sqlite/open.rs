@@ -96,6 +96,10 @@ fn connect(
         true => OpenFlags::SQLITE_OPEN_READ_ONLY,
         false => OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE,
     };
+    #[cfg(unix)]
+    if !settings.read_only {
+        make_private(path);
+    }
     let mut db = Connection::open_with_flags(path, access | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
     db.busy_timeout(busy_timeout)?;
     db.set_prepared_statement_cache_capacity(64);
@@ -116,6 +120,16 @@ fn connect(
         db.pragma_update_and_check(None, "max_page_count", pages.cast_signed(), |_| Ok(()))?;
     }
     Ok(db)
+}
+
+/// Creates the file so that only its owner may read it, unless it exists. SQLite gives the files
+/// beside it the same mode. If this fails, SQLite says why.
+#[cfg(unix)]
+fn make_private(path: &Path) {
+    use std::os::unix::fs::OpenOptionsExt as _;
+
+    let mut options = fs::OpenOptions::new();
+    drop(options.write(true).create_new(true).mode(0o600).open(path));
 }
 
 /// Checks what the file is, and changes nothing.

@@ -19,13 +19,14 @@ use super::{
     challenge::Challenge,
     discovery::{self, Found},
     grant::{self, Client, Grant, Ungranted, Wanted},
-    page::{Back, Port},
+    page::{Expected, Port},
     store::Held,
     web::{Web, is_near, is_safe},
 };
 use crate::{
     error::{Error, ErrorKind},
-    secret::Secrets,
+    message::in_line,
+    secret::{Secrets, beginning},
     unwind::{Shielded, caught},
 };
 
@@ -89,6 +90,11 @@ impl Authorization {
             return Err(wrong(
                 "the address has a user or a password, and `oauth` authorizes, too: leave one out",
             ));
+        }
+        if let Some(resource) = auth.resource.as_ref().filter(|it| !discovery::is_of(it, &server)) {
+            let why =
+                format!("the address of the server does not lie in the `resource` `{resource}`");
+            return Err(Error::new(ErrorKind::Configuration, why));
         }
         if auth.secret.is_some() && auth.client.is_none() {
             return Err(wrong("a secret belongs to a client: say which by `client`"));
@@ -212,7 +218,7 @@ impl Authorization {
     fn is_usable(&self, grant: &Grant) -> bool {
         grant.server == self.server.as_str()
             && grant.is_sendable()
-            && discovery::is_of(&grant.resource, &self.server)
+            && self.is_for_us(&grant.resource)
             && self.web.address("the token endpoint", &grant.token_endpoint).is_ok()
             && self.auth.client.as_ref().is_none_or(|id| *id == grant.client.id)
             && self
@@ -220,6 +226,15 @@ impl Authorization {
                 .issuer
                 .as_ref()
                 .is_none_or(|issuer| discovery::is_issuer(issuer, &grant.issuer))
+    }
+
+    /// Whether a grant for this resource is for this server: also one of before the server described itself, whose
+    /// query is no part of the name.
+    fn is_for_us(&self, resource: &str) -> bool {
+        let mut bare = self.server.clone();
+        bare.set_query(None);
+        let named = self.auth.resource.as_deref();
+        [&self.server, &bare].into_iter().any(|it| discovery::is_resource(resource, it, named))
     }
 
     /// Requests a token. The request goes on to its end, even if nobody waits for it any more.
@@ -272,7 +287,8 @@ impl Authorization {
                         return Ok(Some((other, Ok(()))));
                     }
                     self.may_try(held, &Challenge::default(), None)?;
-                    return self.authorize(held, &Challenge::default(), Some(known)).await;
+                    // The grant has ended, so it is not presented again.
+                    return self.authorize(held, &Challenge::default(), None).await;
                 }
                 Ok(None) => return Ok(None),
                 // The token is still valid for a moment, and the authorization server may work again by then.
@@ -324,13 +340,22 @@ impl Authorization {
                 "the authorization was not given before; connect to it anew to ask for it again";
             return wrong(why.to_owned());
         }
-        let asked = known.map(|grant| grant.scopes.as_slice()).unwrap_or_default();
-        if refused.wants_more() && refused.scopes.iter().all(|scope| asked.contains(scope)) {
-            return wrong(
-                "it refuses the token for what was asked for already (`insufficient_scope`): the person, or the program, \
-                 may not do this"
-                    .to_owned(),
-            );
+        if let Some(known) = known.filter(|_| refused.wants_more()) {
+            if refused.scopes.iter().all(|scope| known.scopes.contains(scope)) {
+                return wrong(
+                    "it refuses the token for what was asked for already (`insufficient_scope`): the person, or the program, \
+                     may not do this"
+                        .to_owned(),
+                );
+            }
+            if !self.auth.person {
+                let scopes = refused.scopes.join(" ");
+                return wrong(format!(
+                    "it wants a token with the scopes `{}`, and no person is asked: name those that the program may have \
+                     by `McpAuth::scopes`",
+                    beginning(&in_line(&scopes), 300)
+                ));
+            }
         }
         let mut state = self.state();
         if state.tries >= TRIES {
@@ -349,8 +374,9 @@ impl Authorization {
         refused: &Challenge,
         known: Option<Grant>,
     ) -> Result<Option<Next>, Fault> {
-        let found =
-            discovery::find(&self.web, &self.server, refused, self.auth.issuer.as_deref()).await?;
+        let (resource, issuer) = (self.auth.resource.as_deref(), self.auth.issuer.as_deref());
+        let wanted = discovery::Wanted { resource, issuer };
+        let found = discovery::find(&self.web, &self.server, refused, wanted).await?;
         // The grant of one authorization server is not shown to another.
         let known = known.filter(|known| known.issuer == found.metadata.issuer);
         if let Some(known) = known.as_ref().filter(|_| !refused.wants_more()) {
@@ -389,6 +415,9 @@ impl Authorization {
 
     /// The scopes that the token should have.
     fn scopes(&self, refused: &Challenge, found: &Found, known: Option<&Grant>) -> Vec<String> {
+        if !self.auth.person {
+            return self.auth.scopes.clone().unwrap_or_default();
+        }
         let mut scopes = match (&self.auth.scopes, refused.scopes.is_empty()) {
             (Some(scopes), _) => scopes.clone(),
             (None, false) => refused.scopes.clone(),
@@ -402,8 +431,7 @@ impl Authorization {
         }
         // Without it many authorization servers give no renewal token.
         let offline = "offline_access";
-        if self.auth.person && found.metadata.scopes_supported.iter().any(|scope| scope == offline)
-        {
+        if found.metadata.scopes_supported.iter().any(|scope| scope == offline) {
             grant::add(&mut scopes, offline);
         }
         scopes
@@ -504,35 +532,28 @@ impl Authorization {
         }
         let url = grant::page(endpoint, &parameters);
         let page = McpPage { server: self.name.clone(), url };
-        let back = match self.back(&port, page, &state).await? {
-            Ok(back) => back,
+        let expected = Expected {
+            state: &state,
+            issuer: &metadata.issuer,
+            has_issuer: metadata.authorization_response_iss_parameter_supported,
+        };
+        let code = match self.back(&port, page, expected).await? {
+            Ok(code) => code,
             Err(no) => {
                 held.was_denied();
                 self.state().denied = true;
                 return Err(no);
             }
         };
-        // RFC 9207: the issuer must match exactly, and must be there if the server promises it.
-        match &back.issuer {
-            Some(issuer) if *issuer != metadata.issuer => {
-                let why = "another authorization server has answered than was asked; its code was not used";
-                return Err((ErrorKind::Protocol, why.to_owned()));
-            }
-            None if metadata.authorization_response_iss_parameter_supported => {
-                let why = "the answer does not say which authorization server it is from (`iss`), though it should";
-                return Err((ErrorKind::Protocol, why.to_owned()));
-            }
-            _ => {}
-        }
         let web = self.web.clone();
         let asking = async move {
             let parameters = [
                 ("grant_type", "authorization_code"),
-                ("code", back.code.as_str()),
+                ("code", code.as_str()),
                 ("redirect_uri", &redirect),
                 ("code_verifier", &verifier),
             ];
-            let secrets = Secrets::default().with(&back.code).with(&verifier);
+            let secrets = Secrets::default().with(&code).with(&verifier);
             wanted.ask(&web, &parameters, secrets).await.map(Some)
         };
         Ok(self.ask(held, asking).await?)
@@ -543,8 +564,8 @@ impl Authorization {
         &self,
         port: &Port,
         page: McpPage,
-        state: &str,
-    ) -> Result<Result<Back, Fault>, Fault> {
+        expected: Expected<'_>,
+    ) -> Result<Result<String, Fault>, Fault> {
         let panicked = |why| (ErrorKind::Panicked, format!("what opens the page {why}"));
         let opening = caught(|| (self.auth.on_page)(page)).map(Shielded::new).map_err(panicked)?;
         let opened = async {
@@ -557,7 +578,7 @@ impl Authorization {
         let both = async {
             tokio::select! {
                 biased;
-                back = port.wait(state) => back,
+                back = port.wait(&expected) => back,
                 failed = opened => failed,
             }
         };

@@ -5,7 +5,7 @@ use reqwest::Url;
 use serde::{Deserialize, Deserializer};
 
 use super::{Fault, challenge::Challenge, web::Web};
-use crate::error::ErrorKind;
+use crate::{error::ErrorKind, message::in_line, secret::beginning};
 
 /// The description that a server gives of itself (RFC 9728).
 #[derive(Deserialize)]
@@ -50,19 +50,28 @@ pub(super) struct Found {
     pub(super) metadata: Metadata,
 }
 
+/// What the program has said of the authorization.
+pub(super) struct Wanted<'a> {
+    /// The resource that tokens are made for.
+    pub(super) resource: Option<&'a str>,
+    pub(super) issuer: Option<&'a str>,
+}
+
 /// Looks up the authorization server.
 pub(super) async fn find(
     web: &Web,
     server: &Url,
     challenge: &Challenge,
-    issuer: Option<&str>,
+    wanted: Wanted<'_>,
 ) -> Result<Found, Fault> {
-    let (resource, scopes, servers) = match resource(web, server, challenge).await? {
+    let Wanted { resource: named, issuer } = wanted;
+    let (resource, scopes, servers) = match resource(web, server, challenge, named).await? {
         Some(found) => (found.resource, found.scopes_supported, found.authorization_servers),
         // A server of 2025-03-26 is its own authorization server. Its query may be secret, and is no part of the
         // name (RFC 8707, 2).
         None => {
             let resource = at(server, server.path()).to_string();
+            let resource = named.map_or(resource, str::to_owned);
             (resource, Vec::new(), vec![server.origin().ascii_serialization()])
         }
     };
@@ -88,6 +97,7 @@ async fn resource(
     web: &Web,
     server: &Url,
     challenge: &Challenge,
+    wanted: Option<&str>,
 ) -> Result<Option<Resource>, Fault> {
     let what = "the description of the server";
     let mut places = Vec::new();
@@ -110,10 +120,21 @@ async fn resource(
         let Some(found) = answer.is_success().then(|| answer.json::<Resource>()).flatten() else {
             continue;
         };
-        // Otherwise one server could request tokens that are valid for another.
-        if !is_of(&found.resource, server) {
-            let why = "it says that tokens for it are to be made for another server, which its address does not lie in";
-            return Err((ErrorKind::Protocol, why.to_owned()));
+        // RFC 9728, 3.3. Otherwise one server could request tokens that are valid for another, such as that of
+        // another tenant.
+        if !is_resource(&found.resource, server, wanted) {
+            let named = in_line(&found.resource);
+            let named = beginning(&named, 200);
+            let way_out = match wanted {
+                Some(_) => "the program has named another one by `resource`",
+                None => {
+                    "if tokens for all of that may go to this server, name it by `McpAuth::resource`"
+                }
+            };
+            let why = format!(
+                "it says that tokens for it are made for another server or for more than itself, `{named}`; {way_out}"
+            );
+            return Err((ErrorKind::Protocol, why));
         }
         return Ok(Some(found));
     }
@@ -168,7 +189,21 @@ pub(super) fn is_issuer(one: &str, other: &str) -> bool {
     bare(one) == bare(other)
 }
 
-/// Whether the address of the server lies within the resource that tokens are made for.
+/// Whether tokens for the server may be made for this resource: the server itself, or the one that the program has
+/// named. A slash at the end makes no difference.
+pub(super) fn is_resource(resource: &str, server: &Url, wanted: Option<&str>) -> bool {
+    let bare = |url: &Url| {
+        let mut url = url.clone();
+        let path = url.path().trim_end_matches('/').to_owned();
+        url.set_path(&path);
+        url
+    };
+    let wanted = wanted.map_or_else(|| Some(server.clone()), |wanted| Url::parse(wanted).ok());
+    let resource = Url::parse(resource).ok();
+    matches!((resource, wanted), (Some(one), Some(other)) if bare(&one) == bare(&other))
+}
+
+/// Whether the address of the server lies within this resource.
 pub(super) fn is_of(resource: &str, server: &Url) -> bool {
     let Ok(resource) = Url::parse(resource) else { return false };
     let (wide, narrow) = (resource.path().trim_end_matches('/'), server.path());
@@ -207,6 +242,24 @@ mod tests {
             ("mcp", false),
         ] {
             assert_eq!(is_of(resource, &server), lies, "{resource}");
+        }
+    }
+
+    #[test]
+    fn tokens_are_made_for_the_server_itself() {
+        let server = Url::parse("https://h.example/a/mcp").expect("an address");
+        for (resource, wanted, is_it) in [
+            ("https://h.example/a/mcp", None, true),
+            ("https://H.example:443/a/mcp/", None, true),
+            ("https://h.example/a", None, false),
+            ("https://h.example", None, false),
+            ("https://h.example/a/mcp?x", None, false),
+            ("https://h.example/b/mcp", None, false),
+            ("https://h.example", Some("https://h.example/"), true),
+            ("https://h.example/a/mcp", Some("https://h.example/"), false),
+            ("mcp", None, false),
+        ] {
+            assert_eq!(is_resource(resource, &server, wanted), is_it, "{resource} {wanted:?}");
         }
     }
 

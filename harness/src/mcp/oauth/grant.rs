@@ -18,6 +18,7 @@ use super::{
 };
 use crate::{
     error::ErrorKind,
+    message::in_line,
     secret::{Secrets, beginning},
 };
 
@@ -112,10 +113,17 @@ struct Refused {
 
 /// Why there is no token.
 pub(super) enum Ungranted {
-    /// The authorization server has refused the grant that was presented.
+    /// The authorization server gives no token for what was presented, now or later.
     Refused(Fault),
-    /// Another failure.
+    /// Another failure, which may pass.
     Failed(Fault),
+}
+
+/// Whether the same request may be answered with a token later.
+fn is_passing(status: u16, refused: Option<&Refused>) -> bool {
+    let error = refused.map(|refused| refused.error.as_str());
+    matches!(status, 407 | 408 | 425 | 429 | 500..)
+        || matches!(error, Some("temporarily_unavailable" | "server_error" | "slow_down"))
 }
 
 impl From<Ungranted> for Fault {
@@ -164,16 +172,28 @@ impl Wanted {
         }
         let endpoint = web.address(what, &self.token_endpoint).map_err(Ungranted::Failed)?;
         let body = ("application/x-www-form-urlencoded", form(&sent));
-        let answer = web.post(what, &endpoint, body, basic).await.map_err(Ungranted::Failed)?;
-        if !answer.is_success() {
-            let why = said(what, &answer, &secrets);
-            return Err(match answer.status {
-                400 | 401 => Ungranted::Refused((ErrorKind::Api, why)),
-                _ => Ungranted::Failed((ErrorKind::Api, why)),
+        let answer =
+            web.post(what, &endpoint, body, basic).await.map_err(|fault| match fault.0 {
+                // It redirects, so it gives no tokens any more.
+                ErrorKind::Protocol => Ungranted::Refused(fault),
+                _ => Ungranted::Failed(fault),
+            })?;
+        let refused = answer.json::<Refused>().filter(|refused| !refused.error.is_empty());
+        if refused.is_some() || !answer.is_success() {
+            let why = (ErrorKind::Api, said(what, answer.status, refused.as_ref(), &secrets));
+            return Err(match is_passing(answer.status, refused.as_ref()) {
+                true => Ungranted::Failed(why),
+                false => Ungranted::Refused(why),
             });
         }
-        self.read(&answer)
-            .map_err(|why| Ungranted::Failed((ErrorKind::Protocol, format!("{what} {why}"))))
+        self.read(&answer).map_err(|why| {
+            let why = (ErrorKind::Protocol, format!("{what} {why}"));
+            // Something other than the authorization server may have answered, such as a page of a network.
+            match answer.json::<serde_json::Map<String, Value>>() {
+                Some(_) => Ungranted::Refused(why),
+                None => Ungranted::Failed(why),
+            }
+        })
     }
 
     fn read(self, answer: &Answer) -> Result<Grant, String> {
@@ -266,7 +286,9 @@ pub(super) async fn register(
     });
     let answer = web.post(what, &endpoint, ("application/json", body.to_string()), None).await?;
     if !answer.is_success() {
-        return Err((ErrorKind::Api, said(what, &answer, Secrets::none())));
+        let refused = answer.json::<Refused>();
+        let why = said(what, answer.status, refused.as_ref(), Secrets::none());
+        return Err((ErrorKind::Api, why));
     }
     #[derive(Deserialize)]
     struct Registered {
@@ -313,18 +335,22 @@ fn credentials(id: &str, secret: &str) -> Result<HeaderValue, Fault> {
 }
 
 /// The text of a refusal of an authorization server.
-fn said(what: &str, answer: &Answer, secrets: &Secrets) -> String {
-    let status = answer.status;
-    match answer.json::<Refused>() {
-        Some(refused) => {
-            let more =
-                refused.error_description.map(|more| format!(" ({more})")).unwrap_or_default();
-            let words = format!("{}{more}", refused.error);
-            let words = beginning(&secrets.hide(&words), SHOWN).into_owned();
+fn said(what: &str, status: u16, refused: Option<&Refused>, secrets: &Secrets) -> String {
+    match refused {
+        Some(Refused { error, error_description }) => {
+            let words = words(error, error_description.as_deref(), secrets);
             format!("{what} has refused, status {status}: {words}")
         }
         None => format!("{what} has refused, status {status}"),
     }
+}
+
+/// The code of an error and its description, on one line, without secrets, and not all of a long one.
+pub(super) fn words(error: &str, description: Option<&str>, secrets: &Secrets) -> String {
+    let more = description.map(|more| format!(" ({more})")).unwrap_or_default();
+    let words = format!("{error}{more}");
+    let words = secrets.hide(&words);
+    beginning(&in_line(&words), SHOWN).into_owned()
 }
 
 /// The address of an authorization page, if it does not contain parameters that the program itself has to set.

@@ -78,6 +78,7 @@ pub struct McpAuth {
     client: Option<String>,
     secret: Option<Arc<SecretString>>,
     issuer: Option<String>,
+    resource: Option<String>,
     metadata: Option<String>,
     scopes: Option<Vec<String>>,
     redirect: String,
@@ -94,6 +95,7 @@ impl fmt::Debug for McpAuth {
             .field("name", &self.name)
             .field("client", &self.client)
             .field("issuer", &self.issuer)
+            .field("resource", &self.resource)
             .field("scopes", &self.scopes)
             .field("redirect", &self.redirect)
             .finish_non_exhaustive()
@@ -115,6 +117,7 @@ impl McpAuth {
             client: None,
             secret: None,
             issuer: None,
+            resource: None,
             metadata: None,
             scopes: None,
             redirect: "http://127.0.0.1/callback".to_owned(),
@@ -152,6 +155,14 @@ impl McpAuth {
         self
     }
 
+    /// Sets the resource that tokens are made for, if it is more than the server itself: some servers name their whole
+    /// host. A token is then good for everything there, such as for other tenants, so set it only for a host that you
+    /// trust as a whole. Unless set, the server has to name its own address (RFC 9728, 3.3).
+    pub fn resource(mut self, url: impl Into<String>) -> Self {
+        self.resource = Some(url.into());
+        self
+    }
+
     /// Sets the address of a document that describes the program
     /// ([Client ID Metadata Document](https://datatracker.ietf.org/doc/draft-ietf-oauth-client-id-metadata-document/)).
     /// It replaces a registration if the authorization server supports it.
@@ -161,7 +172,8 @@ impl McpAuth {
     }
 
     /// Sets the scopes that the token should have. Unless set, they are those that the server asks for, or else
-    /// those that it says it knows. Scopes that the server asks for later are added.
+    /// those that it says it knows. Scopes that the server asks for later are added, and the person is asked for them.
+    /// [Without a person](Self::without_person) only these scopes are requested: nobody would see what a server adds.
     pub fn scopes(mut self, scopes: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.scopes = Some(scopes.into_iter().map(Into::into).collect());
         self
@@ -175,7 +187,7 @@ impl McpAuth {
     }
 
     /// Requests the token in the program's own name, by its id and secret (`client_credentials`); no person is
-    /// asked.
+    /// asked. If the server wants more scopes than the program has set, calls fail and name them.
     pub fn without_person(mut self) -> Self {
         self.person = false;
         self

@@ -2,11 +2,16 @@
 //! redirect.
 
 use std::{
+    collections::VecDeque,
     net::{IpAddr, Ipv4Addr},
     time::Duration,
 };
 
-use futures_util::{StreamExt as _, stream::FuturesUnordered};
+use futures_util::{
+    StreamExt as _,
+    future::{AbortHandle, AbortRegistration, Abortable},
+    stream::FuturesUnordered,
+};
 use reqwest::Url;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -14,11 +19,8 @@ use tokio::{
     time::timeout,
 };
 
-use super::{super::http::is_here, Fault};
-use crate::{
-    error::ErrorKind,
-    secret::{Secrets, beginning},
-};
+use super::{super::http::is_here, Fault, grant::words};
+use crate::{error::ErrorKind, secret::Secrets};
 
 /// The time that a browser may take for its request.
 const REQUEST: Duration = Duration::from_secs(10);
@@ -26,8 +28,12 @@ const REQUEST: Duration = Duration::from_secs(10);
 /// The longest request, in bytes.
 const HEAD: usize = 16 * 1024;
 
-/// The number of connections at the same time.
-const AT_ONCE: usize = 16;
+/// How long the answer to the browser is written. The request counts in any case.
+const ANSWER: Duration = Duration::from_secs(2);
+
+/// The number of connections that are read at the same time. If there are more, the oldest is closed: other
+/// programs of this machine could otherwise keep the browser out.
+const AT_ONCE: usize = 64;
 
 /// An open port.
 pub(super) struct Port {
@@ -36,12 +42,16 @@ pub(super) struct Port {
     pub(super) redirect: Url,
 }
 
-/// The parameters of the redirect.
-pub(super) struct Back {
-    pub(super) code: String,
-    /// The issuer that has sent it.
-    pub(super) issuer: Option<String>,
+/// What the redirect has to say.
+pub(super) struct Expected<'a> {
+    pub(super) state: &'a str,
+    pub(super) issuer: &'a str,
+    /// Whether the authorization server promises to name itself.
+    pub(super) has_issuer: bool,
 }
+
+/// What a redirect says: a code, or why there is none. The inner error is the person's refusal.
+type Answer = Result<Result<String, Fault>, Fault>;
 
 impl Port {
     /// Opens the port of this address, or a free one if it has none.
@@ -69,44 +79,54 @@ impl Port {
         Ok(Self { listener, redirect: url })
     }
 
-    /// Waits for the person's browser. Requests without the right state are ignored. The inner error is the
-    /// person's refusal.
-    pub(super) async fn wait(&self, state: &str) -> Result<Result<Back, Fault>, Fault> {
-        let mut connected = FuturesUnordered::new();
+    /// Waits for the person's browser, and returns the code. Requests without the right state are ignored. The inner
+    /// error is the person's refusal.
+    pub(super) async fn wait(&self, expected: &Expected<'_>) -> Answer {
+        let (mut connected, mut readers) = (FuturesUnordered::new(), VecDeque::new());
         loop {
             tokio::select! {
-                accepted = self.listener.accept(), if connected.len() < AT_ONCE => {
+                accepted = self.listener.accept() => {
                     let (stream, _) = accepted.map_err(|err| {
                         (ErrorKind::Connect, format!("the browser cannot be heard: {err}"))
                     })?;
-                    connected.push(timeout(REQUEST, self.answer(stream, state)));
+                    if readers.len() == AT_ONCE {
+                        readers.pop_front().inspect(AbortHandle::abort);
+                    }
+                    let (reader, registration) = AbortHandle::new_pair();
+                    readers.push_back(reader);
+                    connected.push(self.answer(stream, registration, expected));
                 }
                 Some(answered) = connected.next() => {
-                    if let Ok(Some(back)) = answered {
-                        return Ok(back);
+                    if let Some(back) = answered {
+                        return back;
                     }
                 }
             }
         }
     }
 
-    /// Reads one request and writes the text that the person sees.
-    async fn answer(&self, mut stream: TcpStream, state: &str) -> Option<Result<Back, Fault>> {
-        let mut head = Vec::new();
-        // Reads the whole head: if a connection is closed before everything was read, the browser may lose the
-        // answer.
-        while !head.windows(4).any(|end| end == b"\r\n\r\n") && head.len() < HEAD {
-            let mut some = [0; 2048];
-            match stream.read(&mut some).await {
-                Ok(read) if read > 0 => head.extend_from_slice(some.get(..read)?),
-                _ => break,
-            }
-        }
-        let head = String::from_utf8_lossy(&head);
-        let back = self.read(head.lines().next().unwrap_or_default(), state);
+    /// Reads one request, unless it is given up, and writes the text that the person sees.
+    async fn answer(
+        &self,
+        mut stream: TcpStream,
+        reader: AbortRegistration,
+        expected: &Expected<'_>,
+    ) -> Option<Answer> {
+        let reading = Abortable::new(read_head(&mut stream), reader);
+        let head = timeout(REQUEST, reading).await.ok()?.ok()?;
+        let back = self.read(head.lines().next().unwrap_or_default(), expected);
         let (status, words) = match &back {
-            Some(Ok(_)) => ("200 OK", "Done. You can close this page."),
-            Some(Err(_)) => ("200 OK", "The authorization was not given. You can close this page."),
+            // Whether there will be a token is not known yet.
+            Some(Ok(Ok(_))) => {
+                ("200 OK", "The program has received the answer. You can close this page.")
+            }
+            Some(Ok(Err(_))) => {
+                ("200 OK", "The authorization was not given. You can close this page.")
+            }
+            Some(Err(_)) => (
+                "400 Bad Request",
+                "The answer was not accepted; the program says why. You can close this page.",
+            ),
             None => ("404 Not Found", "No authorization is waiting for this request."),
         };
         let answer = format!(
@@ -114,13 +134,16 @@ impl Port {
              referrer-policy: no-referrer\r\nconnection: close\r\n\r\n{words}",
             words.len()
         );
-        // The request counts even if the browser has gone away.
-        let _ = stream.write_all(answer.as_bytes()).await;
-        let _ = stream.shutdown().await;
+        // The request counts even if the browser has gone away, or does not read.
+        let _ = timeout(ANSWER, async {
+            stream.write_all(answer.as_bytes()).await?;
+            stream.shutdown().await
+        })
+        .await;
         back
     }
 
-    fn read(&self, line: &str, state: &str) -> Option<Result<Back, Fault>> {
+    fn read(&self, line: &str, expected: &Expected<'_>) -> Option<Answer> {
         let target = line.strip_prefix("GET ")?.split(' ').next()?;
         let url = Url::options().base_url(Some(&self.redirect)).parse(target).ok()?;
         if url.path() != self.redirect.path() || url.origin() != self.redirect.origin() {
@@ -135,18 +158,44 @@ impl Port {
         let is_odd = ["state", "code", "error", "error_description", "iss"]
             .into_iter()
             .any(|name| all(name).len() > 1);
-        if is_odd || of("code").is_some() == of("error").is_some() || of("state")? != state {
+        if is_odd || of("code").is_some() == of("error").is_some() || of("state")? != expected.state
+        {
             return None;
         }
+        // RFC 9207: the issuer must match exactly, and must be there if the server promises it.
+        let wrong = match of("iss") {
+            Some(issuer) if issuer != expected.issuer => Some(
+                "another authorization server has answered than was asked; its code was not used",
+            ),
+            None if expected.has_issuer => Some(
+                "the answer does not say which authorization server it is from (`iss`), though it should",
+            ),
+            _ => None,
+        };
+        if let Some(why) = wrong {
+            return Some(Err((ErrorKind::Protocol, why.to_owned())));
+        }
         if let Some(error) = of("error") {
-            let more = of("error_description").map(|more| format!(" ({more})")).unwrap_or_default();
-            let words = format!("{error}{more}");
-            let secrets = Secrets::default().with(state);
-            let words = beginning(&secrets.hide(&words), 300).into_owned();
+            let secrets = Secrets::default().with(expected.state);
+            let words = words(&error, of("error_description").as_deref(), &secrets);
             let why = format!("the authorization was not given: {words}");
-            return Some(Err((ErrorKind::Api, why)));
+            return Some(Ok(Err((ErrorKind::Api, why))));
         }
         let code = of("code").filter(|code| !code.is_empty())?;
-        Some(Ok(Back { code, issuer: of("iss") }))
+        Some(Ok(Ok(code)))
     }
+}
+
+/// Reads the whole head of a request: if a connection is closed before everything was read, the browser may lose
+/// the answer.
+async fn read_head(stream: &mut TcpStream) -> String {
+    let mut head = Vec::new();
+    while !head.windows(4).any(|end| end == b"\r\n\r\n") && head.len() < HEAD {
+        let mut some = [0; 2048];
+        match stream.read(&mut some).await {
+            Ok(read @ 1..) => head.extend_from_slice(some.get(..read).unwrap_or_default()),
+            _ => break,
+        }
+    }
+    String::from_utf8_lossy(&head).into_owned()
 }

@@ -9,7 +9,7 @@ use opentelemetry::{
 };
 use tracing::{Level, Span, event, field::Empty, info_span};
 
-use super::{Spans, failed};
+use super::{Spans, failed, names};
 use crate::{
     journal::Decider,
     message::CallOutcome,
@@ -116,7 +116,7 @@ impl Spans {
                         parent: self.outer(),
                         Level::WARN,
                         db.system.name = journal.as_str(),
-                        harness.journal.hold.error = error.as_deref()
+                        harness.journal.hold.error = self.content.then_some(error.as_deref()).flatten()
                     ),
                 }
                 if let Some(meters) = &self.meters {
@@ -131,8 +131,8 @@ impl Spans {
                 name: "harness.wait",
                 parent: self.outer(),
                 Level::INFO,
-                gen_ai.tool.call.id = call.as_str(),
-                gen_ai.tool.name = tool.as_str(),
+                gen_ai.tool.call.id = names::id(call),
+                gen_ai.tool.name = self.tools.name(tool),
                 harness.wait.for = of_wait(*awaited)
             ),
             Happened::CallAnswered { call, tool, waited_ms, .. } => {
@@ -140,8 +140,8 @@ impl Spans {
                     name: "harness.answer",
                     parent: self.outer(),
                     Level::INFO,
-                    gen_ai.tool.call.id = call.as_str(),
-                    gen_ai.tool.name = tool.as_str(),
+                    gen_ai.tool.call.id = names::id(call),
+                    gen_ai.tool.name = self.tools.name(tool),
                     harness.wait.duration = seconds(*waited_ms)
                 );
                 self.waited(what);
@@ -151,8 +151,8 @@ impl Spans {
                     name: "harness.settlement",
                     parent: self.outer(),
                     Level::INFO,
-                    gen_ai.tool.call.id = call.as_str(),
-                    gen_ai.tool.name = tool.as_str(),
+                    gen_ai.tool.call.id = names::id(call),
+                    gen_ai.tool.name = self.tools.name(tool),
                     harness.call.outcome = super::outcome_name(*outcome),
                     harness.wait.duration = seconds(*waited_ms)
                 );
@@ -162,28 +162,28 @@ impl Spans {
                 name: "harness.cleared",
                 parent: self.outer(),
                 Level::INFO,
-                gen_ai.tool.call.id = call.as_str(),
-                gen_ai.tool.name = tool.as_str()
+                gen_ai.tool.call.id = names::id(call),
+                gen_ai.tool.name = self.tools.name(tool)
             ),
             Happened::CallUndecided { call, tool } => event!(
                 name: "harness.undecided",
                 parent: self.outer(),
                 Level::INFO,
-                gen_ai.tool.call.id = call.as_str(),
-                gen_ai.tool.name = tool.as_str()
+                gen_ai.tool.call.id = names::id(call),
+                gen_ai.tool.name = self.tools.name(tool)
             ),
             Happened::GrantRevoked { call, .. } => event!(
                 name: "harness.grant.revoked",
                 parent: self.outer(),
                 Level::INFO,
-                gen_ai.tool.call.id = call.as_str()
+                gen_ai.tool.call.id = names::id(call)
             ),
             Happened::ReconcileFailed { call, tool, fault, error } => event!(
                 name: "harness.reconcile.failed",
                 parent: self.outer(),
                 Level::WARN,
-                gen_ai.tool.call.id = call.as_str(),
-                gen_ai.tool.name = tool.as_str(),
+                gen_ai.tool.call.id = names::id(call),
+                gen_ai.tool.name = self.tools.name(tool),
                 error.type = of_reconcile(*fault),
                 // The text comes from the tool, as that of a result.
                 harness.reconcile.error = self.content.then_some(error.as_str())
@@ -218,7 +218,9 @@ impl Spans {
     ) {
         span.record("harness.journal.outcome", outcome);
         if let Some(fault) = fault {
-            failed(span, fault, error.unwrap_or("nobody waited for it to the end"));
+            // The text comes from the journal, which knows the facts.
+            let words = error.filter(|_| self.content);
+            failed(span, fault, words.unwrap_or("the conversation was not held or written"));
         }
         let Some(meters) = &self.meters else { return };
         let mut of = vec![
