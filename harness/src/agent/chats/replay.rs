@@ -4,7 +4,10 @@
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use crate::{
-    agent::{Action, Event, Machine, Numbered, Outcome, answers::unreadable, numbered::run_name},
+    agent::{
+        Action, Event, Machine, Numbered, Outcome, answers::unreadable, chat::AT_ONCE,
+        numbered::run_name,
+    },
     error::Error,
     journal::{Decision, Envelope, Fact},
     message::{Block, Message, ToolCall},
@@ -12,9 +15,6 @@ use crate::{
 
 /// A run whose end is not in the facts that were replayed: its name, and how many events it has.
 pub(super) type Unended = (Arc<str>, u64);
-
-/// How many facts are read before other tasks of the thread get their turn.
-const AT_ONCE: usize = 64;
 
 /// What was made from facts.
 pub(super) struct Replayed {
