@@ -2,7 +2,7 @@
 //! the journal hangs, or a later version has written it.
 
 use std::{
-    future::pending,
+    future::{IntoFuture as _, pending},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -409,7 +409,7 @@ async fn who_has_seen_the_end_of_a_run_may_speak_at_once() {
             break;
         }
     }
-    let again = chats.send("a", "two").when_busy(harness::agent::WhenBusy::Refuse).await;
+    let again = chats.send("a", "two").when_busy(WhenBusy::Refuse).await;
     assert!(again.is_ok(), "{again:?}");
     chats.close().await;
 }
@@ -498,7 +498,7 @@ async fn two_processes_on_one_journal_and_each_watcher_sees_each_run_once_and_in
         }
         let facts = journal.read("a", 0).await.unwrap().facts;
         let truth = facts.iter().filter_map(|fact| match fact.fact().unwrap() {
-            harness::journal::Fact::UserSaid { message, .. } => Some(message.text()),
+            Fact::UserSaid { message, .. } => Some(message.text()),
             _ => None,
         });
         let truth = Vec::from_iter(truth);
@@ -582,6 +582,14 @@ async fn while_a_long_conversation_is_read_for_a_watcher_others_go_on() {
         answered += 1;
     }
     assert!(answered > 10, "{answered}");
+    // So is what a message needs.
+    let (mut sending, mut answered) = (std::pin::pin!(chats.send("long", "two").into_future()), 0);
+    while (&mut sending).now_or_never().is_none() {
+        let reply = chats.send("short", "hello").await.unwrap().finish().await.unwrap();
+        assert_eq!(reply.text(), "You say hello.");
+        answered += 1;
+    }
+    assert!(answered > 3, "{answered}");
     chats.close().await;
 }
 

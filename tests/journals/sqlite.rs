@@ -338,7 +338,7 @@ async fn damage_is_told() {
             }
         };
         match journal.read("chat", 0).await {
-            Ok(read) => assert_eq!(read, facts, "page {page}"),
+            Ok(read) => assert_eq!(read.facts, facts, "page {page}"),
             Err(error) => {
                 told += 1;
                 says(Err::<(), _>(error), &path, "is damaged");

@@ -2,10 +2,10 @@
 
 use harness::{
     ErrorKind,
-    journal::{Envelope, Head, Journal, Life, Listing, Metadata, PostgresJournal},
+    journal::{Head, Journal, Life, Listing, Metadata, PostgresJournal},
 };
 
-use crate::server::{Server, fact, fresh, server};
+use crate::server::{fact, fresh, server};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_journals_make_the_tables_together() {

@@ -73,7 +73,8 @@ impl Agent {
         held(&mut tracer, &hold);
         let hold = hold?;
         let StoredFacts { head, facts, .. } = guarded(|| journal.read(&id, 0)).await?;
-        let (mut chat, has_waited) = Chat::read_noting_waits(self.within(&*journal), &facts)?;
+        let read = Chat::read_in_parts(self.within(&*journal), &facts).await;
+        let (mut chat, has_waited) = read?;
         chat.counts_agents(&journal, &id).await;
         chat.counts_for_its_agent();
         chat.tracer = tracer;

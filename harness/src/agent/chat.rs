@@ -151,27 +151,26 @@ impl Chat {
     /// The conversation that these facts make. What is spent later does not count for the agent,
     /// either.
     pub(super) fn read_apart(agent: Agent, facts: &[Envelope]) -> Result<Self, Error> {
-        Ok(Self::read_noting_waits(agent, facts)?.0)
+        let mut reading = Reading::new(agent);
+        facts.iter().try_for_each(|envelope| reading.take(envelope))?;
+        Ok(reading.chat)
     }
 
     /// The same, and whether no process was working on the conversation: its last run had ended as
-    /// waiting, and since then only answers were added.
-    pub(super) fn read_noting_waits(
+    /// waiting, and since then only answers were added. Other tasks of the same thread get their
+    /// turn meanwhile.
+    pub(super) async fn read_in_parts(
         agent: Agent,
         facts: &[Envelope],
     ) -> Result<(Self, bool), Error> {
-        let mut chat = Self::apart(agent);
-        // Whether the run waited before the answers at the end, if there are some.
-        let mut waited: Option<bool> = None;
-        for (number, envelope) in facts.iter().enumerate() {
-            let folded = envelope.fact().and_then(|fact| {
-                let before = || chat.machine.next() == Action::AwaitAnswers;
-                waited = is_answer(&fact).then(|| waited.unwrap_or_else(before));
-                chat.read_fact(&fact, envelope)
-            });
-            folded.map_err(|err| unreadable(number, err))?;
+        let mut reading = Reading::new(agent);
+        for part in facts.chunks(AT_ONCE) {
+            part.iter().try_for_each(|envelope| reading.take(envelope))?;
+            if part.len() == AT_ONCE {
+                tokio::task::yield_now().await;
+            }
         }
-        Ok((chat, waited == Some(true)))
+        Ok((reading.chat, reading.waited == Some(true)))
     }
 
     pub(super) fn read_fact(&mut self, fact: &Fact, envelope: &Envelope) -> Result<(), Error> {
@@ -188,7 +187,8 @@ impl Chat {
                 None => (Arc::clone(self.agent.guardrails()), self.agent.run_limits().clone()),
             };
             let budget = Budget::of_run(&self.budget, limits, Arc::clone(&rails));
-            self.guard = guard(&self.agent, rails, budget);
+            let mut before = mem::replace(&mut self.guard, guard(&self.agent, rails, budget));
+            self.guard.comes_after(&mut before);
         }
         self.fold(fact)?;
         self.guard.charge_agents(fact);
@@ -488,6 +488,35 @@ impl Chat {
             }
             _ => {}
         }
+    }
+}
+
+/// How many facts are read before other tasks of the thread get their turn.
+pub(super) const AT_ONCE: usize = 64;
+
+/// A conversation whose facts are read.
+struct Reading {
+    chat: Chat,
+    read: usize,
+    /// Whether the run waited before the answers that were read last, if there are some.
+    waited: Option<bool>,
+}
+
+impl Reading {
+    fn new(agent: Agent) -> Self {
+        Self { chat: Chat::apart(agent), read: 0, waited: None }
+    }
+
+    fn take(&mut self, envelope: &Envelope) -> Result<(), Error> {
+        let Self { chat, read, waited } = self;
+        let folded = envelope.fact().and_then(|fact| {
+            let before = || chat.machine.next() == Action::AwaitAnswers;
+            *waited = is_answer(&fact).then(|| waited.unwrap_or_else(before));
+            chat.read_fact(&fact, envelope)
+        });
+        folded.map_err(|err| unreadable(*read, err))?;
+        *read = read.saturating_add(1);
+        Ok(())
     }
 }
 

@@ -6,7 +6,7 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 use crate::{
     agent::{
         Action, Event, Machine, Numbered, Outcome, announcements::announce_fact,
-        answers::unreadable, numbered::run_name,
+        answers::unreadable, chat::AT_ONCE, numbered::run_name,
     },
     error::Error,
     journal::{Envelope, Fact},
@@ -15,9 +15,6 @@ use crate::{
 
 /// A run whose end is not in the facts that were replayed: its name, and how many events it has.
 pub(super) type Unended = (Arc<str>, u64);
-
-/// How many facts are read before other tasks of the thread get their turn.
-const AT_ONCE: usize = 64;
 
 /// What was made from facts.
 pub(super) struct Replayed {

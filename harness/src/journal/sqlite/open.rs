@@ -142,7 +142,8 @@ fn look(db: &Connection, path: &Path) -> Result<Is, Fault> {
     if application == APPLICATION {
         return match version {
             VERSION => Ok(Is::Ours),
-            other => Err(fault::has_other_schema(path, other, VERSION).into()),
+            other if other > 0 => Err(fault::has_other_schema(path, other, VERSION).into()),
+            _ => Err(fault::is_of_others(path).into()),
         };
     }
     match (application, version, tables) {

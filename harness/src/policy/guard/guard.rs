@@ -76,6 +76,9 @@ pub(crate) struct Guard {
     asking: bool,
     /// The price that was looked up last.
     known: Option<Known>,
+    /// The price that was looked up last before this run. It is not the price of what this run has
+    /// asked.
+    known_before: Option<Known>,
     /// The number of calls that the run has set aside.
     aside: u32,
     /// The calls of the last answer, in order.
@@ -108,6 +111,7 @@ impl Guard {
             failed_calls: 0,
             asking: false,
             known: None,
+            known_before: None,
             aside: 0,
             calls: Vec::new(),
             places: HashMap::new(),
@@ -150,6 +154,12 @@ impl Guard {
     /// The run goes on with the open calls of the run `before`, and with limits of its own.
     pub(crate) fn goes_on_from(&mut self, before: &Self) {
         self.started.clone_from(&before.started);
+    }
+
+    /// The run comes after the run `before` of the same agent: the price that was looked up last is the
+    /// same.
+    pub(crate) fn comes_after(&mut self, before: &mut Self) {
+        self.known_before = before.known.take().or(before.known_before.take());
     }
 
     /// The cost of the run's own turns so far, if it is known.
@@ -407,11 +417,16 @@ impl Guard {
     /// The price of this model at this provider, also if another model was asked for. The last price is kept, since
     /// most look-ups repeat.
     fn price(&mut self, provider: &str, model: &str, asked: Option<&str>) -> Option<Price> {
-        if let Some(known) = &self.known
-            && (known.provider.as_str(), known.model.as_str()) == (provider, model)
-            && known.asked.as_deref() == asked
-        {
+        let is_it = |known: &&Known| {
+            (known.provider.as_str(), known.model.as_str()) == (provider, model)
+                && known.asked.as_deref() == asked
+        };
+        if let Some(known) = self.known.as_ref().filter(is_it) {
             return known.price;
+        }
+        if self.known_before.as_ref().filter(is_it).is_some() {
+            self.known = self.known_before.take();
+            return self.known.as_ref().and_then(|known| known.price);
         }
         let price = self.models.price(provider, model, asked);
         let asked = asked.map(str::to_owned);
