@@ -1,6 +1,8 @@
 //! Tools that are described outside of the program and whose description may change.
 
 use super::Tool;
+#[cfg(feature = "mcp")]
+use super::tool::Body;
 
 impl Tool {
     /// Sets the hash of a description that comes from outside of the program. What a person allows holds only for
@@ -24,5 +26,14 @@ impl Tool {
     /// The hash of the description that comes from outside of the program; `None` for a tool of the program itself.
     pub(crate) fn definition(&self) -> Option<&str> {
         self.definition.as_deref()
+    }
+
+    /// The size of the compiled patterns in the schema of its arguments, in KiB.
+    #[cfg(feature = "mcp")]
+    pub(crate) fn pattern_size(&self) -> usize {
+        match &self.body {
+            Body::Declared { .. } => 0,
+            Body::Made(made) => made.checker().map_or(0, crate::schema::Checker::pattern_size),
+        }
     }
 }
