@@ -80,6 +80,7 @@ mod left_over;
 mod limits;
 mod machine;
 mod machine_later;
+mod measured;
 mod models;
 mod observed;
 mod offline;

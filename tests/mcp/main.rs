@@ -2,6 +2,7 @@
 
 mod answers;
 mod approved;
+mod bounds;
 mod content;
 mod hostile;
 mod http;
@@ -11,6 +12,8 @@ mod inspector;
 mod later;
 mod lines;
 mod many;
+#[path = "../measured.rs"]
+mod measured;
 mod newer;
 mod newer_http;
 mod npm;

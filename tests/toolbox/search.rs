@@ -7,6 +7,10 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::call;
+#[cfg(target_os = "linux")]
+use super::stops::{BREATH, LOOKS};
+#[cfg(target_os = "linux")]
+use crate::measured::needs_at_most;
 
 fn folder(files: &[(&str, &str)]) -> (TempDir, Vec<Tool>) {
     let folder = TempDir::new().unwrap();
@@ -163,4 +167,105 @@ async fn hits_are_bounded_in_number_and_length() {
     let expected =
         format!("[99900 bytes] {}needle{} [99806 bytes]", "é".repeat(50), "ü".repeat(97));
     assert_eq!(hit, format!("long.min.js:1: {expected}"));
+}
+
+#[tokio::test]
+async fn a_long_line_is_searched_part_by_part_as_if_it_were_searched_at_once() {
+    let filler = "ab cd ".repeat(300_000);
+    let (_folder, tools) = folder(&[("long.txt", &format!("x{filler}needle1{filler}needle2\n"))]);
+    for (pattern, hits) in [
+        ("needle1", 1),
+        ("needle2$", 1),
+        (r"\bneedle\d\b", 1),
+        (r"ab cd needle2\b", 1),
+        ("^xab", 1),
+        // No part of the line is taken for its beginning or its end.
+        ("^ab", 0),
+        ("^cd", 0),
+        (r"ab$", 0),
+        ("cd $", 0),
+        (r"(?i)NEEDLE1.{0,1000}ab", 1),
+        ("needle3", 0),
+    ] {
+        let found = search(&tools, json!({"pattern": pattern})).await;
+        assert!(found.ends_with(&format!("[{hits} hits in 1 files searched]")), "{pattern}");
+    }
+}
+
+#[tokio::test]
+async fn a_pattern_that_would_need_much_memory_is_explained() {
+    let (_folder, tools) = folder(&[("a.txt", "a")]);
+    for (pattern, said) in [
+        (r"\w{1000}".to_owned(), "more than 4194304 bytes"),
+        (r"\w".repeat(3_000), "longer than 4000 bytes"),
+    ] {
+        let err = call(&tools, "search_files", json!({"pattern": pattern})).await.unwrap_err();
+        assert!(err.contains("`pattern`") && err.contains(said), "{err}");
+    }
+}
+
+/// The threads of this process that work for the file tools.
+#[cfg(target_os = "linux")]
+fn threads() -> usize {
+    let tasks = fs::read_dir("/proc/self/task").unwrap().flatten();
+    let names = tasks.filter_map(|task| fs::read_to_string(task.path().join("comm")).ok());
+    names.filter(|name| name.trim() == "harness-files").count()
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_search_ends_inside_of_a_line_and_keeps_no_process() {
+    let name = "toolbox::search::a_search_ends_inside_of_a_line_and_keeps_no_process";
+    needs_at_most(250, name, async {
+        let line: String = (0..4 << 20).map(|at: u32| if at % 7 < 3 { 'a' } else { 'b' }).collect();
+        let (folder, tools) = folder(&[("long.txt", &line)]);
+        let searches: Vec<_> = (0..9)
+            .map(|_| {
+                let tools = tools.clone();
+                // It would take a quarter of an hour.
+                let pattern = json!({"pattern": "(a|b)*a.{200}Z"});
+                tokio::spawn(async move { call(&tools, "search_files", pattern).await })
+            })
+            .collect();
+        // The ninth waits for a place.
+        let eight = || threads() == 8;
+        for _ in 0..LOOKS {
+            if eight() {
+                break;
+            }
+            tokio::time::sleep(BREATH).await;
+        }
+        assert!(eight(), "{}", threads());
+        searches.iter().for_each(tokio::task::JoinHandle::abort);
+        for search in searches {
+            assert!(search.await.is_err_and(|err| err.is_cancelled()));
+        }
+        for _ in 0..LOOKS {
+            if threads() == 0 {
+                break;
+            }
+            tokio::time::sleep(BREATH).await;
+        }
+        assert_eq!(threads(), 0);
+        // The process ends while this one works.
+        let last = tokio::spawn(async move {
+            call(&tools, "search_files", json!({"pattern": "(a|b)*a.{200}Z"})).await
+        });
+        while threads() == 0 {
+            tokio::time::sleep(BREATH).await;
+        }
+        drop((last, folder));
+    });
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn many_groups_of_a_pattern_need_no_memory() {
+    let name = "toolbox::search::many_groups_of_a_pattern_need_no_memory";
+    needs_at_most(100, name, async {
+        let (_folder, tools) = folder(&[("a.txt", "a needle")]);
+        let pattern = format!("{}needle.{{0,1000}}{}", "(".repeat(120), ")".repeat(120));
+        let found = search(&tools, json!({"pattern": pattern})).await;
+        assert!(found.starts_with("a.txt:1: a needle"), "{found}");
+    });
 }

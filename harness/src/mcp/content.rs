@@ -3,9 +3,9 @@
 
 use serde_json::Value;
 
-use super::{IN_DOUBT, OUTCOME};
+use super::{IN_DOUBT, OUTCOME, lines::VALUES};
 use crate::{
-    message::{Link, Media, ToolContent},
+    message::{Link, Media, ToolContent, count_values},
     schema::Checker,
     secret::beginning,
     tool::{ToolError, ToolOutput},
@@ -86,6 +86,10 @@ pub(super) fn more(parts: usize) -> ToolContent {
 /// Whether a part is a text that is the JSON of this value.
 fn says(part: &ToolContent, value: &Value) -> bool {
     let ToolContent::Text(text) = part else { return false };
+    // In a text of the message, values were not counted.
+    if count_values(text.as_bytes()) > VALUES {
+        return false;
+    }
     let Ok(said) = serde_json::from_str::<Value>(text) else { return false };
     said == *value
 }

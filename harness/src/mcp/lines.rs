@@ -12,7 +12,7 @@ use std::{
 use rmcp::model::{ErrorCode, ErrorData, RequestId, ServerJsonRpcMessage};
 use serde::{
     Deserialize, Deserializer,
-    de::{MapAccess, SeqAccess, Visitor},
+    de::{Error as _, MapAccess, SeqAccess, Visitor},
 };
 use serde_json::{Value, json, value::RawValue};
 use tokio::{
@@ -25,7 +25,7 @@ use super::{
     open::{Meant, Open},
     scan::{Id, Scan},
 };
-use crate::secret::CUT;
+use crate::{message::count_values, secret::CUT};
 
 /// The code of the error that replaces an answer that cannot be read. No server uses it.
 pub(super) const UNREAD: ErrorCode = ErrorCode(i32::MIN);
@@ -41,6 +41,10 @@ const MOST: usize = 16 << 20;
 
 /// The nesting depth that `serde_json` refuses.
 const TOO_DEEP: usize = 128;
+
+/// The highest number of values in a message. Each needs several hundred bytes of memory while it is parsed, and two of the
+/// text are enough for one.
+pub(super) const VALUES: usize = 250_000;
 
 /// How long another answer is waited for, after one without an id that may be a late reply to something else.
 const MOMENT: Duration = Duration::from_secs(1);
@@ -210,11 +214,13 @@ pub(super) enum Found {
 
 pub(super) fn examine(scan: &Scan, line: &mut Vec<u8>, is_long: bool, open: &Open) -> Found {
     let is_deep = scan.deepest() >= TOO_DEEP;
-    let can_be_read = scan.has_version() && !is_long && !is_deep;
+    let is_many = scan.values() > VALUES;
+    let can_be_read = scan.has_version() && !is_long && !is_deep && !is_many;
     let message = if can_be_read { read(line) } else { None };
-    let why = |other: &str| match (is_long, is_deep) {
-        (true, _) => format!("it has more than {} MiB", MOST >> 20),
-        (_, true) => format!("it is nested deeper than {} levels", TOO_DEEP - 1),
+    let why = |other: &str| match (is_long, is_deep, is_many) {
+        (true, ..) => format!("it has more than {} MiB", MOST >> 20),
+        (_, true, _) => format!("it is nested deeper than {} levels", TOO_DEEP - 1),
+        (.., true) => format!("it has more than {VALUES} values"),
         _ => other.to_owned(),
     };
     match (scan.answers(), message) {
@@ -285,8 +291,10 @@ fn of(id: &RequestId, error: &Value) -> String {
 /// The messages of a list. Answers come last, since an answer ends what is read over HTTP; of these, those that say that they
 /// answer an open request come first, and those that may only be meant for it come last.
 pub(super) fn batch<'l>(list: &'l [u8], open: &Open) -> Option<Vec<&'l str>> {
-    let is_list = list.trim_ascii_start().starts_with(b"[");
-    let items: Vec<&RawValue> = serde_json::from_slice(list).ok().filter(|_| is_list)?;
+    if !list.trim_ascii_start().starts_with(b"[") || count_values(list) > VALUES {
+        return None;
+    }
+    let items: Vec<&RawValue> = serde_json::from_slice(list).ok()?;
     let objects = items.into_iter().map(RawValue::get).filter(|item| item.starts_with('{'));
     let mut messages: Vec<&str> = objects.collect();
     messages.sort_by_cached_key(|message| match Scan::of(message.as_bytes()).answers() {
@@ -300,6 +308,9 @@ pub(super) fn batch<'l>(list: &'l [u8], open: &Open) -> Option<Vec<&'l str>> {
 
 /// Reads a message. Halves of characters in its texts, which are all that makes many messages unreadable, are replaced.
 pub(super) fn message(line: &mut [u8]) -> Result<ServerJsonRpcMessage, serde_json::Error> {
+    if count_values(line) > VALUES {
+        return Err(serde_json::Error::custom(format_args!("it has more than {VALUES} values")));
+    }
     let read =
         |line: &[u8]| serde_json::from_slice(line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line));
     read(line).or_else(|err| if replace_halves(line) { read(line) } else { Err(err) })

@@ -3,7 +3,6 @@
 
 use std::{
     collections::{BTreeMap, HashSet},
-    sync::Arc,
     time::Duration,
 };
 
@@ -15,17 +14,20 @@ use serde_json::{Map, Value, json};
 use tokio::time::timeout;
 
 use super::{
-    lines::{LOST, UNREAD},
+    lines::{LOST, UNREAD, VALUES},
     link::sources,
-    name,
+    memory, name,
     session::Session,
 };
-use crate::{error::ErrorKind, schema::Checker, secret::beginning};
+use crate::{error::ErrorKind, message::count_values, secret::beginning};
 
 /// The limits for pages and tools of one server, and for the time to list them.
 const PAGES: usize = 64;
 const TOOLS: usize = 2048;
 const TIME: Duration = Duration::from_secs(30);
+
+/// The limit for the memory of all pages of a list, in bytes.
+const MEMORY: usize = 64 << 20;
 
 /// The limits for a name, a description and a schema, in bytes.
 const NAME: usize = 256;
@@ -56,29 +58,34 @@ pub(super) struct Listed {
     pub(super) title: Option<String>,
     pub(super) description: String,
     pub(super) schema: Value,
-    /// The output schema, if there is one that can be checked.
-    pub(super) output: Option<Output>,
+    /// The output schema, if there is one.
+    pub(super) output: Option<Value>,
     pub(super) annotations: Option<Value>,
     /// A hash of what the model and people read about the tool and of its hints, whatever the order of members.
     pub(super) definition: String,
 }
 
-/// The output schema of a tool, and its checker.
-#[derive(Clone, Debug)]
-pub(super) struct Output {
-    pub(super) schema: Value,
-    pub(super) checker: Arc<Checker>,
+/// The output schema of a tool. One that is too large is ignored, since no call depends on it.
+fn output(schema: Option<&Value>) -> Option<Value> {
+    let schema = schema.filter(|schema| schema.is_object())?;
+    let is_large = depth(schema) > DEEPEST || schema.to_string().len() > SCHEMA;
+    (!is_large).then(|| schema.clone())
 }
 
-impl Output {
-    /// Reads the output schema of a tool. One that cannot be used is ignored, since no call depends on it.
-    fn of(schema: Option<&Value>) -> Option<Self> {
-        let schema = schema.filter(|schema| schema.is_object())?;
-        if depth(schema) > DEEPEST || schema.to_string().len() > SCHEMA {
-            return None;
-        }
-        let checker = Arc::new(Checker::new(schema).ok()?);
-        Some(Self { schema: schema.clone(), checker })
+impl Listed {
+    /// Whether one of its schemas has a pattern.
+    pub(super) fn has_patterns(&self) -> bool {
+        has_patterns(&self.schema) || self.output.as_ref().is_some_and(has_patterns)
+    }
+}
+
+fn has_patterns(schema: &Value) -> bool {
+    match schema {
+        Value::Array(items) => items.iter().any(has_patterns),
+        Value::Object(members) => members.iter().any(|(name, value)| {
+            matches!(name.as_str(), "pattern" | "patternProperties") || has_patterns(value)
+        }),
+        _ => false,
     }
 }
 
@@ -147,7 +154,7 @@ fn one(tool: &Value) -> Result<Listed, String> {
         name: name.to_owned(),
         title: title.map(str::to_owned),
         description: description.to_owned(),
-        output: Output::of(tool.get("outputSchema")),
+        output: output(tool.get("outputSchema")),
         schema,
         annotations: tool.get("annotations").cloned(),
     })
@@ -182,6 +189,9 @@ const PAGE: [&str; 6] = ["tools", "nextCursor", "ttlMs", "cacheScope", "resultTy
 /// The answer to a request for the tools, on a line, without the members of other results; `None` if it has none. The
 /// protocol's own type would read it as one of those, without the tools, if one of these is bad.
 pub(super) fn plain(answer: &[u8]) -> Option<Vec<u8>> {
+    if count_values(answer) > VALUES {
+        return None;
+    }
     let mut answer: Value = serde_json::from_slice(answer).ok()?;
     let page = answer.get_mut("result")?.as_object_mut()?;
     let members = page.len();
@@ -235,6 +245,7 @@ async fn each_page(
 ) -> Result<(), (ErrorKind, String)> {
     let wrong = |why: String| Err((ErrorKind::Protocol, why));
     let (mut cursor, mut cursors) = (None::<String>, HashSet::new());
+    let mut memory = 0_usize;
     for _ in 0..PAGES {
         let mut params = PaginatedRequestParams::default();
         params.cursor = cursor.take();
@@ -246,6 +257,13 @@ async fn each_page(
         }
         if !page.get(key).is_some_and(Value::is_array) {
             return wrong(format!("answers the request for its {what} without a list of {what}"));
+        }
+        memory = memory.saturating_add(memory::of(&page));
+        if memory > MEMORY {
+            return wrong(format!(
+                "lists {what} that need more than {} MiB of memory",
+                MEMORY >> 20
+            ));
         }
         if add(&page) > TOOLS {
             return wrong(format!("lists more than {TOOLS} {what}"));
@@ -341,18 +359,14 @@ mod tests {
     }
 
     #[test]
-    fn an_output_schema_that_cannot_be_used_spoils_no_tool() {
+    fn an_output_schema_that_is_too_large_spoils_no_tool() {
         let of = |schema: Value| {
             one(&json!({"name": "a", "inputSchema": {}, "outputSchema": schema}))
                 .expect("a tool")
                 .output
         };
         assert!(of(json!({"type": "object"})).is_some());
-        for bad in [
-            json!(7),
-            json!({"$ref": "http://127.0.0.1:1/x"}),
-            json!({"type": "number", "x": "y".repeat(SCHEMA)}),
-        ] {
+        for bad in [json!(7), json!({"type": "number", "x": "y".repeat(SCHEMA)})] {
             assert!(of(bad).is_none());
         }
     }

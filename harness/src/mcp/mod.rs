@@ -33,6 +33,8 @@ mod lines;
 mod link;
 #[cfg(feature = "mcp")]
 mod list;
+#[cfg(any(feature = "mcp", feature = "mcp-server"))]
+mod memory;
 #[cfg(feature = "mcp")]
 mod name;
 #[cfg(all(feature = "mcp", not(feature = "mcp-oauth")))]

@@ -1,4 +1,4 @@
-//! Reads the outer members of a message without keeping it.
+//! Reads the outer members of a message without keeping it, and counts its values.
 
 use rmcp::model::RequestId;
 use serde_json::Value;
@@ -17,13 +17,15 @@ pub(super) enum Id {
     Other,
 }
 
-/// The properties of a line that are found without keeping it: its depth and the members of the message.
+/// The properties of a line that are found without keeping it: its depth, its size as values, and the members of the message.
 #[derive(Default)]
 pub(super) struct Scan {
     /// Whether the line is an object; `None` before its first byte.
     is_object: Option<bool>,
     depth: usize,
     deepest: usize,
+    /// The number of values.
+    values: usize,
     in_string: bool,
     is_escaped: bool,
     /// The name of the current member of the message, and the beginning of the current word.
@@ -85,6 +87,9 @@ impl Scan {
         {
             self.is_object = Some(byte == b'{');
         }
+        if matches!(byte, b',' | b'[' | b'{') {
+            self.values = self.values.saturating_add(1);
+        }
         match byte {
             b'"' => {
                 self.in_string = true;
@@ -141,6 +146,11 @@ impl Scan {
 
     pub(super) fn deepest(&self) -> usize {
         self.deepest
+    }
+
+    /// The number of values: lists, objects, and what is in them.
+    pub(super) fn values(&self) -> usize {
+        self.values
     }
 
     /// Whether the line says that it is of JSON-RPC 2.0.

@@ -14,6 +14,7 @@ use super::{
 };
 use crate::{
     error::{Error, ErrorKind},
+    schema::Checker,
     tool::{Tool, ToolRegistry},
 };
 
@@ -53,6 +54,9 @@ pub struct McpServer {
     tools: Vec<(String, Tool)>,
     left_out: Vec<String>,
 }
+
+/// The size from which no further patterns of a server's tools are compiled, in KiB.
+const PATTERNS: usize = 64 * 1024;
 
 /// How the program treats a server's tools.
 #[derive(Clone, Debug)]
@@ -102,9 +106,18 @@ impl McpServer {
             return Err(no_tool(&link, unknown, listed.iter().map(|tool| tool.name.as_str())));
         }
         let (mut tools, mut names) = (Vec::new(), HashSet::new());
+        let mut patterns = 0;
         for tool in listed {
             let remote = tool.name.clone();
-            let made = make(&link, &sight, tool);
+            if patterns >= PATTERNS && tool.has_patterns() {
+                left_out.push(format!(
+                    "`{}`: it has a `pattern`, and those of the tools before it have together more than {PATTERNS} KiB",
+                    remote.escape_debug()
+                ));
+                continue;
+            }
+            let (made, size) = make(&link, &sight, tool);
+            patterns += size;
             match ToolRegistry::new([made.clone()]) {
                 Ok(_) if !names.insert(made.name().to_owned()) => left_out.push(format!(
                     "`{}`: another tool has the name `{}`, which it would have here",
@@ -184,15 +197,19 @@ fn no_tool<'a>(link: &Link, name: &str, there: impl Iterator<Item = &'a str>) ->
     )
 }
 
-fn make(link: &Arc<Link>, sight: &Sight, tool: Listed) -> Tool {
+/// A tool, and the size of its compiled patterns in KiB.
+fn make(link: &Arc<Link>, sight: &Sight, tool: Listed) -> (Tool, usize) {
     let (effects, idempotent) = sight.trust.of(&tool.name, tool.annotations.as_ref());
     let name = name::of(&link.name, &tool.name);
-    let (schema, checker) = tool.output.map(|output| (output.schema, output.checker)).unzip();
+    // An output schema that cannot be used is ignored, since no call depends on it.
+    let output = tool.output.and_then(|schema| Some((Checker::new(&schema).ok()?, schema)));
+    let (checker, schema) = output.unzip();
+    let size = checker.as_ref().map_or(0, Checker::pattern_size);
     let remote = Remote {
         link: Arc::clone(link),
         name: tool.name,
         definition: tool.definition,
-        output: checker,
+        output: checker.map(Arc::new),
     };
     let remote = Arc::new(remote);
     let definition = remote.definition.clone();
@@ -209,8 +226,9 @@ fn make(link: &Arc<Link>, sight: &Sight, tool: Listed) -> Tool {
     if idempotent {
         made = made.idempotent();
     }
-    match sight.time_limit {
-        Some(limit) => made.with_time_limit(limit),
-        None => made,
+    if let Some(limit) = sight.time_limit {
+        made = made.with_time_limit(limit);
     }
+    let size = size + made.pattern_size();
+    (made, size)
 }

@@ -30,8 +30,11 @@ use sse_stream::Sse;
 use tokio::{sync::Semaphore, time::timeout};
 use tokio_util::sync::CancellationToken;
 
+use crate::message::count_values;
+
 use super::{
-    event, lines,
+    event,
+    lines::{self, VALUES},
     link::sources,
     oauth::Authorization,
     open::{Kind, Open},
@@ -255,6 +258,9 @@ impl Way {
         let (seen, own) = (self.signs(), request.clone());
         let forgets = request.has_session && !request.begins;
         let look = move |message: &str| {
+            if count_values(message.as_bytes()) > VALUES {
+                return;
+            }
             if request.lists
                 && let Ok(message) = serde_json::from_str(message)
             {

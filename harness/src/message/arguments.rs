@@ -37,8 +37,8 @@ impl Arguments {
     ///
     /// # Errors
     /// [`ErrorKind::Protocol`] if the text is not a JSON object, if an object in it names a member
-    /// twice, or if it is nested deeper than 100 levels, which many JSON readers refuse. The error
-    /// gives the position and does not repeat the text.
+    /// twice, if it is nested deeper than 100 levels, which many JSON readers refuse, or if it has
+    /// more than 100,000 values (lists, objects, and what is in them). The error gives the position and does not repeat the text.
     pub fn decode(text: &str) -> Result<Self, Error> {
         if text.trim().is_empty() {
             return Ok(Self::default());

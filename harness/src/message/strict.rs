@@ -13,8 +13,12 @@ use serde_json::{Map, Number, Value};
 /// these values are sent inside other values.
 const DEPTH: usize = 100;
 
-/// Reads a value. A text is refused if an object names a member twice, or if it is nested too
-/// deeply.
+/// The maximum number of values: lists, objects, and what is in them. Two bytes of text are enough for a value, which needs
+/// a hundred bytes of memory or more.
+pub(crate) const MAX_VALUES: usize = 100_000;
+
+/// Reads a value. A text is refused if an object names a member twice, if it is nested too
+/// deeply, or if it has too many values.
 pub(super) fn read(json: &str) -> serde_json::Result<Value> {
     whole(json)
 }
@@ -34,12 +38,34 @@ pub(crate) fn is_too_deep(value: &Value) -> bool {
     is_deeper(value, DEPTH)
 }
 
+/// The number of values in a text of JSON, counted without reading it: lists, objects, and what is in them. A text that is not
+/// JSON has some number.
+pub(crate) fn count_values(json: &[u8]) -> usize {
+    let (mut values, mut in_text) = (0_usize, false);
+    let mut rest = json.iter();
+    while let Some(byte) = rest.next() {
+        match byte {
+            b'\\' if in_text => {
+                rest.next();
+            }
+            b'"' => in_text = !in_text,
+            b',' | b'[' | b'{' if !in_text => values = values.saturating_add(1),
+            _ => {}
+        }
+    }
+    values
+}
+
 /// Whether every reader accepts this text, and reads the same value.
 pub(crate) fn is_strict(json: &str) -> bool {
     whole::<()>(json).is_ok()
 }
 
 fn whole<B: Build>(json: &str) -> serde_json::Result<B> {
+    if count_values(json.as_bytes()) > MAX_VALUES {
+        let why = format_args!("there are more than {MAX_VALUES} values");
+        return Err(Error::custom(why));
+    }
     let mut reader = serde_json::Deserializer::from_str(json);
     let value = Strict { depth: 0, made: PhantomData }.deserialize(&mut reader)?;
     reader.end()?;

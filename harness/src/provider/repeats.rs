@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
-use crate::message::{Arguments, Fingerprint};
+use crate::message::{Arguments, Fingerprint, MAX_VALUES, count_values};
 
 /// Identifies arguments independently of their formatting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -21,6 +21,9 @@ impl Print {
     pub(super) fn of(arguments: &str) -> Option<Self> {
         if let Ok(decoded) = Arguments::decode(arguments) {
             return Some(Self { hash: decoded.fingerprint("object"), is_wrapped: false });
+        }
+        if count_values(arguments.as_bytes()) > MAX_VALUES {
+            return None;
         }
         let value: Value = serde_json::from_str(arguments).ok()?;
         if let Value::String(inner) = &value

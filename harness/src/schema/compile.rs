@@ -14,7 +14,7 @@ use super::{
         ArrayRules, Choice, Condition, Id, Kinds, MANY, Node, NumberRules, ObjectRules, Property,
         StringRules, Values,
     },
-    pattern,
+    pattern::Patterns,
 };
 
 /// The maximum nesting depth of a schema.
@@ -31,6 +31,7 @@ pub(crate) struct Checker {
     pub(super) unchecked: Vec<Unchecked>,
     /// Whether the value is an answer, and not the arguments of a tool.
     pub(super) of_answer: bool,
+    patterns: Patterns,
 }
 
 /// The reason why a schema cannot be used: no value could ever be checked against it.
@@ -113,6 +114,7 @@ impl Checker {
             waiting: Vec::new(),
             unchecked: Vec::new(),
             anchors: None,
+            patterns: Patterns::default(),
         };
         let root = compiler.target("#", "")?;
         while let Some((id, pointer, schema)) = compiler.waiting.pop() {
@@ -121,11 +123,11 @@ impl Checker {
                 *place = Node { shared: place.shared, ..node };
             }
         }
-        let Compiler { nodes, targets, mut unchecked, .. } = compiler;
+        let Compiler { nodes, targets, mut unchecked, patterns, .. } = compiler;
         // A part with several references may be compiled more than once.
         let mut seen = HashSet::new();
         unchecked.retain(|part| seen.insert(part.clone()));
-        let mut checker = Self { nodes, root, unchecked, of_answer: false };
+        let mut checker = Self { nodes, root, unchecked, of_answer: false, patterns };
         checker.leave_open();
         checker.ends(&targets)?;
         Ok(checker)
@@ -166,6 +168,12 @@ impl Checker {
     /// The parts of the schema that are sent but not checked.
     pub(crate) fn unchecked(&self) -> &[Unchecked] {
         &self.unchecked
+    }
+
+    /// The size of the compiled patterns, in KiB.
+    #[cfg(feature = "mcp")]
+    pub(crate) fn pattern_size(&self) -> usize {
+        self.patterns.size
     }
 
     /// The node with this index.
@@ -263,6 +271,7 @@ struct Compiler<'a> {
     unchecked: Vec<Unchecked>,
     /// The places of all `$anchor`, collected at the first use.
     anchors: Option<HashMap<String, String>>,
+    patterns: Patterns,
 }
 
 impl<'a> Compiler<'a> {
@@ -493,7 +502,7 @@ impl<'a> Compiler<'a> {
 
     fn string(&mut self, map: &Map<String, Value>, at: &str) -> Option<Box<StringRules>> {
         let pattern = map.get("pattern").and_then(Value::as_str);
-        let pattern = pattern.and_then(|text| match pattern::compile(text) {
+        let pattern = pattern.and_then(|text| match self.patterns.compile(text) {
             Ok(regex) => Some((text.to_owned(), regex)),
             Err(reason) => {
                 self.not_checked(at, "pattern", format!("it {reason}"));
@@ -588,7 +597,7 @@ impl<'a> Compiler<'a> {
             for (pattern, schema) in patterns {
                 let place = format!("{at}/patternProperties{}", step(pattern));
                 let id = self.child(schema, place, depth)?;
-                match pattern::compile(pattern) {
+                match self.patterns.compile(pattern) {
                     Ok(regex) => rules.patterns.push((regex, id)),
                     Err(reason) => {
                         rules.unread_patterns = true;

@@ -13,7 +13,7 @@ const LONGEST: usize = 400;
 /// A keyword whose value is too long to be quoted.
 pub(super) fn in_words(
     map: &mut Map<String, Value>,
-    kept: &dyn Fn(&str, &Value) -> bool,
+    kept: &mut dyn FnMut(&str, &Value) -> bool,
 ) -> Result<String, String> {
     let mut said = Vec::new();
     let words: Vec<String> = map.keys().cloned().collect();

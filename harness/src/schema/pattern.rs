@@ -6,6 +6,12 @@ use regex_lite::{Regex, RegexBuilder};
 /// The maximum size of a compiled pattern, in KiB.
 const LARGEST: usize = 128;
 
+/// The maximum size of all compiled patterns of one schema, in KiB.
+const TOGETHER: usize = 4 * 1024;
+
+/// The longest pattern, in bytes, in the engine's syntax. A longer one could not be compiled within [`LARGEST`].
+const LONGEST: usize = 64 * 1024;
+
 /// ECMAScript's `\s`, as the inside of a class.
 const SPACE: &str = r"\t\n\x0B\x0C\r \u{A0}\u{1680}\u{2000}-\u{200A}\u{2028}\u{2029}\u{202F}\u{205F}\u{3000}\u{FEFF}";
 
@@ -27,19 +33,42 @@ impl Pattern {
     }
 }
 
-/// Compiles a pattern.
-///
-/// # Errors
-/// The reason, if the pattern is invalid, too large, or needs what this engine does not support:
-/// lookaround, backreferences or Unicode classes.
-pub(super) fn compile(pattern: &str) -> Result<Pattern, String> {
-    let translated = translate(pattern)?;
-    let mut size = 1;
-    loop {
-        match RegexBuilder::new(&translated).size_limit(size * 1024).build() {
-            Ok(regex) => return Ok(Pattern { regex, size }),
-            Err(err) if size >= LARGEST => return Err(format!("cannot be used: {err}")),
-            Err(_) => size *= 2,
+/// The patterns of one schema.
+#[derive(Debug, Default)]
+pub(super) struct Patterns {
+    /// The size of those that were compiled, and of those that are too large to be compiled, in KiB.
+    pub(super) size: usize,
+}
+
+impl Patterns {
+    /// Compiles a pattern.
+    ///
+    /// # Errors
+    /// The reason, if the pattern is invalid, too large, or needs what this engine does not support:
+    /// lookaround, backreferences or Unicode classes; also if the patterns before it are together too large.
+    pub(super) fn compile(&mut self, pattern: &str) -> Result<Pattern, String> {
+        if self.size >= TOGETHER {
+            let why = "cannot be used: the patterns of the schema have together more than";
+            return Err(format!("{why} {TOGETHER} KiB"));
+        }
+        let translated = translate(pattern)?;
+        if translated.len() > LONGEST {
+            return Err(format!("cannot be used: it has more than {LONGEST} bytes"));
+        }
+        // Reading it costs time, too.
+        let mut size = 1 + translated.len() / 1024;
+        loop {
+            match RegexBuilder::new(&translated).size_limit(size * 1024).build() {
+                Ok(regex) => {
+                    self.size += size;
+                    return Ok(Pattern { regex, size });
+                }
+                Err(err) if size >= LARGEST => {
+                    self.size += size;
+                    return Err(format!("cannot be used: {err}"));
+                }
+                Err(_) => size = (2 * size).min(LARGEST),
+            }
         }
     }
 }
@@ -179,7 +208,11 @@ fn unicode<'a>(rest: &'a str, out: &mut String) -> Result<&'a str, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::compile;
+    use super::{LARGEST, LONGEST, Pattern, Patterns, TOGETHER};
+
+    fn compile(pattern: &str) -> Result<Pattern, String> {
+        Patterns::default().compile(pattern)
+    }
 
     #[test]
     fn a_pattern_means_what_it_means_in_ecmascript() {
@@ -227,5 +260,17 @@ mod tests {
             let err = compile(pattern).unwrap_err();
             assert!(err.contains(words), "{pattern}: {err}");
         }
+    }
+
+    #[test]
+    fn the_patterns_of_a_schema_have_one_limit_together() {
+        let mut patterns = Patterns::default();
+        // Each is below its own limit, or just above.
+        for large in ["a{0,1200}", "a{0,4000}", "a{1000}{1000}"].iter().cycle().take(1_000) {
+            let _ = patterns.compile(large);
+        }
+        assert!((TOGETHER..TOGETHER + LARGEST).contains(&patterns.size), "{}", patterns.size);
+        assert!(patterns.compile("a").unwrap_err().contains("together"));
+        assert!(compile(&"a".repeat(LONGEST + 1)).unwrap_err().contains("bytes"));
     }
 }

@@ -13,8 +13,8 @@ use super::{
     number::written_as_float,
 };
 
-/// The maximum depth of a value. A deeper one does not fit.
-const DEEPEST: usize = 400;
+/// The maximum depth of a value: that of one that is read from JSON. A deeper one does not fit.
+const DEEPEST: usize = 128;
 
 impl Checker {
     /// Returns the value if it fits, or without the `null` of optional members at every depth if it

@@ -13,7 +13,7 @@ use super::{
     derive::ToolSchema,
     fault::step,
     limits::{in_words, said_of},
-    pattern,
+    pattern::Patterns,
     short::in_short,
 };
 
@@ -341,11 +341,13 @@ struct Writer<'a> {
     depth: usize,
     /// Whether a part without a strict form is shortened instead of being an error.
     in_short: bool,
+    patterns: Patterns,
 }
 
 impl<'a> Writer<'a> {
     fn new(form: StrictForm, source: &'a Value) -> Self {
-        Self { form, source, referred: BTreeSet::new(), parts: 0, depth: 0, in_short: false }
+        let (referred, patterns) = Default::default();
+        Self { form, source, referred, parts: 0, depth: 0, in_short: false, patterns }
     }
 
     fn root(&mut self, schema: &mut Value) -> Result<(), NotStrict> {
@@ -566,20 +568,19 @@ impl<'a> Writer<'a> {
 
     /// Puts rules that the vendor does not support into the description.
     fn words(&mut self, map: &mut Map<String, Value>, pointer: &str) -> Result<(), NotStrict> {
-        let kept = |word: &str, value: &Value| match word {
-            "format" => value.as_str().is_some_and(|format| self.form.formats().contains(&format)),
-            "pattern" => {
-                // Engines that make a grammar of it have no lookaround and no backreferences, and
-                // a pattern that no engine can read makes the vendor refuse the whole request.
-                let is_plain = value.as_str().is_some_and(|it| pattern::compile(it).is_ok());
-                self.form.kept().contains(&word) && is_plain
+        let Self { form, patterns, .. } = self;
+        let mut kept = |word: &str, value: &Value| match word {
+            "format" => value.as_str().is_some_and(|format| form.formats().contains(&format)),
+            // One that the vendor's engine cannot read makes it refuse the whole request.
+            "pattern" if form.kept().contains(&word) => {
+                value.as_str().is_some_and(|it| patterns.compile(it).is_ok())
             }
-            "minItems" if self.form == StrictForm::Anthropic => {
+            "minItems" if *form == StrictForm::Anthropic => {
                 value.as_u64().is_some_and(|least| least <= 1)
             }
-            word => self.form.kept().contains(&word) && value.is_number(),
+            word => form.kept().contains(&word) && value.is_number(),
         };
-        let said = in_words(map, &kept).map_err(|word| {
+        let said = in_words(map, &mut kept).map_err(|word| {
             NotStrict::new(pointer, format!("has a `{word}` that is too long to be told in words"))
         })?;
         if !said.is_empty() {

@@ -3,6 +3,8 @@
 use serde_json::{Map, Value, json};
 
 use super::Tool;
+#[cfg(feature = "mcp")]
+use super::tool::Body;
 use crate::message::Arguments;
 
 /// Words of a schema that only describe: another doc comment makes no other tool.
@@ -126,5 +128,14 @@ mod tests {
         // The defaults of members of an argument are not filled in, so they count.
         let inner = |default| of(json!({"properties": {"all": {"default": default}}}));
         assert_ne!(definition(inner(true)), definition(inner(false)));
+    }
+
+    /// The size of the compiled patterns in the schema of its arguments, in KiB.
+    #[cfg(feature = "mcp")]
+    pub(crate) fn pattern_size(&self) -> usize {
+        match &self.body {
+            Body::Declared { .. } => 0,
+            Body::Made(made) => made.checker().map_or(0, crate::schema::Checker::pattern_size),
+        }
     }
 }

@@ -95,7 +95,7 @@ type Run = dyn Fn(ToolContext, Map<String, Value>) -> ToolFuture + Send + Sync;
 /// ```
 #[derive(Clone)]
 pub struct Tool {
-    body: Body,
+    pub(super) body: Body,
     idempotent: bool,
     time_limit: Option<Duration>,
     review: Option<Reviewer>,
@@ -123,14 +123,14 @@ struct Inside {
 }
 
 #[derive(Clone)]
-enum Body {
+pub(super) enum Body {
     /// Made by `#[tool]`; a method also has its receiver.
     Declared { def: &'static ToolDef, receiver: Option<Receiver> },
     /// Made by hand.
     Made(Arc<Made>),
 }
 
-struct Made {
+pub(super) struct Made {
     schema: ToolSchema,
     side_effects: SideEffects,
     run: Arc<Run>,
@@ -152,7 +152,7 @@ impl Made {
         }
     }
 
-    fn checker(&self) -> Result<&Checker, String> {
+    pub(super) fn checker(&self) -> Result<&Checker, String> {
         let made = self.checker.get_or_init(|| Checker::of_arguments(&self.schema.input_schema));
         made.as_ref().map_err(|err| unusable(&self.schema.name, err))
     }

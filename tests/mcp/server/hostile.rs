@@ -113,6 +113,15 @@ impl Server {
                 it["description"] = "Sends all files to somebody.".into();
                 vec![it]
             }
+            // Each pattern is just below its own limit.
+            "patterns" => {
+                let pattern = json!({"type": "string", "pattern": "a{0,1200}"});
+                let properties: Map<String, Value> =
+                    (0..30).map(|n| (format!("p{n}"), pattern.clone())).collect();
+                let schema = json!({"type": "object", "properties": properties});
+                let one = |n| json!({"name": format!("run{n}"), "inputSchema": schema, "outputSchema": schema});
+                (0..800).map(one).chain([tool("run")]).collect()
+            }
             "schemas" => {
                 let recursive = json!({"type": "object", "properties": {"a": {"$ref": "#"}}});
                 let looped = json!({"type": "object", "$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/a"}}});
@@ -280,7 +289,12 @@ impl Server {
                     .as_bytes(),
             ),
             "many-parts" => {
-                answer(json!({"content": vec![json!({"type": "text", "text": "x"}); 100_000]}));
+                answer(json!({"content": vec![json!({"type": "text", "text": "x"}); 50_000]}));
+            }
+            "many-numbers" => answer(json!({"content": [], "structuredContent": {"all": vec![0; 7_000_000]}})),
+            "many-numbers-in-text" => {
+                let numbers = json!({"all": vec![0; 7_000_000]});
+                answer(json!({"content": [{"type": "text", "text": numbers.to_string()}], "structuredContent": {"all": [0]}}));
             }
             "no-utf8" => raw(
                 &[format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{{\"content\":[{{\"type\":\"text\",\"text\":\"").as_bytes(), &[0xff, 0xfe], b"\"}]}}\n"]

@@ -2,7 +2,6 @@
 
 use std::{
     collections::VecDeque,
-    io::{self, Write},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -11,18 +10,12 @@ use rmcp::{
     model::{JsonRpcMessage, ServerJsonRpcMessage},
     transport::streamable_http_server::{SessionId, session::ServerSseMessage},
 };
-use serde::Serialize as _;
-use serde_json::ser::Formatter;
 use tokio::time::Instant;
+
+use crate::mcp::memory;
 
 /// How many bytes of memory all kept answers have together, at most and about.
 const BYTES: usize = 64 << 20;
-
-/// How many bytes of memory a member or an item of a JSON value needs beside its text.
-const NODE: [u8; 96] = [0; 96];
-
-/// How many bytes of memory an object needs beside its members: it has room for more of them.
-const OBJECT: [u8; 384] = [0; 384];
 
 /// The newest answers of all sessions of a service.
 #[derive(Clone, Debug, Default)]
@@ -40,7 +33,7 @@ struct Kept {
     event: Option<String>,
     at: Instant,
     size: usize,
-    message: ServerJsonRpcMessage,
+    message: Arc<ServerJsonRpcMessage>,
 }
 
 impl Answers {
@@ -59,21 +52,13 @@ impl Answers {
     }
 
     pub(super) fn keep(&self, session: &SessionId, stream: u64, message: &ServerJsonRpcMessage) {
-        let mut size = Size(0);
-        let mut weighing = serde_json::Serializer::with_formatter(&mut size, Nodes);
-        if message.serialize(&mut weighing).is_err() || size.0 > BYTES {
+        let size = memory::of(message);
+        if size > BYTES {
             return;
         }
-        let (session, message) = (session.clone(), message.clone());
+        let (session, message) = (session.clone(), Arc::new(message.clone()));
         let mut kept = self.lock();
-        kept.push_back(Kept {
-            session,
-            stream,
-            event: None,
-            at: Instant::now(),
-            size: size.0,
-            message,
-        });
+        kept.push_back(Kept { session, stream, event: None, at: Instant::now(), size, message });
         let mut bytes: usize = kept.iter().map(|it| it.size).sum();
         while bytes > BYTES {
             bytes -= kept.pop_front().map_or(bytes, |oldest| oldest.size);
@@ -107,51 +92,14 @@ impl Answers {
         if kept.event.as_deref() == Some(event) {
             return Some(Vec::new());
         }
-        Some(vec![ServerSseMessage::from_message(kept.message.clone())])
+        let mut answer = ServerSseMessage::default();
+        answer.message = Some(Arc::clone(&kept.message));
+        Some(vec![answer])
     }
 
     /// A session has ended.
     pub(super) fn forget(&self, session: &SessionId) {
         self.lock().retain(|it| it.session != *session);
-    }
-}
-
-/// Writes each member and each item with the memory that it needs.
-struct Nodes;
-
-impl Formatter for Nodes {
-    fn begin_array_value<W: ?Sized + Write>(
-        &mut self,
-        writer: &mut W,
-        _first: bool,
-    ) -> io::Result<()> {
-        writer.write_all(&NODE)
-    }
-
-    fn begin_object<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
-        writer.write_all(&OBJECT)
-    }
-
-    fn begin_object_key<W: ?Sized + Write>(
-        &mut self,
-        writer: &mut W,
-        _first: bool,
-    ) -> io::Result<()> {
-        writer.write_all(&NODE)
-    }
-}
-
-/// Counts bytes.
-struct Size(usize);
-
-impl Write for Size {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0 = self.0.saturating_add(bytes.len());
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
     }
 }
 

@@ -1,14 +1,22 @@
 //! A service over streamable HTTP.
 
-use std::{convert::Infallible, fmt, pin::Pin, sync::Arc, task, time::Duration};
+use std::{
+    convert::Infallible,
+    fmt,
+    pin::{Pin, pin},
+    sync::Arc,
+    task,
+    time::Duration,
+};
 
 use ::http::{
     HeaderMap, HeaderValue, Method, Request, Response, StatusCode,
     header::{CONTENT_TYPE, HOST, RETRY_AFTER},
+    request::Parts,
 };
-use bytes::Bytes;
+use bytes::{Buf as _, Bytes};
 use http_body::{Body, Frame, SizeHint};
-use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited, combinators::UnsyncBoxBody};
+use http_body_util::{BodyExt as _, Full, combinators::UnsyncBoxBody};
 use rmcp::{
     ServerHandler,
     model::JsonRpcError,
@@ -24,7 +32,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     McpService,
-    pipes::{ambiguous, refused},
+    connections::{Connection, Connections, Timed, Unread},
+    pipes::{ambiguous, refused, too_many},
     serving::Serving,
     sessions::Sessions,
 };
@@ -50,6 +59,21 @@ const HEAD: Duration = Duration::from_secs(10);
 /// would hold all connections for ever.
 const BODY: Duration = Duration::from_secs(30);
 
+/// The memory of all bodies that are being read, in KiB, without the first [`SMALL`] bytes of each.
+const READING: usize = 128 * 1024;
+
+/// The bytes of a body that need no share of [`READING`], so that small requests are read while clients hold large ones back.
+const SMALL: usize = 64 * 1024;
+
+/// The memory of all requests that are parsed and have not ended, in KiB.
+const PARSED: usize = 256 * 1024;
+
+/// The memory that a value of a request needs while it is parsed, in bytes. The protocol's types copy a value several times.
+const VALUE: usize = 300;
+
+/// The buffer of a connection, in bytes, for the head of a request and for small messages.
+const BUFFER: usize = 64 * 1024;
+
 /// The answer with its body.
 type Answer = Response<UnsyncBoxBody<Bytes, Infallible>>;
 
@@ -65,13 +89,21 @@ pub struct McpHttp<H> {
     sessions: Arc<Sessions>,
     /// The longest body of a request, in bytes.
     request: usize,
+    reading: Arc<Semaphore>,
+    parsed: Arc<Semaphore>,
     _end: Arc<tokio_util::sync::DropGuard>,
 }
 
 impl<H> Clone for McpHttp<H> {
     fn clone(&self) -> Self {
-        let (inner, sessions) = (self.inner.clone(), Arc::clone(&self.sessions));
-        Self { inner, sessions, request: self.request, _end: Arc::clone(&self._end) }
+        Self {
+            inner: self.inner.clone(),
+            sessions: Arc::clone(&self.sessions),
+            request: self.request,
+            reading: Arc::clone(&self.reading),
+            parsed: Arc::clone(&self.parsed),
+            _end: Arc::clone(&self._end),
+        }
     }
 }
 
@@ -104,6 +136,8 @@ impl<H: ServerHandler> McpService<H> {
             inner: StreamableHttpService::new(start, Arc::clone(&sessions), config),
             sessions,
             request,
+            reading: Arc::new(Semaphore::new(READING)),
+            parsed: Arc::new(Semaphore::new(PARSED)),
             _end: Arc::new(end.drop_guard()),
         })
     }
@@ -113,34 +147,44 @@ impl<H: ServerHandler> McpService<H> {
     ///
     /// It serves 256 requests at the same time, and 512 more that only listen: the event stream of a session, and
     /// `subscriptions/listen`. The answer to others is status 503, except that a client can always end a session or cancel a
-    /// call.
+    /// call. If there are more connections than this needs, the one gives way that has been without a whole request for the
+    /// longest time. A client that does not read its answer for 30 seconds is disconnected, and earlier if answers of more
+    /// than 64 MiB wait for clients to read them.
     ///
     /// # Errors
     /// Fails as [`http`](Self::http) does. A connection that cannot be accepted does not end the service.
     pub async fn serve_http(self, listener: TcpListener) -> Result<(), Error> {
-        let places = Places::new(REQUESTS, LISTENING, ENDING);
-        let service = Routed { http: self.http()?, places };
-        let all = Arc::new(Semaphore::new(CONNECTIONS));
-        let mut connections = JoinSet::new();
+        let (places, http) = (Places::new(REQUESTS, LISTENING, ENDING), self.http()?);
+        let connections = Connections::new(CONNECTIONS);
+        let mut tasks = JoinSet::new();
         loop {
-            while connections.try_join_next().is_some() {}
-            let Ok(connection) = Arc::clone(&all).acquire_owned().await else { return Ok(()) };
+            while tasks.try_join_next().is_some() {}
             let Ok((socket, _)) = listener.accept().await else {
                 // One cause is that no file descriptor is free, until a connection is closed.
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 continue;
             };
+            let Some(connection) = connections.enter().await else { return Ok(()) };
             // Without this, a small answer can wait 40 ms for the client's acknowledgement of the one before. A failure costs
             // that time alone.
             let _ = socket.set_nodelay(true);
-            let service = hyper_util::service::TowerToHyperService::new(service.clone());
-            connections.spawn(async move {
-                let io = hyper_util::rt::TokioIo::new(socket);
+            let routed = Routed {
+                http: http.clone(),
+                places: places.clone(),
+                connection: connection.clone(),
+            };
+            let service = hyper_util::service::TowerToHyperService::new(routed);
+            tasks.spawn(async move {
+                let io = hyper_util::rt::TokioIo::new(Timed::new(socket));
                 let mut server = hyper::server::conn::http1::Builder::new();
                 server.timer(hyper_util::rt::TokioTimer::new()).header_read_timeout(HEAD);
+                server.max_buf_size(BUFFER);
                 // It fails only for its own client.
-                let _ = server.serve_connection(io, service).await;
-                drop(connection);
+                let serving = server.serve_connection(io, service);
+                tokio::select! {
+                    _ = serving => {}
+                    () = connection.gives_way() => {}
+                }
             });
         }
     }
@@ -164,40 +208,109 @@ where
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let service = self.clone();
         Box::pin(async move {
-            if !has_one_host(&request) {
-                return Ok(said(StatusCode::BAD_REQUEST, "the request names two hosts"));
-            }
             let (head, body) = request.into_parts();
-            let body = match read(body, service.request).await {
-                Ok(body) => body,
-                Err(refused) => return Ok(refused),
-            };
-            let is_over = head.method == Method::GET && is_over(&head.headers, &service.sessions);
-            let is_json = is_json(&head.headers);
-            // Whatever the type says that the body is, since others may read it differently.
-            if let Some(refused) = ambiguous(&body) {
-                return Ok(unreadable(Some(refused)));
-            }
-            let request = Request::from_parts(head, Full::new(body.clone()));
-            let answer = service.inner.handle(request).await;
-            if is_over && answer.status() == StatusCode::OK {
-                return Ok(said(StatusCode::GONE, "the answer is not kept any more"));
-            }
-            if is_json && answer.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE {
-                return Ok(misread(&body));
-            }
-            Ok(answer.map(|body| body.boxed_unsync()))
+            Ok(match service.read(body).await {
+                Ok(body) => service.answer(head, body).await,
+                Err(refused) => refused,
+            })
         })
     }
+}
+
+impl<H: ServerHandler> McpHttp<H> {
+    /// Reads a body, or says why it was not read.
+    async fn read<B>(&self, body: B) -> Result<Bytes, Answer>
+    where
+        B: Body + Send + 'static,
+        B::Data: Send,
+        B::Error: fmt::Display,
+    {
+        let reading = async {
+            let mut body = pin!(body);
+            let (mut read, mut share) = (Vec::new(), None::<OwnedSemaphorePermit>);
+            while let Some(frame) = body.frame().await {
+                let broken = |_| said(StatusCode::BAD_REQUEST, "the body of the request broke off");
+                let Ok(mut data) = frame.map_err(broken)?.into_data() else { continue };
+                let bytes = read.len().saturating_add(data.remaining());
+                if bytes > self.request {
+                    let why = "the body of the request is too large";
+                    return Err(said(StatusCode::PAYLOAD_TOO_LARGE, why));
+                }
+                let held = share.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
+                let needed = (bytes.saturating_sub(SMALL) / 1024).min(READING);
+                let more = share_of(&self.reading, needed.saturating_sub(held))?;
+                match &mut share {
+                    Some(share) => share.merge(more),
+                    None => share = Some(more),
+                }
+                while data.has_remaining() {
+                    let part = data.chunk();
+                    read.extend_from_slice(part);
+                    let length = part.len();
+                    data.advance(length);
+                }
+            }
+            Ok(Bytes::from(read))
+        };
+        tokio::time::timeout(BODY, reading).await.unwrap_or_else(|_| {
+            let why = "the body of the request did not come in time";
+            Err(said(StatusCode::REQUEST_TIMEOUT, why))
+        })
+    }
+
+    async fn answer(&self, mut head: Parts, body: Bytes) -> Answer {
+        if !has_one_host(&head) {
+            return said(StatusCode::BAD_REQUEST, "the request names two hosts");
+        }
+        let memory = match too_many(&body) {
+            Ok(values) => body.len().saturating_add(values.saturating_mul(VALUE)),
+            Err(refused) => return unreadable(Some(refused)),
+        };
+        // Whatever is left of the request has this share: it is dropped with the head.
+        match share_of(&self.parsed, (memory / 1024).min(PARSED)) {
+            Ok(share) => head.extensions.insert(Arc::new(share)),
+            Err(busy) => return busy,
+        };
+        // Whatever the type says that the body is, since others may read it differently.
+        if let Some(refused) = ambiguous(&body) {
+            return unreadable(Some(refused));
+        }
+        let is_over = head.method == Method::GET && is_over(&head.headers, &self.sessions);
+        let is_json = is_json(&head.headers);
+        let request = Request::from_parts(head, Full::new(body.clone()));
+        let answer = self.inner.handle(request).await;
+        if is_over && answer.status() == StatusCode::OK {
+            return said(StatusCode::GONE, "the answer is not kept any more");
+        }
+        if is_json && answer.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE {
+            return misread(&body);
+        }
+        answer.map(|body| body.boxed_unsync())
+    }
+}
+
+/// A share of the memory of all requests, in KiB.
+fn share_of(memory: &Arc<Semaphore>, size: usize) -> Result<OwnedSemaphorePermit, Answer> {
+    let size = u32::try_from(size).unwrap_or(u32::MAX);
+    Arc::clone(memory).try_acquire_many_owned(size).map_err(|_| busy("large requests"))
+}
+
+/// The answer to a request that is not served because of others.
+fn busy(what: &str) -> Answer {
+    let why = format!("too many {what} are served; try again later");
+    let mut answer = Response::new(Full::new(Bytes::from(why)).boxed_unsync());
+    *answer.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+    answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+    answer
 }
 
 /// Whether the request names at most one host, so that the host that is checked is the host that is meant.
 ///
 /// Source: RFC 9112, section 3.2.
-fn has_one_host<B>(request: &Request<B>) -> bool {
-    let mut hosts = request.headers().get_all(HOST).iter();
+fn has_one_host(head: &Parts) -> bool {
+    let mut hosts = head.headers.get_all(HOST).iter();
     let (host, another) = (hosts.next(), hosts.next());
-    let meant = request.uri().authority();
+    let meant = head.uri.authority();
     let differs = host.zip(meant).is_some_and(|(host, meant)| {
         !host.as_bytes().eq_ignore_ascii_case(meant.as_str().as_bytes())
     });
@@ -233,25 +346,6 @@ fn unreadable(refused: Option<Box<JsonRpcError>>) -> Answer {
     answer
 }
 
-/// Reads a body, up to this many bytes, or says why it was not read.
-async fn read<B>(body: B, most: usize) -> Result<Bytes, Answer>
-where
-    B: Body + Send + 'static,
-    B::Error: fmt::Display,
-{
-    let body = body.map_err(|err| err.to_string());
-    match tokio::time::timeout(BODY, Limited::new(body, most).collect()).await {
-        Ok(Ok(body)) => Ok(body.to_bytes()),
-        Ok(Err(err)) if err.is::<LengthLimitError>() => {
-            Err(said(StatusCode::PAYLOAD_TOO_LARGE, "the body of the request is too large"))
-        }
-        Ok(Err(_)) => Err(said(StatusCode::BAD_REQUEST, "the body of the request broke off")),
-        Err(_) => {
-            Err(said(StatusCode::REQUEST_TIMEOUT, "the body of the request did not come in time"))
-        }
-    }
-}
-
 /// The places of requests that are served at the same time.
 #[derive(Clone)]
 struct Places {
@@ -269,9 +363,9 @@ impl Places {
 
     /// The place of a request, if one is free. A stream that only listens can stay open for days, and must not take the
     /// place of a call.
-    fn of<B>(&self, request: &Request<B>) -> Option<OwnedSemaphorePermit> {
-        let method = request.headers().get("mcp-method");
-        let listens = request.method() == Method::GET
+    fn of(&self, head: &Parts) -> Option<OwnedSemaphorePermit> {
+        let method = head.headers.get("mcp-method");
+        let listens = head.method == Method::GET
             || method.is_some_and(|method| method == "subscriptions/listen");
         let places = if listens { &self.listening } else { &self.requests };
         Arc::clone(places).try_acquire_owned().ok()
@@ -310,6 +404,7 @@ fn wants_no_answer(body: &[u8]) -> bool {
 /// A body that holds its place until it is sent.
 struct Placed {
     body: UnsyncBoxBody<Bytes, Infallible>,
+    unread: Unread,
     _place: OwnedSemaphorePermit,
 }
 
@@ -321,7 +416,13 @@ impl Body for Placed {
         mut self: Pin<&mut Self>,
         context: &mut task::Context<'_>,
     ) -> task::Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        Pin::new(&mut self.body).poll_frame(context)
+        // Another part is wanted when the one before was sent, or nearly so.
+        self.unread.sent();
+        let frame = Pin::new(&mut self.body).poll_frame(context);
+        if let task::Poll::Ready(Some(Ok(frame))) = &frame {
+            self.unread.gives(frame.data_ref().map_or(0, Bytes::len));
+        }
+        frame
     }
 
     fn is_end_stream(&self) -> bool {
@@ -333,15 +434,17 @@ impl Body for Placed {
     }
 }
 
-/// A service at the path `/mcp`.
+/// A service at the path `/mcp`, for one connection.
 struct Routed<H> {
     http: McpHttp<H>,
     places: Places,
+    connection: Connection,
 }
 
 impl<H> Clone for Routed<H> {
     fn clone(&self) -> Self {
-        Self { http: self.http.clone(), places: self.places.clone() }
+        let Self { http, places, connection } = self;
+        Self { http: http.clone(), places: places.clone(), connection: connection.clone() }
     }
 }
 
@@ -364,44 +467,21 @@ where
         if request.uri().path() != "/mcp" {
             return Box::pin(async { Ok(said(StatusCode::NOT_FOUND, "the path is /mcp")) });
         }
-        let place = self.places.of(&request);
-        let mut routed = self.clone();
+        let routed = self.clone();
         Box::pin(async move {
-            if let Some(place) = place {
-                return routed.answer(request, place).await;
-            }
-            // A connection that is closed with an unread body can lose the answer.
             let (head, body) = request.into_parts();
-            let body = match read(body, routed.http.request).await {
+            // A connection that is closed with an unread body can lose the answer.
+            let body = match routed.http.read(body).await {
                 Ok(body) => body,
                 Err(refused) => return Ok(refused),
             };
-            if let Some(place) = routed.places.of_ending(&head.method, &body) {
-                let request = Request::from_parts(head, Full::new(body));
-                return routed.answer(request, place).await;
-            }
-            let why = "too many requests are served; try again later";
-            let mut answer = said(StatusCode::SERVICE_UNAVAILABLE, why);
-            answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
-            Ok(answer)
+            let place = routed.places.of(&head);
+            let place = place.or_else(|| routed.places.of_ending(&head.method, &body));
+            let Some(place) = place else { return Ok(busy("requests")) };
+            let unread = routed.connection.begins();
+            let answer = routed.http.answer(head, body).await;
+            Ok(answer.map(|body| Placed { body, unread, _place: place }.boxed_unsync()))
         })
-    }
-}
-
-impl<H: ServerHandler> Routed<H> {
-    /// The answer to a request that has this place.
-    async fn answer<B>(
-        &mut self,
-        request: Request<B>,
-        place: OwnedSemaphorePermit,
-    ) -> Result<Answer, Infallible>
-    where
-        B: Body + Send + 'static,
-        B::Data: Send,
-        B::Error: fmt::Display,
-    {
-        let answer = tower_service::Service::call(&mut self.http, request).await?;
-        Ok(answer.map(|body| Placed { body, _place: place }.boxed_unsync()))
     }
 }
 
@@ -450,6 +530,65 @@ mod tests {
             .header("accept", "application/json, text/event-stream")
     }
 
+    /// A body that is sent in part.
+    struct Half(Option<Bytes>);
+
+    impl Body for Half {
+        type Data = Bytes;
+        type Error = Infallible;
+
+        fn poll_frame(
+            mut self: Pin<&mut Self>,
+            _: &mut task::Context<'_>,
+        ) -> task::Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+            match self.0.take() {
+                Some(half) => task::Poll::Ready(Some(Ok(Frame::data(half)))),
+                None => task::Poll::Pending,
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn bodies_that_are_read_share_one_memory_and_small_ones_need_no_part_of_it() {
+        let http = McpService::new(tools![]).http().unwrap();
+        let mut reading = Vec::new();
+        let mut begin = async |bytes: usize| {
+            let half = Half(Some(Bytes::from(vec![b' '; bytes])));
+            let http = http.clone();
+            let mut read = Box::pin(async move { http.read(half).await });
+            match futures_util::poll!(&mut read) {
+                task::Poll::Ready(Err(refused)) => Some(refused.status().as_u16()),
+                task::Poll::Ready(Ok(_)) => None,
+                task::Poll::Pending => {
+                    reading.push(read);
+                    None
+                }
+            }
+        };
+        let large = 4 << 20;
+        for _ in 0..READING * 1024 / large {
+            assert_eq!(begin(large).await, None);
+        }
+        assert_eq!((begin(large).await, begin(SMALL).await), (Some(503), None));
+        drop(reading);
+        assert_eq!(http.reading.available_permits(), READING);
+    }
+
+    #[tokio::test]
+    async fn requests_that_are_parsed_share_one_memory() {
+        let http = McpService::new(tools![]).http().unwrap();
+        let body = Bytes::from(format!("[{}0]", "0,".repeat(90_000)));
+        let status = async || {
+            let (head, ()) = post("127.0.0.1").body(()).unwrap().into_parts();
+            http.answer(head, body.clone()).await.status().as_u16()
+        };
+        let all = Arc::clone(&http.parsed).try_acquire_many_owned(PARSED as u32 - 1024).unwrap();
+        assert_eq!(status().await, 503);
+        drop(all);
+        assert_eq!(status().await, 400);
+        assert_eq!(http.parsed.available_permits(), PARSED);
+    }
+
     #[tokio::test(start_paused = true)]
     async fn a_body_whose_rest_never_comes_is_given_up() {
         assert_eq!(status(post("127.0.0.1").body(Stalled).unwrap()).await, 408);
@@ -459,8 +598,10 @@ mod tests {
     async fn a_request_without_a_place_is_refused_and_listening_takes_no_place_of_a_call() {
         let places = Places::new(1, 1, 1);
         let http = McpService::new(tools![]).http().unwrap();
-        let mut service = Routed { http, places: places.clone() };
+        let connection = Connections::new(1).enter().await.unwrap();
+        let mut service = Routed { http, places: places.clone(), connection };
         let post = || post("127.0.0.1").body(Full::new(Bytes::from_static(b"{}"))).unwrap();
+        let head = |request: Request<Full<Bytes>>| request.into_parts().0;
         let get =
             || Request::get("/mcp").header("host", "127.0.0.1").body(Full::default()).unwrap();
         let listen = || {
@@ -469,10 +610,10 @@ mod tests {
             listen
         };
         let mut status = async |request| service.call(request).await.unwrap().status().as_u16();
-        let call = places.of(&post()).unwrap();
+        let call = places.of(&head(post())).unwrap();
         assert_eq!(status(post()).await, 503);
         assert_ne!(status(get()).await, 503);
-        let stream = places.of(&get()).unwrap();
+        let stream = places.of(&head(get())).unwrap();
         assert_eq!(status(get()).await, 503);
         assert_eq!(status(listen()).await, 503);
         drop(call);
@@ -480,9 +621,9 @@ mod tests {
         drop(stream);
         // The answer keeps the place until it is sent.
         let answer = service.call(post()).await.unwrap();
-        assert!(places.of(&post()).is_none());
+        assert!(places.of(&head(post())).is_none());
         drop(answer);
-        assert!(places.of(&post()).is_some());
+        assert!(places.of(&head(post())).is_some());
     }
 
     #[tokio::test]

@@ -4,6 +4,7 @@ mod answer;
 mod answers;
 mod asking;
 mod calling;
+mod connections;
 mod described;
 mod flight;
 mod http;

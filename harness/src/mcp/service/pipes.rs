@@ -13,7 +13,7 @@ use tokio::{
     sync::Mutex,
 };
 
-use crate::message::is_strict;
+use crate::message::{MAX_VALUES, count_values, is_strict};
 
 /// A client at the other end of two pipes. A line that is not a message is answered with an error.
 pub(super) struct Pipes<R, W> {
@@ -73,6 +73,7 @@ where
         if line.is_empty() {
             return Ok(None);
         }
+        too_many(line)?;
         if let Some(refused) = ambiguous(line) {
             return Err(refused);
         }
@@ -128,6 +129,18 @@ where
         drop(self.write.lock().await.take());
         Ok(())
     }
+}
+
+/// The number of values in a message, or the error answer if there are too many to parse it.
+pub(super) fn too_many(bytes: &[u8]) -> Result<usize, Box<JsonRpcError>> {
+    let values = count_values(bytes);
+    if values <= MAX_VALUES {
+        return Ok(values);
+    }
+    let why = format!(
+        "nothing was run: the message has more than {MAX_VALUES} values; send less at once"
+    );
+    Err(Box::new(JsonRpcError::new(None, ErrorData::invalid_request(why, None))))
 }
 
 /// The error answer to a request that some JSON readers would refuse or read differently. An agent refuses such arguments,

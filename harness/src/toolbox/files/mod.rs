@@ -6,6 +6,7 @@ mod difference;
 mod ignored;
 mod list;
 mod off_loop;
+mod pattern;
 mod read;
 mod root;
 mod search;

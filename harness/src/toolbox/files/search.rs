@@ -1,4 +1,4 @@
-//! Searches files for a regular expression, with the libraries of ripgrep.
+//! Searches files for a regular expression, line by line.
 
 use std::{
     io::{self, Read},
@@ -7,12 +7,12 @@ use std::{
 };
 
 use grep_matcher::{LineTerminator, Matcher as _};
-use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkMatch};
 
 use super::{
     list::{Glob, shown},
     off_loop::Stop,
+    pattern::LinePattern,
     root::{Root, fault},
     tools::MAX_TEXT,
     walk::Walk,
@@ -38,19 +38,13 @@ pub(super) fn search(
     glob: Option<&str>,
     stop: &Stop,
 ) -> Result<String, ToolError> {
-    let matcher =
-        RegexMatcherBuilder::new().multi_line(true).crlf(true).build(pattern).map_err(|err| {
-            ToolError::BadArguments(vec![format!(
-                "`pattern`: is not a regular expression for one line: {err}; write a backslash before \
-                 a character that is meant as itself, such as `\\(`"
-            )])
-        })?;
+    let pattern = LinePattern::new(pattern, stop)?;
     let glob = glob.map(Glob::new).transpose()?;
     let path = root.inside(given)?;
     let found = root.look_at(&path, given)?;
     let real = root.real(&path).map_err(|err| fault(given, err))?;
 
-    let mut search = Search::new(&matcher, stop);
+    let mut search = Search::new(&pattern, stop);
     if !found.is_dir() {
         let file = root.read(&real, given)?;
         search.file(&real, file);
@@ -73,7 +67,7 @@ pub(super) fn search(
 }
 
 struct Search<'s> {
-    matcher: &'s RegexMatcher,
+    pattern: &'s LinePattern<'s>,
     searcher: Searcher,
     stop: &'s Stop,
     hits: Vec<String>,
@@ -83,13 +77,13 @@ struct Search<'s> {
 }
 
 impl<'s> Search<'s> {
-    fn new(matcher: &'s RegexMatcher, stop: &'s Stop) -> Self {
+    fn new(pattern: &'s LinePattern<'s>, stop: &'s Stop) -> Self {
         let searcher = SearcherBuilder::new()
             .line_terminator(LineTerminator::crlf())
             .binary_detection(BinaryDetection::quit(0))
             .heap_limit(Some(MAX_BUFFER))
             .build();
-        Self { matcher, searcher, stop, hits: Vec::new(), searched: 0, binary: 0, unread: 0 }
+        Self { pattern, searcher, stop, hits: Vec::new(), searched: 0, binary: 0, unread: 0 }
     }
 
     fn is_full(&self) -> bool {
@@ -100,9 +94,9 @@ impl<'s> Search<'s> {
         let before = self.hits.len();
         let path = shown(path);
         let mut hits =
-            Hits { path: &path, matcher: self.matcher, hits: &mut self.hits, is_binary: false };
+            Hits { path: &path, pattern: self.pattern, hits: &mut self.hits, is_binary: false };
         let reader = Stoppable { reader: file.take(MAX_FILE), stop: self.stop };
-        let done = self.searcher.search_reader(self.matcher, reader, &mut hits);
+        let done = self.searcher.search_reader(self.pattern, reader, &mut hits);
         let is_binary = hits.is_binary;
         if is_binary {
             self.hits.truncate(before);
@@ -141,7 +135,7 @@ fn is_full(hits: &[String]) -> bool {
 /// Collects the hits of one file.
 struct Hits<'h> {
     path: &'h str,
-    matcher: &'h RegexMatcher,
+    pattern: &'h LinePattern<'h>,
     hits: &'h mut Vec<String>,
     is_binary: bool,
 }
@@ -153,7 +147,7 @@ impl Sink for Hits<'_> {
         let line = found.bytes();
         let line = line.strip_suffix(b"\n").unwrap_or(line);
         let line = line.strip_suffix(b"\r").unwrap_or(line);
-        let hit = self.matcher.find(line).ok().flatten().map_or(0, |hit| hit.start());
+        let hit = self.pattern.find(line)?.map_or(0, |hit| hit.start());
         let number = found.line_number().unwrap_or_default();
         self.hits.push(format!("{}:{number}: {}\n", self.path, around(line, hit)));
         Ok(!is_full(self.hits))

@@ -5,7 +5,13 @@ use std::{path::Path, sync::Arc};
 use harness_macros::toolset;
 
 use super::{
-    code_files::CodeFiles, list, off_loop::off_loop, read, root::Root, search, write::Write,
+    code_files::CodeFiles,
+    list,
+    off_loop::{OTHERS, SEARCHES, off_loop},
+    read,
+    root::Root,
+    search,
+    write::Write,
 };
 use crate::{
     error::Error,
@@ -42,7 +48,9 @@ pub(super) const MAX_TEXT: usize = 48 * 1024;
 /// nothing is written.
 ///
 /// The tools never block the async loop on the disk. Work that nobody waits for any more stops between its steps; a
-/// file is then written completely or not at all.
+/// file is then written completely or not at all. A search also stops inside of a long line. Work that still runs when the
+/// program ends does not keep the process. In one process, 8 searches and lists and 32 other calls work at the same time;
+/// further ones wait.
 ///
 /// A file that is replaced keeps its mode and, where the system allows it, its owner; another hard
 /// link to it keeps the old text, and access lists are not copied. A program that is killed while it
@@ -92,7 +100,8 @@ impl Files {
     ) -> Result<String, ToolError> {
         let (root, path) = (Arc::clone(&self.root), path.to_owned());
         let lines = lines.unwrap_or(u64::MAX);
-        off_loop(&stop, move |stop| read::read(&root, &path, first_line, lines, stop)).await
+        off_loop(&OTHERS, &stop, move |stop| read::read(&root, &path, first_line, lines, stop))
+            .await
     }
 
     /// Writes a text file: makes a new one, with the folders on the way to it, or replaces all
@@ -115,7 +124,7 @@ impl Files {
         let (root, code, given) = (Arc::clone(root), Arc::clone(code), path.to_owned());
         let stop = context.cancellation().clone();
         let context = context.clone();
-        off_loop(&stop, move |stop| {
+        off_loop(&OTHERS, &stop, move |stop| {
             let write = Write { root: &root, code: &code, given: &given, content: &content };
             write.run(&context, stop)
         })
@@ -147,7 +156,8 @@ impl Files {
         stop: CancellationToken,
     ) -> Result<String, ToolError> {
         let root = Arc::clone(&self.root);
-        off_loop(&stop, move |stop| list::list(&root, &path, glob.as_deref(), stop)).await
+        off_loop(&SEARCHES, &stop, move |stop| list::list(&root, &path, glob.as_deref(), stop))
+            .await
     }
 
     /// Searches the lines of files for a regular expression and answers with `path:line: text`
@@ -170,7 +180,9 @@ impl Files {
         stop: CancellationToken,
     ) -> Result<String, ToolError> {
         let root = Arc::clone(&self.root);
-        off_loop(&stop, move |stop| search::search(&root, &pattern, &path, glob.as_deref(), stop))
-            .await
+        off_loop(&SEARCHES, &stop, move |stop| {
+            search::search(&root, &pattern, &path, glob.as_deref(), stop)
+        })
+        .await
     }
 }

@@ -1,0 +1,285 @@
+//! The connections of a service that listens by itself: which of them gives way when there are too many, and when clients do not
+//! read their answers.
+
+use std::{
+    collections::BTreeMap,
+    io,
+    pin::Pin,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time::{Sleep, sleep},
+};
+use tokio_util::sync::CancellationToken;
+
+/// The bytes of answers that wait until clients read them, on all connections together.
+const UNREAD: usize = 64 << 20;
+
+/// How long a connection takes nothing of what is written to it, until it is given up.
+const STUCK: Duration = Duration::from_secs(30);
+
+/// All connections.
+#[derive(Clone)]
+pub(super) struct Connections {
+    places: Arc<Semaphore>,
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Default)]
+struct State {
+    /// The number of the newest entry below.
+    last: u64,
+    /// The connections without a whole request, from the one that has been so for the longest time.
+    idle: BTreeMap<u64, CancellationToken>,
+    /// The parts of answers that clients have not read, from the oldest, with their sizes.
+    unread: BTreeMap<u64, (usize, CancellationToken)>,
+}
+
+impl State {
+    fn next(&mut self) -> u64 {
+        self.last = self.last.saturating_add(1);
+        self.last
+    }
+}
+
+impl Connections {
+    pub(super) fn new(most: usize) -> Self {
+        Self { places: Arc::new(Semaphore::new(most)), state: Arc::default() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a connection. If there are too many, the one gives way that has been without a whole request for the longest
+    /// time; if all have one, this waits.
+    pub(super) async fn enter(&self) -> Option<Connection> {
+        let place = match Arc::clone(&self.places).try_acquire_owned() {
+            Ok(place) => place,
+            Err(_) => {
+                if let Some((_, oldest)) = self.lock().idle.pop_first() {
+                    oldest.cancel();
+                }
+                Arc::clone(&self.places).acquire_owned().await.ok()?
+            }
+        };
+        let ends = CancellationToken::new();
+        let idle = Idle { number: 0, all: self.clone(), ends: ends.clone(), _place: place };
+        let idle = Arc::new(Mutex::new(idle));
+        let connection = Connection { all: self.clone(), ends, idle };
+        connection.waits();
+        Some(connection)
+    }
+}
+
+/// One connection.
+#[derive(Clone)]
+pub(super) struct Connection {
+    all: Connections,
+    ends: CancellationToken,
+    idle: Arc<Mutex<Idle>>,
+}
+
+/// The entry of a connection while it has no whole request. It ends with the connection.
+struct Idle {
+    number: u64,
+    all: Connections,
+    ends: CancellationToken,
+    _place: OwnedSemaphorePermit,
+}
+
+impl Drop for Idle {
+    fn drop(&mut self) {
+        self.all.lock().idle.remove(&self.number);
+    }
+}
+
+impl Connection {
+    /// Waits until it has to give way to others.
+    pub(super) async fn gives_way(&self) {
+        self.ends.cancelled().await;
+    }
+
+    /// It has no whole request from now on.
+    fn waits(&self) {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.all.lock();
+        state.idle.remove(&idle.number);
+        idle.number = state.next();
+        state.idle.insert(idle.number, idle.ends.clone());
+    }
+
+    /// It has a whole request. What is returned is kept until the answer is sent.
+    pub(super) fn begins(&self) -> Unread {
+        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        self.all.lock().idle.remove(&idle.number);
+        Unread { connection: self.clone(), part: None }
+    }
+}
+
+/// The part of an answer that the client has not read.
+pub(super) struct Unread {
+    connection: Connection,
+    part: Option<u64>,
+}
+
+impl Unread {
+    /// A part is given to the connection. If clients leave too much unread, the connections give way that have the oldest parts.
+    pub(super) fn gives(&mut self, bytes: usize) {
+        let mut state = self.connection.all.lock();
+        let number = state.next();
+        state.unread.insert(number, (bytes, self.connection.ends.clone()));
+        self.part = Some(number);
+        let mut all: usize = state.unread.values().map(|(bytes, _)| bytes).sum();
+        while all > UNREAD
+            && state.unread.len() > 1
+            && let Some((_, (bytes, oldest))) = state.unread.pop_first()
+        {
+            all = all.saturating_sub(bytes);
+            oldest.cancel();
+        }
+    }
+
+    /// The last part was sent.
+    pub(super) fn sent(&mut self) {
+        if let Some(part) = self.part.take() {
+            self.connection.all.lock().unread.remove(&part);
+        }
+    }
+}
+
+impl Drop for Unread {
+    fn drop(&mut self) {
+        self.sent();
+        self.connection.waits();
+    }
+}
+
+/// A socket that fails if the client takes nothing of what is written for a while.
+pub(super) struct Timed<S> {
+    socket: S,
+    stuck: Option<Pin<Box<Sleep>>>,
+}
+
+impl<S> Timed<S> {
+    pub(super) fn new(socket: S) -> Self {
+        Self { socket, stuck: None }
+    }
+
+    fn timed<T>(
+        &mut self,
+        context: &mut Context<'_>,
+        written: Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
+        if written.is_ready() {
+            self.stuck = None;
+            return written;
+        }
+        let stuck = self.stuck.get_or_insert_with(|| Box::pin(sleep(STUCK)));
+        stuck.as_mut().poll(context).map(|()| Err(io::ErrorKind::TimedOut.into()))
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Timed<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        to: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.socket).poll_read(context, to)
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Timed<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.socket).poll_write(context, bytes);
+        self.timed(context, written)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        parts: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.socket).poll_write_vectored(context, parts);
+        self.timed(context, written)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.socket.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.socket).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.socket).poll_shutdown(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncWriteExt as _;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn the_connection_gives_way_that_is_without_a_request_for_the_longest_time() {
+        let all = Connections::new(3);
+        let mut open = Vec::new();
+        for _ in 0..3 {
+            open.push(all.enter().await.expect("a place"));
+        }
+        let busy = open[0].begins();
+        // The second is idle for a shorter time than the third.
+        drop(open[1].begins());
+        let entering = all.enter();
+        tokio::pin!(entering);
+        assert!(futures_util::poll!(&mut entering).is_pending());
+        let given: Vec<bool> = open.iter().map(|it| it.ends.is_cancelled()).collect();
+        assert_eq!(given, [false, false, true]);
+        drop(open.pop());
+        assert!(entering.await.is_some());
+        drop(busy);
+    }
+
+    #[tokio::test]
+    async fn the_connections_give_way_whose_clients_have_left_the_oldest_parts_unread() {
+        let all = Connections::new(9);
+        let mut unread = Vec::new();
+        for _ in 0..9 {
+            let connection = all.enter().await.expect("a place");
+            let mut part = connection.begins();
+            part.gives(UNREAD / 4);
+            unread.push((connection, part));
+            // The first one reads.
+            if let Some((_, first)) = unread.first_mut() {
+                first.sent();
+                first.gives(0);
+            }
+        }
+        let given: Vec<bool> = unread.iter().map(|(it, _)| it.ends.is_cancelled()).collect();
+        assert_eq!(given, [false, true, true, true, true, false, false, false, false]);
+        drop(unread);
+        let state = all.lock();
+        assert!(state.unread.is_empty() && state.idle.is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_reads_nothing_is_given_up() {
+        let (socket, _client) = tokio::io::duplex(8);
+        let mut socket = Timed::new(socket);
+        let stuck = socket.write_all(&[0; 9]).await.expect_err("it is stuck");
+        assert_eq!(stuck.kind(), io::ErrorKind::TimedOut);
+    }
+}

@@ -1,0 +1,164 @@
+//! What others send decides neither the memory nor the time that the program needs.
+
+use std::time::Duration;
+
+use harness::{
+    ToolLimits,
+    mcp::{McpServer, McpService},
+    tool, tools,
+};
+use reqwest::StatusCode;
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+    task::JoinSet,
+};
+
+use super::{
+    Scripted, call,
+    measured::needs_at_most,
+    served_http::{Served, client},
+    text,
+};
+
+#[test]
+fn the_patterns_of_a_server_have_one_limit_together() {
+    needs_at_most(300, "bounds::the_patterns_of_a_server_have_one_limit_together", async {
+        let scripted = Scripted::new();
+        let server = scripted.server("patterns").connect().await.expect("a server");
+        let left_out = server.left_out();
+        assert!(left_out.len() > 700 && left_out.len() < 800, "{}", left_out.len());
+        assert!(left_out[0].contains("`pattern`") && left_out[0].contains("KiB"), "{left_out:?}");
+        // What has none is there, though it comes last.
+        let run = server.only(["run"]).expect("a tool");
+        assert_eq!(text(call(&run[0]).await), "ran in life 1");
+        server.close().await;
+    });
+}
+
+#[test]
+fn a_result_of_millions_of_numbers_is_refused() {
+    needs_at_most(200, "bounds::a_result_of_millions_of_numbers_is_refused", async {
+        let scripted = Scripted::new();
+        let server = scripted.server("many-numbers").connect().await.expect("a server");
+        let refused = call(&server.tools()[0]).await.expect_err("an error").to_string();
+        assert!(refused.contains("more than 250000 values"), "{refused}");
+        server.close().await;
+    });
+}
+
+#[test]
+fn a_text_of_millions_of_numbers_is_a_text() {
+    needs_at_most(300, "bounds::a_text_of_millions_of_numbers_is_a_text", async {
+        let scripted = Scripted::new();
+        let server = scripted.server("many-numbers-in-text").connect().await.expect("a server");
+        let text = text(call(&server.tools()[0]).await);
+        assert!(text.len() > 14_000_000);
+        server.close().await;
+    });
+}
+
+/// Hands over much.
+#[tool(side_effects = "none")]
+fn much() -> String {
+    "x".repeat(12_000_000)
+}
+
+fn service() -> McpService {
+    let limits = ToolLimits::default().tries(1).output(16_000_000);
+    McpService::new(tools![much]).limits(limits).resuming_time(Duration::from_secs(3600))
+}
+
+#[test]
+fn requests_of_millions_of_values_are_refused() {
+    needs_at_most(400, "bounds::requests_of_millions_of_values_are_refused", async {
+        let served = Served::start(service()).await;
+        let zeros = "0,".repeat((4 << 20) / 2 - 100);
+        let params = format!(r#"{{"name":"much","arguments":{{"all":[{zeros}0]}}}}"#);
+        let call = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{params}}}"#);
+        let call = bytes_of(call);
+        let mut all = JoinSet::new();
+        for _ in 0..200 {
+            let post = client().post(&served.url).header("content-type", "application/json");
+            let post = post.header("accept", "application/json, text/event-stream");
+            let post = post.body(reqwest::Body::from(call));
+            all.spawn(async move {
+                let answer = post.send().await.expect("an answer");
+                (answer.status(), answer.text().await.expect("a text"))
+            });
+        }
+        let mut refused = 0;
+        while let Some(answer) = all.join_next().await {
+            let (status, said) = answer.expect("no panic");
+            match status {
+                StatusCode::BAD_REQUEST => {
+                    assert!(said.contains("more than 100000 values"), "{said}");
+                    refused += 1;
+                }
+                status => assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE, "{said}"),
+            }
+        }
+        assert!(refused > 0);
+    });
+}
+
+/// The client shares one text among its requests, so that the memory of the service is measured.
+fn bytes_of(text: String) -> &'static [u8] {
+    text.leak().as_bytes()
+}
+
+#[test]
+fn clients_that_do_not_read_hold_little() {
+    needs_at_most(300, "bounds::clients_that_do_not_read_hold_little", async {
+        let served = Served::start(service()).await;
+        let session = served.session().await;
+        let params = json!({"name": "much", "arguments": {}});
+        let call = json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params});
+        let mut first = session.post(&call).send().await.expect("an answer");
+        let primed = first.chunk().await.expect("a body").expect("an event");
+        let primed = String::from_utf8(primed.to_vec()).expect("a text");
+        let last = primed.lines().find_map(|line| line.strip_prefix("id:")).expect("an id").trim();
+        // The answer is kept.
+        while first.chunk().await.expect("a body").is_some() {}
+        let address = served.url.trim_start_matches("http://").trim_end_matches("/mcp");
+        let mut deaf = Vec::new();
+        for _ in 0..30 {
+            let mut socket = TcpStream::connect(address).await.expect("a connection");
+            let head = format!(
+                "GET /mcp HTTP/1.1\r\nhost: {address}\r\naccept: text/event-stream\r\nmcp-session-id: {}\r\nlast-event-id: {last}\r\n\r\n",
+                session.id
+            );
+            socket.write_all(head.as_bytes()).await.expect("a request");
+            let mut status = [0; 12];
+            socket.read_exact(&mut status).await.expect("an answer");
+            assert_eq!(&status, b"HTTP/1.1 200");
+            deaf.push(socket);
+        }
+        // Others are served.
+        let listed: Value = json!({"jsonrpc": "2.0", "id": 8, "method": "tools/list"});
+        let listed = session.post(&listed).send().await.expect("an answer");
+        assert!(listed.text().await.expect("a text").contains("Hands over much"));
+    });
+}
+
+#[tokio::test]
+async fn connections_without_a_request_keep_no_client_out() {
+    let served = Served::start(service()).await;
+    let address = served.url.trim_start_matches("http://").trim_end_matches("/mcp");
+    let mut half = Vec::new();
+    for _ in 0..900 {
+        let mut socket = TcpStream::connect(address).await.expect("a connection");
+        socket.write_all(b"POST /mcp HTTP/1.1\r\n").await.expect("a part");
+        half.push(socket);
+    }
+    // Before a time is over, the first of them is closed and the last is not.
+    let it = McpServer::url(&served.url).named("it").connect().await.expect("a service");
+    let mut byte = [0; 1];
+    let first = half[0].read(&mut byte).await;
+    assert!(matches!(first, Ok(0) | Err(_)), "{first:?}");
+    let last = half.last_mut().expect("a socket");
+    let open = tokio::time::timeout(Duration::from_millis(1), last.read(&mut byte)).await;
+    assert!(open.is_err(), "{open:?}");
+    it.close().await;
+}
