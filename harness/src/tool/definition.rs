@@ -53,6 +53,15 @@ impl Tool {
         Arguments::from(described).fingerprint(self.name()).to_string()
     }
 
+    /// The size of the compiled patterns in the schema of its arguments, in KiB.
+    #[cfg(feature = "mcp")]
+    pub(crate) fn pattern_size(&self) -> usize {
+        match &self.body {
+            Body::Declared { .. } => 0,
+            Body::Made(made) => made.checker().map_or(0, crate::schema::Checker::pattern_size),
+        }
+    }
+
     /// Fills in the defaults of those arguments that are left out or `null`, and returns these defaults.
     pub(crate) fn fill_defaults(&self, arguments: &mut Arguments) -> Arguments {
         let Some(Value::Object(properties)) = self.input_schema().get("properties") else {
