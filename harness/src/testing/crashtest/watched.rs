@@ -157,7 +157,7 @@ impl Journal for WatchedJournal {
 pub(super) fn name(envelope: &Envelope) -> String {
     let Ok(fact) = envelope.fact() else { return "a fact of another version".to_owned() };
     let json = serde_json::from_str::<Value>(&envelope.fact).unwrap_or_default();
-    let name = json["fact"].as_str().unwrap_or("a fact without a name");
+    let name = json.get("fact").and_then(Value::as_str).unwrap_or("a fact without a name");
     match &fact {
         Fact::AnswerRejected { by, .. } => format!("{name}({by:?})"),
         Fact::ModelReplied { message, .. } => {
