@@ -4,7 +4,7 @@ use std::{fs, os::unix::fs::PermissionsExt as _, path::Path};
 
 use harness::{
     Agent,
-    journal::{Envelope, Journal as _, Life, SqliteJournal},
+    journal::{Envelope, Head, Journal as _, Life, SqliteJournal},
     testing::{ScriptedProvider, reply},
     trace::Trace,
 };
@@ -28,7 +28,7 @@ async fn held(path: &Path) -> (SqliteJournal, Box<dyn std::any::Any>) {
     let journal = SqliteJournal::open(path).await.unwrap();
     let hold = journal.hold("chat").await.unwrap();
     let fact = Envelope::stored(1, "0.1.0", Life::random(), 1, 2, "{\"fact\":\"x\"}");
-    journal.append("chat", 0, &[fact]).await.unwrap();
+    journal.append("chat", Head::default(), &[fact]).await.unwrap();
     (journal, Box::new(hold))
 }
 

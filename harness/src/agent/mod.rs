@@ -46,6 +46,7 @@ mod schedule;
 mod sending;
 mod spilling;
 mod steering;
+mod step;
 mod steps;
 mod told;
 mod turn;

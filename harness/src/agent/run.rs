@@ -19,7 +19,8 @@ use super::{
     outcome::Remains,
     reports::Reports,
     sending::{Opening, Stops},
-    steps::{KeptPlaces, Step},
+    step::Step,
+    steps::KeptPlaces,
     told::lost,
     watcher::Watcher,
 };

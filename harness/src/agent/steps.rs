@@ -8,7 +8,7 @@ use std::{
 };
 
 use super::{
-    Action, Agent, Answer, Chat, Machine, OpenCall, Outcome, Settlement,
+    Action, Agent, Answer, Chat, Machine, OpenCall, Settlement,
     accept::Wants,
     answers::{in_doubt, waiting},
     approval::{CallResolution, ResolvedCall},
@@ -16,8 +16,8 @@ use super::{
     run::Run,
     sending::Opening,
     spilling::Spilling,
+    step::Step,
     verifier::verifier_of_text,
-    window::Move,
 };
 use crate::{
     error::{Error, ErrorKind},
@@ -28,86 +28,6 @@ use crate::{
     tool::{Place, Values},
     trace::new_run,
 };
-
-/// The next step of a run: the machine's [`Action`], after the limits were checked.
-pub(super) enum Step {
-    /// Stop the run, for this cause.
-    Stop(InterruptCause),
-    /// Change what is sent, so that it fits into the window.
-    Move(Move),
-    /// Ask the model.
-    Ask,
-    /// Decide about these calls, one after the other.
-    Decide {
-        /// The calls.
-        calls: Vec<ToolCall>,
-        /// Calls beyond the number that one answer may have: they do not run.
-        surplus: Vec<ToolCall>,
-    },
-    /// Run these calls; those of one batch may run at the same time.
-    Run(Vec<ToolCall>),
-    /// Wait until the calls that run have their results.
-    AwaitResults,
-    /// Find out what became of these calls.
-    FindOut(Vec<ToolCall>),
-    /// Nothing in this run: its calls wait for somebody outside of it.
-    AwaitAnswers,
-    /// Check whether the answer is what the program wanted.
-    Check,
-    /// Record the results of calls that will not run or were stopped.
-    Settle,
-    /// The run is over.
-    Finish(Outcome),
-}
-
-impl Chat {
-    /// Returns the next step: the machine says what it is, and the guard whether it may happen.
-    pub(super) fn step(&mut self) -> Step {
-        let machine = &self.machine;
-        let next = machine.next();
-        let is_going = !matches!(next, Action::AwaitUser | Action::Settle | Action::Finish(_));
-        if let Some(call) = machine.denied().filter(|_| is_going).map(str::to_owned)
-            && self.stops_on_denial()
-        {
-            return Step::Stop(InterruptCause::Denial { call });
-        }
-        let Self { machine, guard, agent, .. } = self;
-        let goes_on = matches!(next, Action::Decide(_) | Action::RunCalls(_) | Action::FindOut(_));
-        if let Some(reached) = goes_on.then(|| guard.before_going_on()).flatten() {
-            return Step::Stop(reached.into());
-        }
-        match next {
-            Action::CallProvider => {
-                let (name, model) = agent.answers();
-                match guard.before_turn(name, model) {
-                    Some(reached) => Step::Stop(reached.into()),
-                    None => self.due().map_or(Step::Ask, Step::Move),
-                }
-            }
-            Action::Decide(mut calls) => {
-                let (decided, all) = machine.decided();
-                let may = guard.of_one_answer(all).saturating_sub(decided).min(calls.len());
-                let surplus = calls.split_off(may);
-                match guard.before_calls(calls.len()) {
-                    Some(reached) => Step::Stop(reached.into()),
-                    None => Step::Decide { calls, surplus },
-                }
-            }
-            Action::RunCalls(calls) => match guard.before_running(&calls) {
-                Some(reached) => Step::Stop(reached.into()),
-                None => Step::Run(calls),
-            },
-            Action::AwaitResults => Step::AwaitResults,
-            Action::FindOut(calls) => Step::FindOut(calls),
-            Action::AwaitAnswers => Step::AwaitAnswers,
-            Action::CheckAnswer => Step::Check,
-            Action::Settle => Step::Settle,
-            Action::Finish(outcome) => Step::Finish(outcome),
-            // This does not happen: a run begins with a message.
-            Action::AwaitUser => Step::Stop(InterruptCause::Program),
-        }
-    }
-}
 
 /// A conversation whose actions another driver does, one at a time: for example an engine that
 /// stores the facts of each action and continues on another machine if this one dies.

@@ -138,13 +138,4 @@ mod tests {
         let inner = |default| of(json!({"properties": {"all": {"default": default}}}));
         assert_ne!(definition(inner(true)), definition(inner(false)));
     }
-
-    /// The size of the compiled patterns in the schema of its arguments, in KiB.
-    #[cfg(feature = "mcp")]
-    pub(crate) fn pattern_size(&self) -> usize {
-        match &self.body {
-            Body::Declared { .. } => 0,
-            Body::Made(made) => made.checker().map_or(0, crate::schema::Checker::pattern_size),
-        }
-    }
 }
