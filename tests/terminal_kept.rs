@@ -3,6 +3,7 @@
 
 use std::{
     fs,
+    path::Path,
     process::{Command, Stdio},
 };
 
@@ -23,7 +24,13 @@ fn kill(terminal: &Terminal) {
 
 /// Goes on, in another terminal, with the conversation that the first one has kept last.
 fn resumed(first: &Terminal) -> Terminal {
-    let data = format!("XDG_DATA_HOME={}", first.file("data").display());
+    resumed_in(first, &first.file("."))
+}
+
+/// The same in another folder, which a person who has allowed a call did not see.
+fn resumed_in(first: &Terminal, folder: &Path) -> Terminal {
+    let data = first.file("data");
+    let data = format!("env -C {} XDG_DATA_HOME={}", folder.display(), data.display());
     Terminal::start("repl", &[&data], "--resume").expect("it has started before")
 }
 
@@ -102,6 +109,7 @@ fn what_waits_for_an_approval_is_asked_again() {
     // A session of its own has no terminal.
     let mut alone = Command::new("setsid");
     alone.arg(program).env_remove("PROVIDER").env("XDG_DATA_HOME", terminal.file("data"));
+    alone.current_dir(terminal.file("."));
     alone.stdin(fs::File::open(lines).expect("the file")).stderr(Stdio::null());
     let said = done(alone.output(), "the chat runs");
     assert!(said.contains("): waits for your approval"), "{said}");
@@ -121,6 +129,37 @@ fn what_waits_for_an_approval_is_asked_again() {
     again.say("y");
     again.prompt_after("bash: exit status: 0", 1);
     assert_eq!(fs::read_to_string(&ran).expect("the file"), "two\n");
+}
+
+#[test]
+fn what_was_allowed_in_one_folder_is_asked_about_again_in_another_one() {
+    let Some(program) = built("repl") else { return };
+    let Some(terminal) = Terminal::start("repl", &[], "") else { return };
+    terminal.prompt_after("/help tells more.", 1);
+    terminal.press(&["C-d"]);
+    terminal.wait_for("exit code 0");
+    let (lines, ran) = (terminal.file("lines"), terminal.file("ran"));
+    fs::write(&lines, format!("Run `pwd >> {}`\n", ran.display())).expect("a file");
+    let mut alone = Command::new("setsid");
+    alone.arg(program).env_remove("PROVIDER").env("XDG_DATA_HOME", terminal.file("data"));
+    alone.current_dir(terminal.file("."));
+    alone.stdin(fs::File::open(lines).expect("the file")).stderr(Stdio::null());
+    done(alone.output(), "the chat runs");
+
+    let elsewhere = tempfile::tempdir().expect("a folder");
+    let again = resumed_in(&terminal, elsewhere.path());
+    again.prompt_after("): waits for your approval", 1);
+    again.say("/go");
+    again.wait_for(ASKS);
+    again.say("y");
+    again.wait("the second question", |screen| {
+        screen.contains("changed | the folder was") && screen.ends_with(ASKS)
+    });
+    assert!(!ran.exists(), "{}", again.screen());
+    again.say("y");
+    again.prompt_after("bash: exit status: 0", 1);
+    let there = fs::read_to_string(&ran).expect("the file");
+    assert_eq!(Path::new(there.trim()), elsewhere.path().canonicalize().expect("a folder"));
 }
 
 #[test]

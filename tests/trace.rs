@@ -101,7 +101,8 @@ model -> search_orders
   -> [order #1021, #1044] (84 ms)
 model -> "Let me note that." note, pay, lok
   pay({"cents":1})
-  -> denied: `pay` needs a person's approval (it declares `mutate`), and there is nobody to ask. The program can allow it with `Permissions::default().allow("pay")` or give ..
+  -> denied: `pay` needs a person's approval (it declares `mutate`), and there is nobody to ask
+     the program can give an approver, or allow the tool: `Permissions::default().allow(..)`
   note({})
   -> {"noted":true} (3 ms)
   lok({})

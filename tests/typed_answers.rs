@@ -339,7 +339,7 @@ async fn a_process_may_end_after_each_fact() {
         };
         facts.iter().filter_map(kind).collect()
     };
-    assert_eq!(whole.len(), 8, "{:?}", kinds(&whole));
+    assert_eq!(whole.len(), 9, "{:?}", kinds(&whole));
     for kept in 2..whole.len() {
         let journal = MemoryJournal::new();
         journal.append("books", Head::default(), &whole[..kept]).await.unwrap();

@@ -51,8 +51,8 @@ async fn without(journal: &MemoryJournal, member: &str) -> MemoryJournal {
     let facts =
         journal.read("chat", 0).await.expect("read").facts.into_iter().map(|mut envelope| {
             let mut fact: serde_json::Value = serde_json::from_str(&envelope.fact).expect("JSON");
-            if let Some(by) = fact.pointer_mut("/decision/by").and_then(|by| by.as_object_mut()) {
-                by.remove(member);
+            if let Some(decision) = fact.get_mut("decision").and_then(|it| it.as_object_mut()) {
+                decision.remove(member);
             }
             envelope.fact = fact.to_string().into();
             envelope
@@ -76,7 +76,7 @@ async fn a_call_that_was_allowed_is_asked_about_anew_if_the_server_describes_its
                 ("good", false, false, false),
                 ("describes-anew", false, false, true),
                 ("describes-anew", true, false, true),
-                // What was written before definitions were kept.
+                // A decision of a person that does not say what the person saw.
                 ("good", false, true, true),
             ] {
                 if old && below {
@@ -100,7 +100,7 @@ async fn a_call_that_was_allowed_is_asked_about_anew_if_the_server_describes_its
                 drop((chat, first, inbox));
                 server.close().await;
 
-                let journal = if old { without(&journal, "definition").await } else { journal };
+                let journal = if old { without(&journal, "binding").await } else { journal };
                 let server = scripted.server(way).connect().await.expect("a server");
                 let second = agent(&server, below, &asked);
                 match goes {

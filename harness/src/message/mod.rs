@@ -36,5 +36,5 @@ pub(crate) use self::{
     media::{MediaKind, Source, is_base64},
     result::{CUT, Kept},
     shown::{in_line, is_unseen},
-    strict::{MAX_VALUES, count_values, is_strict, is_too_deep},
+    strict::{MAX_VALUES, count_values, is_deeper, is_strict, is_too_deep},
 };

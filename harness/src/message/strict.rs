@@ -25,17 +25,19 @@ pub(super) fn read(json: &str) -> serde_json::Result<Value> {
 
 /// Whether a value is nested so deeply that some readers would refuse it.
 pub(crate) fn is_too_deep(value: &Value) -> bool {
-    fn is_deeper(value: &Value, left: usize) -> bool {
-        match (value, left.checked_sub(1)) {
-            (Value::Array(_) | Value::Object(_), None) => true,
-            (Value::Array(items), Some(left)) => items.iter().any(|item| is_deeper(item, left)),
-            (Value::Object(members), Some(left)) => {
-                members.values().any(|member| is_deeper(member, left))
-            }
-            _ => false,
-        }
-    }
     is_deeper(value, DEPTH)
+}
+
+/// Whether a value is nested deeper than so many levels.
+pub(crate) fn is_deeper(value: &Value, levels: usize) -> bool {
+    match (value, levels.checked_sub(1)) {
+        (Value::Array(_) | Value::Object(_), None) => true,
+        (Value::Array(items), Some(left)) => items.iter().any(|item| is_deeper(item, left)),
+        (Value::Object(members), Some(left)) => {
+            members.values().any(|member| is_deeper(member, left))
+        }
+        _ => false,
+    }
 }
 
 /// The number of values in a text of JSON, counted without reading it: lists, objects, and what is in them. A text that is not

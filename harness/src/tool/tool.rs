@@ -25,7 +25,7 @@ use super::{
     title,
 };
 use crate::{
-    message::{Arguments, Fingerprint, same},
+    message::{Arguments, Fingerprint, is_deeper, same},
     schema::{Checker, Fault, ToolSchema, Unchecked, Unusable},
     unwind::{Panicked, caught},
 };
@@ -695,6 +695,7 @@ impl Tool {
     /// # Errors
     /// Fails with all faults, one line each, beginning with the argument's name in backticks.
     pub fn check(&self, arguments: &Map<String, Value>) -> Result<(), Vec<String>> {
+        check_depth(arguments)?;
         let checked = match &self.body {
             Body::Declared { def, .. } => def.check(arguments.clone()),
             Body::Made(made) => made.read(arguments.clone()).map(drop),
@@ -740,6 +741,7 @@ impl Tool {
                 )]));
             }
         };
+        check_depth(&arguments).map_err(ToolError::BadArguments)?;
         match &self.body {
             Body::Declared { def, receiver } => {
                 let arguments = def.read(arguments)?;
@@ -752,6 +754,18 @@ impl Tool {
             }
         }
     }
+}
+
+/// How deep arguments may be nested. No reader of JSON returns deeper ones, and to copy and to check them would need as much
+/// of the stack as somebody else decides.
+const DEEPEST: usize = 128;
+
+fn check_depth(arguments: &Map<String, Value>) -> Result<(), Vec<String>> {
+    let deep = arguments.iter().filter(|(_, value)| is_deeper(value, DEEPEST));
+    let lines: Vec<String> = deep
+        .map(|(name, _)| format!("`{name}` is nested too deeply: more than {DEEPEST} levels"))
+        .collect();
+    if lines.is_empty() { Ok(()) } else { Err(lines) }
 }
 
 /// The fault of a tool name that some provider would not accept; `#[tool]` reports it while compiling.

@@ -191,7 +191,7 @@ pub(super) const LIST: &[(&[&str], &str)] = &[
             "opencode.json{,c}",
             "{.,}crush.json",
             "{.,}{mcp,mcp_config,mcp-config,mcp_settings,mcp-servers}.json",
-            "claude_desktop_config.json",
+            "{claude}_desktop_config.json",
             ".aider.conf.{yml,yaml}",
             ".aider.model.*",
         ],
