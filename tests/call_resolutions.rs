@@ -368,6 +368,74 @@ async fn a_person_is_asked_again_and_sees_the_difference_if_the_tool_is_another_
 }
 
 #[tokio::test]
+async fn a_default_that_comes_later_is_not_slipped_into_an_approved_call() {
+    let without = json!({"type": "object", "properties": {
+        "to": {"type": "string"}, "cents": {"type": "integer"},
+    }});
+    let mut with = without.clone();
+    with["properties"]["cents"]["default"] = json!(900_000);
+    // An argument that must be there and has a default is never missing.
+    let mut required = with.clone();
+    required["required"] = json!(["to", "cents"]);
+    for (schema, effects) in [(with, MUTATE), (required, SideEffects::ALL)] {
+        let (log, asks, journal) = (Log::default(), Arc::default(), MemoryJournal::new());
+        let first = version(without.clone(), MUTATE, &log, &asks);
+        let mut chat = first.open(&journal, CHAT).await.expect("opened");
+        chat.send("Pay Ada.").await.expect_err("it waits");
+        let question = chat.waiting()[0].question().expect("a question");
+        chat.decide(question.yes()).await.expect("written");
+        drop(chat);
+        let second = version(schema, effects, &log, &asks);
+        let mut chat = second.open(&journal, CHAT).await.expect("opened");
+        let stopped = chat.resume().await.expect_err("it waits again");
+        assert_eq!(stopped.outcome(), Outcome::Waiting);
+        assert!(log.lines().is_empty(), "{:?}", log.lines());
+        let asked = asks.lock().expect("unpoisoned").clone();
+        assert!(asked[1].changes.contains(&"`cents` was not there".to_owned()), "{:?}", asked[1]);
+    }
+}
+
+#[tokio::test]
+async fn new_limits_forget_no_denial_that_came_later() {
+    let (log, journal) = (Log::default(), MemoryJournal::new());
+    let agent = Agent::builder(asks_for(&["pay"])).tools([acts("pay", MUTATE, &log)]);
+    let agent = agent.approver(approver(Source::Inbox, no));
+    let agent = agent.permissions(Permissions::default().stop_on_denial()).build();
+    let agent = agent.expect("an agent");
+    let mut chat = agent.open(&journal, CHAT).await.expect("opened");
+    chat.send("Go.").await.expect_err("it waits");
+    let question = chat.waiting()[0].question().expect("a question");
+    agent.inbox(&journal).decide(CHAT, question.no("No.")).await.expect("written");
+    let stopped = chat.resume().limits(Limits::new().tool_calls(9)).await.expect_err("it stops");
+    assert_eq!(stopped.outcome(), Outcome::Denied);
+}
+
+#[tokio::test]
+async fn an_always_holds_only_for_the_words_of_its_scope() {
+    let (log, asks, journal) = (Log::default(), Arc::default(), MemoryJournal::new());
+    let build = |words: &'static str| {
+        let scope = move |_: &harness::message::Arguments| {
+            harness::tool::Review::ask("hm").with_scope(harness::tool::Scope::new("wide", words))
+        };
+        let asks: Arc<Mutex<Vec<Question>>> = Arc::clone(&asks);
+        let approver = move |question: Question| {
+            asks.lock().expect("unpoisoned").push(question.clone());
+            let approval = question.always_for(question.scopes.last().expect("a scope"));
+            async move { approval }
+        };
+        let agent = Agent::builder(asks_for(&["pay"])).approver(approver);
+        agent.tools([acts("pay", MUTATE, &log).with_review(scope)]).build().expect("an agent")
+    };
+    for (words, asked) in
+        [("payments up to 5", 1), ("payments up to 5", 1), ("all payments to anybody", 2)]
+    {
+        let mut chat = build(words).open(&journal, CHAT).await.expect("opened");
+        chat.send("Go.").await.expect("an answer");
+        assert_eq!(asks.lock().expect("unpoisoned").len(), asked, "{words}");
+    }
+}
+
+#[tokio::test]
 async fn an_always_holds_only_for_the_defaults_that_were_shown() {
     for (default, asked) in [(5, 1), (900_000, 2)] {
         let (log, asks, journal) = (Log::default(), Arc::default(), MemoryJournal::new());

@@ -7,7 +7,7 @@ use crate::{
     error::Error,
     journal::{CallBinding, Repeat, Wait},
     message::{Arguments, Fingerprint, Message, Role, ToolCall, ToolResult, Transcript},
-    tool::{Answered, Reviewed, Scope, SideEffects},
+    tool::{Answered, Reviewed, Scope, SideEffects, Tool},
 };
 
 #[derive(Clone, Debug)]
@@ -69,6 +69,8 @@ pub(super) struct ApprovedCall {
     pub(super) waited: bool,
     /// The review of its tool on which the decision is based.
     pub(super) reviewed: Option<Arc<Reviewed>>,
+    /// Whether it only produces a result that says what is wrong with it.
+    pub(super) runs_nothing: bool,
     /// What a person saw of it, if a person has allowed it, now or by an earlier *always*.
     pub(super) binding: Option<Arc<CallBinding>>,
     /// The earlier *always* that has allowed it, if one has: the call that the person was asked
@@ -81,11 +83,11 @@ pub(super) struct ApprovedCall {
 }
 
 impl ApprovedCall {
-    /// The arguments with which it runs: those that a person saw, or those that the model wrote.
-    pub(super) fn arguments(&self, call: &ToolCall) -> Result<Arguments, Error> {
+    /// The arguments with which it runs: exactly those that a person saw, or those that the model wrote, with defaults.
+    pub(super) fn arguments(&self, call: &ToolCall, tool: &Tool) -> Result<Arguments, Error> {
         match &self.binding {
             Some(seen) => Ok(seen.arguments.clone()),
-            None => call.decoded(),
+            None => tool.arguments_of(call),
         }
     }
 

@@ -270,7 +270,6 @@ impl Machine {
                 self.called_by = Some((conversation.clone(), call.clone()));
             }
             Fact::Resumed { message, limits } => {
-                self.denied = None;
                 let due = self.resumption()?;
                 let was_unfit = matches!(self.phase, Phase::Ended(Some(Outcome::Unfit)));
                 let unchecked = usize::from(self.is_unchecked());
@@ -388,6 +387,7 @@ impl Machine {
                             repeat: *repeat,
                             reviewed: reviewed.clone(),
                             binding: binding.clone(),
+                            runs_nothing: *by == Decider::Call,
                             by_grant: match by {
                                 Decider::Always { call, scope } => {
                                     Some((call.clone(), scope.clone()))

@@ -67,6 +67,15 @@ impl Sources {
         true
     }
 
+    /// Adds a tool of this name that declared these side effects. Returns whether it is new.
+    pub(crate) fn add_tool(&mut self, tool: &str, effects: SideEffects) -> bool {
+        let is_known = self.0.iter().any(|known| known.tool == tool && known.effects == effects);
+        if !is_known {
+            self.0.push(Source::new(tool, effects));
+        }
+        !is_known
+    }
+
     /// Adds sources. Returns whether anything of them is new.
     pub(crate) fn add_all<'s>(&mut self, new: impl IntoIterator<Item = &'s Source>) -> bool {
         new.into_iter().fold(false, |is_new, source| self.add(source) | is_new)

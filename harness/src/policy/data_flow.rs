@@ -192,7 +192,8 @@ impl TaintTracker {
             Fact::ModelReplied { message, .. } | Fact::Interrupted { message, .. } => {
                 let Some(message) = message else { return false };
                 let call = |call: &ToolCall| {
-                    let (tool, reads) = (call.name().to_owned(), Some(SideEffects::ALL));
+                    let name = if call.name().len() <= LONGEST_NAME { call.name() } else { "" };
+                    let (tool, reads) = (name.to_owned(), Some(SideEffects::ALL));
                     (call.id().to_owned(), Called { tool, reads })
                 };
                 self.calls = message.calls().map(call).collect();
@@ -264,17 +265,18 @@ impl TaintTracker {
 
     fn add(&mut self, tool: &str, effects: SideEffects) -> bool {
         let name = if tool.len() <= LONGEST_NAME { tool } else { "" };
-        self.sources.add(&Source::new(name, effects))
+        self.sources.add_tool(name, effects)
     }
 
     fn add_result(&mut self, result: &ToolResult) -> bool {
         if matches!(result.outcome(), CallOutcome::Denied | CallOutcome::NotStarted) {
             return false;
         }
-        match self.calls.get(result.call_id()).cloned() {
-            None => self.add("", SideEffects::ALL),
+        let Self { calls, sources, .. } = self;
+        match calls.get(result.call_id()) {
+            None => sources.add_tool("", SideEffects::ALL),
             Some(Called { reads: None, .. }) => false,
-            Some(Called { tool, reads: Some(effects) }) => self.add(&tool, effects),
+            Some(Called { tool, reads: Some(effects) }) => sources.add_tool(tool, *effects),
         }
     }
 

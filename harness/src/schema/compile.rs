@@ -31,6 +31,10 @@ pub(crate) struct Checker {
     pub(super) unchecked: Vec<Unchecked>,
     /// Whether the value is an answer, and not the arguments of a tool.
     pub(super) of_answer: bool,
+    #[cfg_attr(
+        not(feature = "mcp"),
+        expect(dead_code, reason = "only the tools of a server are measured together")
+    )]
     patterns: Patterns,
 }
 

@@ -13,8 +13,8 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Place, Places, Review, Reviewed, State, ToolError, asking::Asking, cap::cut, places::Seat,
-    spill::Spills, state::Values, threads::CallIdentity,
+    Place, Places, Review, Reviewed, State, Tool, ToolError, asking::Asking, cap::cut,
+    places::Seat, spill::Spills, state::Values, threads::CallIdentity,
 };
 use crate::{
     error::Error,
@@ -266,14 +266,15 @@ impl ToolContext {
         self
     }
 
-    /// The arguments with which the tool runs in this call: those that a person has allowed, or those that the model wrote.
+    /// The arguments with which this tool runs in this call: exactly those that a person has allowed, or those that the model
+    /// wrote, with defaults.
     ///
     /// # Errors
     /// As [`ToolCall::decoded`].
-    pub(super) fn arguments_of(&self, call: &ToolCall) -> Result<Arguments, Error> {
+    pub(super) fn arguments_of(&self, call: &ToolCall, tool: &Tool) -> Result<Arguments, Error> {
         match &self.bound {
             Some(bound) => Ok((**bound).clone()),
-            None => call.decoded(),
+            None => tool.arguments_of(call),
         }
     }
 

@@ -2,10 +2,11 @@
 
 use serde_json::{Map, Value, json};
 
-use super::Tool;
-#[cfg(feature = "mcp")]
-use super::tool::Body;
-use crate::message::Arguments;
+use super::{Tool, tool::Body};
+use crate::{
+    error::Error,
+    message::{Arguments, ToolCall},
+};
 
 /// Words of a schema that only describe: another doc comment makes no other tool.
 const DESCRIBING: [&str; 5] = ["title", "description", "examples", "$comment", "deprecated"];
@@ -62,8 +63,28 @@ impl Tool {
         }
     }
 
+    fn has_defaults(&self) -> bool {
+        match &self.body {
+            Body::Declared { def, .. } => def.params.iter().any(|param| param.has_default),
+            Body::Made(made) => made.has_defaults,
+        }
+    }
+
+    /// The arguments that the model wrote, with the defaults of those that it left out.
+    ///
+    /// # Errors
+    /// As [`ToolCall::decoded`].
+    pub(crate) fn arguments_of(&self, call: &ToolCall) -> Result<Arguments, Error> {
+        let mut arguments = call.decoded()?;
+        self.fill_defaults(&mut arguments);
+        Ok(arguments)
+    }
+
     /// Fills in the defaults of those arguments that are left out or `null`, and returns these defaults.
     pub(crate) fn fill_defaults(&self, arguments: &mut Arguments) -> Arguments {
+        if !self.has_defaults() {
+            return Arguments::default();
+        }
         let Some(Value::Object(properties)) = self.input_schema().get("properties") else {
             return Arguments::default();
         };

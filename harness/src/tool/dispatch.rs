@@ -75,11 +75,8 @@ impl ToolRegistry {
         let Some(tool) = self.get(call.name()) else {
             return arguments(format!("there is no tool `{}` any more", call.name()));
         };
-        let decoded = match context.arguments_of(call) {
-            Ok(mut decoded) => {
-                tool.fill_defaults(&mut decoded);
-                decoded
-            }
+        let decoded = match context.arguments_of(call, tool) {
+            Ok(decoded) => decoded,
             Err(err) => return arguments(err.to_string()),
         };
         let limit = Instant::now().checked_add(tool.time_limit().unwrap_or(self.limits().time));
@@ -115,11 +112,8 @@ impl ToolRegistry {
             return Ok(self.failed(call, self.unknown(call.name()), context).await);
         };
         // What was reviewed and decided on had its defaults, too.
-        let decoded = match context.arguments_of(call) {
-            Ok(mut decoded) => {
-                tool.fill_defaults(&mut decoded);
-                decoded
-            }
+        let decoded = match context.arguments_of(call, tool) {
+            Ok(decoded) => decoded,
             Err(err) => {
                 return Ok(self.failed(call, self.broken(call.arguments(), &err), context).await);
             }
@@ -161,11 +155,7 @@ impl ToolRegistry {
             // A second attempt decodes the arguments anew, since it is rare.
             let arguments = match decoded.take() {
                 Some(decoded) => decoded,
-                None => {
-                    let mut arguments = context.arguments_of(call).unwrap_or_default();
-                    tool.fill_defaults(&mut arguments);
-                    arguments
-                }
+                None => context.arguments_of(call, tool).unwrap_or_default(),
             };
             let arguments = Value::Object(arguments.into_map());
             let (outcome, content) =

@@ -2,6 +2,10 @@
 
 use std::time::Duration;
 
+use serde_json::{Map, Value};
+
+use crate::message::is_deeper;
+
 /// Limits of a call: its time, its attempts, and the size of its result. Every limit has a default.
 ///
 /// ```
@@ -95,4 +99,17 @@ impl ToolLimits {
         self.value = bytes;
         self
     }
+}
+
+/// How deep arguments may be nested. No reader of JSON returns deeper ones, and to copy and to check them would need as much
+/// of the stack as somebody else decides.
+const DEEPEST: usize = 128;
+
+/// Checks that arguments are not nested too deeply.
+pub(super) fn check_depth(arguments: &Map<String, Value>) -> Result<(), Vec<String>> {
+    let deep = arguments.iter().filter(|(_, value)| is_deeper(value, DEEPEST));
+    let lines: Vec<String> = deep
+        .map(|(name, _)| format!("`{name}` is nested too deeply: more than {DEEPEST} levels"))
+        .collect();
+    if lines.is_empty() { Ok(()) } else { Err(lines) }
 }

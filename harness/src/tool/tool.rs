@@ -20,12 +20,13 @@ use super::{
         call::{Call, OnDrop, Receiver, Shared},
         declared::ParamDef,
     },
+    limits::check_depth,
     review::{Review, Reviewer},
     state::StateType,
     title,
 };
 use crate::{
-    message::{Arguments, Fingerprint, is_deeper, same},
+    message::{Arguments, Fingerprint, same},
     schema::{Checker, Fault, ToolSchema, Unchecked, Unusable},
     unwind::{Panicked, caught},
 };
@@ -134,6 +135,8 @@ pub(super) struct Made {
     schema: ToolSchema,
     side_effects: SideEffects,
     run: Arc<Run>,
+    /// Whether an argument has a default.
+    pub(super) has_defaults: bool,
     /// Made when it is first needed.
     checker: OnceLock<Result<Checker, Unusable>>,
 }
@@ -182,7 +185,11 @@ impl Tool {
         side_effects: SideEffects,
         run: impl Fn(ToolContext, Map<String, Value>) -> ToolFuture + Send + Sync + 'static,
     ) -> Self {
+        let members = input_schema.get("properties").and_then(Value::as_object);
+        let has_defaults =
+            members.is_some_and(|all| all.values().any(|it| it.get("default").is_some()));
         let body = Body::Made(Arc::new(Made {
+            has_defaults,
             schema: ToolSchema {
                 name: name.into().into_owned(),
                 description: description.into().into_owned(),
@@ -754,18 +761,6 @@ impl Tool {
             }
         }
     }
-}
-
-/// How deep arguments may be nested. No reader of JSON returns deeper ones, and to copy and to check them would need as much
-/// of the stack as somebody else decides.
-const DEEPEST: usize = 128;
-
-fn check_depth(arguments: &Map<String, Value>) -> Result<(), Vec<String>> {
-    let deep = arguments.iter().filter(|(_, value)| is_deeper(value, DEEPEST));
-    let lines: Vec<String> = deep
-        .map(|(name, _)| format!("`{name}` is nested too deeply: more than {DEEPEST} levels"))
-        .collect();
-    if lines.is_empty() { Ok(()) } else { Err(lines) }
 }
 
 /// The fault of a tool name that some provider would not accept; `#[tool]` reports it while compiling.

@@ -50,7 +50,7 @@ impl Grant {
         let known = |reason: &Reason| self.reasons.contains(reason);
         self.tool == question.tool
             && self.person == question.person
-            && question.scopes.iter().any(|scope| scope.key() == self.scope.key())
+            && question.scopes.contains(&self.scope)
             && question.reasons.iter().all(known)
     }
 
@@ -59,7 +59,7 @@ impl Grant {
         if !self.covers(question) {
             return Err(Vec::new());
         }
-        let is_exact = question.scopes.first().is_some_and(|it| it.key() == self.scope.key());
+        let is_exact = question.scopes.first() == Some(&self.scope);
         let mut seen = (*self.binding).clone();
         if !is_exact {
             seen.arguments.clone_from(&now.arguments);

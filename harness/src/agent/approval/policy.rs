@@ -62,8 +62,7 @@ impl<'a> ApprovalPolicy<'a> {
         if !effects.is_read_only() || waits {
             return None;
         }
-        let mut arguments = call.decoded().ok()?;
-        tool.fill_defaults(&mut arguments);
+        let arguments = tool.arguments_of(call).ok()?;
         match self.judge(tool, &arguments, None) {
             Judgement::Allow { by } => Some(self.allow(tool, by, None)),
             Judgement::Ask { .. } | Judgement::Deny { .. } => None,
@@ -81,8 +80,7 @@ impl<'a> ApprovalPolicy<'a> {
         // A call whose tool does not exist, or whose arguments cannot be read, only produces a
         // result that says what is wrong.
         let Some(tool) = self.tools().get(call.name()) else { return Decided(answers_itself()) };
-        let Ok(written) = call.decoded() else { return Decided(answers_itself()) };
-        let mut arguments = written.clone();
+        let Ok(mut arguments) = call.decoded() else { return Decided(answers_itself()) };
         let defaults = tool.fill_defaults(&mut arguments);
         let review = self.tools().review_off_loop(tool, &arguments).await;
         let reasons = match self.judge(tool, &arguments, review.as_ref()) {
@@ -101,7 +99,7 @@ impl<'a> ApprovalPolicy<'a> {
             return Decided(answers_itself());
         }
         let mut question = self.question(call, tool, reasons, review.as_ref());
-        (question.arguments, question.defaults) = (written, defaults);
+        question.defaults = defaults;
         let binding = question.binding();
         let mut changes = before.map(|before| before.changes(&binding)).unwrap_or_default();
         for grant in self.grants {
@@ -169,22 +167,26 @@ impl<'a> ApprovalPolicy<'a> {
     }
 
     /// Whether a call that was allowed may run as it was allowed: its tool declares and is no more than then, and what a
-    /// person saw of it still holds. Arguments that do not fit run nothing.
+    /// person saw of it still holds. A call that was let through because it runs nothing must still run nothing.
     pub(in crate::agent) fn is_within(self, call: &ToolCall, approved: &ApprovedCall) -> bool {
         let Some(tool) = self.tools().get(call.name()) else { return true };
-        let Ok(arguments) = approved.arguments(call) else { return true };
+        if approved.runs_nothing {
+            return !tool.arguments_of(call).is_ok_and(|arguments| self.fits(tool, &arguments));
+        }
         let is_same_kind = (approved.repeat == Repeat::Continues)
             == (repeat_of(tool, self.in_journal) == Repeat::Continues);
-        let declares = approved.effects.has_all(tool.side_effects())
-            && approved.reviewed.is_some() == tool.has_review();
-        (is_same_kind && declares && self.is_bound(tool, approved)) || !self.fits(tool, &arguments)
+        is_same_kind
+            && approved.effects.has_all(tool.side_effects())
+            && approved.reviewed.is_some() == tool.has_review()
+            && self.is_bound(tool, approved)
     }
 
-    /// Whether the tool and the folder are those that were on the screen.
+    /// Whether the tool and the folder are those that were on the screen, and the tool adds nothing to the arguments.
     fn is_bound(self, tool: &Tool, approved: &ApprovedCall) -> bool {
         let Some(seen) = &approved.binding else { return true };
         let review = approved.reviewed.as_ref().map(|reviewed| &reviewed.review);
-        seen.definition == tool.definition() && seen.folder == folder_of(review)
+        let added = tool.fill_defaults(&mut seen.arguments.clone());
+        seen.definition == tool.definition() && seen.folder == folder_of(review) && added.is_empty()
     }
 
     /// Whether the rules of this run let a call run that was allowed before, perhaps by other rules. A person's decision
@@ -220,8 +222,7 @@ impl<'a> ApprovalPolicy<'a> {
 
     fn judge_again(self, call: &ToolCall, approved: &ApprovedCall) -> Option<Judgement> {
         let tool = self.tools().get(call.name())?;
-        let mut arguments = approved.arguments(call).ok()?;
-        tool.fill_defaults(&mut arguments);
+        let arguments = approved.arguments(call, tool).ok()?;
         let review = approved.reviewed.as_ref().map(|reviewed| &reviewed.review);
         Some(self.judge(tool, &arguments, review))
     }
