@@ -37,6 +37,7 @@ mod chats_sweep;
 mod children;
 mod children_cut_off;
 mod children_durable;
+mod children_renewed;
 mod children_stops;
 mod circumstances;
 mod client_anthropic;
