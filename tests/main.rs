@@ -36,6 +36,7 @@ mod chats_steered;
 mod chats_sweep;
 mod children;
 mod children_cut_off;
+mod children_denied;
 mod children_durable;
 mod children_renewed;
 mod children_stops;

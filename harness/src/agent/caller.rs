@@ -236,10 +236,26 @@ impl CallSite {
         (self.is_agent || !source.inside.is_empty()).then_some(source)
     }
 
+    /// What its caller had read before the call, and what the tool itself may have read, if it is no agent.
+    fn knew(&self) -> Sources {
+        let mut knew = self.rules.read.clone();
+        if !self.is_agent {
+            knew.add(&Source::new(self.call.name(), self.effects));
+        }
+        knew
+    }
+
+    /// What the call knows now: also what its agents have read so far.
+    pub(super) fn knows(&self) -> Sources {
+        let mut knows = self.knew();
+        knows.add_all(self.state().read.all());
+        knows
+    }
+
     /// Counts what the conversation of one of its agents has read, here and in the calls that led here: words of an
     /// agent can reach its caller at any time, also when it is stopped.
     pub(super) fn reads(&self, sources: &Sources) {
-        let new = sources.beyond(&self.rules.read);
+        let new = sources.beyond(&self.knew());
         if !self.state().read.add_all(new.all()) {
             return;
         }
@@ -414,8 +430,8 @@ pub(super) enum Entered {
     Begins,
     /// The agent was working when its process ended.
     GoesOn(Box<Chat>),
-    /// The agent has answered, and its caller has not received the answer.
-    Answered(Box<Chat>),
+    /// The agent has answered, or a denial has ended its run, and its caller has not learned of it.
+    Ended(Box<Chat>, Outcome),
 }
 
 impl InCall {
@@ -510,7 +526,9 @@ impl InCall {
             ));
         }
         Ok(match opened.machine.next() {
-            Action::Finish(Outcome::Answered) => Entered::Answered(Box::new(opened)),
+            Action::Finish(ended @ (Outcome::Answered | Outcome::Denied)) => {
+                Entered::Ended(Box::new(opened), ended)
+            }
             _ => Entered::GoesOn(Box::new(opened)),
         })
     }
