@@ -281,6 +281,50 @@ async fn an_agent_counts_what_its_caller_has_read_before_also_when_it_is_opened_
     assert_eq!(seen_in(&journal, &name).await, (true, false));
 }
 
+/// A function of the program that runs these agents one after the other, and gives each the answer of the one before.
+fn pipeline(agents: Vec<Agent>, effects: SideEffects) -> Tool {
+    Tool::new("pipeline", "Works.", json!({"type": "object"}), effects, move |context, _| {
+        let agents = agents.clone();
+        Box::pin(async move {
+            let mut task = "Go.".to_owned();
+            for agent in agents {
+                task = agent.run(task).in_call(&context).await?.text().to_owned();
+            }
+            Ok(task.into())
+        })
+    })
+}
+
+#[tokio::test]
+async fn an_agent_counts_what_the_agents_before_it_in_its_call_and_the_function_itself_have_read() {
+    let all = SideEffects::of(&[SideEffect::Read, SideEffect::Network, SideEffect::Write]);
+    let cases: [(&[&[&str]], _, _); 4] = [
+        (&[&["mail"]], LOOKS_UP, (true, true)),
+        (&[&["mail"], &[]], LOOKS_UP, (true, true)),
+        (&[&[]], LOOKS_UP, (false, true)),
+        (&[], all, (true, true)),
+    ];
+    for (before, effects, expected) in cases {
+        for is_nested in [false, true] {
+            let seen = Seen::default();
+            let last_one = Agent::builder(turns(&["out"])).tools([out()]);
+            let mut last_one = last_one.permissions(watching(&seen)).build().expect("an agent");
+            if is_nested {
+                let middle = Agent::builder(turns(&["agent"]));
+                let middle = middle.tools([last_one.as_tool("agent", "Works.")]);
+                last_one = middle.build().expect("an agent");
+            }
+            let mut agents: Vec<Agent> = before.iter().map(|names| researcher(names)).collect();
+            agents.push(last_one);
+            let model = ScriptedProvider::new([call("pipeline"), reply().text("Done.")]);
+            let tools = [pipeline(agents, effects)];
+            let lead = Agent::builder(model).tools(tools).permissions(Permissions::allow_all());
+            lead.build().expect("an agent").run("Go.").await.expect("an answer");
+            assert_eq!(last(&seen), expected, "{before:?} {effects}, nested: {is_nested}");
+        }
+    }
+}
+
 /// The facts of a journal as they are on the disk when the process is killed now.
 async fn killed(journal: &MemoryJournal, names: &[&str]) -> MemoryJournal {
     let left = MemoryJournal::new();
@@ -374,6 +418,32 @@ async fn what_a_tool_of_the_vendor_has_read_counts() {
             let expected = if is_kept { expected } else { (false, false) };
             is_seen(json, chat, &journal, expected).await;
         }
+    }
+}
+
+#[tokio::test]
+async fn no_call_with_network_starts_early_after_something_of_the_vendor_in_the_same_answer() {
+    let citation = serde_json::from_value(json!({"url": "https://example.com"}));
+    let citation = Box::new(citation.expect("a citation"));
+    let citation = StreamEvent::Citation { block: 90, citation };
+    let found = r#"{"type":"web_search_tool_result","tool_use_id":"s","content":[]}"#;
+    for answer in [hosted(found), reply().text("Found.").event(citation)] {
+        let (asked, approver) = person(|question| question.no("No."));
+        let hold = Gate::new();
+        let answer = answer.call("fetch", json!({})).wait_for(&hold);
+        let model = ScriptedProvider::new([call("mail"), answer, reply().text("Done.")]);
+        let log = Log::default();
+        let tools = [does("mail", READ), takes_all("fetch", LOOKS_UP, &log)];
+        let permissions = Permissions::default().data_flow(DataFlowPolicy::default());
+        let agent = Agent::builder(model).tools(tools).permissions(permissions);
+        let agent = agent.approver(approver).early_start(true).build().expect("an agent");
+        let waits = async {
+            hold.reached().await;
+            hold.open();
+        };
+        let (ended, ()) = tokio::join!(agent.run("Go.").into_future(), waits);
+        ended.expect("an answer");
+        assert_eq!(asked.lock().expect("unpoisoned").len(), 1);
     }
 }
 

@@ -10,15 +10,16 @@ use std::{
     },
 };
 
-use sha2::{Digest as _, Sha256};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use super::{
     Action, Agent, AgentCall, Chat, Machine, Outcome, Stopped,
     agent::OnWaiting,
+    agent_names::{name_of_agent, names_below},
     answers::folded,
     approval::is_over,
+    calling::{CallerName, asked_by},
     circumstances::CallerRules,
     cut_off::CutOff,
     durable::guarded,
@@ -28,9 +29,7 @@ use super::{
 };
 use crate::{
     error::{Error, ErrorKind},
-    journal::{
-        Awaited, CallSpent, Fact, Journal, Listing, Metadata, Source, Sources, check_id, now,
-    },
+    journal::{Awaited, CallSpent, Fact, Incarnation, Journal, Metadata, Source, Sources, now},
     message::{CallOutcome, Message, ToolCall, ToolContent, ToolResult},
     policy::{Approver, Budget, rest_of},
     tool::{Asked as AskedSince, Asking, Places, SideEffects, ToolContext},
@@ -39,10 +38,36 @@ use crate::{
 /// The approver, with the name that tells this person from others.
 pub(super) type Asked = (Option<String>, Arc<dyn Approver>);
 
+/// The conversation of a run in its journal.
+struct Parent {
+    name: Arc<str>,
+    journal: Arc<dyn Journal>,
+    /// Which conversation of this name it is.
+    incarnation: Arc<OnceLock<Incarnation>>,
+}
+
+impl Parent {
+    /// Fails if the journal does not have this conversation any more.
+    async fn check(&self) -> Result<(), Error> {
+        // Only the head is needed, and no fact has this number.
+        let there = guarded(|| self.journal.read(&self.name, u64::MAX)).await?.head.incarnation;
+        if there.is_some() && there == self.incarnation.get().copied() {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::Conflict,
+            format!(
+                "the conversation `{}` was deleted while a call of it ran, so the agent of the call did not run",
+                self.name
+            ),
+        ))
+    }
+}
+
 /// What the calls of a run pass on to their agents.
 pub(super) struct Caller {
-    /// The name of the conversation, and the journal that keeps it.
-    kept: Option<(Arc<str>, Arc<dyn Journal>)>,
+    /// The conversation, if a journal keeps it.
+    kept: Option<Parent>,
     budget: Budget,
     reporter: Reporter,
     approver: Option<Asked>,
@@ -71,10 +96,13 @@ impl Caller {
         let rails = chat.agent.guardrails();
         let below = caller.and_then(|caller| caller.depth).map(|depth| depth.saturating_sub(1));
         let depth = [rails.depth_of_agents(), below].into_iter().flatten().min();
-        let kept = chat.durable.as_ref();
+        let kept = chat.durable.as_ref().and_then(|it| {
+            let (name, journal) = (Arc::clone(it.id()), Arc::clone(it.journal()?));
+            Some(Parent { name, journal, incarnation: Arc::clone(it.incarnation()) })
+        });
         let approver = chat.approval_policy(&chat.agent).approver();
         Self {
-            kept: kept.and_then(|it| Some((Arc::clone(it.id()), Arc::clone(it.journal()?)))),
+            kept,
             budget: chat.guard.budget().clone(),
             reporter,
             approver: approver.map(|(who, it)| (who.map(str::to_owned), Arc::clone(it))),
@@ -115,6 +143,8 @@ impl Caller {
 pub(super) struct CallSite {
     caller: Arc<Caller>,
     call: ToolCall,
+    /// The id of the message that the model has answered with the call.
+    message: String,
     effects: SideEffects,
     /// The permissions that apply in the run, and what its conversation had read before the call.
     rules: CallerRules,
@@ -161,6 +191,7 @@ impl CallSite {
         Self {
             caller: Arc::clone(caller),
             call: call.clone(),
+            message: String::new(),
             effects,
             rules,
             is_agent: false,
@@ -175,6 +206,12 @@ impl CallSite {
     /// Sets whether its tool is an agent.
     pub(super) fn of_agent(mut self, is_agent: bool) -> Self {
         self.is_agent = is_agent;
+        self
+    }
+
+    /// Sets the id of the message that the model has answered with the call.
+    pub(super) fn asked_by(mut self, message: &str) -> Self {
+        self.message = message.to_owned();
         self
     }
 
@@ -199,10 +236,26 @@ impl CallSite {
         (self.is_agent || !source.inside.is_empty()).then_some(source)
     }
 
+    /// What its caller had read before the call, and what the tool itself may have read, if it is no agent.
+    fn knew(&self) -> Sources {
+        let mut knew = self.rules.read.clone();
+        if !self.is_agent {
+            knew.add(&Source::new(self.call.name(), self.effects));
+        }
+        knew
+    }
+
+    /// What the call knows now: also what its agents have read so far.
+    pub(super) fn knows(&self) -> Sources {
+        let mut knows = self.knew();
+        knows.add_all(self.state().read.all());
+        knows
+    }
+
     /// Counts what the conversation of one of its agents has read, here and in the calls that led here: words of an
     /// agent can reach its caller at any time, also when it is stopped.
     pub(super) fn reads(&self, sources: &Sources) {
-        let new = sources.beyond(&self.rules.read);
+        let new = sources.beyond(&self.knew());
         if !self.state().read.add_all(new.all()) {
             return;
         }
@@ -224,9 +277,9 @@ impl CallSite {
 
     /// The fact that this call has started a run, if the conversation of the call is kept.
     pub(super) fn called_by(&self) -> Option<Fact> {
-        let (conversation, _) = self.caller.kept.as_ref()?;
-        let (conversation, call) = (conversation.to_string(), self.call.id().to_owned());
-        Some(Fact::CalledBy { conversation, call })
+        let conversation = self.caller.kept.as_ref()?.name.to_string();
+        let (call, message) = (self.call.id().to_owned(), Some(self.message.clone()));
+        Some(Fact::CalledBy { conversation, call, message })
     }
 
     /// The names of the tools that led here, the outermost first.
@@ -377,8 +430,8 @@ pub(super) enum Entered {
     Begins,
     /// The agent was working when its process ended.
     GoesOn(Box<Chat>),
-    /// The agent has answered, and its caller has not received the answer.
-    Answered(Box<Chat>),
+    /// The agent has answered, or a denial has ended its run, and its caller has not learned of it.
+    Ended(Box<Chat>, Outcome),
 }
 
 impl InCall {
@@ -402,12 +455,12 @@ impl InCall {
         }
     }
 
-    /// The name of the agent's conversation, its parent, and the journal, if the caller's
-    /// conversation is in one.
-    fn kept(&self) -> Option<(String, &Arc<str>, &Arc<dyn Journal>)> {
+    /// The name of the agent's conversation, and its parent, if the caller's conversation is in a
+    /// journal.
+    fn kept(&self) -> Option<(String, &Parent)> {
         let site = self.site.as_ref()?;
-        let (parent, journal) = site.caller.kept.as_ref()?;
-        Some((name_of_agent(parent, site.call.id(), self.number), parent, journal))
+        let parent = site.caller.kept.as_ref()?;
+        Some((name_of_agent(&parent.name, site.call.id(), self.number), parent))
     }
 
     /// Begins the conversation, or opens it in its present state.
@@ -422,7 +475,7 @@ impl InCall {
     ) -> Result<Entered, Error> {
         let entered = self.enter(chat, effects, opening).await;
         if let Err(error) = &entered
-            && let (Some(site), Some((name, ..))) = (&self.site, self.kept())
+            && let (Some(site), Some((name, _))) = (&self.site, self.kept())
         {
             site.state().cut_off = CutOff::by(error, false, &name);
         }
@@ -437,7 +490,9 @@ impl InCall {
     ) -> Result<Entered, Error> {
         let Some(site) = &self.site else { return Ok(Entered::Begins) };
         site.admits(effects)?;
-        let Some((name, parent, journal)) = self.kept() else { return Ok(Entered::Begins) };
+        let Some((name, parent)) = self.kept() else { return Ok(Entered::Begins) };
+        parent.check().await?;
+        let Parent { name: parent, journal, .. } = parent;
         let mut opened = chat.agent.open(journal, &name).await?;
         let Some(first) = opened.transcript().messages().first() else {
             site.counts(&name, &opened);
@@ -447,7 +502,9 @@ impl InCall {
             chat.goes_on_as(opened.agent);
             return Ok(Entered::Begins);
         };
-        if !names_below(&**journal, parent).await?.contains(&name) {
+        // The caller's conversation may have been deleted and begun anew under its name.
+        let is_of_call = opened.machine.is_called_by(&site.message);
+        if !is_of_call || !names_below(&**journal, parent).await?.contains(&name) {
             return Err(Error::new(
                 ErrorKind::Conflict,
                 format!(
@@ -469,7 +526,9 @@ impl InCall {
             ));
         }
         Ok(match opened.machine.next() {
-            Action::Finish(Outcome::Answered) => Entered::Answered(Box::new(opened)),
+            Action::Finish(ended @ (Outcome::Answered | Outcome::Denied)) => {
+                Entered::Ended(Box::new(opened), ended)
+            }
             _ => Entered::GoesOn(Box::new(opened)),
         })
     }
@@ -514,35 +573,6 @@ impl Run<'_> {
     }
 }
 
-/// The name of the conversation of a call's agent. It is the same in every process.
-pub(super) fn name_of_agent(parent: &str, call: &str, number: u32) -> String {
-    // An id that looks like the number of a second agent or like a hash is replaced by its hash, so
-    // that no two agents have the same name, whatever ids the server gives.
-    let is_taken = call.bytes().all(|byte| byte.is_ascii_digit()) || call.starts_with(HASHED);
-    let call = match is_taken || call.contains('/') || check_id(call).is_err() {
-        true => hashed(call),
-        false => call.to_owned(),
-    };
-    let name = match number {
-        0 => format!("{parent}/{call}"),
-        number => format!("{parent}/{call}/{}", number.saturating_add(1)),
-    };
-    match check_id(&name) {
-        Ok(()) => name,
-        Err(_) => hashed(&name),
-    }
-}
-
-/// The beginning of a name that replaces another one.
-const HASHED: &str = "agent-";
-
-/// A name of fixed length that replaces one that is too long or has characters that are not valid.
-fn hashed(name: &str) -> String {
-    let digest = Sha256::digest(name.as_bytes());
-    let hex: String = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
-    format!("{HASHED}{hex}")
-}
-
 impl Chat {
     /// The hook for waiting calls: the agent's own, or else that of the runs above it.
     pub(super) fn tells_waiting(&self) -> Option<&Arc<OnWaiting>> {
@@ -565,6 +595,7 @@ impl Chat {
             (call.id().to_owned(), agent.unwrap_or(&self.agent).clone())
         };
         let open: Vec<(String, Agent)> = open.map(agent).collect();
+        let message = asked_by(self.machine.transcript()).to_owned();
         Box::pin(async move {
             // Errors of a conversation that cannot be read are reported when it is opened.
             let all_below = match open.is_empty() {
@@ -579,6 +610,9 @@ impl Chat {
                     let Ok(mut chat) = Self::read_apart(agent.clone(), &facts.facts) else {
                         continue;
                     };
+                    if !chat.machine.is_called_by(&message) {
+                        continue;
+                    }
                     if chat.machine.is_asking() {
                         chat.guard.request_was_lost();
                     }
@@ -704,19 +738,6 @@ async fn read_machine(journal: &dyn Journal, conversation: &str) -> Result<Optio
     folded.map(Some).map_err(named)
 }
 
-/// The names of the conversations that are part of this one.
-async fn names_below(journal: &dyn Journal, parent: &str) -> Result<HashSet<String>, Error> {
-    let (mut names, mut listing) = (HashSet::new(), Listing::new().parent(parent).limit(1000));
-    loop {
-        let page = guarded(|| journal.list(&listing)).await?;
-        listing = listing.after(&page);
-        names.extend(page.conversations.into_iter().map(|it| it.id));
-        if page.next.is_none() {
-            return Ok(names);
-        }
-    }
-}
-
 /// The number of levels of agents that are looked through, in case facts that somebody has changed lead in a circle.
 const DEEPEST: usize = 256;
 
@@ -732,12 +753,13 @@ pub(super) async fn check_parents(
     machine: &Machine,
 ) -> Result<(), Error> {
     let mut below = conversation.to_owned();
-    let mut called_by =
-        machine.called_by().map(|(parent, call)| (parent.to_owned(), call.to_owned()));
+    let mut called_by = machine.called_by().cloned();
     for _ in 0..DEEPEST {
-        let Some((parent, call)) = called_by else { return Ok(()) };
-        let Some(machine) = read_machine(journal, &parent).await? else { return Ok(()) };
-        let is_open = machine.open_calls().any(|open| open.id() == call);
+        let Some(caller) = called_by else { return Ok(()) };
+        let CallerName { conversation: parent, call, .. } = &caller;
+        let Some(machine) = read_machine(journal, parent).await? else { return Ok(()) };
+        let is_open = machine.open_calls().any(|open| open.id() == call)
+            && caller.is_asked_by(asked_by(machine.transcript()));
         if !is_open || machine.next() == Action::Settle {
             return Err(Error::new(
                 ErrorKind::NotWaiting,
@@ -747,8 +769,8 @@ pub(super) async fn check_parents(
                 ),
             ));
         }
-        called_by = machine.called_by().map(|(parent, call)| (parent.to_owned(), call.to_owned()));
-        below = parent;
+        called_by = machine.called_by().cloned();
+        below = caller.conversation;
     }
     Ok(())
 }

@@ -253,12 +253,34 @@ pub(super) fn idempotency_key(
     call: &ToolCall,
     fingerprint: Fingerprint,
 ) -> String {
-    let before = transcript.messages().iter().rev().find(|said| said.role() != Role::Assistant);
-    let before = before.map_or("", Message::id);
+    let before = asked_by(transcript);
     match conversation {
         Some(conversation) => format!("{conversation}/{before}/{}/{fingerprint}", call.id()),
         None => format!("{before}/{}/{fingerprint}", call.id()),
     }
+}
+
+/// The call of another conversation that has started a run.
+#[derive(Clone, Debug)]
+pub(super) struct CallerName {
+    pub(super) conversation: String,
+    pub(super) call: String,
+    /// The id of the message that the model has answered with the call, if it is known.
+    pub(super) message: Option<String>,
+}
+
+impl CallerName {
+    /// Whether the call may be one in an answer to this message.
+    pub(super) fn is_asked_by(&self, message: &str) -> bool {
+        self.message.as_deref().is_none_or(|known| known == message)
+    }
+}
+
+/// The id of the message that the model answers with the calls at the end of this transcript: the last one that is not
+/// the model's.
+pub(super) fn asked_by(transcript: &Transcript) -> &str {
+    let before = transcript.messages().iter().rev().find(|said| said.role() != Role::Assistant);
+    before.map_or("", Message::id)
 }
 
 impl Machine {

@@ -15,7 +15,7 @@ use super::{
     Agent, Chat, Event,
     approval::{ApprovalOutcome, repeat_of},
     caller::{CallSite, Caller},
-    calling::{ApprovedCall, idempotency_key},
+    calling::{ApprovedCall, asked_by, idempotency_key},
     circumstances::{CallerRules, Offered},
     cut_off::CutOff,
     early::{Ended, Running},
@@ -136,7 +136,8 @@ impl Contexts {
         let asking = context.asking().clone();
         let caller = &self.caller;
         let site = CallSite::new(caller, call, effects, rules, counted, asking, is_unwritten)
-            .of_agent(tool.is_some_and(Tool::is_agent));
+            .of_agent(tool.is_some_and(Tool::is_agent))
+            .asked_by(asked_by(transcript));
         let fingerprint = call.fingerprint();
         let identity = tool.map(|tool| {
             let conversation = transcript.messages().first().map_or("", Message::id);

@@ -86,12 +86,12 @@ impl Chat {
         }
     }
 
-    /// Records what the caller had read before it gave this run its task.
+    /// Records what the call that gives this run its task may know: the task may repeat it.
     pub(super) fn hear_caller(&mut self) -> Result<(), Error> {
         let Some(caller) = self.own.as_ref().and_then(|own| own.caller.as_ref()) else {
             return Ok(());
         };
-        let sources = caller.rules().read.beyond(self.taint.sources()).all().to_vec();
+        let sources = caller.knows().beyond(self.taint.sources()).all().to_vec();
         match sources.is_empty() {
             true => Ok(()),
             false => self.record(&Fact::SourcesRead { call: None, sources }),

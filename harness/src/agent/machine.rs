@@ -12,7 +12,7 @@ use self::window::Window;
 pub(super) use self::window::{Measured, Seen};
 use super::{
     Outcome,
-    calling::{ApprovedCall, Call, Calling, Status, Then},
+    calling::{ApprovedCall, Call, CallerName, Calling, Status, Then},
     told::{denied, late_end},
     wanted::Wanted,
 };
@@ -87,8 +87,8 @@ pub struct Machine {
     window: Window,
     /// The last call that was denied since the model has answered.
     denied: Option<String>,
-    /// The call of another conversation that has started the run: the conversation, and the id of the call.
-    called_by: Option<(String, String)>,
+    /// The call of another conversation that has started the run.
+    called_by: Option<CallerName>,
 }
 
 #[derive(Clone, Debug)]
@@ -263,11 +263,12 @@ impl Machine {
                 self.tell(message)?;
                 self.go_on(Then::Ask);
             }
-            Fact::CalledBy { conversation, call } => {
+            Fact::CalledBy { conversation, call, message } => {
                 if !matches!(self.phase, Phase::Asking) {
                     return Err(cannot("a run is started by a call only when it begins"));
                 }
-                self.called_by = Some((conversation.clone(), call.clone()));
+                let (conversation, call) = (conversation.clone(), call.clone());
+                self.called_by = Some(CallerName { conversation, call, message: message.clone() });
             }
             Fact::Resumed { message, limits } => {
                 let due = self.resumption()?;
@@ -535,9 +536,14 @@ impl Machine {
         self.denied.as_deref()
     }
 
-    /// The conversation and the call that have started the run, if it is that of an agent in a call.
-    pub(super) fn called_by(&self) -> Option<(&str, &str)> {
-        self.called_by.as_ref().map(|(conversation, call)| (&**conversation, &**call))
+    /// The call that has started the run, if it is that of an agent in a call.
+    pub(super) fn called_by(&self) -> Option<&CallerName> {
+        self.called_by.as_ref()
+    }
+
+    /// Whether the call that has started the run, if it is known, is one in an answer to this message.
+    pub(super) fn is_called_by(&self, message: &str) -> bool {
+        self.called_by.as_ref().is_none_or(|caller| caller.is_asked_by(message))
     }
 
     /// What a person had allowed of this call before it had to be decided again.

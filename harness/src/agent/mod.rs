@@ -13,6 +13,7 @@
 mod accept;
 #[expect(clippy::module_inception, reason = "the file is named after the one type in it")]
 mod agent;
+mod agent_names;
 mod announcements;
 mod answers;
 mod approval;

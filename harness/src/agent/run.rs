@@ -158,11 +158,11 @@ impl<'a> Run<'a> {
         run
     }
 
-    /// The reply of a run that was finished in a process that is gone.
-    pub(super) fn answered(chat: &mut Chat) -> Result<Reply, Stopped> {
+    /// The result of a run that was finished in a process that is gone.
+    pub(super) fn finished(chat: &mut Chat, outcome: Outcome) -> Result<Reply, Stopped> {
         let mut run = Run::one_action(chat);
         run.begun = true;
-        run.result(Outcome::Answered)
+        run.result(outcome)
     }
 
     /// Drives the run to its end.

@@ -562,7 +562,13 @@ async fn inside(
         // What `enters` needs is freed before the run begins.
         match Box::pin(call.enters(new, effects, &begins.opening)).await {
             Ok(Entered::Begins) => {}
-            Ok(Entered::Answered(mut chat)) => return Run::answered(&mut chat),
+            Ok(Entered::Ended(mut chat, outcome)) => {
+                let ended = Run::finished(&mut chat, outcome);
+                if let Err(stopped) = &ended {
+                    call.ended(stopped, &chat, true);
+                }
+                return ended;
+            }
             Ok(Entered::GoesOn(chat)) => {
                 (begins.opening, begins.anew) = (Opening::Resume, false);
                 begins.budget = chat.budget_of_last_run();

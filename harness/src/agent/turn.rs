@@ -37,7 +37,7 @@ use crate::{
         Accumulator, AnswerSchema, ContextMeter, EventStream, Provider, ProviderResponse, Request,
         StreamEvent, cut_off,
     },
-    tool::Tool,
+    tool::{SideEffect, Tool},
     trace::Tracer,
     unwind::{Panicked, caught, dropped},
 };
@@ -406,6 +406,11 @@ impl Hearing<'_, '_> {
         let tools = self.offered.tools();
         // A call that repeats the line for a cleared argument does not run.
         if self.has_shortened && call.decoded().is_ok_and(|it| copied_line(&it).is_some()) {
+            return false;
+        }
+        // What the vendor's tools have read for this answer counts only once the answer is recorded.
+        let is_outward = |tool: &Tool| tool.side_effects().has(SideEffect::Network);
+        if self.answer.has_sources() && tools.get(call.name()).is_some_and(is_outward) {
             return false;
         }
         // The tool wants the transcript. The answer is part of it, but not yet a message.

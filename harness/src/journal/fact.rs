@@ -173,6 +173,10 @@ pub enum Fact {
         conversation: String,
         /// The id of the call.
         call: String,
+        /// The id of the message that the model has answered with the call. It tells the conversation from another one that
+        /// is begun under its name after it was deleted.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        message: Option<String>,
     },
     /// The conversation continues from here on its own, apart from the one that it shares the
     /// earlier facts with. Open calls belong to the other one.

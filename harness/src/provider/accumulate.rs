@@ -278,6 +278,12 @@ impl Accumulator {
         self.parts.is_empty() && self.usage() == Usage::default()
     }
 
+    /// Whether tools of the vendor have left something in the answer, or it names sources.
+    pub(crate) fn has_sources(&self) -> bool {
+        let has = |part: &Part| matches!(part.said, Said::Opaque) || !part.citations.is_empty();
+        self.parts.iter().any(has)
+    }
+
     /// The tokens so far, including those of discarded answers.
     pub fn usage(&self) -> Usage {
         let mut usage = self.usage;
