@@ -39,6 +39,7 @@ async fn as_a_child() {
         "hold" => hold_until_killed(Path::new(path)).await,
         "read" => read_only(Path::new(path)).await,
         "fill" => fill(Path::new(path)).await,
+        "continue" => continue_once(Path::new(path)).await,
         _ => unreachable!("{what}"),
     }
 }
@@ -217,6 +218,61 @@ async fn what_a_killed_process_held_is_free_at_once() {
     }
     let lives = PathBuf::from(format!("{}-lives", path.display()));
     assert_eq!(lives.read_dir().unwrap().count(), 1, "files of the dead are left");
+}
+
+// -- restored
+
+async fn continue_once(path: &Path) {
+    let journal = SqliteJournal::open(path).await.unwrap();
+    let last = journal.read("chat", 0).await.unwrap().head;
+    journal.append("chat", last, &batch("theirs")).await.unwrap();
+    tell("continued");
+    assert_eq!(std::io::stdin().lines().count(), 0);
+}
+
+/// The other process works with the file that was restored, and this one with a log that is gone.
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_file_that_was_restored_in_place_takes_nothing_of_who_had_it_open() {
+    use std::fs;
+
+    let both = &["-wal", "-shm"][..];
+    for (is_copied, gone) in [(true, both), (false, both), (false, &["-shm"])] {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, backup) = (folder.path().join("chats.db"), folder.path().join("backup.db"));
+        let journal = SqliteJournal::open(&path).await.unwrap();
+        let first = journal.append("chat", Head::default(), &batch("first")).await.unwrap();
+        drop(journal);
+        fs::copy(&path, &backup).unwrap();
+        let journal = SqliteJournal::open(&path).await.unwrap();
+        let ours = journal.append("chat", first, &batch("ours")).await.unwrap();
+
+        if is_copied {
+            fs::copy(&backup, &path).unwrap();
+        }
+        for end in gone {
+            fs::remove_file(format!("{}{end}", path.display())).unwrap();
+        }
+        let mut child = child("continue", &path, 0).spawn().unwrap();
+        let mut told = told(child.stdout.take().unwrap());
+        assert_eq!(told.next().as_deref(), Some("continued"));
+        let was_deleted = |error: harness::Error| {
+            assert!(error.to_string().contains("was deleted or moved"), "{gone:?}: {error}");
+        };
+        was_deleted(journal.append("chat", ours, &batch("lost")).await.unwrap_err());
+        was_deleted(journal.hold("chat").await.unwrap_err());
+        was_deleted(SqliteJournal::open(&path).await.unwrap_err());
+        drop(child.stdin.take());
+        assert!(child.wait().unwrap().success());
+        drop(journal);
+
+        let journal = SqliteJournal::open(&path).await.unwrap();
+        let there = batches(&journal).await;
+        let is_ours = |name: &&String| *name == "ours";
+        assert_eq!(there.iter().filter(is_ours).count(), usize::from(gone != both), "{there:?}");
+        assert_eq!(there.first().map(String::as_str), Some("first"));
+        assert_eq!(there.last().map(String::as_str), Some("theirs"));
+    }
 }
 
 // -- rights and room

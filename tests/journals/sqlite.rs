@@ -297,7 +297,7 @@ async fn a_hold_that_could_not_be_ended_ends_with_the_next_one() {
 #[cfg(unix)]
 #[tokio::test]
 async fn a_file_that_was_deleted_takes_nothing_more() {
-    for gone in ["", "-wal"] {
+    for gone in ["", "-wal", "-shm"] {
         let (_folder, path) = file();
         let journal = SqliteJournal::open(&path).await.unwrap();
         let last = journal.append("chat", Head::default(), &[fact("a")]).await.unwrap();

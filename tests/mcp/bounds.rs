@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
+    sync::Semaphore,
     task::JoinSet,
 };
 
@@ -106,6 +107,58 @@ fn requests_of_millions_of_values_are_refused() {
 /// The client shares one text among its requests, so that the memory of the service is measured.
 fn bytes_of(text: String) -> &'static [u8] {
     text.leak().as_bytes()
+}
+
+/// The clients whose request was refused, or whose call has begun.
+static SETTLED: Semaphore = Semaphore::const_new(0);
+
+/// The calls that may end.
+static ENDING: Semaphore = Semaphore::const_new(0);
+
+/// Waits.
+#[tool(side_effects = "none")]
+async fn wait(
+    /// A text.
+    text: String,
+) -> usize {
+    SETTLED.add_permits(1);
+    let _end = ENDING.acquire().await;
+    text.len()
+}
+
+#[test]
+fn large_texts_of_calls_that_wait_have_one_limit_together() {
+    needs_at_most(480, "bounds::large_texts_of_calls_that_wait_have_one_limit_together", async {
+        const CLIENTS: usize = 60;
+        let served = Served::start(McpService::new(tools![wait])).await;
+        // With an escape, a text is a copy and no part of the body.
+        let text = format!(r"\n{}", "x".repeat((4 << 20) - 1000));
+        let params = format!(r#"{{"name":"wait","arguments":{{"text":"{text}"}}}}"#);
+        let call = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{params}}}"#);
+        let call = bytes_of(call);
+        let mut all = JoinSet::new();
+        for _ in 0..CLIENTS {
+            let session = served.session().await;
+            let post = session.post(&Value::Null).body(reqwest::Body::from(call));
+            all.spawn(async move {
+                let answer = post.send().await.expect("an answer");
+                let is_served = answer.status() == StatusCode::OK;
+                if !is_served {
+                    SETTLED.add_permits(1);
+                }
+                (is_served, answer.text().await.expect("a text"))
+            });
+        }
+        drop(SETTLED.acquire_many(CLIENTS as u32).await);
+        ENDING.add_permits(CLIENTS);
+        let mut done = 0;
+        while let Some(answer) = all.join_next().await {
+            let (is_served, said) = answer.expect("no panic");
+            assert!(!is_served || said.contains("4193305"), "{said}");
+            done += usize::from(is_served);
+        }
+        assert!(done > 10, "{done}");
+    });
 }
 
 #[test]

@@ -58,7 +58,8 @@ impl Head {
 
     /// Whether facts that come after this head may be appended to a conversation that ends `there`.
     /// A conversation that somebody has found missing may have been created since then, as long as
-    /// it has no facts.
+    /// it has no facts: a program may [describe](super::Journal::describe) it before its first fact.
+    /// So it may also have been created by somebody else, and deleted and created several times.
     pub fn is_end_of(&self, there: &Self) -> bool {
         match self.incarnation {
             None => self.facts == 0 && there.facts == 0,

@@ -136,8 +136,9 @@ pub(super) fn is_empty(path: &Path) -> Error {
 pub(super) fn has_moved(path: &Path) -> Error {
     of(
         path,
-        "was deleted or moved while it was open, or its file `-wal` was. What would be written now \
-         would be lost. Open it again",
+        "was deleted or moved while it was open, or its file `-wal` or `-shm` was. What would be \
+         written now would be lost. Drop all journals that this process has opened on it, and open \
+         it again",
     )
 }
 

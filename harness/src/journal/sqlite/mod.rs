@@ -3,6 +3,7 @@
 mod conversations;
 mod facts;
 mod fault;
+mod files;
 mod lives;
 mod open;
 mod spills;
@@ -55,7 +56,8 @@ use crate::error::Error;
 /// Several processes may have the file open at the same time, and one process several times. The
 /// file must be on a disk of this machine, because SQLite's write-ahead log does not work over a
 /// network. The file `chats.db` has two more files, `chats.db-wal` and `chats.db-shm`, which must
-/// be moved and copied with it. While conversations are held, there is also the folder
+/// be moved and copied with it. If one of the three is deleted, moved or replaced while the file is
+/// open, calls fail and write nothing more: drop all journals of the file, and open it again. While conversations are held, there is also the folder
 /// `chats.db-lives`.
 ///
 /// The connection has its own thread. Calls are done in the order in which they were made. An

@@ -12,6 +12,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 use super::{
     SqliteBuilder,
     fault::{self, Fault},
+    files::Files,
     spills,
     store::Store,
 };
@@ -76,12 +77,11 @@ impl Store {
         // SQLite counts milliseconds in 31 bits.
         let longest = Duration::from_millis(i32::MAX.unsigned_abs().into());
         let busy_timeout = settings.busy_timeout.min(longest);
-        match connect(settings, &path, busy_timeout) {
-            Ok(db) => {
-                // The path on which all processes agree, whatever link each has used.
-                let file = fs::canonicalize(&path).unwrap_or_else(|_| path.clone());
-                Ok(Self::new(db, path, file, busy_timeout, settings.synchronous))
-            }
+        let opened = Files::ensure_none_lost(&path)
+            .and_then(|()| connect(settings, &path, busy_timeout))
+            .and_then(|db| Ok((Files::of(&db, &path)?, db)));
+        match opened {
+            Ok((files, db)) => Ok(Self::new(db, path, files, busy_timeout, settings.synchronous)),
             Err(fault) => Err(fault.told(&path, busy_timeout)),
         }
     }

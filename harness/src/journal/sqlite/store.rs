@@ -3,14 +3,18 @@
 use std::{
     collections::HashSet,
     path::{Path, PathBuf},
+    sync::Arc,
     time::Duration,
 };
 
-use rusqlite::{Connection, OptionalExtension as _, Transaction, TransactionBehavior};
+use rusqlite::{
+    Connection, OptionalExtension as _, Transaction, TransactionBehavior, config::DbConfig,
+};
 
 use super::{
     SqliteSynchronous,
     fault::{self, Fault},
+    files::Files,
     lives::Lives,
 };
 use crate::{error::Error, journal::store::busy};
@@ -20,8 +24,8 @@ pub(super) struct Store {
     db: Connection,
     /// The path as it was given, for errors.
     path: PathBuf,
-    /// The path of the write-ahead log.
-    log: PathBuf,
+    /// It is dropped after the connection is closed.
+    files: Arc<Files>,
     busy_timeout: Duration,
     /// What an append waits for.
     synchronous: SqliteSynchronous,
@@ -43,15 +47,13 @@ impl Store {
     pub(super) fn new(
         db: Connection,
         path: PathBuf,
-        file: PathBuf,
+        files: Arc<Files>,
         busy_timeout: Duration,
         synchronous: SqliteSynchronous,
     ) -> Self {
-        let lives = Lives::beside(&file);
-        let mut log = file.into_os_string();
-        log.push("-wal");
+        let lives = Lives::beside(files.file());
         let holds = Holds { lives, here: HashSet::new(), left: HashSet::new() };
-        Self { db, path, log: log.into(), busy_timeout, synchronous, waits_for: None, holds }
+        Self { db, path, files, busy_timeout, synchronous, waits_for: None, holds }
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -108,13 +110,17 @@ impl Store {
         behavior: TransactionBehavior,
         work: impl FnOnce(&Transaction<'_>, &Path, &mut Holds) -> Result<T, Fault>,
     ) -> Result<T, Error> {
-        let Self { db, path, log, busy_timeout, holds, synchronous: _, waits_for: _ } = self;
+        let Self { db, path, files, busy_timeout, holds, synchronous: _, waits_for: _ } = self;
         let done = (|| {
-            ensure_there(db, path, log)?;
+            files.ensure_there()?;
             let transaction = db.transaction_with_behavior(behavior)?;
             // A transaction that is not committed is rolled back when it is dropped.
             let done = work(&transaction, path, holds)?;
+            // A commit may also copy the log into the file, and another log may belong to it by now.
+            files.ensure_there()?;
             transaction.commit()?;
+            // What was committed is in the files that others read.
+            files.ensure_there()?;
             Ok(done)
         })();
         done.map_err(|fault: Fault| fault.told(path, *busy_timeout))
@@ -150,6 +156,17 @@ impl Store {
     /// Removes what was committed from the list of holds to write.
     pub(super) fn settled(&mut self, dead: impl IntoIterator<Item = String>) {
         self.holds.settled(dead);
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        // The last connection copies its log into the file, and deletes the log. A log that was
+        // deleted before does not belong to the file any more.
+        if self.files.ensure_there().is_err() {
+            let keep = DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
+            drop(self.db.set_db_config(keep, true));
+        }
     }
 }
 
@@ -201,26 +218,6 @@ impl Holds {
     }
 }
 
-/// Checks that the path still leads to the open file. SQLite would write into a deleted file, and
-/// everything written would be lost with the process.
-#[cfg(unix)]
-fn ensure_there(db: &Connection, path: &Path, log: &Path) -> Result<(), Fault> {
-    let mut moved = 0;
-    db.file_control(None::<&str>, rusqlite::FileControl::HasMoved(&mut moved))?;
-    // A connection that may write has created the log when it was opened, and the log stays until
-    // the last connection is closed.
-    if moved != 0 || (!db.is_readonly("main")? && !log.exists()) {
-        return Err(fault::has_moved(path).into());
-    }
-    Ok(())
-}
-
-/// On this system, an open file cannot be deleted.
-#[cfg(not(unix))]
-fn ensure_there(_: &Connection, _: &Path, _: &Path) -> Result<(), Fault> {
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::{SqliteSynchronous, Store};
@@ -244,6 +241,21 @@ mod tests {
                 assert_eq!(waits_for(&store), 1);
             }
         }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_file_that_is_deleted_during_a_write_takes_nothing_of_it() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("chats.db");
+        let mut store = Store::open(&SqliteJournal::builder(), path.clone()).expect("open");
+        let written = store.writing(|transaction, _, _| {
+            std::fs::remove_file(folder.path().join("chats.db-wal")).expect("a log");
+            transaction.execute("DELETE FROM holds", ())?;
+            Ok(())
+        });
+        let error = written.expect_err("a failure").to_string();
+        assert!(error.contains("was deleted or moved"), "{error}");
     }
 
     fn waits_for(store: &Store) -> i64 {

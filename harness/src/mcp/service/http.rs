@@ -68,6 +68,9 @@ const SMALL: usize = 64 * 1024;
 /// The memory of all requests that are parsed and have not ended, in KiB.
 const PARSED: usize = 256 * 1024;
 
+/// How often the text of a request is in memory: the body, and strings that are copied when they are parsed, checked and handed over.
+const COPIES: usize = 4;
+
 /// The memory that a value of a request needs while it is parsed, in bytes. The protocol's types copy a value several times.
 const VALUE: usize = 300;
 
@@ -227,7 +230,7 @@ impl<H: ServerHandler> McpHttp<H> {
     {
         let reading = async {
             let mut body = pin!(body);
-            let (mut read, mut share) = (Vec::new(), None::<OwnedSemaphorePermit>);
+            let (mut read, mut share) = (Vec::<u8>::new(), None::<OwnedSemaphorePermit>);
             while let Some(frame) = body.frame().await {
                 let broken = |_| said(StatusCode::BAD_REQUEST, "the body of the request broke off");
                 let Ok(mut data) = frame.map_err(broken)?.into_data() else { continue };
@@ -236,12 +239,16 @@ impl<H: ServerHandler> McpHttp<H> {
                     let why = "the body of the request is too large";
                     return Err(said(StatusCode::PAYLOAD_TOO_LARGE, why));
                 }
-                let held = share.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
-                let needed = (bytes.saturating_sub(SMALL) / 1024).min(READING);
-                let more = share_of(&self.reading, needed.saturating_sub(held))?;
-                match &mut share {
-                    Some(share) => share.merge(more),
-                    None => share = Some(more),
+                if bytes > read.capacity() {
+                    let capacity = read.capacity().saturating_mul(2).max(bytes).min(self.request);
+                    let held = share.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
+                    let needed = (capacity.saturating_sub(SMALL) / 1024).min(READING);
+                    let more = share_of(&self.reading, needed.saturating_sub(held))?;
+                    match &mut share {
+                        Some(share) => share.merge(more),
+                        None => share = Some(more),
+                    }
+                    read.reserve_exact(capacity.saturating_sub(read.len()));
                 }
                 while data.has_remaining() {
                     let part = data.chunk();
@@ -250,6 +257,7 @@ impl<H: ServerHandler> McpHttp<H> {
                     data.advance(length);
                 }
             }
+            read.shrink_to_fit();
             Ok(Bytes::from(read))
         };
         tokio::time::timeout(BODY, reading).await.unwrap_or_else(|_| {
@@ -263,7 +271,10 @@ impl<H: ServerHandler> McpHttp<H> {
             return said(StatusCode::BAD_REQUEST, "the request names two hosts");
         }
         let memory = match too_many(&body) {
-            Ok(values) => body.len().saturating_add(values.saturating_mul(VALUE)),
+            Ok(values) => {
+                let text = body.len().saturating_mul(COPIES);
+                text.saturating_add(values.saturating_mul(VALUE))
+            }
             Err(refused) => return unreadable(Some(refused)),
         };
         // Whatever is left of the request has this share: it is dropped with the head.

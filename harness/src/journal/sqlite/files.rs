@@ -1,0 +1,108 @@
+//! The files of an open journal, and whether their paths still lead to them.
+
+use std::{
+    ffi::OsStr,
+    fs,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError, Weak},
+};
+
+use rusqlite::Connection;
+
+use super::fault::{self, Fault};
+
+/// The files that are open in this process. Its connections to one file share the memory of
+/// `-shm`, so a new connection would take over the memory of a file that is gone.
+static OPEN: Mutex<Vec<Weak<Files>>> = Mutex::new(Vec::new());
+
+/// The files that a connection has opened. SQLite would write into files that were deleted, where
+/// nobody else looks, and everything written would be lost with the process.
+pub(super) struct Files {
+    /// The path as it was given, for errors.
+    path: PathBuf,
+    /// The path on which all processes agree.
+    file: PathBuf,
+    /// The file, its `-wal` and its `-shm`. SQLite creates the last two when a file is opened for
+    /// writing, and they stay until the last connection is closed.
+    ids: [Option<Id>; 3],
+}
+
+/// The device and the number of a file. No other file gets them while the file is open.
+#[derive(Clone, Copy, PartialEq)]
+struct Id(u64, u64);
+
+impl Files {
+    /// The files of this connection, which was opened just now.
+    pub(super) fn of(db: &Connection, path: &Path) -> Result<Arc<Self>, Fault> {
+        let file = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let files = Arc::new(Self { path: path.to_owned(), ids: ids(&file), file });
+        if cfg!(unix) && !db.is_readonly("main")? && files.ids.contains(&None) {
+            return Err(fault::has_moved(path).into());
+        }
+        // The connection may have opened another file before, which had this path.
+        #[cfg(unix)]
+        {
+            let mut moved = 0;
+            db.file_control(None::<&str>, rusqlite::FileControl::HasMoved(&mut moved))?;
+            if moved != 0 {
+                return Err(fault::has_moved(path).into());
+            }
+        }
+        OPEN.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::downgrade(&files));
+        Ok(files)
+    }
+
+    /// Checks that no connection of this process has lost its files beside the file that is opened
+    /// now.
+    pub(super) fn ensure_none_lost(path: &Path) -> Result<(), Fault> {
+        let Ok(file) = fs::canonicalize(path) else { return Ok(()) };
+        let now = ids(&file);
+        let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+        open.retain(|files| files.strong_count() > 0);
+        let is_lost = |files: Arc<Self>| files.ids[0] == now[0] && !files.are(now);
+        match open.iter().filter_map(Weak::upgrade).any(is_lost) {
+            true => Err(fault::has_moved(path).into()),
+            false => Ok(()),
+        }
+    }
+
+    /// Checks that the paths still lead to the open files.
+    pub(super) fn ensure_there(&self) -> Result<(), Fault> {
+        match self.are(ids(&self.file)) {
+            true => Ok(()),
+            false => Err(fault::has_moved(&self.path).into()),
+        }
+    }
+
+    /// Whether these are the files, as far as the connection has opened them.
+    fn are(&self, now: [Option<Id>; 3]) -> bool {
+        self.ids.iter().zip(now).all(|(opened, now)| opened.is_none() || *opened == now)
+    }
+
+    /// The path on which all processes agree.
+    pub(super) fn file(&self) -> &Path {
+        &self.file
+    }
+}
+
+fn ids(file: &Path) -> [Option<Id>; 3] {
+    ["", "-wal", "-shm"].map(|end| {
+        let mut path = file.as_os_str().to_owned();
+        path.push(OsStr::new(end));
+        id(Path::new(&path))
+    })
+}
+
+#[cfg(unix)]
+fn id(path: &Path) -> Option<Id> {
+    use std::os::unix::fs::MetadataExt as _;
+
+    let file = fs::metadata(path).ok()?;
+    Some(Id(file.dev(), file.ino()))
+}
+
+/// On this system, an open file cannot be deleted.
+#[cfg(not(unix))]
+fn id(_: &Path) -> Option<Id> {
+    None
+}
