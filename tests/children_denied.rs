@@ -1,11 +1,6 @@
-//! Denials of calls of agents whose process ends at any moment after them.
+//! Denials of calls of agents whose process ends before their callers have learned of them.
 
-use std::{
-    future::{Future, IntoFuture as _, poll_fn},
-    pin::pin,
-    sync::{Arc, Mutex},
-    task::Poll,
-};
+use std::sync::{Arc, Mutex};
 
 use harness::{
     Agent, Outcome, Permissions, SideEffect, SideEffects, Tool,
@@ -56,19 +51,6 @@ fn lead(depth: usize, asked: &Asked) -> Agent {
     agent
 }
 
-/// The output of a future that is dropped after it was polled so often.
-async fn polled<F: Future>(times: usize, future: F) -> Option<F::Output> {
-    let (mut future, mut count) = (pin!(future), 0);
-    poll_fn(move |context| {
-        count += 1;
-        if count > times {
-            return Poll::Ready(None);
-        }
-        future.as_mut().poll(context).map(Some)
-    })
-    .await
-}
-
 /// What a process leaves that is killed when this agent has ended and its callers have not learned of it.
 async fn killed_after(journal: &MemoryJournal, agent: &str) -> MemoryJournal {
     let left = MemoryJournal::new();
@@ -84,39 +66,6 @@ async fn killed_after(journal: &MemoryJournal, agent: &str) -> MemoryJournal {
         left.describe(&summary.id, &summary.metadata).await.expect("described");
     }
     left
-}
-
-#[tokio::test]
-async fn a_denial_below_ends_all_runs_also_if_the_process_ends_after_it() {
-    for depth in [1, 2] {
-        for times in 1.. {
-            let asked = Asked::default();
-            let lead = lead(depth, &asked);
-            let journal = MemoryJournal::new();
-            let mut chat = lead.open(&journal, CHAT).await.expect("a new conversation");
-            let ended = polled(times, chat.send("Go.").into_future()).await;
-            drop(chat);
-            let is_whole = ended.is_some();
-            let ended = match ended {
-                Some(ended) => Some(ended),
-                None => {
-                    let mut chat = lead.open(&journal, CHAT).await.expect("it opens");
-                    match chat.can_resume() {
-                        true => Some(chat.resume().await),
-                        false => None,
-                    }
-                }
-            };
-            if let Some(ended) = ended {
-                let outcome = ended.expect_err("it is denied").outcome();
-                assert_eq!(outcome, Outcome::Denied, "{depth} deep, polled {times} times");
-            }
-            assert!(asked.lock().expect("unpoisoned").is_empty(), "{depth}, {times}");
-            if is_whole {
-                break;
-            }
-        }
-    }
 }
 
 #[tokio::test]
