@@ -1,16 +1,43 @@
-//! Denials of calls of agents whose process ends before their callers have learned of them.
+//! Denials of calls of agents whose process ends at any moment after them.
 
-use std::sync::{Arc, Mutex};
+use std::{
+    future::{Future, IntoFuture as _, poll_fn},
+    pin::pin,
+    sync::{Arc, Mutex},
+    task::Poll,
+};
 
 use harness::{
     Agent, Outcome, Permissions, SideEffect, SideEffects, Tool,
-    journal::{Head, Journal as _, Listing, MemoryJournal},
+    journal::{Envelope, Head, Journal, JournalFuture, Listing, MemoryJournal},
     policy::Question,
     testing::{ScriptedProvider, reply},
 };
 use serde_json::{Value, json};
 
-use crate::kept::CHAT;
+use crate::kept::{CHAT, hands_on};
+
+/// A journal that takes time for each append, so that a process can end before it and after it.
+#[derive(Clone, Default)]
+struct Slow(MemoryJournal);
+
+impl Journal for Slow {
+    hands_on!(0: read hold rest);
+
+    fn append<'a>(
+        &'a self,
+        id: &'a str,
+        after: Head,
+        facts: &'a [Envelope],
+    ) -> JournalFuture<'a, Head> {
+        Box::pin(async move {
+            tokio::task::yield_now().await;
+            let appended = self.0.append(id, after, facts).await;
+            tokio::task::yield_now().await;
+            appended
+        })
+    }
+}
 
 /// Which models were asked after a result.
 type Asked = Arc<Mutex<Vec<&'static str>>>;
@@ -51,6 +78,19 @@ fn lead(depth: usize, asked: &Asked) -> Agent {
     agent
 }
 
+/// The output of a future that is dropped after it was polled so often.
+async fn polled<F: Future>(times: usize, future: F) -> Option<F::Output> {
+    let (mut future, mut count) = (pin!(future), 0);
+    poll_fn(move |context| {
+        count += 1;
+        if count > times {
+            return Poll::Ready(None);
+        }
+        future.as_mut().poll(context).map(Some)
+    })
+    .await
+}
+
 /// What a process leaves that is killed when this agent has ended and its callers have not learned of it.
 async fn killed_after(journal: &MemoryJournal, agent: &str) -> MemoryJournal {
     let left = MemoryJournal::new();
@@ -66,6 +106,43 @@ async fn killed_after(journal: &MemoryJournal, agent: &str) -> MemoryJournal {
         left.describe(&summary.id, &summary.metadata).await.expect("described");
     }
     left
+}
+
+#[tokio::test]
+async fn a_denial_below_ends_all_runs_also_if_the_process_ends_after_it() {
+    for depth in [1, 2] {
+        for times in 1.. {
+            let asked = Asked::default();
+            let lead = lead(depth, &asked);
+            let journal = Slow::default();
+            let mut chat = lead.open(&journal, CHAT).await.expect("a new conversation");
+            let ended = polled(times, chat.send("Go.").into_future()).await;
+            drop(chat);
+            // A run that has ended goes on only because the user wants it.
+            let facts = journal.read(CHAT, 0).await.expect("facts").facts;
+            let is_over = facts.last().is_some_and(|last| last.fact.contains("interrupted"));
+            let is_whole = ended.is_some() || is_over;
+            let ended = match ended {
+                Some(ended) => Some(ended),
+                None if is_over => None,
+                None => {
+                    let mut chat = lead.open(&journal, CHAT).await.expect("it opens");
+                    match chat.can_resume() {
+                        true => Some(chat.resume().await),
+                        false => None,
+                    }
+                }
+            };
+            if let Some(ended) = ended {
+                let outcome = ended.expect_err("it is denied").outcome();
+                assert_eq!(outcome, Outcome::Denied, "{depth} deep, polled {times} times");
+            }
+            assert!(asked.lock().expect("unpoisoned").is_empty(), "{depth}, {times}");
+            if is_whole {
+                break;
+            }
+        }
+    }
 }
 
 #[tokio::test]
