@@ -9,13 +9,35 @@ use std::{
 
 use harness::{
     Agent, Outcome, Permissions, SideEffect, SideEffects, Tool,
-    journal::{Head, Journal as _, Listing, MemoryJournal},
+    journal::{Envelope, Head, Journal, JournalFuture, Listing, MemoryJournal},
     policy::Question,
     testing::{ScriptedProvider, reply},
 };
 use serde_json::{Value, json};
 
-use crate::kept::CHAT;
+use crate::kept::{CHAT, hands_on};
+
+/// A journal that takes time for each append, so that a process can end before it and after it.
+#[derive(Clone, Default)]
+struct Slow(MemoryJournal);
+
+impl Journal for Slow {
+    hands_on!(0: read hold rest);
+
+    fn append<'a>(
+        &'a self,
+        id: &'a str,
+        after: Head,
+        facts: &'a [Envelope],
+    ) -> JournalFuture<'a, Head> {
+        Box::pin(async move {
+            tokio::task::yield_now().await;
+            let appended = self.0.append(id, after, facts).await;
+            tokio::task::yield_now().await;
+            appended
+        })
+    }
+}
 
 /// Which models were asked after a result.
 type Asked = Arc<Mutex<Vec<&'static str>>>;
@@ -92,13 +114,17 @@ async fn a_denial_below_ends_all_runs_also_if_the_process_ends_after_it() {
         for times in 1.. {
             let asked = Asked::default();
             let lead = lead(depth, &asked);
-            let journal = MemoryJournal::new();
+            let journal = Slow::default();
             let mut chat = lead.open(&journal, CHAT).await.expect("a new conversation");
             let ended = polled(times, chat.send("Go.").into_future()).await;
             drop(chat);
-            let is_whole = ended.is_some();
+            // A run that has ended goes on only because the user wants it.
+            let facts = journal.read(CHAT, 0).await.expect("facts").facts;
+            let is_over = facts.last().is_some_and(|last| last.fact.contains("interrupted"));
+            let is_whole = ended.is_some() || is_over;
             let ended = match ended {
                 Some(ended) => Some(ended),
+                None if is_over => None,
                 None => {
                     let mut chat = lead.open(&journal, CHAT).await.expect("it opens");
                     match chat.can_resume() {

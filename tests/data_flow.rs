@@ -427,23 +427,32 @@ async fn no_call_with_network_starts_early_after_something_of_the_vendor_in_the_
     let citation = Box::new(citation.expect("a citation"));
     let citation = StreamEvent::Citation { block: 90, citation };
     let found = r#"{"type":"web_search_tool_result","tool_use_id":"s","content":[]}"#;
-    for answer in [hosted(found), reply().text("Found.").event(citation)] {
+    for (answer, starts_early) in [
+        (reply().text("Found."), true),
+        (hosted(found), false),
+        (reply().text("Found.").event(citation), false),
+    ] {
         let (asked, approver) = person(|question| question.no("No."));
-        let hold = Gate::new();
-        let answer = answer.call("fetch", json!({})).wait_for(&hold);
+        let (hold, log) = (Gate::new(), Log::default());
+        let answer = answer.call("fetch", json!({"q": "mails"})).wait_for(&hold).text("So.");
         let model = ScriptedProvider::new([call("mail"), answer, reply().text("Done.")]);
-        let log = Log::default();
         let tools = [does("mail", READ), takes_all("fetch", LOOKS_UP, &log)];
         let permissions = Permissions::default().data_flow(DataFlowPolicy::default());
         let agent = Agent::builder(model).tools(tools).permissions(permissions);
-        let agent = agent.approver(approver).early_start(true).build().expect("an agent");
-        let waits = async {
+        let agent = agent.approver(approver).build().expect("an agent");
+        let held = async {
             hold.reached().await;
+            for _ in 0..50 {
+                tokio::task::yield_now().await;
+            }
+            let lines = log.lines().len();
             hold.open();
+            lines
         };
-        let (ended, ()) = tokio::join!(agent.run("Go.").into_future(), waits);
+        let (ended, held) = tokio::join!(agent.run("Go.").into_future(), held);
         ended.expect("an answer");
-        assert_eq!(asked.lock().expect("unpoisoned").len(), 1);
+        assert_eq!((held, log.lines().len()), (starts_early.into(), starts_early.into()));
+        assert_eq!(asked.lock().expect("unpoisoned").len(), usize::from(!starts_early));
     }
 }
 
