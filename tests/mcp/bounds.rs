@@ -128,7 +128,7 @@ async fn wait(
 
 #[test]
 fn large_texts_of_calls_that_wait_have_one_limit_together() {
-    needs_at_most(480, "bounds::large_texts_of_calls_that_wait_have_one_limit_together", async {
+    needs_at_most(700, "bounds::large_texts_of_calls_that_wait_have_one_limit_together", async {
         const CLIENTS: usize = 60;
         let served = Served::start(McpService::new(tools![wait])).await;
         // With an escape, a text is a copy and no part of the body.
