@@ -214,7 +214,7 @@ where
             let (head, body) = request.into_parts();
             Ok(match service.read(body).await {
                 Ok(body) => service.answer(head, body).await,
-                Err(refused) => refused,
+                Err(refused) => *refused,
             })
         })
     }
@@ -222,7 +222,7 @@ where
 
 impl<H: ServerHandler> McpHttp<H> {
     /// Reads a body, or says why it was not read.
-    async fn read<B>(&self, body: B) -> Result<Bytes, Answer>
+    async fn read<B>(&self, body: B) -> Result<Bytes, Box<Answer>>
     where
         B: Body + Send + 'static,
         B::Data: Send,
@@ -232,18 +232,20 @@ impl<H: ServerHandler> McpHttp<H> {
             let mut body = pin!(body);
             let (mut read, mut share) = (Vec::<u8>::new(), None::<OwnedSemaphorePermit>);
             while let Some(frame) = body.frame().await {
-                let broken = |_| said(StatusCode::BAD_REQUEST, "the body of the request broke off");
+                let broken =
+                    |_| refused(StatusCode::BAD_REQUEST, "the body of the request broke off");
                 let Ok(mut data) = frame.map_err(broken)?.into_data() else { continue };
                 let bytes = read.len().saturating_add(data.remaining());
                 if bytes > self.request {
                     let why = "the body of the request is too large";
-                    return Err(said(StatusCode::PAYLOAD_TOO_LARGE, why));
+                    return Err(refused(StatusCode::PAYLOAD_TOO_LARGE, why));
                 }
                 if bytes > read.capacity() {
                     let capacity = read.capacity().saturating_mul(2).max(bytes).min(self.request);
                     let held = share.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
                     let needed = (capacity.saturating_sub(SMALL) / 1024).min(READING);
-                    let more = share_of(&self.reading, needed.saturating_sub(held))?;
+                    let more = share_of(&self.reading, needed.saturating_sub(held))
+                        .ok_or_else(|| Box::new(busy("large requests")))?;
                     match &mut share {
                         Some(share) => share.merge(more),
                         None => share = Some(more),
@@ -262,7 +264,7 @@ impl<H: ServerHandler> McpHttp<H> {
         };
         tokio::time::timeout(BODY, reading).await.unwrap_or_else(|_| {
             let why = "the body of the request did not come in time";
-            Err(said(StatusCode::REQUEST_TIMEOUT, why))
+            Err(refused(StatusCode::REQUEST_TIMEOUT, why))
         })
     }
 
@@ -279,8 +281,8 @@ impl<H: ServerHandler> McpHttp<H> {
         };
         // Whatever is left of the request has this share: it is dropped with the head.
         match share_of(&self.parsed, (memory / 1024).min(PARSED)) {
-            Ok(share) => head.extensions.insert(Arc::new(share)),
-            Err(busy) => return busy,
+            Some(share) => head.extensions.insert(Arc::new(share)),
+            None => return busy("large requests"),
         };
         // Whatever the type says that the body is, since others may read it differently.
         if let Some(refused) = ambiguous(&body) {
@@ -300,10 +302,14 @@ impl<H: ServerHandler> McpHttp<H> {
     }
 }
 
-/// A share of the memory of all requests, in KiB.
-fn share_of(memory: &Arc<Semaphore>, size: usize) -> Result<OwnedSemaphorePermit, Answer> {
+/// A share of the memory of all requests, in KiB, if there is as much.
+fn share_of(memory: &Arc<Semaphore>, size: usize) -> Option<OwnedSemaphorePermit> {
     let size = u32::try_from(size).unwrap_or(u32::MAX);
-    Arc::clone(memory).try_acquire_many_owned(size).map_err(|_| busy("large requests"))
+    Arc::clone(memory).try_acquire_many_owned(size).ok()
+}
+
+fn refused(status: StatusCode, why: &str) -> Box<Answer> {
+    Box::new(said(status, why))
 }
 
 /// The answer to a request that is not served because of others.
