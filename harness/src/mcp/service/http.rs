@@ -233,12 +233,12 @@ impl<H: ServerHandler> McpHttp<H> {
             let (mut read, mut share) = (Vec::<u8>::new(), None::<OwnedSemaphorePermit>);
             while let Some(frame) = body.frame().await {
                 let broken =
-                    |_| refused(StatusCode::BAD_REQUEST, "the body of the request broke off");
+                    |_| said_in_box(StatusCode::BAD_REQUEST, "the body of the request broke off");
                 let Ok(mut data) = frame.map_err(broken)?.into_data() else { continue };
                 let bytes = read.len().saturating_add(data.remaining());
                 if bytes > self.request {
                     let why = "the body of the request is too large";
-                    return Err(refused(StatusCode::PAYLOAD_TOO_LARGE, why));
+                    return Err(said_in_box(StatusCode::PAYLOAD_TOO_LARGE, why));
                 }
                 if bytes > read.capacity() {
                     let capacity = read.capacity().saturating_mul(2).max(bytes).min(self.request);
@@ -264,7 +264,7 @@ impl<H: ServerHandler> McpHttp<H> {
         };
         tokio::time::timeout(BODY, reading).await.unwrap_or_else(|_| {
             let why = "the body of the request did not come in time";
-            Err(refused(StatusCode::REQUEST_TIMEOUT, why))
+            Err(said_in_box(StatusCode::REQUEST_TIMEOUT, why))
         })
     }
 
@@ -308,7 +308,7 @@ fn share_of(memory: &Arc<Semaphore>, size: usize) -> Option<OwnedSemaphorePermit
     Arc::clone(memory).try_acquire_many_owned(size).ok()
 }
 
-fn refused(status: StatusCode, why: &str) -> Box<Answer> {
+fn said_in_box(status: StatusCode, why: &'static str) -> Box<Answer> {
     Box::new(said(status, why))
 }
 
@@ -490,7 +490,7 @@ where
             // A connection that is closed with an unread body can lose the answer.
             let body = match routed.http.read(body).await {
                 Ok(body) => body,
-                Err(refused) => return Ok(refused),
+                Err(refused) => return Ok(*refused),
             };
             let place = routed.places.of(&head);
             let place = place.or_else(|| routed.places.of_ending(&head.method, &body));
