@@ -242,7 +242,9 @@ fn what_text_before_has_set_is_undone_and_its_words_are_gone() {
             terminal.command(&["pipe-pane", "-t", "main", &pipe]).output(),
             "a copy of the output",
         );
-        let _asked = runtime.block_on(async { ask(&terminal, question("rm -rf ~")) });
+        let entered = runtime.enter();
+        let _asked = ask(&terminal, question("rm -rf ~"));
+        drop(entered);
         let screen = prompts(&terminal, 1);
         assert!(screen.starts_with("May this call run? ("), "{screen}");
         assert!(!screen.contains("00000000"), "{screen}");

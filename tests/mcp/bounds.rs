@@ -149,7 +149,7 @@ fn large_texts_of_calls_that_wait_have_one_limit_together() {
                 (is_served, answer.text().await.expect("a text"))
             });
         }
-        drop(SETTLED.acquire_many(CLIENTS as u32).await);
+        drop(SETTLED.acquire_many(u32::try_from(CLIENTS).expect("few")).await);
         ENDING.add_permits(CLIENTS);
         let mut done = 0;
         while let Some(answer) = all.join_next().await {

@@ -599,7 +599,9 @@ mod tests {
             let (head, ()) = post("127.0.0.1").body(()).unwrap().into_parts();
             http.answer(head, body.clone()).await.status().as_u16()
         };
-        let all = Arc::clone(&http.parsed).try_acquire_many_owned(PARSED as u32 - 1024).unwrap();
+        let all = Arc::clone(&http.parsed)
+            .try_acquire_many_owned(u32::try_from(PARSED).unwrap() - 1024)
+            .unwrap();
         assert_eq!(status().await, 503);
         drop(all);
         assert_eq!(status().await, 400);
