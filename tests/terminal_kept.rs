@@ -178,7 +178,8 @@ fn an_answer_that_was_stopped_goes_on_in_another_process() {
     again.prompt_after(" 399 400", 1);
     again.say("/save whole.json");
     again.prompt_after("saved 4 messages", 1);
-    let transcript = again.saved("whole.json");
+    // Both programs have run in the same folder.
+    let transcript = terminal.saved("whole.json");
     let kept = transcript.messages()[1].text();
     assert!(kept.contains(" 20 ") && kept.ends_with("[interrupted]"), "{kept}");
 }

@@ -337,7 +337,10 @@ async fn a_process_may_end_after_each_fact() {
             let kind = fact["fact"].as_str().unwrap().to_owned();
             (kind != "reopened").then_some(kind)
         };
-        facts.iter().filter_map(kind).collect()
+        let mut kinds: Vec<String> = facts.iter().filter_map(kind).collect();
+        // An answer that is checked again is told once more what brought the words of the check.
+        kinds.dedup_by(|later, before| later == before && later == "sources_read");
+        kinds
     };
     assert_eq!(whole.len(), 9, "{:?}", kinds(&whole));
     for kept in 2..whole.len() {
