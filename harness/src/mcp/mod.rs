@@ -30,6 +30,7 @@ mod http;
 mod known_secrets;
 #[cfg(feature = "mcp")]
 mod lines;
+#[cfg(feature = "mcp")]
 mod link;
 #[cfg(feature = "mcp")]
 mod list;
