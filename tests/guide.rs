@@ -173,7 +173,7 @@ fn what_is_made_of_the_guide_is_what_it_says() {
     let (readme, book) = (text("README.md"), book());
     let again = "run `cargo run -p harness-tests --features guide --bin guide -- write`";
     assert!(text("llms.txt") == pages::llms_txt(&readme, &book), "llms.txt is old: {again}");
-    let skill = pages::skill(&readme, &book);
+    let skill = pages::skill(&book);
     assert!(text("harness/guide/skill/SKILL.md") == skill, "the skill is old: {again}");
     assert!(skill.contains("#[tool(side_effects = \"read\")]"), "it has a program");
     assert!(skill.contains("| any with `mutate` |"), "it has the table");

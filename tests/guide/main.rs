@@ -23,7 +23,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         Some("write") => {
             let (readme, pages) = (fs::read_to_string(root.join("README.md"))?, read(&root)?);
             fs::write(root.join("llms.txt"), pages::llms_txt(&readme, &pages))?;
-            fs::write(root.join("harness/guide/skill/SKILL.md"), pages::skill(&readme, &pages))?;
+            fs::write(root.join("harness/guide/skill/SKILL.md"), pages::skill(&pages))?;
             Ok(())
         }
         Some(other) => Err(format!(

@@ -241,7 +241,7 @@ pub(super) fn llms_txt(readme: &str, pages: &[(Page, String)]) -> String {
         text += &format!("- [{title}](harness/guide/{file}): {}\n", first_words(words));
     }
     text += "\n## More\n\n";
-    text += "- [README](README.md): features, speed, examples\n";
+    text += "- [README](README.md): the five side effects, how to begin, features\n";
     text += "- [ARCHITECTURE](ARCHITECTURE.md): modules, the way of a message, and where to change what\n";
     text += "- [DESIGN](harness/DESIGN.md): the reasons for each decision\n";
     text += "- [WIRE](harness/WIRE.md): what servers really send\n";
@@ -249,7 +249,7 @@ pub(super) fn llms_txt(readme: &str, pages: &[(Page, String)]) -> String {
 }
 
 /// The skill for coding agents: what they must know before they write a program with the library.
-pub(super) fn skill(readme: &str, pages: &[(Page, String)]) -> String {
+pub(super) fn skill(pages: &[(Page, String)]) -> String {
     let listing = |file: &str| {
         let (_, text) = pages.iter().find(|(page, _)| page.file == file)?;
         let code = text.split_once("```\n")?.1.split_once("```")?.0;
@@ -262,7 +262,8 @@ pub(super) fn skill(readme: &str, pages: &[(Page, String)]) -> String {
         .to_owned();
     text += &listing("first-agent.md").unwrap_or_default();
     text += "\n```\n\n## What follows from a side effect\n\n";
-    text += section(readme, "## What follows from a side effect");
+    let tools = pages.iter().find(|(page, _)| page.file == "tool.md").map_or("", |(_, text)| text);
+    text += section(tools, "## What follows from a side effect");
     text += "\n\n## Where to read more\n\nEach page has listings that compile.\n\n";
     for (page, words) in pages {
         text += &format!("- `harness/guide/{}`: {}\n", page.file, first_words(words));

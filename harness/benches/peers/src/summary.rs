@@ -1,4 +1,4 @@
-//! One table of everything for the library's own README: the floor, ours, the best of the peers and
+//! One table of everything for ../SPEED.md: the floor, ours, the best of the peers and
 //! the one that is known best.
 
 use std::fmt::Write as _;

@@ -1,4 +1,4 @@
-//! Tables for the terminal and for the two READMEs, each between its marks.
+//! Tables for the terminal for README.md and for ../SPEED.md, each between its marks.
 
 use std::{fmt::Write as _, fs, path::Path};
 
@@ -102,7 +102,7 @@ pub fn print(figures: &Figures, section: &str) {
     println!("{}", tables(figures, section));
 }
 
-/// Writes the tables into the READMEs and draws the pictures.
+/// Writes the tables into README.md and ../SPEED.md and draws the pictures.
 pub fn draw(figures: &Figures) -> Result<(), Failure> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut readme = fs::read_to_string(here.join("README.md"))?;
@@ -114,9 +114,9 @@ pub fn draw(figures: &Figures) -> Result<(), Failure> {
         readme = between(&readme, section, &tables(figures, section));
     }
     fs::write(here.join("README.md"), readme)?;
-    let library = here.join("../../../README.md");
-    let readme = fs::read_to_string(&library)?;
-    fs::write(&library, between(&readme, "speed", &summary::table(figures)))?;
+    let speed = here.join("../SPEED.md");
+    let page = fs::read_to_string(&speed)?;
+    fs::write(&speed, between(&page, "speed", &summary::table(figures)))?;
     let folder = here.join("pictures");
     fs::create_dir_all(&folder)?;
     for (name, picture) in pictures::all(figures) {
