@@ -27,6 +27,10 @@ pub(crate) struct Docs {
 impl Docs {
     /// The place where a parameter seems to be described in a line that is not an entry of the list.
     pub(crate) fn stray(&self, name: &str) -> Option<Span> {
+        if self.arguments.iter().any(|entry| entry.name == name) {
+            // It has an entry, with nothing in it.
+            return None;
+        }
         self.about_parameters.iter().find(|(line, _)| describes(line, name)).map(|(_, span)| *span)
     }
 }

@@ -7,7 +7,7 @@ use harness::tools;
 macro_rules! for_all_types {
     ($module:ident $receiver:tt: $($name:ident)*) => {
         mod $module {$(
-            #[allow(non_camel_case_types)]
+            #[allow(dead_code, non_camel_case_types)]
             pub trait $name {
                 fn $name $receiver where Self: Sized {}
             }

@@ -4,7 +4,7 @@ include!("../support.rs");
 
 use harness::tools;
 
-#[allow(non_upper_case_globals)]
+#[allow(dead_code, non_upper_case_globals)]
 mod foreign {
     pub const call: i32 = 0;
     pub const this: i32 = 0;
