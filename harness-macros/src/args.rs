@@ -127,6 +127,10 @@ pub(crate) fn toolset_args(tokens: TokenStream, errors: &mut Errors) -> ToolsetA
             errors.push(&key, format!("{of_a_tool}\nhelp: {help}"));
             continue;
         }
+        if let Some(message) = of_a_parameter(&key) {
+            errors.push(&key, message);
+            continue;
+        }
         let Some(known) = known_key(&key, &TOOLSET, &mut seen, errors) else { continue };
         let Some(meta) = value.meta(&key, known, errors) else { continue };
         if known == "crate" {
@@ -215,6 +219,34 @@ pub(crate) fn param_args(args: &mut ParamArgs, meta: &Meta, errors: &mut Errors)
     }
 }
 
+/// The message about a key of `#[param(..)]` in an attribute of a tool; `None` for other keys.
+fn of_a_parameter(key: &Ident) -> Option<String> {
+    let word = key.unraw().to_string();
+    let written = match word.as_str() {
+        "default" | "example" => format!("{word} = ..."),
+        "range" => "range(1..=100)".to_owned(),
+        "length" => "length(1..=64)".to_owned(),
+        "pattern" => "pattern = \"^[a-z]+$\"".to_owned(),
+        "rename" => {
+            return Some(
+                "`rename` gives a parameter another name for the model\nhelp: write `#[param(rename = \
+                 \"...\")]` before the parameter; the name of the tool is `name = \"...\"`"
+                    .to_owned(),
+            );
+        }
+        "param" | "params" | "parameters" | "arg" | "args" | "arguments" => {
+            return Some(format!(
+                "`{word}` says something about parameters\nhelp: write `#[param(...)]` before each \
+                 parameter, and its description in a `///` comment above it"
+            ));
+        }
+        _ => return None,
+    };
+    Some(format!(
+        "`{word}` says something about one parameter\nhelp: write `#[param({written})]` before the parameter"
+    ))
+}
+
 /// Checks that a key is known and was not given before.
 fn known_key(
     key: &Ident,
@@ -232,6 +264,15 @@ fn known_key(
         }
         seen.push(exact);
         return Some(exact);
+    }
+    if let Some(message) = of_a_parameter(key).filter(|_| of_tool) {
+        errors.push(key, message);
+        return None;
+    }
+    if of_param && TOOL.keys.contains(&word.as_str()) && word != "name" && word != "description" {
+        let of_the_tool = format!("`{word}` says something about the whole tool");
+        errors.push(key, format!("{of_the_tool}\nhelp: write it in `#[tool(...)]`"));
+        return None;
     }
     let near = nearest(&word, known.iter().copied());
     // The key that was probably meant is not reported as missing, too.

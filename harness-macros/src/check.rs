@@ -39,6 +39,9 @@ pub(crate) fn check(
     errors: &mut Errors,
 ) -> Option<Tool> {
     let docs = docs::read(&function.attributes);
+    if docs::has_refused(&function.attributes) {
+        errors.leave_to_rustc();
+    }
     check_given_once(function, errors);
     let side_effects = check_side_effects(&args, errors);
     let name = check_name(&args, &function.signature.ident, place, errors);
@@ -79,11 +82,54 @@ pub(crate) fn is_tool(attribute: &Attribute) -> bool {
     attribute.path().segments.last().is_some_and(|last| last.ident == "tool")
 }
 
+/// Reports and removes attributes such as `#[test]` and `#[tokio::main]`, below which the function is no longer one that can be
+/// called. Other attributes are left alone, because what they make of a function can be called in the same way.
+fn check_is_callable(function: &mut Function, errors: &mut Errors) {
+    let is_no_more =
+        |attribute: &mut Attribute| ["test", "bench", "main"].contains(&word(attribute).as_str());
+    for attribute in function.attributes.extract_if(.., is_no_more) {
+        let shown = types::show(attribute.path());
+        let (what, help) = match word(&attribute).as_str() {
+            "main" => (
+                "the start of a program",
+                "remove it: the agent awaits a tool that is an `async fn`",
+            ),
+            _ => ("a test", "write the test as a function of its own that calls this one"),
+        };
+        let fault = format!("`#[{shown}]` turns the function into {what}, which no agent can call");
+        errors.push(attribute, format!("{fault}\nhelp: {help}"));
+    }
+    check_async_trait(&mut function.attributes, errors);
+}
+
+/// Reports and removes `#[async_trait]`, which is for traits.
+pub(crate) fn check_async_trait(attributes: &mut Vec<Attribute>, errors: &mut Errors) {
+    for attribute in attributes.extract_if(.., |attribute| word(attribute) == "async_trait") {
+        let shown = types::show(attribute.path());
+        let fault = format!("`#[{shown}]` is for traits and for the `impl` blocks of traits");
+        errors.push(attribute, format!("{fault}\nhelp: remove it: a tool may be an `async fn`"));
+    }
+}
+
+/// The last name in the path of an attribute.
+fn word(attribute: &Attribute) -> String {
+    let last = attribute.path().segments.last();
+    last.map(|last| last.ident.to_string()).unwrap_or_default()
+}
+
 /// Removes a second `#[tool]`, which would expand again.
 fn check_given_once(function: &mut Function, errors: &mut Errors) {
     for second in function.attributes.extract_if(.., |attribute| is_tool(attribute)) {
-        errors.push(second, "`#[tool]` is given twice");
+        let is_ours = second.path().segments.first().is_some_and(|first| first.ident == "harness");
+        if is_ours || second.path().is_ident("tool") {
+            errors.push(second, "`#[tool]` is given twice");
+            continue;
+        }
+        let shown = types::show(second.path());
+        let help = "help: remove one of the two; a tool for two libraries is two functions";
+        errors.push(second, format!("`#[{shown}]` makes a tool of the function, too\n{help}"));
     }
+    check_is_callable(function, errors);
     for attribute in &function.attributes {
         if attribute.path().is_ident("param") {
             errors.push(
@@ -96,6 +142,14 @@ fn check_given_once(function: &mut Function, errors: &mut Errors) {
     function.attributes.retain(|attribute| !attribute.path().is_ident("param"));
 }
 
+/// What the words of `side_effects` mean, and which of them a person is asked about.
+const WHAT_THEY_MEAN: &str = "\
+\"none\": only computes; runs unasked
+\"read\": looks at something, such as a file or a database; runs unasked
+\"write\": changes what can be changed back, such as a file; runs unasked, unless a rule of the program asks
+\"network\": talks to another machine; runs unasked only in `[\"read\", \"network\"]`, else a person is asked
+\"mutate\": does what cannot be taken back, such as a payment or any command; a person is asked";
+
 fn check_side_effects(args: &ToolArgs, errors: &mut Errors) -> Option<Vec<&'static str>> {
     if let Some(side_effects) = &args.side_effects {
         return Some(side_effects.clone());
@@ -104,7 +158,7 @@ fn check_side_effects(args: &ToolArgs, errors: &mut Errors) -> Option<Vec<&'stat
         let all: Vec<String> = SIDE_EFFECTS.iter().map(|word| format!("\"{word}\"")).collect();
         errors.push_attribute(format!(
             "`side_effects` is missing: say what this tool does to the world\nhelp: \
-                 `#[tool(side_effects = \"read\")]`; the side effects are {}",
+                 `#[tool(side_effects = \"read\")]`; the side effects are {}\n{WHAT_THEY_MEAN}",
             all.join(", ")
         ));
     }

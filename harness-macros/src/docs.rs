@@ -2,7 +2,10 @@
 
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote};
-use syn::{Attribute, Expr, ExprLit, Lit, Meta, spanned::Spanned as _};
+use syn::{
+    Attribute, Expr, ExprLit, ExprMacro, Lit, Meta, Token, parse::Parser as _,
+    punctuated::Punctuated, spanned::Spanned as _,
+};
 
 use crate::values::ungroup;
 
@@ -15,6 +18,36 @@ pub(crate) struct Docs {
     pub(crate) arguments: Vec<Argument>,
     /// Whether there is a section for the parameters.
     pub(crate) has_arguments: bool,
+    /// Whether a part of the comment is only known to rustc, so that nothing in it is found.
+    pub(crate) is_computed: bool,
+    /// The lines of the sections for the parameters.
+    about_parameters: Vec<(String, Span)>,
+}
+
+impl Docs {
+    /// The place where a parameter seems to be described in a line that is not an entry of the list.
+    pub(crate) fn stray(&self, name: &str) -> Option<Span> {
+        if self.arguments.iter().any(|entry| entry.name == name) {
+            // It has an entry, with nothing in it.
+            return None;
+        }
+        self.about_parameters.iter().find(|(line, _)| describes(line, name)).map(|(_, span)| *span)
+    }
+}
+
+/// Whether a line has this name somewhere behind the mark of a list, and something about it after the name.
+fn describes(line: &str, name: &str) -> bool {
+    const QUOTES: [char; 3] = ['`', '*', ' '];
+    line.match_indices(name).any(|(at, _)| {
+        let (before, rest) = line.split_at(at);
+        let after = rest.get(name.len()..).unwrap_or_default();
+        let is_part = |c: char| c.is_alphanumeric() || c == '_';
+        let is_word = !before.ends_with(is_part) && !after.starts_with(is_part);
+        let before = before.trim_end_matches(QUOTES);
+        let begins = before.is_empty() || before.ends_with(['-', '+', '•', '.', ')', ',', ';']);
+        let after = after.trim_start_matches(QUOTES);
+        is_word && begins && after.starts_with([':', '-', '–', '—', '=', '('])
+    })
 }
 
 /// Text that is known now, or only to rustc.
@@ -48,52 +81,64 @@ pub(crate) fn is_doc(attribute: &Attribute) -> bool {
 
 /// Reads the doc comment of a function.
 pub(crate) fn read(attributes: &[Attribute]) -> Docs {
-    match lines(attributes) {
-        None => {
-            let constant = constant(attributes);
-            Docs { description: Some(Text::Constant(constant)), ..Docs::default() }
-        }
-        Some(lines) => sections(&lines),
-    }
+    sections(lines(attributes))
 }
 
 /// Reads the doc comment of a parameter: all of it is the description.
 pub(crate) fn read_param(attributes: &[Attribute]) -> Option<Text> {
-    match lines(attributes) {
-        None => Some(Text::Constant(constant(attributes))),
-        Some(lines) => {
-            let text = join(lines.iter().map(|line| line.text.as_str()));
-            (!text.is_empty()).then_some(Text::Known(text))
-        }
-    }
+    text(&lines(attributes))
+}
+
+/// Whether rustc refuses one of the comments: only a literal and a macro that makes one can be a comment.
+pub(crate) fn has_refused(attributes: &[Attribute]) -> bool {
+    let is_refused = |attribute: &&Attribute| match &attribute.meta {
+        Meta::NameValue(doc) => match ungroup(&doc.value) {
+            Expr::Lit(_) => false,
+            Expr::Macro(call) => is_call_of(call, "format"),
+            _ => true,
+        },
+        Meta::Path(_) | Meta::List(_) => false,
+    };
+    attributes.iter().filter(|attribute| is_doc(attribute)).any(|doc| is_refused(&doc))
+}
+
+fn is_call_of(call: &ExprMacro, name: &str) -> bool {
+    call.mac.path.segments.last().is_some_and(|last| last.ident == name)
 }
 
 struct Line {
     text: String,
+    /// An expression in place of the text, such as `include_str!(..)`. Only rustc knows what it is.
+    computed: Option<TokenStream>,
     span: Span,
 }
 
-/// All lines, without their common indentation; `None` if one of them is known only to rustc.
-fn lines(attributes: &[Attribute]) -> Option<Vec<Line>> {
+/// All lines, without their common indentation.
+fn lines(attributes: &[Attribute]) -> Vec<Line> {
     let mut lines = Vec::new();
     for attribute in attributes.iter().filter(|attribute| is_doc(attribute)) {
         let Meta::NameValue(doc) = &attribute.meta else { continue };
-        let Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) = ungroup(&doc.value) else {
-            return None;
-        };
         let span = attribute.pound_token.span();
-        let value = text.value();
+        let Some(value) = known(&doc.value) else {
+            let computed = Some(doc.value.to_token_stream());
+            lines.push(Line { text: String::new(), computed, span });
+            continue;
+        };
+        let is_made = matches!(ungroup(&doc.value), Expr::Macro(_));
         let stars = value.contains('\n')
             && value.lines().skip(1).all(|line| {
                 let line = line.trim_start();
                 line.is_empty() || line.starts_with('*')
             });
         if value.is_empty() {
-            lines.push(Line { text: String::new(), span });
+            lines.push(Line { text: String::new(), computed: None, span });
         }
         lines.extend(value.lines().enumerate().map(|(number, line)| {
             let undecorated = line.trim_start().strip_prefix('*').filter(|_| stars && number > 0);
-            Line { text: undecorated.unwrap_or(line).trim_end().to_owned(), span }
+            let text = undecorated.unwrap_or(line).trim_end();
+            // A `///` comment has a space that the text of a macro does not have.
+            let space = if is_made && !text.is_empty() { " " } else { "" };
+            Line { text: format!("{space}{text}"), computed: None, span }
         }));
     }
     let indent = |line: &&Line| line.text.len() - line.text.trim_start().len();
@@ -102,26 +147,47 @@ fn lines(attributes: &[Attribute]) -> Option<Vec<Line>> {
     for line in &mut lines {
         line.text = line.text.get(common..).unwrap_or_default().to_owned();
     }
-    Some(lines)
+    lines
 }
 
-/// All lines as one constant expression.
-fn constant(attributes: &[Attribute]) -> TokenStream {
-    let parts = attributes.iter().filter(|attribute| is_doc(attribute)).filter_map(|attribute| {
-        let Meta::NameValue(doc) = &attribute.meta else { return None };
-        Some(match ungroup(&doc.value) {
-            Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => {
-                let value = text.value();
-                value.strip_prefix(' ').unwrap_or(&value).to_token_stream()
-            }
-            value => value.to_token_stream(),
-        })
+/// The text of a comment, if it is known now: a literal, or `concat!` of literals.
+fn known(value: &Expr) -> Option<String> {
+    match ungroup(value) {
+        Expr::Lit(ExprLit { lit, .. }) => match lit {
+            Lit::Str(text) => Some(text.value()),
+            Lit::Char(char) => Some(char.value().to_string()),
+            Lit::Bool(flag) => Some(flag.value.to_string()),
+            Lit::Int(number) => Some(number.base10_digits().to_owned()),
+            _ => None,
+        },
+        Expr::Macro(call) if is_call_of(call, "concat") => {
+            let parts = Punctuated::<Expr, Token![,]>::parse_terminated;
+            let parts = parts.parse2(call.mac.tokens.clone()).ok()?;
+            parts.iter().map(known).collect()
+        }
+        _ => None,
+    }
+}
+
+/// The lines as one text, or as one constant expression if a part of them is only known to rustc. `None` if there is no text.
+fn text(lines: &[Line]) -> Option<Text> {
+    let is_blank = |line: &Line| line.text.is_empty() && line.computed.is_none();
+    let first = lines.iter().position(|line| !is_blank(line))?;
+    let last = lines.iter().rposition(|line| !is_blank(line))?;
+    let lines = lines.get(first..=last)?;
+    if lines.iter().all(|line| line.computed.is_none()) {
+        let texts: Vec<&str> = lines.iter().map(|line| line.text.as_str()).collect();
+        return Some(Text::Known(texts.join("\n")));
+    }
+    let parts = lines.iter().map(|line| match &line.computed {
+        Some(computed) => computed.clone(),
+        None => line.text.to_token_stream(),
     });
     let parts: Vec<TokenStream> = parts.collect();
-    match parts.as_slice() {
+    Some(Text::Constant(match parts.as_slice() {
         [one] => one.clone(),
         parts => quote!(::core::concat!(#(#parts, "\n"),*)),
-    }
+    }))
 }
 
 /// The headings of sections for readers of the code.
@@ -140,9 +206,10 @@ const SECTIONS: [&str; 9] = [
 /// The headings of sections about the parameters.
 const ARGUMENTS: [&str; 4] = ["arguments", "args", "parameters", "params"];
 
-fn sections(lines: &[Line]) -> Docs {
-    let mut docs = Docs::default();
-    let mut description: Vec<&str> = Vec::new();
+fn sections(lines: Vec<Line>) -> Docs {
+    let mut docs =
+        Docs { is_computed: lines.iter().any(|line| line.computed.is_some()), ..Docs::default() };
+    let mut description: Vec<Line> = Vec::new();
     let mut in_description = true;
     let mut in_arguments = false;
     let mut fence: Option<&str> = None;
@@ -166,13 +233,13 @@ fn sections(lines: &[Line]) -> Docs {
             }
         }
         if in_description {
-            description.push(&line.text);
+            description.push(line);
         } else if in_arguments {
-            read_bullet(line, &mut docs.arguments);
+            read_bullet(&line, &mut docs.arguments);
+            docs.about_parameters.push((line.text, line.span));
         }
     }
-    let text = join(description.into_iter());
-    docs.description = (!text.is_empty()).then_some(Text::Known(text));
+    docs.description = text(&description);
     docs
 }
 
@@ -216,12 +283,6 @@ fn name_and_text(bullet: &str) -> Option<(String, String)> {
         let name = name.strip_prefix("r#").unwrap_or(name);
         (!name.is_empty()).then(|| (name.to_owned(), text.trim().to_owned()))
     })
-}
-
-/// The lines as one text, without blank lines at the beginning and the end.
-fn join<'a>(lines: impl Iterator<Item = &'a str>) -> String {
-    let text = lines.collect::<Vec<_>>().join("\n");
-    text.trim_matches('\n').trim_end().to_owned()
 }
 
 /// The same text without code that rustdoc would run as a test: a fence without a language is marked

@@ -34,9 +34,10 @@ pub(crate) fn crate_path(written: Option<&Path>, attribute: &str) -> Result<Toke
     }
 }
 
-/// A name that cannot collide with the user's: a local variable, by its hygiene.
+/// A name that cannot collide with the user's: by its hygiene with no local variable, and by its form with no constant, which
+/// a pattern would name.
 fn local(name: &str) -> Ident {
-    Ident::new(name, Span::mixed_site())
+    Ident::new(&format!("__{name}"), Span::mixed_site())
 }
 
 /// The companion: the type beside the function, with the tool in it.
@@ -92,13 +93,13 @@ fn wrap(
     };
     let about = format!("The tool `{}`.", handle.unraw());
     quote! {
-        #krate::methods_need_toolset_on_the_impl_block_and_a_taken_name_needs_handle_equals! {
+        #krate::methods_need_toolset_on_the_impl_block! {
             #about #visibility #ident {
                 /// What is declared, known in `const` context.
                 pub const TOOL: &'static #private::ToolDef = #definition;
                 /// The tool itself.
                 pub fn tool() -> #private::Tool {
-                    Self::TOOL.tool()
+                    #private::ToolDef::tool(Self::TOOL)
                 }
             }
         }
@@ -156,7 +157,10 @@ fn at_once(
     let message = "`at_once` is 0, so no call could ever begin\nhelp: let at least one run";
     let rule = quote!(#krate::__private::rule(__AT_ONCE > 0, #message));
     let assertion = at(Place::of(&most), quote!(const _: () = #rule;));
-    (quote!(const __AT_ONCE: usize = #most; #assertion), quote!(.at_once(__AT_ONCE)))
+    (
+        quote!(const __AT_ONCE: ::core::primitive::usize = #most; #assertion),
+        quote!(.at_once(__AT_ONCE)),
+    )
 }
 
 /// The function that asks the return type for its schema. The type is inferred: the function is named in a closure
@@ -176,7 +180,7 @@ fn returning(tool: &Tool, self_type: Option<&TokenStream>, krate: &TokenStream) 
     quote! {
         .returning(|| {
             use #private::{OtherSchema as _, OwnSchema as _, SchemaInResult as _};
-            (&&&#private::#returned(|#taken| #function(#(#arguments),*))).output_schema()
+            (&&&#private::#returned(|#taken| #function(#(#arguments),*))).__harness_output_schema()
         })
     }
 }
@@ -189,7 +193,11 @@ fn review(path: &TokenStream, self_type: Option<&TokenStream>, krate: &TokenStre
     match self_type {
         Some(ty) => {
             let path = replace_self(path.clone(), ty);
-            quote!(.reviewed(|#this, #arguments| #review(#path, #this.get::<#ty>(), #arguments)))
+            quote! {
+                .reviewed(|#this, #arguments| {
+                    #review(#path, #private::Shared::get::<#ty>(#this), #arguments)
+                })
+            }
         }
         None => quote!(.reviewed(|_, #arguments| #review(#path, &(), #arguments))),
     }
@@ -219,35 +227,44 @@ fn reconcile_by(
         Some(lent) => lent.clone(),
         None => quote!(#never.like(&#local)),
     });
-    let receiver = tool.is_method.then(|| quote!(let #this = #call.receiver();));
-    let held = self_type.filter(|_| tool.is_method).map(|ty| quote!(#this.get::<#ty>(),));
+    let receiver = tool.is_method.then(|| quote!(let #this = #private::Call::receiver(&#call);));
+    let held = self_type
+        .filter(|_| tool.is_method)
+        .map(|ty| quote!(#private::Shared::get::<#ty>(&#this),));
     let path = match self_type {
         Some(ty) => replace_self(path.clone(), ty),
         None => path.clone(),
     };
-    let asks = at(Place::of(&path), quote!(.way));
+    let asks = at(Place::of(&path), quote!(#private::Taken::way));
     let known = tool.params.iter().all(|param| param.is_known);
     let sent_by = match known {
         true => quote!(let #sent = #private::Sent;),
         false => quote! {
             use #private::NotSent as _;
             let #carried = #private::Carried((#(#locals,)*));
-            let #sent = #carried.way();
+            let #sent = #carried.__harness_way();
             let #private::Carried((#(#locals,)*)) = #carried;
         },
     };
+    let taken_from_call = take_all(&call, consts, krate);
     quote! {
         .reconciled(|mut #call| {
-            let (#(#private::Option::Some(#locals),)* true) = (#(#call.take(&#consts),)* #call.fits()) else {
-                return #call.unknown();
+            let (#(#private::Option::Some(#locals),)* true) = #taken_from_call else {
+                return #private::Call::unknown(#call);
             };
             #receiver
             #sent_by
             let #taken = #private::taken(|#never| (#held #(#asked,)*));
-            let #way = #taken #asks(#path);
+            let #way = #asks(&#taken, #path);
             #sent.find_out(#way, async move { #way.find_out(#path, (#held #(#passed,)*)).await })
         })
     }
+}
+
+/// The values of all parameters, and whether there is no fault.
+fn take_all(call: &Ident, consts: &[Ident], krate: &TokenStream) -> TokenStream {
+    let call_type = quote!(#krate::__private::Call);
+    quote!((#(#call_type::take(&mut #call, &#consts),)* #call_type::fits(&mut #call)))
 }
 
 /// The type as which a borrowed parameter is lent.
@@ -257,7 +274,8 @@ fn lend(passed: &Passed, local: &Ident, krate: &TokenStream) -> Option<TokenStre
         Passed::Owned => None,
         Passed::Lent(elem) => Some(quote!(<#elem as #private::Lent>::lend(&#local))),
         Passed::LentOption(elem) => {
-            Some(quote!(#private::Option::as_ref(&#local).map(<#elem as #private::Lent>::lend)))
+            let held = quote!(#private::Option::as_ref(&#local));
+            Some(quote!(#private::Option::map(#held, <#elem as #private::Lent>::lend)))
         }
     }
 }
@@ -276,7 +294,7 @@ fn description(tool: &Tool, krate: &TokenStream) -> (Option<TokenStream>, TokenS
             let rule = quote!(#krate::__private::rule(!#krate::__private::is_blank(__DESCRIPTION), #message));
             let assertion = at(Place(span, span), quote!(const _: () = #rule;));
             let constant = quote! {
-                const __DESCRIPTION: &str = #expr;
+                const __DESCRIPTION: &::core::primitive::str = #expr;
                 #assertion
             };
             (Some(constant), quote!(__DESCRIPTION))
@@ -340,17 +358,18 @@ fn parameter(
         Some(self_type) => replace_self(rule(one, constant, krate), self_type),
         None => rule(one, constant, krate),
     });
-    let place = owned.clone().into_iter().next().map_or_else(Span::call_site, |token| token.span());
-    let place = Place(place, place);
-    let make = at(place, quote!(#private::param));
-    let arguments = at(place, quote!((#name, #description)));
+    // All of it has the span of the type, for rustc underlines the call if the type borrows.
+    let place = Place::of(owned);
+    let Place(first, last) = place;
+    let make = at(Place(first, first), quote!(#private::param::<));
+    let arguments = at(Place(last, last), quote!(, _>(#name, #description)));
     // The type is named once, because rustc's errors differ where it can be inferred.
-    let same = inferred(Place::of(owned), krate);
+    let same = inferred(place, krate);
     quote! {
         #function
         #(#functions)*
         const #constant: #private::Param<#owned> =
-            #make::<#same, _>#arguments #default #(#limits)* #examples;
+            #make #same #arguments #default #(#limits)* #examples;
         #(#rules)*
     }
 }
@@ -377,13 +396,13 @@ fn typed(
         }
         Passed::LentOption(elem) if elem.to_string() == "str" => (
             quote!(#private::Option<&'static #elem>),
-            quote!(|| #make().map(#private::ToOwned::to_owned)),
+            quote!(|| #private::Option::map(#make(), #private::ToOwned::to_owned)),
         ),
         _ => (owned.clone(), quote!(#make)),
     };
     let json = quote!({
         use #private::ByName as _;
-        #private::JsonOf(&#make()).json()
+        #private::JsonOf(&#make()).__harness_json()
     });
     (quote!(fn #make() -> #returns { #expr }), value, json)
 }
@@ -404,14 +423,14 @@ fn rule(
     let private = quote!(#krate::__private);
     let here = |tokens| at(*place, tokens);
     let condition = match condition {
-        Condition::Supplied(true) => quote!(#constant.def.is_injected()),
-        Condition::Supplied(false) => quote!(!#constant.def.is_injected()),
+        Condition::Supplied(true) => quote!(#private::ParamDef::is_injected(&#constant.def)),
+        Condition::Supplied(false) => quote!(!#private::ParamDef::is_injected(&#constant.def)),
         Condition::Holds(condition) => condition.clone(),
         Condition::IsNotShared(part) => {
             let asked = |held: TokenStream| {
                 quote!(#private::is_no(&|| {
                     use #private::NotHeld as _;
-                    #held.is_shared()
+                    #held.__harness_is_shared()
                 }))
             };
             match part {
@@ -427,13 +446,21 @@ fn rule(
         }
         Condition::TakesLiteral { kind, integers } => {
             let kind = qualified(kind, &private);
+            // rustc underlines the argument that has the type, from its first to its last token.
+            let Place(first, last) = *place;
+            let (lent, mut held) = (quote::quote_spanned!(first=> &), constant.clone());
+            held.set_span(last);
             match (integers.iter().min(), integers.iter().max()) {
                 (Some(least), Some(greatest)) => {
                     let zero = integers.contains(&0);
-                    let holds = here(quote!(#constant.holds::<#kind>));
-                    quote!(#holds (#least, #greatest, #zero))
+                    let holds = here(quote!(#private::Param::holds::<#kind>));
+                    quote!(#holds (#lent #held, #least, #greatest, #zero))
                 }
-                _ => return here(quote!(const _: () = #constant.takes::<#kind>();)),
+                _ => {
+                    return here(
+                        quote!(const _: () = #private::Param::takes::<#kind>(#lent #held);),
+                    );
+                }
             }
         }
     };
@@ -470,12 +497,14 @@ fn run(
         });
     let passed: Vec<TokenStream> = passed.collect();
     // The call has the span of the function's name, and so has the error about its future.
-    let receiver = tool.is_method.then(|| quote!(let #this = #call.receiver();));
+    let receiver = tool.is_method.then(|| quote!(let #this = #private::Call::receiver(&#call);));
     let function = match self_type {
         Some(ty) => at(Place::of(ident), quote!(<#ty>::#ident)),
         None => quote!(#ident),
     };
-    let held = self_type.filter(|_| tool.is_method).map(|ty| quote!(#this.get::<#ty>(),));
+    let held = self_type
+        .filter(|_| tool.is_method)
+        .map(|ty| quote!(#private::Shared::get::<#ty>(&#this),));
     let mut arguments = Group::new(Delimiter::Parenthesis, quote!(#held #(#passed),*));
     arguments.set_span(ident.span());
     let invoked = quote!(#function #arguments);
@@ -503,7 +532,7 @@ fn run(
             quote! {
                 use #private::{Otherwise as _, WithCauses as _, WithOwnForm as _, WithWords as _};
                 let #out = #invoked;
-                (&&&#private::Kind::of(&#out).failing()).form().answer_result::<#ok, #err, _>(#out)
+                (&&&#private::Kind::of(&#out).__harness_failing()).__harness_form().answer_result::<#ok, #err, _>(#out)
             }
         }
         Output::Asked(place) => {
@@ -511,15 +540,15 @@ fn run(
             quote! {
                 use #private::{Otherwise as _, WithCauses as _, WithOwnForm as _, WithWords as _};
                 let #out = #invoked;
-                (&&&#private::Kind::of(&#out).failing()).form().answer::<#ty, _>(#out)
+                (&&&#private::Kind::of(&#out).__harness_failing()).__harness_form().answer::<#ty, _>(#out)
             }
         }
     };
     let marker = shared.map(|ty| quote!(#private::PhantomData::<#private::Arc<#ty>>,));
     let ignored = shared.map(|_| quote!(_,));
     let how = match (is_asked, tool.is_async) {
-        (false, true) => quote!(#call.run(async move { #answer })),
-        (false, false) => quote!(#call.block(move || { #answer })),
+        (false, true) => quote!(#private::Call::run(#call, async move { #answer })),
+        (false, false) => quote!(#private::Call::block(#call, move || { #answer })),
         (true, is_async) => {
             let (run, body) = if is_async {
                 (quote!(run), quote!(async move { #answer }))
@@ -529,15 +558,16 @@ fn run(
             quote! {
                 use #private::NotSent as _;
                 let #carried = #private::Carried((#marker #(#locals,)*));
-                let #way = #carried.way();
+                let #way = #carried.__harness_way();
                 #way.#run(#call, #carried, move |(#ignored #(#locals,)*)| #body)
             }
         }
     };
+    let taken_from_call = take_all(&call, consts, krate);
     quote! {
         |mut #call| {
-            let (#(#private::Option::Some(#locals),)* true) = (#(#call.take(&#consts),)* #call.fits()) else {
-                return #call.refusal();
+            let (#(#private::Option::Some(#locals),)* true) = #taken_from_call else {
+                return #private::Call::refusal(#call);
             };
             #receiver
             #how

@@ -3,7 +3,9 @@
 
 use proc_macro2::TokenStream;
 use quote::quote;
-use syn::{Path, Type, TypePath, TypeReference, spanned::Spanned as _};
+use syn::{
+    GenericArgument, Path, PathArguments, Type, TypePath, TypeReference, spanned::Spanned as _,
+};
 
 use crate::{
     diagnostics::Errors,
@@ -184,6 +186,27 @@ fn check_arguments_of_unknown(name: &str, path: &Path, errors: &mut Errors) -> b
     ok
 }
 
+/// Reports a type that borrows. Whether it can be read only shows in an error about lifetimes, which no trait can explain.
+fn check_lifetimes(name: &str, path: &Path, errors: &mut Errors) -> bool {
+    let Some(last) = path.segments.last() else { return true };
+    let PathArguments::AngleBracketed(arguments) = &last.arguments else { return true };
+    let borrows = arguments.args.iter().any(|argument| {
+        matches!(argument, GenericArgument::Lifetime(lifetime) if lifetime.ident != "static")
+    });
+    if borrows {
+        let (shown, ty) = (show(path), &last.ident);
+        errors.push(
+            path,
+            format!(
+                "`{name}` cannot be `{shown}`: an argument is read from the model's JSON and has nothing to borrow \
+                 from\nhelp: let `{ty}` own its data, such as `String` in place of `&str`; a type that \
+                 owns what it reads, as `Cow` does, is written `{ty}<'static>`"
+            ),
+        );
+    }
+    !borrows
+}
+
 fn check_path(name: &str, path: &Path, errors: &mut Errors) -> bool {
     let Some(last) = path.segments.last() else { return true };
     let word = last.ident.to_string();
@@ -215,7 +238,8 @@ fn check_path(name: &str, path: &Path, errors: &mut Errors) -> bool {
         return arguments(path).all(|number| check_inside(name, number, errors));
     }
     if !CONTAINERS.contains(&word.as_str()) {
-        return check_arguments_of_unknown(name, path, errors);
+        return check_lifetimes(name, path, errors)
+            && check_arguments_of_unknown(name, path, errors);
     }
     let mut inside = arguments(path);
     let mut ok = true;

@@ -49,11 +49,12 @@ pub fn tools(list: TokenStream) -> TokenStream {
     tools::expand(list.into()).into()
 }
 
-/// Adds items to the type beside a function.
+/// Adds items to the type beside a function. rustc names the macro that wrote a type whose name is taken, so this one is named
+/// after the way out, and the type is written anew.
 #[doc(hidden)]
 #[proc_macro_attribute]
-pub fn companion(items: TokenStream, ty: TokenStream) -> TokenStream {
-    let mut written = ty;
+pub fn a_taken_name_needs_handle_equals(items: TokenStream, ty: TokenStream) -> TokenStream {
+    let mut written = TokenStream::from(rewrite::written_here(ty.into()));
     written.extend(items);
     written
 }

@@ -23,6 +23,14 @@ pub(crate) fn output(ty: &ReturnType, errors: &mut Errors) -> Output {
             ),
         );
     }
+    if let Some(bytes) = bytes(ty) {
+        errors.push(
+            bytes,
+            "the model would read these bytes as a list of numbers\nhelp: return text \
+             (`String::from_utf8_lossy(&bytes)`) or a file (`ToolContent::Document(Media::from_bytes(\"application/pdf\", \
+             bytes))`); if they are numbers, return `Vec<u16>`",
+        );
+    }
     match ungroup(ty) {
         Type::Never(_) => {
             errors.push(
@@ -65,6 +73,25 @@ pub(crate) fn output(ty: &ReturnType, errors: &mut Errors) -> Output {
         _ => {}
     }
     Output::Asked(Place::of(ty))
+}
+
+/// The part of a return type that is spelled as bytes. An array of a fixed length is more often a list of small numbers.
+fn bytes(ty: &Type) -> Option<&Type> {
+    let is_byte = |ty: &Type| matches!(ungroup(ty), Type::Path(byte) if byte.path.is_ident("u8"));
+    match ungroup(ty) {
+        Type::Slice(slice) => is_byte(&slice.elem).then_some(ty),
+        Type::Reference(reference) => bytes(&reference.elem).map(|_| ty),
+        Type::Path(TypePath { qself: None, path, .. }) => {
+            let first = arguments(path).next()?;
+            match path.segments.last()?.ident.to_string().as_str() {
+                "Vec" => is_byte(first).then_some(ty),
+                "Box" | "Arc" | "Cow" => bytes(first).map(|_| ty),
+                "Option" | "Result" => bytes(first),
+                _ => None,
+            }
+        }
+        _ => None,
+    }
 }
 
 /// Whether it is spelled as a `Result`.

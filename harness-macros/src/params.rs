@@ -184,17 +184,16 @@ fn check_param(
     let text = match description {
         Some((text, _)) => text,
         None => {
-            let message = format!(
-                "parameter `{own}` has no description\nhelp: write a `///` comment above it, or `- \
-                 {own}: ...` under `# Arguments` in the function's comment"
-            );
+            let stray = docs.stray(&own);
+            let place = stray.map_or_else(|| Place::of(&ident), |span| Place(span, span));
+            let message = undescribed(&own, stray.is_some(), docs.is_computed);
             if args.meant_description {
                 // The key in the wrong place is reported already.
             } else if plain.is_some() {
-                errors.push(&ident, message);
+                errors.push_at(place.0, message);
             } else {
                 let condition = Condition::Supplied(true);
-                rules.push(Rule { place: Place::of(&ident), condition, message });
+                rules.push(Rule { place, condition, message });
             }
             Text::Known(String::new())
         }
@@ -213,6 +212,24 @@ fn check_param(
         examples,
         rules,
     })
+}
+
+/// The message about a parameter without a description.
+fn undescribed(name: &str, is_stray: bool, is_computed: bool) -> String {
+    if is_stray {
+        return format!(
+            "`{name}` is described here, but not in an entry of the list of parameters\nhelp: begin a line of its own \
+             with `- {name}: ...`, without indentation"
+        );
+    }
+    let unread = match is_computed {
+        true => "; what `include_str!` and other macros bring into the comment is not searched",
+        false => "",
+    };
+    format!(
+        "parameter `{name}` has no description\nhelp: write a `///` comment above it, or `- {name}: ...` under \
+         `# Arguments` in the function's comment{unread}"
+    )
 }
 
 /// The rule that an unknown type has no shared mutable value, because each call reads a new one.
@@ -244,7 +261,7 @@ fn rule_of_key(name: &str, key: &Type, krate: &TokenStream) -> Rule {
         condition: Condition::Holds(quote!({
             use #private::OtherKey as _;
             type __Key = #private::Key<#ty>;
-            __Key::IS_PARSED || __Key::IS_CONVERTED || __Key::IS_NAME
+            __Key::__HARNESS_IS_PARSED || __Key::__HARNESS_IS_CONVERTED || __Key::__HARNESS_IS_NAME
         })),
         message: format!(
             "JSON object keys are strings, so `{shown}` cannot be the key of a map (parameter \

@@ -1,6 +1,6 @@
 //! Rewrites tokens: with another span, with other lifetimes, without `Self`.
 
-use proc_macro2::{Group, Ident, TokenStream, TokenTree};
+use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote};
 
 use crate::model::Place;
@@ -17,6 +17,25 @@ pub(crate) fn at(Place(first, last): Place, tokens: TokenStream) -> TokenStream 
         group.set_span(last);
     }
     tokens.into_iter().collect()
+}
+
+/// The same item, with the span of the running macro for all but its name: rustc then names this macro in an error about the
+/// item.
+pub(crate) fn written_here(item: TokenStream) -> TokenStream {
+    let here = |token| match token {
+        TokenTree::Group(group) if group.delimiter() == Delimiter::None => {
+            TokenTree::Group(Group::new(Delimiter::None, written_here(group.stream())))
+        }
+        mut token => {
+            let is_name =
+                matches!(&token, TokenTree::Ident(word) if word != "enum" && word != "pub");
+            if !is_name {
+                token.set_span(Span::call_site());
+            }
+            token
+        }
+    };
+    item.into_iter().map(here).collect()
 }
 
 /// The same type with `'static` for every lifetime, because a value that is read owns its data.

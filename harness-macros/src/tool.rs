@@ -30,26 +30,29 @@ pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> TokenStream {
             errors.push_at(span, format!("`#[tool]` goes on a function, not on {kind}{help}"));
             quote!(#item #errors)
         }
-        Item::Unread(err) => expand_unread(attribute, &item, err, errors),
+        Item::Unread(err) => expand_unread(attribute, item, err, errors),
     }
 }
 
 /// A function that cannot be read: rustc has reported why. Code that names it still compiles.
 fn expand_unread(
     attribute: TokenStream,
-    item: &TokenStream,
+    mut item: TokenStream,
     err: syn::Error,
     mut errors: Errors,
 ) -> TokenStream {
     let written = args::tool_args(attribute, &mut errors);
-    if unread::comes_from_a_macro(item) {
+    if let Some((comment, rest)) = unread::comment_behind(&item) {
+        errors.push(comment, unread::COMMENT_BEHIND);
+        item = rest;
+    } else if unread::comes_from_a_macro(&item) {
         errors.handle::<()>(Err(err));
     }
-    let companion = match unread::name(item) {
+    let companion = match unread::name(&item) {
         Some((name, false)) => {
             let krate = expand::crate_path(written.krate.as_ref(), "tool");
             let handle = written.handle.unwrap_or(name);
-            krate.map(|krate| expand::stub(&handle, &unread::visibility(item), &krate)).ok()
+            krate.map(|krate| expand::stub(&handle, &unread::visibility(&item), &krate)).ok()
         }
         Some((_, true)) | None => None,
     };

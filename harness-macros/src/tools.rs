@@ -91,7 +91,8 @@ fn entries(list: TokenStream, errors: &mut Errors) -> Vec<Entry> {
                         format!(
                             "`{shown}` is a method of `{owner}`, which is a tool only together with \
                              its value\nhelp: add all tools of a value to the list: \
-                             `tools![..].into_iter().chain(value.tools())`"
+                             `tools![..].into_iter().chain(value.tools())`; `#[toolset]` on the `impl` block \
+                             of `{owner}` makes `tools`"
                         ),
                     );
                 } else if twice {
@@ -118,6 +119,13 @@ fn explain(tokens: &TokenStream) -> String {
     let help = "help: list each tool by the path of its function: `tools![calc, files::read]`";
     let is_dot = |token: &TokenTree| matches!(token, TokenTree::Punct(p) if p.as_char() == '.');
     match all.as_slice() {
+        all if makes_a_value(all) => {
+            let whole = crate::types::show(tokens);
+            let value = if whole.chars().count() <= SHOWN_VALUE { &whole } else { "made" };
+            format!(
+                "{A_VALUE}\nhelp: add it to the list: `tools![..].into_iter().chain([{value}])`"
+            )
+        }
         all if all.iter().any(is_dot) => {
             let value: TokenStream =
                 all.iter().take_while(|token| !is_dot(token)).cloned().collect();
@@ -132,8 +140,14 @@ fn explain(tokens: &TokenStream) -> String {
         {
             let path: TokenStream = all[..all.len() - 1].iter().cloned().collect();
             let path = crate::types::show(path);
-            let path = path.strip_suffix("::tool").unwrap_or(&path);
-            format!("list the tool by its name, without a call\nhelp: `{path}`")
+            let call = "list the tool by its name, without a call";
+            match path.strip_suffix("::tool") {
+                Some(path) => format!("{call}\nhelp: `{path}`"),
+                None => format!(
+                    "{call}\nhelp: `{path}`; if it makes a `Tool`, add that to the list: \
+                     `tools![..].into_iter().chain([{path}(..)])`"
+                ),
+            }
         }
         [TokenTree::Literal(literal)] => {
             let text = literal.to_string();
@@ -150,6 +164,29 @@ fn explain(tokens: &TokenStream) -> String {
         }
         _ => format!("expected the path of a tool\n{help}"),
     }
+}
+
+const A_VALUE: &str =
+    "a tool that is made by hand is a value, and this is a list of functions with `#[tool]`";
+
+/// The most characters of an expression that a message repeats.
+const SHOWN_VALUE: usize = 60;
+
+/// Whether it is a call that makes a value and cannot be meant as a function with `#[tool]`: of a function of a type, of a method
+/// other than `tools`, of a macro.
+fn makes_a_value(all: &[TokenTree]) -> bool {
+    let [before @ .., TokenTree::Ident(name), TokenTree::Group(arguments)] = all else {
+        return matches!(all, [.., TokenTree::Punct(mark), TokenTree::Group(_)] if mark.as_char() == '!');
+    };
+    let is_owned = |owner: &TokenTree| matches!(owner, TokenTree::Ident(owner) if owner.to_string().starts_with(char::is_uppercase));
+    arguments.delimiter() == proc_macro2::Delimiter::Parenthesis
+        && match before {
+            [.., owner, TokenTree::Punct(_), TokenTree::Punct(colon)] if colon.as_char() == ':' => {
+                is_owned(owner)
+            }
+            [.., TokenTree::Punct(dot)] => dot.as_char() == '.' && name != "tools",
+            _ => false,
+        }
 }
 
 /// Splits at commas. A comma with nothing before it stays as an entry of its own.

@@ -42,6 +42,7 @@ pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> TokenStream {
     for second in block.attributes.extract_if(.., is_toolset) {
         errors.push(second, "`#[toolset]` is given twice");
     }
+    check::check_async_trait(&mut block.attributes, &mut errors);
     block.check(&mut errors);
     let method = written.method.clone();
     let method = method.unwrap_or_else(|| Ident::new("tools", Span::call_site()));
@@ -75,7 +76,7 @@ pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> TokenStream {
                 __TOOL
             }
         };
-        quote!(#(#cfgs)* { #tool.bind(&__this) })
+        quote!(#(#cfgs)* { #krate::__private::ToolDef::bind({ #tool }, &__this) })
     });
     let this = if fits {
         quote!(let __this = #krate::__private::share::<#self_type>(self);)
@@ -241,8 +242,14 @@ impl Block {
         for member in &mut self.members {
             let function = match member {
                 Member::Function(function) => function,
-                Member::Unread(_, is_tool) => {
+                Member::Unread(tokens, is_tool) => {
                     marked |= *is_tool;
+                    if let Some((comment, rest)) =
+                        unread::comment_behind(tokens).filter(|_| *is_tool)
+                    {
+                        errors.push(comment, unread::COMMENT_BEHIND);
+                        *tokens = rest;
+                    }
                     continue;
                 }
                 Member::Other(_) => continue,

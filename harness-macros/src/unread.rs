@@ -30,6 +30,36 @@ pub(crate) fn name(item: &TokenStream) -> Option<(Ident, bool)> {
     Some((name, parameters.any(|token| is_word(&token, "self"))))
 }
 
+/// The comment behind the last parameter, which describes nothing, and the function without all comments on parameters: what
+/// is left can be read.
+pub(crate) fn comment_behind(item: &TokenStream) -> Option<(TokenStream, TokenStream)> {
+    let mut all: Vec<TokenTree> = item.clone().into_iter().collect();
+    let function = all.iter().position(|token| is_word(token, "fn"))?;
+    let parameters = all.iter_mut().skip(function).find_map(|token| match token {
+        TokenTree::Group(group) if group.delimiter() == Delimiter::Parenthesis => Some(group),
+        _ => None,
+    })?;
+    let inside: Vec<TokenTree> = parameters.stream().into_iter().collect();
+    let mut comment = inside.len();
+    while let Some([.., pound, attribute]) = inside.get(..comment)
+        && is_pound(pound)
+        && is_attribute(attribute, "doc")
+    {
+        comment -= 2;
+    }
+    let comment: TokenStream =
+        inside.get(comment..).filter(|rest| !rest.is_empty())?.iter().cloned().collect();
+    let rest = without(without(parameters.stream(), "doc"), "param");
+    let mut replaced = Group::new(Delimiter::Parenthesis, rest);
+    replaced.set_span(parameters.span());
+    *parameters = replaced;
+    Some((comment, all.into_iter().collect()))
+}
+
+/// What is said about such a comment.
+pub(crate) const COMMENT_BEHIND: &str = "a comment describes the parameter below it, and below this one there is none\n\
+    help: write each comment above its parameter";
+
 /// The visibility that is written before it.
 pub(crate) fn visibility(item: &TokenStream) -> Visibility {
     let read = |input: ParseStream<'_>| {

@@ -301,10 +301,66 @@ impl FromMeta for AtOnce {
     }
 }
 
+/// The time limit that was probably meant, in the accepted form.
+fn meant_time(text: &str) -> Option<String> {
+    let (mut meant, mut total) = (String::new(), 0.0);
+    let mut last = "";
+    let lower = text.to_lowercase();
+    let mut rest = lower.trim_start_matches('+').trim_end_matches('.');
+    while !rest.is_empty() {
+        let number_end = rest.find(|c: char| !c.is_ascii_digit() && !".,_".contains(c));
+        let (number, after) = rest.split_at(number_end.unwrap_or(rest.len()));
+        let after = after.trim_start();
+        let unit_end = after.find(|c: char| !c.is_alphabetic()).unwrap_or(after.len());
+        let (unit, after) = after.split_at(unit_end);
+        last = match (unit, last) {
+            ("ms" | "msec" | "millis", _) => "ms",
+            ("s" | "sec" | "secs" | "second" | "seconds", _) => "s",
+            ("m" | "min" | "mins" | "minute" | "minutes", _) => "m",
+            ("h" | "hr" | "hrs" | "hour" | "hours", _) => "h",
+            // After hours come minutes.
+            ("", "h") => "m",
+            ("", "" | "m") => "s",
+            _ => return None,
+        };
+        let number = number.replace('_', "");
+        let number = match number.split_once(',') {
+            // This separates thousands.
+            Some((whole, part)) if part.len() == 3 && !whole.starts_with('0') => {
+                whole.to_owned() + part
+            }
+            _ => number.replace(',', "."),
+        };
+        total += number.parse::<f64>().ok()? * factor(last)?;
+        let zero = if number.starts_with('.') { "0" } else { "" };
+        meant.push_str(&format!("{zero}{number}{last}"));
+        rest = after.trim_start_matches([' ', ',']);
+    }
+    (1.0..=YEAR).contains(&total).then_some(meant)
+}
+
+/// The milliseconds of a unit.
+fn factor(unit: &str) -> Option<f64> {
+    Some(match unit {
+        "ms" => 1.0,
+        "s" => 1_000.0,
+        "m" | "min" => 60_000.0,
+        "h" => 3_600_000.0,
+        _ => return None,
+    })
+}
+
+/// The longest time limit, in milliseconds: longer than any call, and far from any overflow.
+const YEAR: f64 = 31_536_000_000.0;
+
 /// Reads `30s`, `500ms`, `2m`, `1h`, and several of them in a row.
 fn milliseconds(text: &str) -> std::result::Result<u64, String> {
     let help = "\nhelp: write a number with a unit, such as \"500ms\", \"30s\", \"2m\" or \"1h\"";
     let text = text.trim();
+    let no_limit = || {
+        let near = did_you_mean(meant_time(text).as_deref(), '"');
+        format!("\"{text}\" is no time limit{near}{help}")
+    };
     if text.is_empty() {
         return Err(format!("the time limit is empty{help}"));
     }
@@ -312,7 +368,7 @@ fn milliseconds(text: &str) -> std::result::Result<u64, String> {
         return Err(format!("the time limit \"{text}\" is negative{help}"));
     }
     if !text.starts_with(|c: char| c.is_ascii_digit()) {
-        return Err(format!("\"{text}\" is no time limit{help}"));
+        return Err(no_limit());
     }
     let mut total = 0.0_f64;
     let mut rest = text;
@@ -322,24 +378,20 @@ fn milliseconds(text: &str) -> std::result::Result<u64, String> {
         let after = after.trim_start();
         let unit_end = after.find(|c: char| !c.is_alphabetic()).unwrap_or(after.len());
         let (unit, after) = after.split_at(unit_end);
-        let Ok(number) = number.parse::<f64>() else {
-            return Err(format!("\"{text}\" is no time limit{help}"));
-        };
-        let factor = match unit {
-            "ms" => 1.0,
-            "s" => 1_000.0,
-            "m" | "min" => 60_000.0,
-            "h" => 3_600_000.0,
-            "" => {
-                return Err(format!(
-                    "the time limit \"{text}\" has no unit; did you mean \"{text}s\"?{help}"
-                ));
-            }
-            other => {
-                return Err(format!(
-                    "the time limit \"{text}\" has an unknown unit `{other}`{help}"
-                ));
-            }
+        let Ok(number) = number.parse::<f64>() else { return Err(no_limit()) };
+        let Some(factor) = factor(unit) else {
+            let near = || did_you_mean(meant_time(text).as_deref(), '"');
+            return Err(match unit {
+                "" if after.is_empty() => {
+                    format!("the time limit \"{text}\" has no unit{}{help}", near())
+                }
+                // Another sign is in the number.
+                "" => no_limit(),
+                other => {
+                    let near = near();
+                    format!("the time limit \"{text}\" has an unknown unit `{other}`{near}{help}")
+                }
+            });
         };
         total += number * factor;
         rest = after.trim_start();
@@ -347,8 +399,7 @@ fn milliseconds(text: &str) -> std::result::Result<u64, String> {
     if total < 1.0 {
         return Err(format!("the time limit \"{text}\" is zero, so no call could ever end{help}"));
     }
-    // The limit is a year: longer than any call, and far from any overflow.
-    if total > 31_536_000_000.0 {
+    if total > YEAR {
         return Err(format!("the time limit \"{text}\" is longer than a year"));
     }
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "within a year")]

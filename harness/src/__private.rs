@@ -5,7 +5,7 @@ pub use std::{
     borrow::ToOwned, marker::PhantomData, option::Option, sync::Arc, time::Duration, vec::Vec,
 };
 
-pub use harness_macros::{Declare, companion};
+pub use harness_macros::{Declare, a_taken_name_needs_handle_equals};
 #[cfg(feature = "collect")]
 pub use inventory;
 pub use serde_json::Value;
@@ -27,7 +27,7 @@ pub use crate::{
                 OtherSchema, OwnSchema, Returned, SchemaInResult, returned, returned_later,
             },
             param::{Key, Lent, OtherKey, Owned, ToolParam},
-            reconcile::taken,
+            reconcile::{Taken, taken},
             returned::{
                 Failing, Kind, Otherwise, Plain, Same, WithCauses, WithOwnForm, WithWords, is_send,
             },

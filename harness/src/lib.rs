@@ -196,16 +196,17 @@ pub use crate::{
 
 /// The name is part of the message that rustc shows when `#[tool]` stands on a function of an
 /// `impl` block without `#[toolset]`. The macro writes only one item, because each item that is not
-/// allowed there would be one more error; the attribute `companion` adds the others.
+/// allowed there would be one more error; the attribute adds the others. Its name is part of the message about an item that
+/// has the name already.
 #[doc(hidden)]
 #[macro_export]
-macro_rules! methods_need_toolset_on_the_impl_block_and_a_taken_name_needs_handle_equals {
+macro_rules! methods_need_toolset_on_the_impl_block {
     ($about:literal $visibility:vis $name:ident { $($items:tt)* }) => {
-        #[$crate::__private::companion {
+        #[$crate::__private::a_taken_name_needs_handle_equals {
             impl $name { $($items)* }
             impl ::core::fmt::Debug for $name {
-                fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
-                    f.write_str(::core::stringify!($name))
+                fn fmt(&self, __f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+                    ::core::fmt::Formatter::write_str(__f, ::core::stringify!($name))
                 }
             }
             $crate::__collect! { $name }

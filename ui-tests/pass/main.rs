@@ -37,10 +37,13 @@ shapes! {
     any_value
     anyhow_result
     asynchronous
+    blanket_traits
     boolean
     cancellation_token
     cfg
+    computed_comment
     const_context
+    constants_beside
     context
     date_time
     default

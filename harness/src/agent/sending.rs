@@ -30,6 +30,9 @@ use crate::{
 
 /// A message that is to be sent. Await it for the reply.
 ///
+/// If rustc says *no method named `text` found for struct `Sending`*, or that `?` cannot be applied to it, the `.await` is missing:
+/// `chat.send("..").await?.text()`.
+///
 /// ```
 /// use harness::{Agent, agent::Event, testing::{ScriptedProvider, reply}};
 ///

@@ -32,7 +32,8 @@ use crate::{
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be the answer of a run",
     label = "no answer can be read as this type",
-    note = "derive `serde::Deserialize` and `schemars::JsonSchema` for it, and let it hold no references"
+    note = "derive `serde::Deserialize` and `schemars::JsonSchema` for it, and let it hold no references",
+    note = "if the derive is there, look at `Cargo.toml`: it must be that of `schemars` 1 and `serde` 1, since the trait of another version is another trait"
 )]
 pub trait Answer: DeserializeOwned + JsonSchema + Send + 'static {}
 

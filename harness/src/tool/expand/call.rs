@@ -237,7 +237,7 @@ pub struct Carried<T>(pub T);
 
 impl<T: Send + 'static> Carried<T> {
     /// They can be sent.
-    pub fn way(&self) -> Sent {
+    pub fn __harness_way(&self) -> Sent {
         Sent
     }
 }
@@ -246,7 +246,7 @@ impl<T: Send + 'static> Carried<T> {
 /// type is named; this answer keeps the compiler from reporting it again for the code that would send it.
 pub trait NotSent {
     /// They cannot be sent.
-    fn way(&self) -> Unsent {
+    fn __harness_way(&self) -> Unsent {
         Unsent
     }
 }

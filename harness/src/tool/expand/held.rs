@@ -73,7 +73,7 @@ impl<T> Held<T> {
 // A type that cannot be a parameter at all gets a better error elsewhere.
 impl<T: SharesState + DeserializeOwned + JsonSchema + Send + Sync + 'static> Held<T> {
     /// The type shares mutable state.
-    pub fn is_shared(&self) -> Yes {
+    pub fn __harness_is_shared(&self) -> Yes {
         Yes
     }
 }
@@ -81,7 +81,7 @@ impl<T: SharesState + DeserializeOwned + JsonSchema + Send + Sync + 'static> Hel
 /// The answer of [`Held`] for every other type.
 pub trait NotHeld {
     /// The type does not share mutable state.
-    fn is_shared(&self) -> No {
+    fn __harness_is_shared(&self) -> No {
         No
     }
 }

@@ -14,7 +14,7 @@ pub struct JsonOf<'a, T>(pub &'a T);
 
 impl<T: Serialize> JsonOf<'_, T> {
     /// The JSON of the value.
-    pub fn json(&self) -> Option<Value> {
+    pub fn __harness_json(&self) -> Option<Value> {
         serde_json::to_value(self.0).ok()
     }
 }
@@ -23,11 +23,11 @@ impl<T: Serialize> JsonOf<'_, T> {
 /// the schema that is read as this variant; other values have no JSON.
 pub trait ByName {
     /// The name of the variant.
-    fn json(&self) -> Option<Value>;
+    fn __harness_json(&self) -> Option<Value>;
 }
 
 impl<T: DeserializeOwned + JsonSchema> ByName for JsonOf<'_, T> {
-    fn json(&self) -> Option<Value> {
+    fn __harness_json(&self) -> Option<Value> {
         let schema = schema_of_type::<T>();
         let names = schema.get("enum")?.as_array()?;
         let is_it = |name: &&Value| {

@@ -33,11 +33,11 @@ pub fn returned_later<F: Future>(_: impl FnOnce(Never) -> F) -> Returned<F::Outp
 /// The answer of [`Returned`] for a `Result` whose value has a schema.
 pub trait SchemaInResult {
     /// The schema of the value.
-    fn output_schema(&self) -> Option<Value>;
+    fn __harness_output_schema(&self) -> Option<Value>;
 }
 
 impl<T: JsonSchema, E> SchemaInResult for &&Returned<Result<T, E>> {
-    fn output_schema(&self) -> Option<Value> {
+    fn __harness_output_schema(&self) -> Option<Value> {
         output_schema::<T>()
     }
 }
@@ -45,11 +45,11 @@ impl<T: JsonSchema, E> SchemaInResult for &&Returned<Result<T, E>> {
 /// The answer of [`Returned`] for a type that has a schema.
 pub trait OwnSchema {
     /// The schema.
-    fn output_schema(&self) -> Option<Value>;
+    fn __harness_output_schema(&self) -> Option<Value>;
 }
 
 impl<T: JsonSchema> OwnSchema for &Returned<T> {
-    fn output_schema(&self) -> Option<Value> {
+    fn __harness_output_schema(&self) -> Option<Value> {
         output_schema::<T>()
     }
 }
@@ -57,7 +57,7 @@ impl<T: JsonSchema> OwnSchema for &Returned<T> {
 /// The answer of [`Returned`] for all other types.
 pub trait OtherSchema {
     /// These types have no schema.
-    fn output_schema(&self) -> Option<Value> {
+    fn __harness_output_schema(&self) -> Option<Value> {
         None
     }
 }

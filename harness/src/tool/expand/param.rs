@@ -29,6 +29,7 @@ use crate::{
     message = "`{Self}` cannot be a tool parameter",
     label = "the model cannot fill this in",
     note = "a parameter is read from JSON and described by a schema: put `#[derive(serde::Deserialize, schemars::JsonSchema)]` on the type (for `Vec<T>`, `Option<T>` or a map, on `T`); it must also be `Send + Sync` and own its data: what calls share and change is taken as `State<T>`",
+    note = "if the derive is there, look at `Cargo.toml`: it must be that of `schemars` 1 and `serde` 1, since the trait of another version is another trait",
     note = "for a type of another package turn on its feature `serde`, and the feature of `schemars` that knows it, such as `chrono04`, `url2` or `uuid1`; if there is none, take a `String` and parse it",
     note = "what the host supplies is taken as `&ToolContext`, `State<T>`, `CancellationToken` or `Progress`; the `T` of a `State` is `Send + Sync` and has a size, such as `Arc<dyn Trait + Send + Sync>`"
 )]
@@ -177,28 +178,28 @@ pub struct Key<K>(PhantomData<K>);
 
 impl<K: FromStr> Key<K> {
     /// Whether the type has `FromStr`.
-    pub const IS_PARSED: bool = true;
+    pub const __HARNESS_IS_PARSED: bool = true;
 }
 
 impl<K: TryFrom<String>> Key<K> {
     /// Whether the type can be converted from a `String`, as `#[serde(try_from = "String")]` requires.
-    pub const IS_CONVERTED: bool = true;
+    pub const __HARNESS_IS_CONVERTED: bool = true;
 }
 
 /// The answer of [`Key`] for every other type.
 pub trait OtherKey {
     /// The type does not have `FromStr`.
-    const IS_PARSED: bool = false;
+    const __HARNESS_IS_PARSED: bool = false;
     /// The type cannot be converted from a `String`.
-    const IS_CONVERTED: bool = false;
+    const __HARNESS_IS_CONVERTED: bool = false;
     /// Whether the type is an enum without fields.
-    const IS_NAME: bool;
+    const __HARNESS_IS_NAME: bool;
 }
 
 impl<K> OtherKey for Key<K> {
     // The discriminant of a type that is not an enum takes one byte. So does that of an enum with `#[repr(u8)]`,
     // which therefore needs `FromStr`. An enum with fields is larger, or has to be dropped.
-    const IS_NAME: bool =
+    const __HARNESS_IS_NAME: bool =
         size_of::<Discriminant<K>>() > 1 && size_of::<K>() <= 8 && !needs_drop::<K>();
 }
 

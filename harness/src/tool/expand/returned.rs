@@ -21,6 +21,7 @@ use crate::{
     message = "`{Self}` cannot be returned from a tool",
     label = "not a tool result",
     note = "return `()`, `String`, `ToolContent`, `Vec<ToolContent>`, any type with `#[derive(serde::Serialize)]`, or a `Result` of one of these",
+    note = "a future is awaited only if the function is written as `async fn`; if an attribute makes it of an `async fn`, write that attribute below `#[tool]`",
     note = "an error inside of a list, a tuple or a map must be `serde::Serialize`, too: return its text with `.map_err(|err| err.to_string())`"
 )]
 pub trait IntoToolOutput<Form> {
@@ -207,6 +208,7 @@ fn chain(err: &(dyn Error + 'static)) -> String {
     message = "`{Self}` cannot be returned from a tool",
     label = "not a tool result",
     note = "in the `Result`, return `()`, `String`, `ToolContent`, `Vec<ToolContent>` or any type with `#[derive(serde::Serialize)]`",
+    note = "a future is awaited only if the function is written as `async fn`",
     note = "its error must implement `std::error::Error + Send + Sync + 'static` or at least `Display`"
 )]
 pub trait IntoAnswer<ErrorForm, Form> {
@@ -289,7 +291,7 @@ impl<T> Kind<T> {
 
 impl<T, E> Kind<Result<T, E>> {
     /// The function can fail; its error type is asked next.
-    pub fn failing(&self) -> Failing<E> {
+    pub fn __harness_failing(&self) -> Failing<E> {
         Failing(PhantomData)
     }
 }
@@ -297,7 +299,7 @@ impl<T, E> Kind<Result<T, E>> {
 /// The answer of [`Kind`] for everything that is not a `Result`.
 pub trait Otherwise {
     /// The function cannot fail.
-    fn failing(&self) -> Never {
+    fn __harness_failing(&self) -> Never {
         Never
     }
 }
@@ -310,7 +312,7 @@ pub struct Never;
 
 impl Never {
     /// There is no error form.
-    pub fn form(&self) -> Plain {
+    pub fn __harness_form(&self) -> Plain {
         Plain
     }
 }
@@ -326,7 +328,7 @@ pub trait WithOwnForm {
     type Form;
 
     /// The type has a form of its own.
-    fn form(&self) -> Fallible<Self::Form> {
+    fn __harness_form(&self) -> Fallible<Self::Form> {
         Fallible(PhantomData)
     }
 }
@@ -342,7 +344,7 @@ impl WithOwnForm for &&Failing<Box<dyn Error>> {
 /// The answer of [`Failing`] for an error type.
 pub trait WithCauses {
     /// The error has causes.
-    fn form(&self) -> Fallible<AsError> {
+    fn __harness_form(&self) -> Fallible<AsError> {
         Fallible(PhantomData)
     }
 }
@@ -352,7 +354,7 @@ impl<E: Into<Box<dyn Error + Send + Sync>>> WithCauses for &Failing<E> {}
 /// The answer of [`Failing`] for a type that is not an error type.
 pub trait WithWords {
     /// The error may have a text; if it has none, the bound of `AsWords` reports that.
-    fn form(&self) -> Fallible<AsWords> {
+    fn __harness_form(&self) -> Fallible<AsWords> {
         Fallible(PhantomData)
     }
 }
