@@ -143,12 +143,9 @@ async fn known(store: &Store) -> Seen {
 
 async fn chain(store: &Store) -> Seen {
     let mut wanted = batch("chain", 4);
-    let mut names = vec![store.filled("chain", 0).await?];
-    store
-        .one
-        .append(names.last().ok_or("a name")?, Head::default(), &wanted)
-        .await
-        .seen("append")?;
+    let top = store.name("chain");
+    store.one.append(&top, Head::default(), &wanted).await.seen("append")?;
+    let mut names = vec![top];
     let mut all = vec![wanted.clone()];
     // Each has all facts of the one before but the last one, and two of its own.
     for depth in 1..6 {
