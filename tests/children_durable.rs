@@ -48,8 +48,8 @@ async fn moment(journal: &MemoryJournal) -> Moment {
 async fn journal_of(moment: &Moment) -> MemoryJournal {
     let journal = MemoryJournal::new();
     for (id, (metadata, facts)) in moment {
-        journal.describe(id, metadata).await.expect("described");
         journal.append(id, Head::default(), facts).await.expect("appended");
+        journal.describe(id, metadata).await.expect("described");
     }
     journal
 }

@@ -719,6 +719,7 @@ async fn what_facts_do_not_say_counts_as_private_and_untrusted() {
                             result: result(CallOutcome::Succeeded),
                             who: None,
                             at: 1,
+                            spent: None,
                         },
                         answered(),
                     ],

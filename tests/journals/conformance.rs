@@ -91,6 +91,7 @@ enum Wrong {
     IgnoresTheWriter,
     ComparesCounts,
     BeginsAnewWhatIsGone,
+    TakesWhatOthersCreate,
     HeadIsOfWhatWasRead,
     ReturnsTheOldHead,
     ForksByCount,
@@ -195,6 +196,9 @@ impl Journal for Broken {
                 Wrong::IgnoresTheWriter if after.writer.is_some() => after.writer = there.writer,
                 Wrong::ComparesCounts if after.facts == there.facts => after = there,
                 Wrong::BeginsAnewWhatIsGone if there.facts == 0 && after.facts == 0 => {
+                    after = there;
+                }
+                Wrong::TakesWhatOthersCreate if there.facts == 0 && after == Head::default() => {
                     after = there;
                 }
                 Wrong::IgnoresAfter => return self.inner.append(&name, there, facts).await,
@@ -680,6 +684,7 @@ const CAUGHT: &[(Wrong, &str)] = &[
     (Wrong::IgnoresTheWriter, "that its writer has read last"),
     (Wrong::ComparesCounts, "nobody continues a conversation that was deleted"),
     (Wrong::BeginsAnewWhatIsGone, "nobody continues a conversation that was deleted"),
+    (Wrong::TakesWhatOthersCreate, "nobody continues a conversation that was created after"),
     (Wrong::HeadIsOfWhatWasRead, "return the head"),
     (Wrong::ReturnsTheOldHead, "return the head"),
     (Wrong::ForksByCount, "nobody forks a conversation"),

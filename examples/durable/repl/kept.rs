@@ -94,9 +94,9 @@ impl Kept {
     ///
     /// # Errors
     /// Fails if it cannot be written.
-    pub(crate) async fn entitle(&self, said: &str) -> Result<(), Error> {
+    pub(crate) async fn entitle(&mut self, said: &str) -> Result<(), Error> {
         match self.chat.facts() {
-            0 => self.journal.describe(self.name(), &titled(said)).await,
+            0 => self.chat.describe(&titled(said)).await,
             _ => Ok(()),
         }
     }

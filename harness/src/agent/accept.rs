@@ -70,6 +70,15 @@ impl Wants {
     }
 }
 
+/// The blocks of a message without the text that [`Wants::told_in`] has added for this schema.
+pub(super) fn without_schema<'m>(message: &'m Message, schema: Option<&Value>) -> &'m [Block] {
+    let blocks = message.blocks();
+    match (blocks.split_last(), schema) {
+        (Some((Block::Text(last), rest)), Some(schema)) if last.text() == in_words(schema) => rest,
+        _ => blocks,
+    }
+}
+
 /// Reads answers as values of a type.
 pub(super) struct Reader<T> {
     schema: DerivedAnswer,

@@ -4,16 +4,18 @@ use std::sync::Arc;
 
 use super::{
     Action, Agent, Chat, Machine, OpenCall, Settlement,
+    agents_below::check_parents,
     approval::{CallResolution, open_calls},
-    caller::check_parents,
     durable::{Durable, Written, guarded},
+    folding::{folded, for_each_fact},
     observed::{append_failed, appending, held, holding, tell_answer},
     spilling::Spilling,
 };
 use crate::{
     error::{Error, ErrorKind},
     journal::{
-        Awaited, Envelope, Fact, Head, Journal, Life, StoredFacts, check_id, conflict, too_few,
+        Awaited, Envelope, Fact, Head, Journal, Life, Metadata, StoredFacts, SummaryRequest,
+        check_id, conflict, too_few,
     },
     message::Transcript,
     policy::Approval,
@@ -84,8 +86,10 @@ impl Agent {
         chat.inherited = chat.machine.open_calls().map(|call| call.id().to_owned()).collect();
         let doubtful = chat.doubtful();
         let is_cut_off = was_going_on(&chat.machine) && !has_waited;
-        if is_cut_off || !doubtful.is_empty() {
-            chat.record(&Fact::Reopened { doubtful })?;
+        let lost = chat.machine.compacting().map(lost_compaction);
+        let reopened = (is_cut_off || !doubtful.is_empty()).then_some(Fact::Reopened { doubtful });
+        for fact in lost.into_iter().chain(reopened) {
+            chat.record(&fact)?;
             chat.only_looked_at = true;
         }
         Ok(chat)
@@ -257,6 +261,27 @@ impl Chat {
         Ok(fork)
     }
 
+    /// Replaces what the program has stored about the conversation: its owner, title and tags. It
+    /// does what [`Journal::describe`] does, also in a conversation that does not exist yet: the
+    /// journal then creates it, and only this method tells the chat which one it is. Its first
+    /// message is refused if somebody else has created it.
+    ///
+    /// # Errors
+    /// Fails with [`ErrorKind::Configuration`] if the conversation is not in a journal, and as
+    /// [`save`](Self::save) does.
+    pub async fn describe(&mut self, metadata: &Metadata) -> Result<(), Error> {
+        self.save().await?;
+        let Some(durable) = self.durable.as_mut().filter(|it| it.journal().is_some()) else {
+            return Err(Error::new(
+                ErrorKind::Configuration,
+                "the conversation is in no journal that could describe it: open it with `agent.open(&journal, ..)`",
+            ));
+        };
+        let described = durable.describe(metadata).await;
+        self.tell_loss();
+        described
+    }
+
     /// How many facts the conversation has, including those that are not written yet: the number
     /// that [`fork`](Self::fork) takes.
     pub fn facts(&self) -> u64 {
@@ -302,7 +327,7 @@ impl Chat {
         }
         self.append_begins();
         let written = self.write_all().await.map(|()| true);
-        self.append_ended(&written);
+        self.append_ended(written.as_ref().copied());
         written.map(|_| ())
     }
 
@@ -356,12 +381,14 @@ async fn parted(
     }
     let wanted = usize::try_from(facts).unwrap_or(usize::MAX);
     let (mut machine, mut shared) = (Machine::new(), 0);
-    for (number, envelope) in (1..).zip(&read.facts).take(wanted) {
+    let apply = |(number, envelope): (u64, &Envelope)| {
         machine.apply(&envelope.fact()?)?;
         if !machine.is_calling() {
             shared = number;
         }
-    }
+        Ok(())
+    };
+    for_each_fact((1..).zip(&read.facts).take(wanted), apply).await?;
     let base = read.head_at(shared).unwrap_or_default();
     let mut rest = read.facts;
     rest.truncate(wanted);
@@ -402,6 +429,16 @@ async fn after_failed_fork(
     }
 }
 
+/// The fact that a request for a summary has ended with its process.
+fn lost_compaction((provider, model): (&str, &str)) -> Fact {
+    let mut request = SummaryRequest::default();
+    (request.provider, request.model) = (provider.to_owned(), model.to_owned());
+    request.broke_off = true;
+    let cause = "the process ended before the summary had come".to_owned();
+    let (request, stopped, vendor, too_large) = (Box::new(request), true, false, None);
+    Fact::CompactionFailed { request, cause, stopped, vendor, too_large }
+}
+
 /// Whether a run was going on when its process ended. A run whose calls wait for somebody outside
 /// of it was not.
 fn was_going_on(machine: &Machine) -> bool {
@@ -415,21 +452,6 @@ pub(super) fn waiting(machine: &Machine, conversation: Option<&str>) -> Vec<Open
 
 pub(super) fn in_doubt(machine: &Machine, conversation: Option<&str>) -> Vec<OpenCall> {
     open_calls(machine, conversation, machine.in_doubt().map(|call| (call, None)))
-}
-
-pub(super) fn folded<'a>(facts: impl Iterator<Item = &'a Envelope>) -> Result<Machine, Error> {
-    let mut machine = Machine::new();
-    for (number, envelope) in facts.enumerate() {
-        let applied = envelope.fact().and_then(|fact| machine.apply(&fact));
-        applied.map_err(|err| unreadable(number, err))?;
-    }
-    Ok(machine)
-}
-
-/// The error of a conversation with a fact that this version does not know or that is out of place.
-pub(super) fn unreadable(number: usize, err: Error) -> Error {
-    let what = format!("fact {number} of the conversation cannot be read");
-    Error::new(ErrorKind::Journal, format!("{what}: {err}")).because(err)
 }
 
 /// Answers waiting calls in the conversations of a journal, from any process, even if a
@@ -506,7 +528,7 @@ impl Inbox {
     pub async fn look(&self, conversation: &str) -> Result<Machine, Error> {
         check_id(conversation)?;
         let facts = guarded(|| self.journal.read(conversation, 0)).await?.facts;
-        folded(facts.iter())
+        folded(&facts).await
     }
 
     /// Records a decision about a call that waits for one. The decision is written when this
@@ -557,7 +579,7 @@ impl Inbox {
                 tracer.appended(AppendOutcome::ReadBack, None);
                 let (before, written) = facts.split_at(at);
                 let written = written.first().and_then(|written| written.fact().ok());
-                if let (Ok(machine), Some(written)) = (folded(before.iter()), written) {
+                if let (Ok(machine), Some(written)) = (folded(before).await, written) {
                     tell_answer(&mut tracer, &machine, before, &written);
                 }
                 return Ok(());
@@ -565,7 +587,7 @@ impl Inbox {
             if let Some(error) = refused.take() {
                 append_failed(&mut tracer, &error);
             }
-            let machine = folded(facts.iter())?;
+            let machine = folded(&facts).await?;
             let Self { agent, journal, .. } = self;
             let resolved = resolution.resolve_waiting(&machine, agent.tools())?;
             let is_result = resolved.is_result();

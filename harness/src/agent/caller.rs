@@ -3,7 +3,6 @@
 
 use std::{
     collections::HashSet,
-    pin::Pin,
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -14,23 +13,21 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Action, Agent, AgentCall, Chat, Machine, Outcome, Stopped,
+    Action, AgentCall, Chat, Outcome, Stopped,
+    accept::{Wants, without_schema},
     agent::OnWaiting,
     agent_names::{name_of_agent, names_below},
-    answers::folded,
-    approval::is_over,
-    calling::{CallerName, asked_by},
     circumstances::CallerRules,
     cut_off::CutOff,
     durable::guarded,
-    reports::{Pause, Reporter},
+    reports::{Pause, Reporter, Wanting},
     run::Run,
     sending::Opening,
 };
 use crate::{
     error::{Error, ErrorKind},
-    journal::{Awaited, CallSpent, Fact, Incarnation, Journal, Metadata, Source, Sources, now},
-    message::{CallOutcome, Message, ToolCall, ToolContent, ToolResult},
+    journal::{CallSpent, Fact, Incarnation, Journal, Metadata, Source, Sources},
+    message::{CallOutcome, Message, ToolCall, ToolResult},
     policy::{Approver, Budget, rest_of},
     tool::{Asked as AskedSince, Asking, Places, SideEffects, ToolContext},
 };
@@ -159,6 +156,8 @@ pub(super) struct CallSite {
     /// Whether it has begun without a fact in the journal, perhaps while the model is still
     /// answering.
     is_unwritten: AtomicBool,
+    /// Whether it is written that it runs agents whose conversations are in no journal.
+    runs_unkept: AtomicBool,
     state: Mutex<State>,
 }
 
@@ -199,6 +198,7 @@ impl CallSite {
             budget: OnceLock::new(),
             asking,
             is_unwritten: is_unwritten.into(),
+            runs_unkept: false.into(),
             state: Mutex::new(State { counted, ..State::default() }),
         }
     }
@@ -367,17 +367,24 @@ impl CallSite {
     }
 
     /// Waits until the model's answer is complete and the start of the call is written: an agent
-    /// costs money, and its conversation is named after the call.
-    async fn is_written(&self) -> bool {
-        if !self.is_unwritten.load(Ordering::Acquire) {
+    /// costs money, and its conversation is named after the call. If the agent's conversation is not kept, what it costs
+    /// would be lost with the process, so it is written that there is such an agent.
+    async fn is_written(&self, is_kept: bool) -> bool {
+        let is_unkept = !is_kept && self.caller.kept.is_some();
+        let is_untold = is_unkept && !self.runs_unkept.load(Ordering::Acquire);
+        if !self.is_unwritten.load(Ordering::Acquire) && !is_untold {
             return true;
         }
         let _no_time = self.asking.begins();
         let (tells, told) = oneshot::channel();
-        self.caller.reporter.wants(tells);
-        let is_written = told.await.is_ok();
-        self.is_unwritten.store(!is_written, Ordering::Release);
-        is_written
+        let unkept = is_untold.then(|| self.call.id().to_owned());
+        self.caller.reporter.wants(Wanting { unkept, tells });
+        if told.await.is_err() {
+            return false;
+        }
+        self.is_unwritten.store(false, Ordering::Release);
+        self.runs_unkept.fetch_or(is_untold, Ordering::AcqRel);
+        true
     }
 
     /// The number of the next agent in this attempt of the tool.
@@ -445,13 +452,14 @@ impl InCall {
         self.site.as_ref()
     }
 
-    /// Waits until an agent may begin. Returns `false` if the call was told to stop.
-    pub(super) async fn may_begin(&self) -> bool {
+    /// Waits until an agent may begin, whose conversation is named after the call if the call `names` it. Returns `false` if
+    /// the call was told to stop.
+    pub(super) async fn may_begin(&self, names: bool) -> bool {
         let Some(site) = &self.site else { return !self.stop.is_cancelled() };
         tokio::select! {
             biased;
             () = self.stop.cancelled() => false,
-            is_written = site.is_written() => is_written,
+            is_written = site.is_written(names) => is_written,
         }
     }
 
@@ -471,9 +479,9 @@ impl InCall {
         &self,
         chat: &mut Chat,
         effects: SideEffects,
-        opening: &Opening,
+        begins: (&Opening, Option<&Wants>),
     ) -> Result<Entered, Error> {
-        let entered = self.enter(chat, effects, opening).await;
+        let entered = self.enter(chat, effects, begins).await;
         if let Err(error) = &entered
             && let (Some(site), Some((name, _))) = (&self.site, self.kept())
         {
@@ -486,7 +494,7 @@ impl InCall {
         &self,
         chat: &mut Chat,
         effects: SideEffects,
-        opening: &Opening,
+        (opening, wants): (&Opening, Option<&Wants>),
     ) -> Result<Entered, Error> {
         let Some(site) = &self.site else { return Ok(Entered::Begins) };
         site.admits(effects)?;
@@ -496,8 +504,7 @@ impl InCall {
         let mut opened = chat.agent.open(journal, &name).await?;
         let Some(first) = opened.transcript().messages().first() else {
             site.counts(&name, &opened);
-            let about = Metadata::new().parent(&**parent);
-            guarded(|| journal.describe(&name, &about)).await?;
+            opened.describe(&Metadata::new().parent(&**parent)).await?;
             (chat.durable, chat.tracer) = (opened.durable.take(), opened.tracer);
             chat.goes_on_as(opened.agent);
             return Ok(Entered::Begins);
@@ -514,7 +521,10 @@ impl InCall {
             ));
         }
         site.counts(&name, &opened);
-        let is_same = |said: &Message| said.blocks() == first.blocks();
+        // The words for the schema are the library's own, and a schema whose descriptions have changed is the same.
+        let (wanted, before) = (wants.and_then(|it| it.schema.as_ref()), opened.machine.wanted());
+        let before = without_schema(first, before.and_then(|it| it.schema.as_ref()));
+        let is_same = |said: &Message| without_schema(said, wanted) == before;
         if !matches!(opening, Opening::Say(said) if is_same(said)) {
             return Err(Error::new(
                 ErrorKind::Conflict,
@@ -579,200 +589,6 @@ impl Chat {
         let caller = || self.own.as_ref()?.caller.as_ref()?.on_waiting();
         self.agent.on_waiting().or_else(caller)
     }
-
-    /// Counts what the agents of open calls had spent in a process that is gone, as far as no fact
-    /// of this conversation records it.
-    pub(super) fn counts_agents<'a>(
-        &'a mut self,
-        journal: &'a Arc<dyn Journal>,
-        name: &'a str,
-    ) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>> {
-        let open = self.machine.to_repeat().chain(self.machine.in_doubt());
-        let agent = |call: &ToolCall| {
-            let agent = self.agent.tools().get(call.name()).and_then(|tool| tool.agent::<Agent>());
-            // It is not known which agents a function runs. Their tokens are counted at the prices
-            // of this agent's model.
-            (call.id().to_owned(), agent.unwrap_or(&self.agent).clone())
-        };
-        let open: Vec<(String, Agent)> = open.map(agent).collect();
-        let message = asked_by(self.machine.transcript()).to_owned();
-        Box::pin(async move {
-            // Errors of a conversation that cannot be read are reported when it is opened.
-            let all_below = match open.is_empty() {
-                true => HashSet::new(),
-                false => names_below(&**journal, name).await.unwrap_or_default(),
-            };
-            for (call, agent) in open {
-                let mut spent = Vec::new();
-                let names = (0..).map(|number| name_of_agent(name, &call, number));
-                for below in names.take_while(|below| all_below.contains(below)) {
-                    let facts = guarded(|| journal.read(&below, 0)).await.unwrap_or_default();
-                    let Ok(mut chat) = Self::read_apart(agent.clone(), &facts.facts) else {
-                        continue;
-                    };
-                    if !chat.machine.is_called_by(&message) {
-                        continue;
-                    }
-                    if chat.machine.is_asking() {
-                        chat.guard.request_was_lost();
-                    }
-                    chat.counts_agents(journal, &below).await;
-                    spent.extend(chat.budget().spent_beyond(None));
-                }
-                let none = CallSpent::default();
-                let counted = self.agents.counted(&call);
-                let counted = counted.as_deref().unwrap_or(&none);
-                if let Some(spent) = rest_of(spent.iter().map(|it| &**it), counted) {
-                    self.guard.budget().charge_agents(&spent);
-                    self.agents.counts(&call, *spent);
-                }
-            }
-        })
-    }
-
-    /// Lets calls continue whose agents waited and now have what they waited for.
-    pub(super) async fn hears_agents(&mut self) -> Result<(), Error> {
-        let Some(journal) = self.durable.as_ref().and_then(|it| it.journal()).cloned() else {
-            return Ok(());
-        };
-        let waiting: Vec<WaitsBelow> = self.machine.waiting().filter_map(agent_of).collect();
-        for WaitsBelow { call, conversation, cut_off } in waiting {
-            let stands = match cut_off {
-                true => Stands::GoesOn,
-                false => stands(&journal, &conversation).await?,
-            };
-            match stands {
-                Stands::Waits => {}
-                Stands::GoesOn => {
-                    let answer = serde_json::Value::Null;
-                    self.record(&Fact::CallAnswered { call, answer, who: None, at: now() })?;
-                }
-                Stands::Gone => {
-                    let effects = self.machine.approved(&call).map(|it| it.effects);
-                    let result = gone(&call, &conversation, effects.unwrap_or_default());
-                    self.record(&Fact::CallSettled { result, who: None, at: now() })?;
-                }
-            }
-        }
-        Ok(())
-    }
-}
-
-/// A call that waits for its agent.
-struct WaitsBelow {
-    call: String,
-    conversation: String,
-    cut_off: bool,
-}
-
-fn agent_of((call, wait): (&ToolCall, &crate::journal::Wait)) -> Option<WaitsBelow> {
-    match &wait.awaited {
-        Awaited::Agent { conversation, cut_off } => Some(WaitsBelow {
-            call: call.id().to_owned(),
-            conversation: conversation.clone(),
-            cut_off: *cut_off,
-        }),
-        _ => None,
-    }
-}
-
-/// The state of an agent's conversation that had waited.
-enum Stands {
-    /// It still waits.
-    Waits,
-    /// Some call of it has what it waited for.
-    GoesOn,
-    /// It does not exist any more.
-    Gone,
-}
-
-fn stands<'a>(
-    journal: &'a Arc<dyn Journal>,
-    conversation: &'a str,
-) -> Pin<Box<dyn Future<Output = Result<Stands, Error>> + Send + 'a>> {
-    Box::pin(async move {
-        let machine = read_machine(&**journal, conversation).await?;
-        let Some(machine) = machine else { return Ok(Stands::Gone) };
-        if machine.next() != Action::AwaitAnswers || machine.waiting().any(|(_, it)| is_over(it)) {
-            return Ok(Stands::GoesOn);
-        }
-        for below in machine.waiting().filter_map(agent_of) {
-            // If the conversation below is gone, the agent above it reports that.
-            let goes_on = below.cut_off
-                || !matches!(stands(journal, &below.conversation).await?, Stands::Waits);
-            if goes_on {
-                return Ok(Stands::GoesOn);
-            }
-        }
-        Ok(Stands::Waits)
-    })
-}
-
-/// The result of a call whose agent waited and whose conversation was deleted meanwhile. Starting
-/// the agent again could repeat what it had done.
-fn gone(call: &str, conversation: &str, effects: SideEffects) -> ToolResult {
-    let (outcome, truth) = match effects.is_read_only() {
-        true => (CallOutcome::StoppedReading, "It only reads, so nothing has changed."),
-        false => (
-            CallOutcome::InDoubt,
-            "It may have partly run: check what it did before you repeat it.",
-        ),
-    };
-    let text = format!(
-        "The agent cannot go on: its conversation `{conversation}` is not in the journal any more. {truth}"
-    );
-    ToolResult::new(call, outcome, [ToolContent::Text(text)])
-}
-
-/// The machine of a conversation's facts, if it has any.
-async fn read_machine(journal: &dyn Journal, conversation: &str) -> Result<Option<Machine>, Error> {
-    let facts = guarded(|| journal.read(conversation, 0)).await?.facts;
-    if facts.is_empty() {
-        return Ok(None);
-    }
-    let folded = folded(facts.iter());
-    let named = |err: Error| {
-        let what = format!("the conversation `{conversation}` of an agent cannot be read");
-        Error::new(err.kind(), format!("{what}: {err}")).because(err)
-    };
-    folded.map(Some).map_err(named)
-}
-
-/// The number of levels of agents that are looked through, in case facts that somebody has changed lead in a circle.
-const DEEPEST: usize = 256;
-
-/// Checks that an answer in this conversation will be used. If it is that of an agent in a call, the call has no result,
-/// and the same holds at each level above.
-///
-/// # Errors
-/// Fails with [`ErrorKind::NotWaiting`] if it will not be used, and with the journal's error if the
-/// journal cannot be read.
-pub(super) async fn check_parents(
-    journal: &dyn Journal,
-    conversation: &str,
-    machine: &Machine,
-) -> Result<(), Error> {
-    let mut below = conversation.to_owned();
-    let mut called_by = machine.called_by().cloned();
-    for _ in 0..DEEPEST {
-        let Some(caller) = called_by else { return Ok(()) };
-        let CallerName { conversation: parent, call, .. } = &caller;
-        let Some(machine) = read_machine(journal, parent).await? else { return Ok(()) };
-        let is_open = machine.open_calls().any(|open| open.id() == call)
-            && caller.is_asked_by(asked_by(machine.transcript()));
-        if !is_open || machine.next() == Action::Settle {
-            return Err(Error::new(
-                ErrorKind::NotWaiting,
-                format!(
-                    "nothing has changed: the agent of `{below}` does not continue, because its call `{call}` in \
-                     `{parent}` already has a result or was stopped"
-                ),
-            ));
-        }
-        called_by = machine.called_by().cloned();
-        below = caller.conversation;
-    }
-    Ok(())
 }
 
 /// Whether calls of a stopped run may have partly run.

@@ -393,15 +393,8 @@ impl Run<'_> {
                     Told::Stop(cause) => break cause,
                     Told::Warn(warning) => self.warned(&warning),
                 },
-                heard = self.reports.next() => match heard {
-                    Heard::Report(Report::Progress(call, message)) => self.reported(&call, &message),
-                    Heard::Report(Report::Agent(event)) => {
-                        event.show(|event| self.watch.tell(event));
-                    }
-                    Heard::Wants(wanting) => match self.may_run_agents().await? {
-                        true => drop(wanting.send(())),
-                        false => return Ok(()),
-                    },
+                heard = self.reports.next() => if let Some(cause) = self.hear_call(heard).await? {
+                    return self.interrupted(cause);
                 },
                 Some(served) = queued.next() => ready = Some(served),
                 ended = running.next(), if !running.is_empty() || queued.is_empty() => {
@@ -430,12 +423,14 @@ impl Run<'_> {
         self.interrupted(cause)
     }
 
-    /// Writes which calls have started, because one of them runs an agent. Returns whether it may.
-    async fn may_run_agents(&mut self) -> Result<bool, Error> {
-        match self.chat.is_in_journal() {
-            true => self.write().await,
-            false => Ok(true),
+    /// Handles what a running call reports. Returns the cause if the run was stopped meanwhile.
+    async fn hear_call(&mut self, heard: Heard) -> Result<Option<InterruptCause>, Error> {
+        match heard {
+            Heard::Report(Report::Progress(call, message)) => self.reported(&call, &message),
+            Heard::Report(Report::Agent(event)) => event.show(|event| self.watch.tell(event)),
+            Heard::Wants(wanting) => return self.let_run_agent(wanting).await,
         }
+        Ok(None)
     }
 
     /// Records that an allowed call starts. If the call changes something, the fact is written
@@ -603,6 +598,9 @@ impl Run<'_> {
                             Told::Stop(cause) => break Err(cause),
                             // The warning comes again when the run continues.
                             Told::Warn(_) => {}
+                        },
+                        heard = self.reports.next() => if let Some(cause) = self.hear_call(heard).await? {
+                            break Err(cause);
                         },
                         found = &mut found => break Ok(found),
                     }

@@ -4,11 +4,11 @@ use std::{collections::HashSet, fmt, mem, sync::Arc, time::Duration};
 
 use super::{
     Action, Agent, Grant, Machine, Sending,
-    answers::unreadable,
     approval::ApprovalPolicy,
     circumstances::Circumstances,
     clock::RunClock,
     durable::{Durable, is_answer},
+    folding::{for_each_fact, unreadable},
     found::Told,
     observed::Waits,
     window::{Gauge, Lowered},
@@ -136,9 +136,10 @@ impl Chat {
     /// The conversation that these facts make. What was spent in them does not count for the agent
     /// of this process; what is spent later does.
     pub(super) fn read(agent: Agent, facts: &[Envelope]) -> Result<Self, Error> {
-        let mut chat = Self::read_apart(agent, facts)?;
-        chat.counts_for_its_agent();
-        Ok(chat)
+        let mut reading = Reading::new(agent);
+        facts.iter().try_for_each(|envelope| reading.take(envelope))?;
+        reading.chat.counts_for_its_agent();
+        Ok(reading.chat)
     }
 
     /// From now on, what the conversation spends counts for its agent.
@@ -148,28 +149,15 @@ impl Chat {
         self.guard.goes_on();
     }
 
-    /// The conversation that these facts make. What is spent later does not count for the agent,
-    /// either.
-    pub(super) fn read_apart(agent: Agent, facts: &[Envelope]) -> Result<Self, Error> {
-        let mut reading = Reading::new(agent);
-        facts.iter().try_for_each(|envelope| reading.take(envelope))?;
-        Ok(reading.chat)
-    }
-
-    /// The same, and whether no process was working on the conversation: its last run had ended as
-    /// waiting, and since then only answers were added. Other tasks of the same thread get their
-    /// turn meanwhile.
+    /// The conversation that these facts make, and whether no process was working on it: its last run
+    /// had ended as waiting, and since then only answers were added. What is spent later does not count for the
+    /// agent, either. Other tasks of the same thread get their turn meanwhile.
     pub(super) async fn read_in_parts(
         agent: Agent,
         facts: &[Envelope],
     ) -> Result<(Self, bool), Error> {
         let mut reading = Reading::new(agent);
-        for part in facts.chunks(AT_ONCE) {
-            part.iter().try_for_each(|envelope| reading.take(envelope))?;
-            if part.len() == AT_ONCE {
-                tokio::task::yield_now().await;
-            }
-        }
+        for_each_fact(facts.iter(), |envelope| reading.take(envelope)).await?;
         Ok((reading.chat, reading.waited == Some(true)))
     }
 
@@ -490,9 +478,6 @@ impl Chat {
         }
     }
 }
-
-/// How many facts are read before other tasks of the thread get their turn.
-pub(super) const AT_ONCE: usize = 64;
 
 /// A conversation whose facts are read.
 struct Reading {

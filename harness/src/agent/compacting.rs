@@ -267,10 +267,6 @@ impl Run<'_> {
         let used = self.chat.used();
         let window = self.chat.window_to_sum_up(used);
         let Some(cut) = self.chat.cut(window, used) else { return Ok(()) };
-        // Earlier facts are written before the model is asked.
-        if !self.write().await? {
-            return Ok(());
-        }
         if let Some(asked) = self.asks_vendor(used, window).await? {
             return asked.map_or(Ok(()), |cause| self.interrupted(cause));
         }
@@ -335,7 +331,7 @@ impl Run<'_> {
                 let room = self.chat.room_for_answer().map(u64::from);
                 let room = room.map(|room| room.saturating_sub(question));
                 let how = How::Whole(Length { words, tokens: answer, room });
-                (self.hears_summary(&all, vendors.as_ref(), how).await, used.tokens)
+                (self.hears_summary(&all, vendors.as_ref(), how).await?, used.tokens)
             }
             true => {
                 // An earlier one that was refused as too large had twice as much.
@@ -371,7 +367,7 @@ impl Run<'_> {
                 let length = Length { words, tokens: answer, room: most };
                 // In short form it is not larger than what it tells of.
                 let size = room.min(used.tokens);
-                (self.hears_summary(&told, None, How::Short(length, about)).await, size)
+                (self.hears_summary(&told, None, How::Short(length, about)).await?, size)
             }
         };
         let request = Box::new(self.summary_request(matches!(heard, Heard::Said(..))));
@@ -432,8 +428,12 @@ impl Run<'_> {
         let mut request = SummaryRequest::default();
         let (provider, model) = self.chat.agent.answers();
         (request.provider, request.model) = (provider.to_owned(), model.to_owned());
+        let Some(answer) = self.summary.take() else {
+            // The model was not asked.
+            (request.usage.input, request.usage.output) = (Some(0), Some(0));
+            return request;
+        };
         request.broke_off = !whole;
-        let Some(answer) = self.summary.take() else { return request };
         request.usage = answer.usage();
         if let Some(Ok(response)) = answer.is_complete().then(|| answer.finish()) {
             let ProviderResponse { usage, model, provider, .. } = response;
@@ -451,6 +451,18 @@ impl Run<'_> {
     /// Requests a summary of this transcript and reads the answer to its end. A model that has made a
     /// summary of its own gets the messages in `vendors` instead. What has arrived stays in `summary`.
     pub(super) async fn hears_summary(
+        &mut self,
+        transcript: &Transcript,
+        vendors: Option<&Messages>,
+        how: How,
+    ) -> Result<Heard, Error> {
+        if let Some(cause) = self.start_compaction().await? {
+            return Ok(Heard::Stop(cause));
+        }
+        Ok(self.read_summary(transcript, vendors, how).await)
+    }
+
+    async fn read_summary(
         &mut self,
         transcript: &Transcript,
         vendors: Option<&Messages>,
@@ -577,9 +589,9 @@ impl Run<'_> {
         }
     }
 
-    /// If the run is dropped while a summary arrives, records what the request has cost.
+    /// If the run is dropped while a summary arrives, or before it is requested, records what the request has cost.
     pub(super) fn drops_summary(&mut self) {
-        if self.summary.is_some() {
+        if self.summary.is_some() || self.chat.machine.compacting().is_some() {
             let request = Box::new(self.summary_request(false));
             // Nobody waits for the error.
             let _ = self.compaction_stopped(request);

@@ -10,7 +10,8 @@ use super::Machine;
 use crate::{
     error::{Error, ErrorKind},
     journal::{
-        Decider, Decision, Envelope, Fact, Head, Hold, Incarnation, Journal, Life, StoredFacts,
+        Decider, Decision, Envelope, Fact, Head, Hold, Incarnation, Journal, Life, Metadata,
+        StoredFacts,
     },
     unwind::{Shielded, caught},
 };
@@ -246,13 +247,34 @@ impl Durable {
         Ok(Written::Behind(others))
     }
 
+    /// Replaces what the journal has about the conversation, which is created if it does not exist.
+    pub(super) async fn describe(&mut self, metadata: &Metadata) -> Result<(), Error> {
+        let Some(journal) = self.journal.clone() else { return Ok(()) };
+        guarded(|| journal.describe(&self.id, metadata)).await?;
+        if self.head.incarnation.is_some() {
+            return Ok(());
+        }
+        let there = guarded(|| journal.read(&self.id, u64::MAX)).await?.head;
+        match there.facts {
+            0 => self.ends_at(there),
+            _ => return Err(self.lose()),
+        }
+        Ok(())
+    }
+
     /// Records that another owner has continued the conversation.
     pub(super) fn lose(&mut self) -> Error {
-        let why = format!(
-            "somebody else has continued the conversation `{}`, or has deleted it or set it back: what \
-             was said here since then is not kept. Open it again",
-            self.id
-        );
+        let id = &self.id;
+        let why = match self.head.incarnation {
+            Some(_) => format!(
+                "somebody else has continued the conversation `{id}`, or has deleted it or set it back: what \
+                 was said here since then is not kept. Open it again"
+            ),
+            None => format!(
+                "the conversation `{id}` did not exist when it was opened here, and somebody has created it since then: \
+                 what was said here is not kept. Open it again. To describe a conversation that is open, use `Chat::describe`"
+            ),
+        };
         self.lost = Some(why.clone());
         self.untold = true;
         Error::new(ErrorKind::Conflict, why)

@@ -89,6 +89,8 @@ pub struct Machine {
     denied: Option<String>,
     /// The call of another conversation that has started the run.
     called_by: Option<CallerName>,
+    /// The provider and the model that were last asked for a summary, until the next fact.
+    compacting: Option<(String, String)>,
 }
 
 #[derive(Clone, Debug)]
@@ -127,6 +129,7 @@ impl Machine {
             window: Window::default(),
             denied: None,
             called_by: None,
+            compacting: None,
         }
     }
 
@@ -492,8 +495,11 @@ impl Machine {
                 self.news.push(text.clone());
                 self.window.ended.insert(id.to_owned(), (text, kept_as(result)));
             }
-            // The transcript does not depend on it.
-            Fact::SourcesRead { .. } => {}
+            Fact::UnkeptAgentStarted { call } => {
+                self.call(call)?;
+            }
+            // The transcript does not depend on them.
+            Fact::SourcesRead { .. } | Fact::CompactionStarted { .. } => {}
             Fact::ToolsFound { call, tools } => {
                 self.call(call)?;
                 self.finds(call, tools)?;
@@ -506,6 +512,12 @@ impl Machine {
             | Fact::ContextPinned { .. } => self.moves(fact)?,
         }
         self.untouched = false;
+        self.compacting = match fact {
+            Fact::CompactionStarted { provider, model } => Some((provider.clone(), model.clone())),
+            // They say that its process has ended.
+            Fact::Reopened { .. } | Fact::Forked {} => self.compacting.take(),
+            _ => None,
+        };
         Ok(())
     }
 

@@ -14,6 +14,7 @@ mod accept;
 #[expect(clippy::module_inception, reason = "the file is named after the one type in it")]
 mod agent;
 mod agent_names;
+mod agents_below;
 mod announcements;
 mod answers;
 mod approval;
@@ -34,6 +35,7 @@ mod early;
 mod event;
 mod event_json;
 mod events;
+mod folding;
 mod found;
 mod halt;
 mod machine;
@@ -58,6 +60,7 @@ mod view;
 mod wanted;
 mod watcher;
 mod window;
+mod writing;
 
 pub use self::{
     agent::{Agent, AgentBuilder},

@@ -3,9 +3,9 @@
 
 use super::{
     Chat,
-    answers::folded,
     approval::{CallResolution, is_over},
     durable::{Written, guarded, is_answer},
+    folding::folded,
     spilling::Spilling,
 };
 use crate::{
@@ -18,8 +18,12 @@ impl Chat {
     pub(super) async fn resolve_call(&mut self, resolution: &CallResolution) -> Result<(), Error> {
         let resolved = resolution.resolve(&self.machine, self.agent.tools())?;
         let (is_result, spilling) = (resolved.is_result(), Spilling::of(self));
-        let fact = resolved.into_fact(&self.machine, self.agent.tools(), &spilling).await;
+        let mut fact = resolved.into_fact(&self.machine, self.agent.tools(), &spilling).await;
         if !self.machine.waiting().any(|(call, _)| call.id() == resolution.call()) {
+            // No other fact states what the agents of a call in doubt had spent.
+            if let Fact::CallSettled { result, spent, .. } = &mut fact {
+                *spent = self.agents.told(result.call_id(), None);
+            }
             // Nobody else may answer a call in doubt.
             self.record(&fact)?;
             return self.save().await;
@@ -68,7 +72,7 @@ impl Chat {
             let Ok(Written::Behind(facts)) = written else {
                 drop(taken_in);
                 let written = written.map(|_| true);
-                self.append_ended(&written);
+                self.append_ended(written.as_ref().copied());
                 return written.map(drop);
             };
             // An append that failed may have written the answer, and others came after it.
@@ -78,7 +82,7 @@ impl Chat {
             }
             drop(taken_in);
             let news = self.takes_in(facts).await.map(|()| is_written);
-            self.append_ended(&news);
+            self.append_ended(news.as_ref().copied());
             if news? {
                 return Ok(());
             }
@@ -118,7 +122,7 @@ impl Chat {
             let mut read = guarded(|| journal.read(durable.id(), 0)).await?;
             let known = durable.written().saturating_add(envelopes.len() as u64);
             read.facts.truncate(usize::try_from(known).unwrap_or(usize::MAX));
-            let machine = folded(read.facts.iter()).and_then(|machine| durable.follows(machine));
+            let machine = folded(&read.facts).await.and_then(|machine| durable.follows(machine));
             let Ok(machine) = machine else { return Err(durable.lose()) };
             durable.knows(&envelopes);
             // Others gave way.

@@ -104,7 +104,7 @@ impl Chat {
 
     /// Traces the end of a write: everything is written, the run was stopped first, or the write
     /// failed.
-    pub(super) fn append_ended(&mut self, written: &Result<bool, Error>) {
+    pub(super) fn append_ended(&mut self, written: Result<bool, &Error>) {
         self.answers_are_written();
         let read_back = self.durable.as_ref().is_some_and(|durable| durable.was_read_back());
         match written {

@@ -33,12 +33,17 @@ pub(super) enum Report {
 pub(super) enum Heard {
     /// A report.
     Report(Report),
-    /// A call that has begun without a fact in the journal wants to run an agent.
+    /// A call wants to run an agent, for which something has to be written first.
     Wants(Wanting),
 }
 
-/// The sender by which a call that wants to run an agent learns that it may.
-pub(super) type Wanting = oneshot::Sender<()>;
+/// A call that wants to run an agent.
+pub(super) struct Wanting {
+    /// The id of the call, if it is to be written that it runs an agent whose conversation is in no journal.
+    pub(super) unkept: Option<String>,
+    /// The sender by which it learns that it may.
+    pub(super) tells: oneshot::Sender<()>,
+}
 
 /// An event of an agent, and the calls that lead to it.
 pub(super) struct OfAgent {

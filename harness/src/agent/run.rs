@@ -13,7 +13,6 @@ use super::{
     calling::ApprovedCall,
     calls::Contexts,
     clock::RunClock,
-    durable::Written,
     early::Early,
     halt::{Halt, Told, warning_event},
     outcome::Remains,
@@ -293,47 +292,6 @@ impl<'a> Run<'a> {
                 told = halt.told() => if let Told::Stop(_) = told {
                     return Err(unanswered());
                 },
-            }
-        }
-    }
-
-    /// Writes all facts that are not written yet. It is called before an action that must not
-    /// happen unless they are written. Returns `false` if the run was stopped meanwhile: the action
-    /// must not happen.
-    pub(super) async fn write(&mut self) -> Result<bool, Error> {
-        if !self.chat.is_behind() {
-            return Ok(true);
-        }
-        self.chat.append_begins();
-        let written = self.write_all().await;
-        self.chat.append_ended(&written);
-        written
-    }
-
-    async fn write_all(&mut self) -> Result<bool, Error> {
-        loop {
-            let Self { chat, halt, early, .. } = &mut *self;
-            let Some(durable) = chat.durable.as_mut().filter(|durable| durable.is_behind()) else {
-                return Ok(true);
-            };
-            let told = tokio::select! {
-                biased;
-                told = halt.told() => told,
-                written = durable.write() => match written? {
-                    Written::All => return Ok(true),
-                    Written::Behind(facts) => {
-                        self.chat.takes_in(facts).await?;
-                        continue;
-                    }
-                },
-                () = early.drive() => continue,
-            };
-            match told {
-                Told::Stop(cause) => {
-                    self.interrupted(cause)?;
-                    return Ok(false);
-                }
-                Told::Warn(warning) => self.warned(&warning),
             }
         }
     }

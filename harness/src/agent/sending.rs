@@ -559,11 +559,13 @@ async fn inside(
     call: Box<InCall>,
 ) -> Result<Reply, Stopped> {
     // If the call was told to stop, the run is stopped before it begins.
-    let may_begin = Box::pin(call.may_begin()).await;
+    let names = matches!(chat, Holder::Owned(_));
+    let may_begin = Box::pin(call.may_begin(names)).await;
     if let (Holder::Owned(new), true) = (&mut chat, may_begin) {
         let effects = effects_of(offered(&new.agent, begins.own.as_deref()));
         // What `enters` needs is freed before the run begins.
-        match Box::pin(call.enters(new, effects, &begins.opening)).await {
+        let wants = begins.own.as_ref().and_then(|own| own.wants.as_ref());
+        match Box::pin(call.enters(new, effects, (&begins.opening, wants))).await {
             Ok(Entered::Begins) => {}
             Ok(Entered::Ended(mut chat, outcome)) => {
                 let ended = Run::finished(&mut chat, outcome);

@@ -345,7 +345,7 @@ impl Steps {
             if runs {
                 return Err(still_run());
             }
-            let mut chat = apart.chat()?;
+            let mut chat = apart.chat_in_parts().await?;
             let is_said = matches!(opening, Opening::Say(_));
             let anew = is_said || limits.is_some();
             if anew {
@@ -403,7 +403,7 @@ impl Steps {
                     "no run has begun: `say` begins one",
                 ));
             }
-            let mut chat = apart.chat()?;
+            let mut chat = apart.chat_in_parts().await?;
             chat.values = Some(values);
             let does_nothing = |next: Action| {
                 matches!(next, Action::Settle | Action::Finish(_) | Action::AwaitAnswers)
@@ -544,7 +544,7 @@ impl Steps {
         let (resolved, apart) =
             (resolution.resolve(&self.machine, self.agent.tools())?, self.apart());
         Ok(async move {
-            let mut chat = apart.chat()?;
+            let mut chat = apart.chat_in_parts().await?;
             let spilling = Spilling::of(&chat);
             let fact = resolved.into_fact(&chat.machine, chat.agent.tools(), &spilling).await;
             chat.record(&fact)?;
@@ -565,7 +565,7 @@ impl Steps {
         match resolution.resolve(&self.machine, self.agent.tools())? {
             ResolvedCall::Fact(fact) => self.says(fact),
             ResolvedCall::Result { result, who } => {
-                self.says(Fact::CallSettled { result, who, at: now() })
+                self.says(Fact::CallSettled { result, who, at: now(), spent: None })
             }
         }
     }
@@ -603,7 +603,18 @@ struct Apart {
 
 impl Apart {
     fn chat(self) -> Result<Chat, Error> {
-        let mut chat = Chat::read(self.agent, &self.facts)?;
+        let chat = Chat::read(self.agent.clone(), &self.facts)?;
+        Ok(self.of_action(chat))
+    }
+
+    /// The same. Other tasks of the thread get their turn while the facts are folded.
+    async fn chat_in_parts(self) -> Result<Chat, Error> {
+        let (mut chat, _) = Chat::read_in_parts(self.agent.clone(), &self.facts).await?;
+        chat.counts_for_its_agent();
+        Ok(self.of_action(chat))
+    }
+
+    fn of_action(self, mut chat: Chat) -> Chat {
         chat.inherited = self.elsewhere;
         if let Some(wants) = self.wants {
             chat.own.get_or_insert_default().wants = Some(wants);
@@ -611,7 +622,7 @@ impl Apart {
         chat.durable = Some(Durable::collecting(self.name, self.life));
         chat.tracer.within(&self.traced);
         chat.tracer.meets(chat.machine.open_calls());
-        Ok(chat)
+        chat
     }
 }
 

@@ -88,7 +88,7 @@ impl Run<'_> {
         let readable = machine.readable().messages_before(cut.messages);
         let vendors = machine.seen_by_vendor().map(|seen| seen.messages_before(cut.messages));
         let readable = Transcript::of_sent(readable);
-        let heard = self.hears_summary(&readable, vendors.as_ref(), How::Vendor).await;
+        let heard = self.hears_summary(&readable, vendors.as_ref(), How::Vendor).await?;
         let asked = self.summary.as_ref().and_then(|answer| answer.asked()).map(str::to_owned);
         let mut request = self.summary_request(matches!(heard, Heard::Said(..)));
         if let Some(asked) = asked.filter(|asked| *asked != request.model) {

@@ -147,6 +147,10 @@ pub enum Fact {
         who: Option<String>,
         /// When it was given, in milliseconds since the beginning of 1970 in UTC.
         at: u64,
+        /// What the agents of the call have spent, without what an earlier fact has already
+        /// recorded.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        spent: Option<Box<CallSpent>>,
     },
     /// The decision about a call no longer holds, because its tool now declares more than was
     /// allowed, or because the grant was revoked. The call has to be decided again.
@@ -183,6 +187,13 @@ pub enum Fact {
     Forked {},
     /// A call is about to start. This fact is written before the call starts.
     CallStarted {
+        /// The call's id.
+        call: String,
+    },
+    /// A call runs an agent whose conversation is in no journal, or in one that the call has chosen itself. This fact is
+    /// written before that agent begins: if the process ends before the call has its result, it is not known what the agent
+    /// has spent.
+    UnkeptAgentStarted {
         /// The call's id.
         call: String,
     },
@@ -232,6 +243,14 @@ pub enum Fact {
         before: u64,
         /// How many tokens the next request has now: an estimate.
         after: u64,
+    },
+    /// The model is about to be asked for a summary. This fact is written before the request: if the process ends before the
+    /// next fact, which says how the request has ended, it is not known what the request has cost.
+    CompactionStarted {
+        /// The provider.
+        provider: String,
+        /// The name of the model that is asked.
+        model: String,
     },
     /// From now on, a summary is sent in place of the first messages. Reasoning from before this
     /// fact is not sent any more. The transcript keeps everything.
@@ -366,12 +385,14 @@ impl Fact {
             | Self::CallAnswered { .. }
             | Self::CallCleared { .. }
             | Self::CallStarted { .. }
+            | Self::UnkeptAgentStarted { .. }
             | Self::SourcesRead { .. }
             | Self::ToolsFound { .. } => FactKind::Call,
             Self::CallFinished { .. } | Self::CallSettled { .. } | Self::CallEnded { .. } => {
                 FactKind::Result
             }
             Self::ContextCleared { .. }
+            | Self::CompactionStarted { .. }
             | Self::ContextCompacted { .. }
             | Self::CompactionFailed { .. }
             | Self::VendorSummaryRefused { .. }
@@ -394,6 +415,7 @@ impl Fact {
             | Self::CallAnswered { call, .. }
             | Self::CallCleared { call }
             | Self::CallStarted { call }
+            | Self::UnkeptAgentStarted { call }
             | Self::ToolsFound { call, .. }
             | Self::GrantRevoked { call, .. } => Some(call),
             Self::SourcesRead { call, .. } => call.as_deref(),

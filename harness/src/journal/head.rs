@@ -28,7 +28,7 @@ impl Incarnation {
 ///
 /// [`Journal::read`](super::Journal::read) and [`Journal::append`](super::Journal::append) return
 /// it, and an append names the one that it comes after. The default is the head of a conversation
-/// that does not exist or has no facts.
+/// that does not exist.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Head {
@@ -56,15 +56,12 @@ impl Head {
         }
     }
 
-    /// Whether facts that come after this head may be appended to a conversation that ends `there`.
-    /// A conversation that somebody has found missing may have been created since then, as long as
-    /// it has no facts: a program may [describe](super::Journal::describe) it before its first fact.
-    /// So it may also have been created by somebody else, and deleted and created several times.
+    /// Whether facts that come after this head may be appended to a conversation that ends `there`:
+    /// it is the same conversation, and nobody has continued it. A conversation that somebody has
+    /// found missing must still be missing: one that was created since then, even without facts, is
+    /// that of somebody else.
     pub fn is_end_of(&self, there: &Self) -> bool {
-        match self.incarnation {
-            None => self.facts == 0 && there.facts == 0,
-            Some(_) => self == there,
-        }
+        self == there
     }
 }
 

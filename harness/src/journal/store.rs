@@ -41,8 +41,8 @@ pub trait Journal: Send + Sync {
     fn read<'a>(&'a self, conversation: &'a str, from: u64) -> JournalFuture<'a, StoredFacts>;
 
     /// Appends facts to a conversation that [ends](Head::is_end_of) exactly at `after` now. Either
-    /// all are appended or none. With the default head, the conversation is created if it does not
-    /// exist. Returns its new head. When the call returns, the facts survive everything that this
+    /// all are appended or none. After the default head, the conversation is created. Returns its
+    /// new head. When the call returns, the facts survive everything that this
     /// journal promises to survive.
     ///
     /// # Errors
@@ -105,7 +105,11 @@ pub trait Journal: Send + Sync {
             let mut base = self.read(from, 0).await?;
             check_base(from, at, base.head, base.head_at(at.facts))?;
             base.facts.truncate(usize::try_from(at.facts).unwrap_or(usize::MAX));
-            self.append(to, Head::default(), &base.facts).await
+            let there = self.read(to, u64::MAX).await?.head;
+            match there.facts {
+                0 => self.append(to, there, &base.facts).await,
+                _ => Err(conflict(to, Head::default(), there)),
+            }
         })
     }
 
@@ -217,7 +221,9 @@ pub fn check_id(conversation: &str) -> Result<(), Error> {
 /// The error of an [`append`](Journal::append) to a conversation that has another head than the
 /// facts were to come after.
 pub fn conflict(conversation: &str, after: Head, there: Head) -> Error {
-    let why = if there.incarnation.is_none() || there.facts < after.facts {
+    let why = if after == Head::default() {
+        "it was created meanwhile"
+    } else if there.incarnation.is_none() || there.facts < after.facts {
         "it was deleted meanwhile, or its journal was set back to an earlier state"
     } else if after.incarnation.is_some() && after.incarnation != there.incarnation {
         "it was deleted and begun anew meanwhile"

@@ -242,6 +242,7 @@ impl TaintTracker {
             // An answer goes to the tool, whose result counts.
             | Fact::CallAnswered { .. }
             | Fact::CallStarted { .. }
+            | Fact::UnkeptAgentStarted { .. }
             | Fact::CallWaits { .. }
             | Fact::CallUndecided { .. }
             | Fact::CallCleared { .. }
@@ -254,6 +255,7 @@ impl TaintTracker {
             | Fact::ContextPinned { .. }
             // A summary tells what was read before.
             | Fact::ContextCleared { .. }
+            | Fact::CompactionStarted { .. }
             | Fact::ContextCompacted { .. }
             | Fact::CompactionFailed { .. }
             | Fact::VendorSummaryRefused { .. }

@@ -312,7 +312,7 @@ impl Tracer {
             Fact::CallAnswered { call, answer, who, at } => {
                 self.answered(call, answer, who.as_deref(), *at, waited)
             }
-            Fact::CallSettled { result, who, at } => {
+            Fact::CallSettled { result, who, at, spent: _ } => {
                 self.settled(result, who.as_deref(), *at, waited)
             }
             Fact::CallCleared { call } => {
@@ -385,6 +385,8 @@ impl Tracer {
             Fact::SourcesRead { .. } => return,
             // `call` traces it when the call really begins, which may be before the fact.
             Fact::CallStarted { .. } => return,
+            // The agent traces its run, and the end of the request is traced with what it has cost.
+            Fact::UnkeptAgentStarted { .. } | Fact::CompactionStarted { .. } => return,
         };
         self.write(what);
     }

@@ -130,7 +130,7 @@ impl ResolvedCall {
             Self::Result { result, who } => {
                 let (spills, limit) = spilling.for_call(machine.transcript(), false);
                 let result = tools.readable_said(&result, (limit, spills.as_ref())).await;
-                Fact::CallSettled { result, who, at: now() }
+                Fact::CallSettled { result, who, at: now(), spent: None }
             }
         }
     }
@@ -238,7 +238,7 @@ fn expired(call: &ToolCall, wait: &Wait) -> Fact {
         Awaited::Result | Awaited::Answer { .. } | Awaited::Agent { .. } => {
             let (outcome, text) = nobody_answered();
             let result = ToolResult::new(id, outcome, [text.into()]);
-            Fact::CallSettled { result, who: None, at: now() }
+            Fact::CallSettled { result, who: None, at: now(), spent: None }
         }
     }
 }

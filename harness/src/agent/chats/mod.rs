@@ -229,7 +229,7 @@ impl Chats {
             read = guarded(|| shared.journal.read(id, 0)) => read?.facts,
         };
         let (seen, known) = last.map_or((0, 0), |last| (last.place(), last.facts().1));
-        let (from, count) = (last_run(&facts), facts.len() as u64);
+        let (from, count) = (last_run(&facts).await, facts.len() as u64);
         // What the facts come to is made without the lock: it can fail, and it can take long.
         let last = slot.lock().last.clone();
         match last {

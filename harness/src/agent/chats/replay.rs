@@ -5,8 +5,10 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use crate::{
     agent::{
-        Action, Event, Machine, Numbered, Outcome, announcements::announce_fact,
-        answers::unreadable, chat::AT_ONCE, numbered::run_name,
+        Action, Event, Machine, Numbered, Outcome,
+        announcements::announce_fact,
+        folding::{AT_ONCE, for_each_fact, unreadable},
+        numbered::run_name,
     },
     error::Error,
     journal::{Envelope, Fact},
@@ -36,18 +38,16 @@ pub(super) async fn replay(
 ) -> Result<Replayed, Error> {
     let mut replay = Replay::default();
     let (from, mut unended) = (from.min(facts.len()), Some(unended));
-    for (number, envelope) in facts.iter().enumerate() {
+    let take = |(number, envelope): (usize, &Envelope)| {
         if number >= from
             && let Some(unended) = unended.take()
         {
             (replay.shown, replay.run) = (true, unended);
         }
         let fold = envelope.fact().and_then(|fact| replay.takes(&fact, envelope.at));
-        fold.map_err(|err| unreadable(number, err))?;
-        if number % AT_ONCE == AT_ONCE - 1 {
-            tokio::task::yield_now().await;
-        }
-    }
+        fold.map_err(|err| unreadable(number, err))
+    };
+    for_each_fact(facts.iter().enumerate(), take).await?;
     if let Some(unended) = unended {
         (replay.shown, replay.run) = (true, unended);
     }
@@ -58,10 +58,19 @@ pub(super) async fn replay(
     Ok(Replayed { events: replay.events, unended: replay.run })
 }
 
-/// The number of the fact with which the last run begins: its message of the user, or else 0.
-pub(super) fn last_run(facts: &[Envelope]) -> usize {
+/// The number of the fact with which the last run begins: its message of the user, or else 0. Other tasks of the same thread
+/// get their turn meanwhile.
+pub(super) async fn last_run(facts: &[Envelope]) -> usize {
     let begins = |envelope: &Envelope| matches!(envelope.fact(), Ok(Fact::UserSaid { .. }));
-    facts.iter().rposition(begins).unwrap_or(0)
+    let mut before = facts.len();
+    for part in facts.rchunks(AT_ONCE) {
+        before = before.saturating_sub(part.len());
+        if let Some(at) = part.iter().rposition(begins) {
+            return before.saturating_add(at);
+        }
+        tokio::task::yield_now().await;
+    }
+    0
 }
 
 #[derive(Default)]

@@ -93,6 +93,12 @@ impl Machine {
         })
     }
 
+    /// The provider and the model of a request for a summary that no fact after it records: the process ended before the
+    /// answer was complete.
+    pub(in crate::agent) fn compacting(&self) -> Option<(&str, &str)> {
+        self.compacting.as_ref().map(|(provider, model)| (provider.as_str(), model.as_str()))
+    }
+
     /// Ends the run. Its open calls belong to the conversation that it was forked from.
     pub(super) fn fork(&mut self) -> Result<(), Error> {
         let outcome = Outcome::Cancelled;

@@ -114,20 +114,16 @@ select incarnation, facts, writer from moved"
     };
 }
 
-/// Appends the first facts to a conversation that was not found. It creates the conversation,
-/// unless that exists by now with metadata only. Of two appends at the same time, the second one
-/// waits for the row of the first one, and then finds that there are facts.
+/// Creates a conversation that was not found, with its first facts. Of two appends at the same time, the second one waits for
+/// the row of the first one, and then does nothing.
 const BEGIN: &str = append!(
     "
-    insert into conversations as it
+    insert into conversations
         (id, incarnation, facts, writer, changed, created_at, updated_at)
     select $1, $10, $2, $11, nextval('changes'), now, now
     from (select (extract(epoch from clock_timestamp()) * 1000)::bigint as now) clock
-    on conflict (id) do update
-    set facts = excluded.facts, writer = excluded.writer, changed = excluded.changed,
-        updated_at = excluded.updated_at
-    where it.facts = $3
-    returning it.incarnation, it.facts, it.writer
+    on conflict (id) do nothing
+    returning incarnation, facts, writer
 "
 );
 

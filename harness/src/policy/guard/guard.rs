@@ -11,7 +11,7 @@ use super::{
     Budget, Guardrails,
     budget_limits::{self, Chain, NO_TOKENS},
     repeats::{Came, Repeats, with_note},
-    sum::{Charge, Sum, Unknown, spent_by_agents},
+    sum::{Charge, Sum, Unknown, spent_by_agents, unknown_spent},
 };
 use crate::{
     journal::{Awaited, Decision, Fact, Limit, LimitScope, RunLimits, SummaryRequest, Wait},
@@ -217,9 +217,7 @@ impl Guard {
 
     /// Counts a request that was under way when its process ended: nobody knows what it has cost.
     pub(crate) fn request_was_lost(&mut self) {
-        let cost = Some(REQUEST_LOST.into());
-        let unknown = Unknown { broke_off: true, input: true, output: true, cost };
-        self.charge(&Charge { unknown, ..Charge::default() });
+        self.charge(&Charge::of_agents(&unknown_spent(REQUEST_LOST)));
     }
 
     /// The cost of a fact, computed from it and from the facts before it.

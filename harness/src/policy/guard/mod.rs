@@ -19,5 +19,5 @@ pub use self::{
 };
 pub(crate) use self::{
     guard::{Guard, Warning},
-    sum::{AgentSums, rest_of},
+    sum::{AgentSums, rest_of, unknown_spent},
 };

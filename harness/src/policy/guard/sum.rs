@@ -1,6 +1,9 @@
 //! Sums of costs: one charge for each fact that costs something, and the sums of charges.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 
 use super::Spent;
 use crate::{
@@ -121,9 +124,21 @@ impl Sum {
 /// The spending of a call's agents that a fact states, with the id of the call.
 pub(super) fn spent_by_agents(fact: &Fact) -> Option<(&str, &CallSpent)> {
     match fact {
-        Fact::CallFinished { result, spent: Some(spent) } => Some((result.call_id(), spent)),
+        Fact::CallFinished { result, spent: Some(spent) }
+        | Fact::CallSettled { result, spent: Some(spent), .. } => Some((result.call_id(), spent)),
         Fact::CallWaits { call, wait } => Some((call, wait.spent.as_deref()?)),
         _ => None,
+    }
+}
+
+/// An amount of which nothing is known, for this reason.
+pub(crate) fn unknown_spent(why: &str) -> CallSpent {
+    CallSpent {
+        broke_off: true,
+        unknown_input: true,
+        unknown_output: true,
+        unknown_cost: Some(why.to_owned()),
+        ..CallSpent::default()
     }
 }
 
@@ -133,6 +148,8 @@ pub(super) fn spent_by_agents(fact: &Fact) -> Option<(&str, &CallSpent)> {
 pub(crate) struct AgentSums {
     said: HashMap<String, Sum>,
     untold: HashMap<String, CallSpent>,
+    /// The calls that run agents whose conversations are in no journal, until a fact states what these have spent.
+    unkept: HashSet<String>,
 }
 
 impl AgentSums {
@@ -142,13 +159,24 @@ impl AgentSums {
             Fact::CallFinished { result, .. } | Fact::CallSettled { result, .. } => {
                 self.said.remove(result.call_id());
                 self.untold.remove(result.call_id());
+                self.unkept.remove(result.call_id());
             }
-            fact => {
-                let Some((call, spent)) = spent_by_agents(fact) else { return };
-                self.said.entry(call.to_owned()).or_default().add(&Charge::of_agents(spent));
+            Fact::UnkeptAgentStarted { call } => {
+                self.unkept.insert(call.clone());
+            }
+            Fact::CallWaits { call, wait } => {
+                self.unkept.remove(call);
+                let Some(spent) = wait.spent.as_deref() else { return };
+                self.said.entry(call.clone()).or_default().add(&Charge::of_agents(spent));
                 self.untold.remove(call);
             }
+            _ => {}
         }
+    }
+
+    /// Whether a call runs agents whose conversations are in no journal, and no fact states what these have spent.
+    pub(crate) fn runs_unkept(&self, call: &str) -> bool {
+        self.unkept.contains(call)
     }
 
     /// The amounts counted for the agents of a call, here and in all earlier processes.

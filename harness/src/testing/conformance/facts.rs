@@ -72,7 +72,7 @@ async fn long(store: &Store) -> Seen {
 
 async fn many(store: &Store) -> Seen {
     let facts = batch("many", 1000);
-    let name = store.filled("many", 0).await?;
+    let name = store.name("many");
     store.one.append(&name, Head::default(), &facts).await.seen("append")?;
     store.has(&name, &facts).await
 }
@@ -113,7 +113,7 @@ async fn nothing(store: &Store) -> Seen {
 
 async fn from(store: &Store) -> Seen {
     let facts = batch("from", 5);
-    let name = store.filled("from", 0).await?;
+    let name = store.name("from");
     store.one.append(&name, Head::default(), &facts).await.seen("append")?;
     for from in [0, 1, 4, 5, 6, u64::from(u32::MAX) + 1, 1 << 63, u64::MAX] {
         let read = store.two.read(&name, from).await.seen("read")?.facts;

@@ -32,7 +32,7 @@ fn first(facts: &[Envelope], count: usize) -> &[Envelope] {
 }
 
 async fn begins(store: &Store) -> Seen {
-    let base = store.filled("base", 0).await?;
+    let base = store.name("base");
     let facts = batch("base", 5);
     store.one.append(&base, Head::default(), &facts).await.seen("append")?;
     for count in 0..=5 {
@@ -61,7 +61,7 @@ async fn begins(store: &Store) -> Seen {
 }
 
 async fn apart(store: &Store) -> Seen {
-    let (base, fork) = (store.filled("apart", 0).await?, store.name("apart fork"));
+    let (base, fork) = (store.name("apart"), store.name("apart fork"));
     let facts = batch("apart", 4);
     let (of_base, of_fork) = (batch("apart base", 2), batch("apart fork", 3));
     store.one.append(&base, Head::default(), &facts).await.seen("append")?;
@@ -143,12 +143,9 @@ async fn known(store: &Store) -> Seen {
 
 async fn chain(store: &Store) -> Seen {
     let mut wanted = batch("chain", 4);
-    let mut names = vec![store.filled("chain", 0).await?];
-    store
-        .one
-        .append(names.last().ok_or("a name")?, Head::default(), &wanted)
-        .await
-        .seen("append")?;
+    let top = store.name("chain");
+    store.one.append(&top, Head::default(), &wanted).await.seen("append")?;
+    let mut names = vec![top];
     let mut all = vec![wanted.clone()];
     // Each has all facts of the one before but the last one, and two of its own.
     for depth in 1..6 {
@@ -199,7 +196,7 @@ async fn chain(store: &Store) -> Seen {
 }
 
 async fn outlives(store: &Store) -> Seen {
-    let base = store.filled("outlived", 0).await?;
+    let base = store.name("outlived");
     let facts = batch("outlived", 4);
     store.one.append(&base, Head::default(), &facts).await.seen("append")?;
     let forks: Vec<String> = (0..3).map(|n| store.name(&format!("outlives {n}"))).collect();

@@ -17,6 +17,10 @@ pub(super) const CHECKS: &[Check] = &[
         check: |store| Box::pin(anew(store)),
     },
     Check {
+        promise: "nobody continues a conversation that was created after they had found it missing",
+        check: |store| Box::pin(created(store)),
+    },
+    Check {
         promise: "an append comes after the fact that its writer has read last",
         check: |store| Box::pin(set_back(store)),
     },
@@ -90,7 +94,8 @@ async fn begin_anew(store: &Store, way: usize, name: &str, base: &str, count: us
     if way == 2 {
         store.two.describe(name, &Metadata::new().owner("another")).await.seen("describe")?;
     }
-    store.two.append(name, Head::default(), facts).await.seen("append")?;
+    let there = store.two.read(name, 0).await.seen("read")?.head;
+    store.two.append(name, there, facts).await.seen("append")?;
     Ok(())
 }
 
@@ -124,6 +129,51 @@ async fn anew(store: &Store) -> Seen {
         refused("an append to what was deleted", refusal, ErrorKind::Conflict)?;
     }
     store.has(&name, &[]).await
+}
+
+/// The ways in which others create a conversation.
+async fn create(store: &Store, way: usize, name: &str, base: &str) -> Seen {
+    let known = Metadata::new().owner("another");
+    match way {
+        0 => store.two.describe(name, &known).await.seen("describe")?,
+        1 => {
+            store.two.append(name, Head::default(), &[]).await.seen("append")?;
+        }
+        2 => {
+            let at = store.head_at(base, 0).await?;
+            store.two.fork(base, at, name).await.seen("fork")?;
+        }
+        3 => {
+            store.two.append(name, Head::default(), &batch("other", 1)).await.seen("append")?;
+        }
+        _ => {
+            store.two.append(name, Head::default(), &batch("other", 1)).await.seen("append")?;
+            store.two.delete(name).await.seen("delete")?;
+            store.two.describe(name, &known).await.seen("describe")?;
+        }
+    }
+    Ok(())
+}
+
+async fn created(store: &Store) -> Seen {
+    let base = store.filled("base of what is created", 1).await?;
+    for way in 0..5 {
+        let name = store.name(&format!("created meanwhile {way}"));
+        let missing = head(store, &name).await?;
+        create(store, way, &name, &base).await?;
+        let there = store.two.read(&name, 0).await.seen("read")?;
+        for journal in [&store.one, &store.two] {
+            for facts in [batch("late", 1), Vec::new()] {
+                let refusal = journal.append(&name, missing, &facts).await;
+                let what = format!("an append to what was created meanwhile, in way {way}");
+                refused(&what, refusal, ErrorKind::Conflict)?;
+            }
+        }
+        store.has(&name, &there.facts).await?;
+        let more = batch("next", 1);
+        store.one.append(&name, there.head, &more).await.seen("append by who has read it")?;
+    }
+    Ok(())
 }
 
 async fn set_back(store: &Store) -> Seen {

@@ -66,7 +66,7 @@ async fn released(store: &Store) -> Seen {
 }
 
 async fn courtesy(store: &Store) -> Seen {
-    let name = store.filled("courtesy", 0).await?;
+    let name = store.name("courtesy");
     let facts = batch("courtesy", 3);
     let _held = store.one.hold(&name).await.seen("hold")?;
     store

@@ -3,7 +3,7 @@
 use super::checks::{Check, OrSeen as _, Seen, Store, batch, ensure, refused};
 use crate::{
     error::ErrorKind,
-    journal::{Conversations, Head, Journal, Listing, Metadata, Summary},
+    journal::{Conversations, Journal, Listing, Metadata, Summary},
 };
 
 pub(super) const CHECKS: &[Check] = &[
@@ -76,7 +76,11 @@ async fn described(store: &Store) -> Seen {
     }
     let known = Metadata::new().owner("o").tag("k", "v");
     store.two.describe(&name, &known).await.seen("describe")?;
-    store.one.append(&name, Head::default(), &batch("described", 3)).await.seen("append")?;
+    store
+        .one
+        .append(&name, store.head_at(&name, 0).await?, &batch("described", 3))
+        .await
+        .seen("append")?;
     let summary = first(store).await?;
     ensure(summary.metadata == known && summary.facts == 3, || {
         format!("after an append it is {summary:?}")
@@ -97,7 +101,7 @@ async fn ordered(store: &Store) -> Seen {
         store.one.describe(name, &metadata).await.seen("describe")?;
     }
     is("after three were made", &[&c, &b, &a]).await?;
-    store.two.append(&a, Head::default(), &batch("a", 2)).await.seen("append")?;
+    store.two.append(&a, store.head_at(&a, 0).await?, &batch("a", 2)).await.seen("append")?;
     is("after an append to the first", &[&a, &c, &b]).await?;
     store.one.describe(&b, &metadata).await.seen("describe")?;
     is("after the second was described", &[&b, &a, &c]).await?;

@@ -1,0 +1,88 @@
+//! Writes the facts of a run before an action that must not happen without them.
+
+use super::{durable::Written, halt::Told, reports::Wanting, run::Run};
+use crate::{
+    error::Error,
+    journal::{Fact, InterruptCause},
+};
+
+impl Run<'_> {
+    /// Writes all facts that are not written yet. It is called before an action that must not
+    /// happen unless they are written. Returns `false` if the run was stopped meanwhile: the action
+    /// must not happen.
+    pub(super) async fn write(&mut self) -> Result<bool, Error> {
+        match self.write_unless_stopped().await? {
+            None => Ok(true),
+            Some(cause) => self.interrupted(cause).map(|()| false),
+        }
+    }
+
+    /// The same. Returns the cause if the run was stopped meanwhile, which no fact says yet.
+    async fn write_unless_stopped(&mut self) -> Result<Option<InterruptCause>, Error> {
+        if !self.chat.is_behind() {
+            return Ok(None);
+        }
+        self.chat.append_begins();
+        let written = self.write_all().await;
+        self.chat.append_ended(written.as_ref().map(Option::is_none));
+        written
+    }
+
+    async fn write_all(&mut self) -> Result<Option<InterruptCause>, Error> {
+        loop {
+            let Self { chat, halt, early, .. } = &mut *self;
+            let Some(durable) = chat.durable.as_mut().filter(|durable| durable.is_behind()) else {
+                return Ok(None);
+            };
+            let told = tokio::select! {
+                biased;
+                told = halt.told() => told,
+                written = durable.write() => match written? {
+                    Written::All => return Ok(None),
+                    Written::Behind(facts) => {
+                        self.chat.takes_in(facts).await?;
+                        continue;
+                    }
+                },
+                () = early.drive() => continue,
+            };
+            match told {
+                Told::Stop(cause) => return Ok(Some(cause)),
+                Told::Warn(warning) => self.warned(&warning),
+            }
+        }
+    }
+
+    /// Lets a call run an agent. It is written first that the call has started, and that it runs an agent whose
+    /// conversation is in no journal, if it does. Returns the cause if the run was stopped meanwhile.
+    pub(super) async fn let_run_agent(
+        &mut self,
+        Wanting { unkept, tells }: Wanting,
+    ) -> Result<Option<InterruptCause>, Error> {
+        let chat = &mut *self.chat;
+        if chat.is_in_journal() {
+            if let Some(call) = unkept.filter(|call| !chat.agents.runs_unkept(call)) {
+                chat.record(&Fact::UnkeptAgentStarted { call })?;
+            }
+            if let Some(cause) = self.write_unless_stopped().await? {
+                return Ok(Some(cause));
+            }
+        }
+        // The call may have ended.
+        let _ = tells.send(());
+        Ok(None)
+    }
+
+    /// Writes that the model is about to be asked for a summary: if the process ends meanwhile, nobody knows what the request
+    /// has cost. Returns the cause if the run was stopped meanwhile.
+    pub(super) async fn start_compaction(&mut self) -> Result<Option<InterruptCause>, Error> {
+        let chat = &mut *self.chat;
+        if !chat.is_in_journal() {
+            return Ok(None);
+        }
+        let (provider, model) = chat.agent.answers();
+        let (provider, model) = (provider.to_owned(), model.to_owned());
+        chat.record(&Fact::CompactionStarted { provider, model })?;
+        self.write_unless_stopped().await
+    }
+}

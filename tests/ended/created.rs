@@ -1,0 +1,129 @@
+//! Chats that were opened before their conversation existed, while others create it.
+
+use harness::{
+    Agent, ErrorKind,
+    journal::{Head, Hold, Journal, JournalFuture, MemoryJournal, Metadata, SqliteJournal},
+    testing::{FaultyJournal, ScriptedProvider, reply},
+};
+
+use crate::{CHAT, agent, kept::hands_on};
+
+/// A journal whose holds are lost at once, as those of a server whose connections break.
+#[derive(Clone)]
+struct Unheld<J>(J);
+
+impl<J: Journal> Journal for Unheld<J> {
+    hands_on!(0: read append rest);
+
+    fn hold<'a>(&'a self, _: &'a str) -> JournalFuture<'a, Hold> {
+        Box::pin(async { Ok(Hold::new(())) })
+    }
+
+    fn fork<'a>(&'a self, from: &'a str, at: Head, to: &'a str) -> JournalFuture<'a, Head> {
+        self.0.fork(from, at, to)
+    }
+}
+
+fn speaker() -> Agent {
+    agent(ScriptedProvider::answering(|_| reply().text("Hello."))).build().expect("an agent")
+}
+
+/// What others do with the name while a chat has it open.
+#[derive(Clone, Copy, Debug)]
+enum Others {
+    Describe,
+    Append,
+    Fork,
+    Say,
+    CreateTwice,
+}
+
+async fn append(journal: &impl Journal, name: &str) -> Head {
+    journal.append(name, Head::default(), &[]).await.expect("created")
+}
+
+async fn act(others: Others, journal: &impl Journal) {
+    let known = Metadata::new().owner("bob");
+    match others {
+        Others::Describe => journal.describe(CHAT, &known).await.expect("described"),
+        Others::Append => {
+            append(journal, CHAT).await;
+        }
+        Others::Fork => {
+            let base = append(journal, "base").await;
+            journal.fork("base", base, CHAT).await.expect("a fork");
+        }
+        Others::Say => {}
+        Others::CreateTwice => {
+            append(journal, CHAT).await;
+            assert!(journal.delete(CHAT).await.expect("deleted"));
+            journal.describe(CHAT, &known).await.expect("described");
+        }
+    }
+}
+
+async fn refuses(journal: impl Journal + Clone + 'static) {
+    let journal = Unheld(journal);
+    let all = [Others::Describe, Others::Append, Others::Fork, Others::Say, Others::CreateTwice];
+    for others in all {
+        let agent = speaker();
+        let mut chat = agent.open(&journal, CHAT).await.expect("opened");
+        act(others, &journal).await;
+        if let Others::Say = others {
+            let mut other = agent.open(&journal, CHAT).await.expect("nobody holds it");
+            other.send("I was first.").await.expect("an answer");
+        }
+        let before = journal.read(CHAT, 0).await.expect("facts");
+        let stopped = chat.send("Hello?").await.expect_err("a conflict");
+        let error = stopped.error().expect("an error");
+        assert_eq!(error.kind(), ErrorKind::Conflict, "{others:?}: {error}");
+        assert!(error.to_string().contains("created it since then"), "{error}");
+        assert_eq!(journal.read(CHAT, 0).await.expect("facts"), before, "{others:?}");
+        drop(chat);
+        // Who opens it again has read it.
+        agent.open(&journal, CHAT).await.expect("opened").send("Hello?").await.expect("an answer");
+        journal.delete(CHAT).await.expect("deleted");
+        journal.delete("base").await.expect("deleted");
+    }
+}
+
+#[tokio::test]
+async fn a_chat_does_not_write_into_what_others_have_created_in_memory() {
+    refuses(MemoryJournal::new()).await;
+    refuses(FaultyJournal::new(MemoryJournal::new())).await;
+}
+
+#[tokio::test]
+async fn a_chat_does_not_write_into_what_others_have_created_in_a_file() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let journal = SqliteJournal::open(folder.path().join("chats.db")).await.expect("a journal");
+    refuses(journal).await;
+}
+
+#[tokio::test]
+async fn a_chat_describes_its_conversation_before_the_first_message() {
+    let journal = MemoryJournal::new();
+    let agent = speaker();
+    let mut chat = agent.open(&journal, CHAT).await.expect("opened");
+    chat.describe(&Metadata::new().owner("ada")).await.expect("described");
+    chat.describe(&Metadata::new().owner("ada").title("Hello")).await.expect("described");
+    chat.send("Hello?").await.expect("an answer");
+    let page = journal.list(&harness::journal::Listing::new()).await.expect("a page");
+    assert_eq!(page.conversations[0].metadata, Metadata::new().owner("ada").title("Hello"));
+    assert_eq!(page.conversations[0].facts, 2);
+    let error = agent.chat().describe(&Metadata::new()).await.expect_err("no journal");
+    assert_eq!(error.kind(), ErrorKind::Configuration);
+}
+
+#[tokio::test]
+async fn a_chat_that_has_described_its_conversation_does_not_write_into_one_that_is_created_later()
+{
+    let journal = Unheld(MemoryJournal::new());
+    let mut chat = speaker().open(&journal, CHAT).await.expect("opened");
+    chat.describe(&Metadata::new().owner("ada")).await.expect("described");
+    assert!(journal.delete(CHAT).await.expect("deleted"));
+    journal.describe(CHAT, &Metadata::new().owner("bob")).await.expect("described");
+    let stopped = chat.send("Hello?").await.expect_err("a conflict");
+    assert_eq!(stopped.error().expect("an error").kind(), ErrorKind::Conflict);
+    assert!(journal.read(CHAT, 0).await.expect("facts").facts.is_empty());
+}
