@@ -109,7 +109,8 @@ async fn a_server_that_has_none_is_not_asked_and_a_bad_one_ends() {
     let scripted = Scripted::new();
     let server = started(&scripted, "offers-badly").await;
     // It lists one page again and again.
-    assert!(server.resources().await.expect("what came").is_empty());
+    let all = server.resources().await.expect("what came");
+    assert!(all.iter().all(|it| it.is_template), "{all:?}");
     let empty = server.read_resource("db://notes").await.expect_err("no contents");
     assert_eq!(empty.kind(), ErrorKind::Protocol, "{empty}");
     server.close().await;
