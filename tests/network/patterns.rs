@@ -18,7 +18,7 @@ async fn patterns_with_many_classes_are_refused_before_they_are_read() {
         format!("[{}]", r"\p{L}".repeat(700)),
         format!("(?i){}", r"[\x00-\x{10ffff}]".repeat(200)),
         format!("(?i)[{}]", r"[\x00-\x{ffff}]".repeat(200)),
-        format!("[{}]", r"\w&&".repeat(700) + r"\w"),
+        format!("[{}]", r"\w&&".repeat(120) + r"\w"),
         r"\pL".repeat(1300),
         format!("[{}]", ('a'..='z').cycle().take(3900).collect::<String>()),
     ] {
