@@ -173,8 +173,8 @@ async fn a_server_that_says_nothing_runs_out_of_time() {
 }
 
 #[tokio::test]
-async fn comments_and_pings_do_not_wind_the_clocks() {
-    let noise = ": still here\n\nevent: ping\ndata: {\"type\":\"ping\"}\n\n".repeat(100);
+async fn pings_do_not_wind_the_clocks() {
+    let noise = "event: ping\ndata: {\"type\":\"ping\"}\n\n".repeat(100);
     let answer = Answer::sse(noise).in_pieces(48, Duration::from_millis(100));
     let err = answered(answer).await.unwrap_err();
     assert!(err.is_timeout() && err.message().contains("said nothing"), "{err:?}");

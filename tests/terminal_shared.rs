@@ -110,6 +110,34 @@ fn a_process_that_is_killed_while_it_asks_leaves_the_terminal_to_others() {
 }
 
 #[cfg(target_os = "linux")]
+#[test]
+fn a_process_that_waits_for_a_stopped_one_says_which_it_is() {
+    let test = std::env::current_exe().expect("this test has a path");
+    let asks =
+        format!("{} terminal_shared::asks_for_one_command --exact --nocapture", test.display());
+    let line = format!(
+        "HARNESS_ASKS_FOR=first {asks} & echo $! > pid; until [ -e go ]; do sleep 0.1; done; \
+         HARNESS_ASKS_FOR=second {asks} 2> said; exec sleep 600"
+    );
+    let Some(terminal) = Terminal::running(&line, (140, 40)) else { return };
+    assert_eq!(about(&prompts(&terminal, 1)), "first");
+    let pid = fs::read_to_string(terminal.file("pid")).expect("its id");
+    let kill = |signal: &str| {
+        done(std::process::Command::new("kill").args([signal, pid.trim()]).output(), "a signal");
+    };
+    kill("-STOP");
+    fs::write(terminal.file("go"), "").expect("a file");
+    terminal.wait("the words about it", |_| {
+        let said = fs::read_to_string(terminal.file("said")).unwrap_or_default();
+        said.contains(&format!("process {} asks at this terminal and is stopped", pid.trim()))
+    });
+    kill("-KILL");
+    assert_eq!(about(&prompts(&terminal, 2)), "second");
+    let said = fs::read_to_string(terminal.file("said")).expect("its words");
+    assert_eq!(said.matches("is stopped").count(), 1, "{said}");
+}
+
+#[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answer_to_what_was_written_over_a_question_is_none() {
     let Some(terminal) = quiet() else { return };

@@ -82,6 +82,8 @@ struct Repr {
     /// Whether a provider made it that was asked in the place of the first one.
     by_fallback: bool,
     url: Option<Arc<str>>,
+    /// The words for the proxy on the way to the URL.
+    proxy: Option<Arc<str>>,
     note: Option<String>,
     later: Vec<Error>,
 }
@@ -106,6 +108,7 @@ impl Error {
             provider: None,
             by_fallback: false,
             url: None,
+            proxy: None,
             note: None,
             later: Vec::new(),
         }))
@@ -176,10 +179,11 @@ impl Error {
         self.0.by_fallback
     }
 
-    /// Adds the displayable URL of the request, if none is known yet.
+    /// Adds the displayable URL of the request, and the words for the proxy on the way, if none is known yet.
     #[must_use]
-    pub(crate) fn with_url(mut self, url: &Arc<str>) -> Self {
+    pub(crate) fn with_url(mut self, url: &Arc<str>, proxy: Option<&Arc<str>>) -> Self {
         self.0.url.get_or_insert_with(|| Arc::clone(url));
+        self.0.proxy = self.0.proxy.or_else(|| proxy.cloned());
         self
     }
 
@@ -214,8 +218,19 @@ impl Error {
     }
 
     fn clean(&mut self, secrets: &Secrets) {
-        let Repr { kind: _, message, source, api, provider, by_fallback: _, url, note, later } =
-            &mut *self.0;
+        // The words for a proxy have its host and port alone.
+        let Repr {
+            kind: _,
+            message,
+            source,
+            api,
+            provider,
+            by_fallback: _,
+            url,
+            proxy: _,
+            note,
+            later,
+        } = &mut *self.0;
         let ApiDetail { code, request_id, status: _, retry_after: _, should_retry: _ } = api;
         let texts = [Some(message), code.as_mut(), request_id.as_mut(), provider.as_mut()];
         for text in texts.into_iter().chain([note.as_mut()]).flatten() {
@@ -572,7 +587,9 @@ impl Error {
             (None, None) => {}
         }
         f.write_str(&self.0.message)?;
-        match (&api.request_id, self.0.url.as_deref().filter(|_| self.is_of_the_way())) {
+        let proxy = self.0.proxy.as_deref().unwrap_or_default();
+        let url = self.0.url.as_deref().filter(|_| self.is_of_the_way());
+        match (&api.request_id, url.map(|url| format!("{url}{proxy}"))) {
             (Some(id), Some(url)) => write!(f, " (request {id}, {url})"),
             (Some(id), None) => write!(f, " (request {id})"),
             (None, Some(url)) => write!(f, " ({url})"),
@@ -585,6 +602,8 @@ impl Error {
     fn is_of_the_way(&self) -> bool {
         match self.0.kind {
             ErrorKind::Api => match (self.0.api.status, &self.0.api.code) {
+                // A proxy may have answered in place of the server.
+                (Some(407 | 502..=504), _) if self.0.proxy.is_some() => true,
                 (Some(status), _) => matches!(status, 300..400 | 404 | 405),
                 (None, code) => code.is_none(),
             },
@@ -622,6 +641,9 @@ impl fmt::Debug for Error {
         }
         if let Some(url) = &self.0.url {
             out.field("url", url);
+        }
+        if let Some(proxy) = &self.0.proxy {
+            out.field("proxy", proxy);
         }
         if let Some(note) = &self.0.note {
             out.field("note", note);

@@ -138,6 +138,8 @@ pub mod context;
 pub mod error;
 #[cfg(any(doc, doctest))]
 pub mod guide;
+#[cfg(feature = "sockets")]
+mod http_client;
 pub mod journal;
 #[cfg(any(feature = "mcp", feature = "mcp-server"))]
 pub mod mcp;

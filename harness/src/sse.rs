@@ -60,6 +60,8 @@ pub struct SseParser {
     after_cr: bool,
     /// Whether a byte order mark may still follow.
     at_start: bool,
+    /// The number of complete comments.
+    comments: u64,
     limit: usize,
 }
 
@@ -76,6 +78,7 @@ impl SseParser {
             retry: None,
             after_cr: false,
             at_start: true,
+            comments: 0,
             limit,
         }
     }
@@ -88,6 +91,11 @@ impl SseParser {
     /// How many milliseconds the server asks to wait before the stream is requested again.
     pub fn retry(&self) -> Option<u64> {
         self.retry
+    }
+
+    /// The number of comments so far. Servers send them as a sign of life.
+    pub(crate) fn comments(&self) -> u64 {
+        self.comments
     }
 
     /// Parses the next bytes and calls `each` for every record that they complete.
@@ -199,6 +207,7 @@ impl SseParser {
         if is_comment {
             self.line.clear();
             self.at_start = false;
+            self.comments = self.comments.saturating_add(1);
             return Ok(rest);
         }
         if self.line.is_empty() {

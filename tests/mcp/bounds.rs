@@ -19,7 +19,7 @@ use tokio::{
 use super::{
     Scripted, call,
     measured::needs_at_most,
-    served_http::{Served, client},
+    served_http::{Served, begin, client},
     text,
 };
 
@@ -36,6 +36,109 @@ fn the_patterns_of_a_server_have_one_limit_together() {
         assert_eq!(text(call(&run[0]).await), "ran in life 1");
         server.close().await;
     });
+}
+
+/// Whether a list was given up for its memory, or on a busy machine for its time.
+fn is_bounded(why: &str) -> bool {
+    why.contains("more than 64 MiB of memory") || why.contains("within 30 s")
+}
+
+#[test]
+fn the_tools_of_a_server_have_one_limit_together() {
+    needs_at_most(250, "bounds::the_tools_of_a_server_have_one_limit_together", async {
+        for way in ["wide-text", "wide-values", "wide-objects"] {
+            let scripted = Scripted::new();
+            let err = scripted.server(way).connect().await.expect_err(way).to_string();
+            assert!(is_bounded(&err), "{way}: {err}");
+        }
+        // As many as there may be.
+        let scripted = Scripted::new();
+        let server = scripted.server("many-tools").connect().await.expect("a server");
+        assert_eq!((server.tools().len(), server.left_out().len()), (2000, 0));
+        server.close().await;
+    });
+}
+
+#[test]
+fn the_resources_and_prompts_of_a_server_have_one_limit_each() {
+    needs_at_most(
+        250,
+        "bounds::the_resources_and_prompts_of_a_server_have_one_limit_each",
+        async {
+            for way in ["offers-wide-text", "offers-wide-values"] {
+                let scripted = Scripted::new();
+                let server = scripted.server(way).connect().await.expect("a server");
+                let resources = server.resources().await.expect_err(way).to_string();
+                assert!(is_bounded(&resources), "{way}: {resources}");
+                let prompts = server.prompts().await.expect_err(way).to_string();
+                assert!(is_bounded(&prompts), "{way}: {prompts}");
+                server.close().await;
+            }
+        },
+    );
+}
+
+#[test]
+fn what_clients_say_of_themselves_is_kept_in_little_memory() {
+    needs_at_most(400, "bounds::what_clients_say_of_themselves_is_kept_in_little_memory", async {
+        let served = Served::start(service()).await;
+        let beginning = |size: usize| {
+            let mut begin = begin();
+            begin["params"]["clientInfo"]["name"] = "x".repeat(size).into();
+            begin
+        };
+        for _ in 0..150 {
+            let refused = served.post(&beginning(3 << 20)).send().await.expect("an answer");
+            assert_eq!(refused.status(), StatusCode::PAYLOAD_TOO_LARGE);
+            let why = refused.text().await.expect("a text");
+            assert!(why.contains("begins a session is too large"), "{why}");
+        }
+        // As large as they may be, and more of them than are kept.
+        let begin = beginning(60 << 10);
+        let post = client().post(&served.url).header("content-type", "application/json");
+        let post = post.header("accept", "application/json, text/event-stream");
+        let post = post.body(reqwest::Body::from(bytes_of(begin.to_string())));
+        for _ in 0..1100 {
+            let post = post.try_clone().expect("a request");
+            let begun = post.send().await.expect("an answer");
+            assert_eq!(begun.status(), StatusCode::OK);
+            begun.bytes().await.expect("a body");
+        }
+        let session = served.session().await;
+        let listed: Value = json!({"jsonrpc": "2.0", "id": 8, "method": "tools/list"});
+        let listed = session.post(&listed).send().await.expect("an answer");
+        assert!(listed.text().await.expect("a text").contains("Hands over much"));
+    });
+}
+
+#[test]
+fn answers_that_are_kept_for_clients_have_one_limit_together() {
+    needs_at_most(
+        400,
+        "bounds::answers_that_are_kept_for_clients_have_one_limit_together",
+        async {
+            let served = Served::start(service()).await;
+            let params = json!({"name": "much", "arguments": {}});
+            let call = json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params});
+            let mut first = None;
+            for _ in 0..30 {
+                let session = served.session().await;
+                let mut answer = session.post(&call).send().await.expect("an answer");
+                let primed = answer.chunk().await.expect("a body").expect("an event");
+                let primed = String::from_utf8(primed.to_vec()).expect("a text");
+                let last = primed.lines().find_map(|line| line.strip_prefix("id:")).expect("an id");
+                while answer.chunk().await.expect("a body").is_some() {}
+                first.get_or_insert_with(|| (session.id.clone(), last.trim().to_owned()));
+            }
+            // The oldest made place for the others.
+            let (session, last) = first.expect("an answer");
+            let back = client().get(&served.url).header("accept", "text/event-stream");
+            let back = back.header("mcp-session-id", session).header("last-event-id", last);
+            let status = back.send().await.expect("an answer").status();
+            // On a busy machine, the session has ended by now.
+            assert!(matches!(status, StatusCode::GONE | StatusCode::NOT_FOUND), "{status}");
+        },
+    );
 }
 
 #[test]

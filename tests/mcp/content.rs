@@ -47,12 +47,13 @@ async fn what_a_service_hands_over_comes_back_as_it_was() {
         (
             "words",
             hands("words", with_value("Three.".into())).with_output_schema(number.clone()),
-            with_value("Three.".into()),
+            // The words do not have the value, so the model reads both.
+            with_value(vec!["Three.".into(), value()].into()),
         ),
         (
             "shown",
             hands("shown", with_value(png().into())).with_output_schema(number.clone()),
-            with_value(png().into()),
+            with_value(vec![png().into(), value()].into()),
         ),
     ];
     let served =

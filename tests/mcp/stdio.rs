@@ -180,7 +180,6 @@ async fn an_answer_that_cannot_be_read_leaves_the_call_in_doubt_at_once() {
         ("no-jsonrpc", "no message of JSON-RPC"),
         ("huge-line", "more than 16 MiB"),
         ("deep", "nested deeper"),
-        ("no-utf8", "no message of JSON-RPC"),
     ] {
         let err = once(way).await.expect_err(way);
         assert!(err.is_in_doubt(), "{way}: {err}");
@@ -223,10 +222,16 @@ async fn half_a_character_does_not_make_an_answer_unreadable() {
     let answer = tokio::time::timeout(Duration::from_secs(20), once(&line)).await;
     let output = answer.expect("an answer").expect("an output");
     assert_eq!(output.value(), Some(&json!({"\u{fffd}": 1})));
-    assert_eq!(text(Ok(output)), "ran \u{fffd}");
+    assert!(text(Ok(output)).starts_with("ran \u{fffd}"));
     let line = r#"writes:{"jsonrpc":"2.0","id":ID,"error":{"code":-1,"message":"bad \ud83d"}}"#;
     let err = once(line).await.expect_err("an error");
     assert!(!err.is_in_doubt() && err.to_string().contains("bad \u{fffd}"), "{err}");
+}
+
+/// A server that writes in the encoding of its system.
+#[tokio::test]
+async fn bytes_that_are_no_utf8_do_not_make_an_answer_unreadable() {
+    assert_eq!(text(once("no-utf8").await), "\u{fffd}\u{fffd}");
 }
 
 #[tokio::test]
@@ -271,7 +276,7 @@ async fn an_empty_cursor_is_the_end_of_a_list() {
 
 #[tokio::test]
 async fn a_list_without_an_end_is_refused() {
-    for way in ["same-page", "endless-pages", "too-many", "no-list"] {
+    for way in ["endless-pages", "too-many", "no-list"] {
         let scripted = Scripted::new();
         let err = scripted.server(way).connect().await.expect_err(way);
         assert_eq!(err.kind(), ErrorKind::Protocol, "{way}: {err}");
@@ -280,12 +285,48 @@ async fn a_list_without_an_end_is_refused() {
 }
 
 #[tokio::test]
+async fn a_page_that_comes_again_and_again_ends_the_list_and_is_told() {
+    for way in ["same-page", "same-page-anew"] {
+        let scripted = Scripted::new();
+        let server = started(&scripted, way).await;
+        let names: Vec<String> = server.tools().iter().map(|it| it.name().to_owned()).collect();
+        assert_eq!(names, ["it__run"], "{way}");
+        let [why] = server.left_out() else { panic!("{way}: {:?}", server.left_out()) };
+        assert!(why.contains("further tools") && why.contains("again and again"), "{why}");
+        server.close().await;
+    }
+}
+
+/// Vendors keep the beginning of a request, and the tools are there.
+#[tokio::test]
+async fn tools_have_the_same_order_in_whatever_order_the_server_lists_them() {
+    let scripted = Scripted::new();
+    let server = started(&scripted, "any-order").await;
+    let names: Vec<String> = server.tools().iter().map(|it| it.name().to_owned()).collect();
+    assert_eq!(names, ["it__a", "it__b", "it__c", "it__d"]);
+    server.close().await;
+}
+
+/// Many servers write a summary for people as the text.
+#[tokio::test]
+async fn the_model_reads_the_data_of_a_result_that_the_text_leaves_out() {
+    let said = |text: &str| {
+        let content = json!([{"type": "text", "text": text}]);
+        let result = json!({"content": content, "structuredContent": {"ids": ["a1", "b2"]}});
+        format!("answers:{result}")
+    };
+    let summary = text(once(&said("2 accounts")).await);
+    assert_eq!(summary, "2 accounts\n{\"ids\":[\"a1\",\"b2\"]}");
+    assert_eq!(text(once(&said("the accounts a1 and b2")).await), "the accounts a1 and b2");
+}
+
+#[tokio::test]
 async fn a_bad_tool_does_not_spoil_the_list() {
     let scripted = Scripted::new();
     let server = started(&scripted, "bad-tools").await;
     let names: Vec<String> = server.tools().iter().map(|tool| tool.name().to_owned()).collect();
-    assert_eq!(names[0], "it__run");
-    assert!(names[1].starts_with("it__odd_name_"), "{names:?}");
+    assert!(names[0].starts_with("it__odd_name_"), "{names:?}");
+    assert_eq!(names[1], "it__run");
     assert_eq!(names.len(), 2);
     assert_eq!(server.left_out().len(), 5, "{:?}", server.left_out());
     assert!(server.only(["run"]).is_ok_and(|tools| tools.len() == 1));

@@ -51,6 +51,8 @@ pub(super) struct Answer<D: Dialect> {
     clocks: Clocks,
     /// The number of events when the timeout was last set.
     heard: u64,
+    /// The number of comments when the timeout was last set.
+    comments: u64,
     /// The deadline for the next event.
     until: Instant,
     /// The deadline for the whole answer.
@@ -92,6 +94,7 @@ impl<D: Dialect> Answer<D> {
             id,
             clocks,
             heard: 0,
+            comments: 0,
             until,
             whole,
             waited: false,
@@ -159,8 +162,13 @@ impl<D: Dialect> Answer<D> {
         self.clocks.ran_out(self.whole, self.decoder.heard())
     }
 
-    /// Restarts the timeout if there was a new event, and returns whether it has expired.
+    /// Restarts the timeout if there was a new event, and returns whether it has expired. Before the
+    /// first event, a comment counts, too: a server sends them while its model reads a long prompt.
     fn is_over(&mut self, now: Instant) -> bool {
+        if self.heard == 0 && self.decoder.comments() > self.comments {
+            self.comments = self.decoder.comments();
+            self.until = from(now, self.clocks.first_event).min(self.whole);
+        }
         if self.decoder.heard() > self.heard {
             self.heard = self.decoder.heard();
             self.until = from(now, self.clocks.between_events).min(self.whole);
@@ -317,7 +325,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn who_sends_all_the_time_and_says_nothing_runs_out_of_time() {
-        for piece in ["", ": still here\n\n", "\n\n", "data: {\"type\":\"ping\"}\n\n"] {
+        for piece in ["", ": no end of line", "\n\n", "data: {\"type\":\"ping\"}\n\n"] {
             let mut answer = endless(piece);
             assert!(answer.next().now_or_never().is_none(), "others run, too");
             tokio::time::advance(MINUTE).await;
@@ -330,7 +338,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn who_never_comes_to_an_end_runs_out_of_time() {
         let unknown = "data: {\"type\":\"something\"}\n\n";
-        for piece in [WORDS, unknown] {
+        for piece in [WORDS, unknown, ": still here\n\n"] {
             let mut answer = endless(piece);
             let mut steps = 0;
             let err = loop {

@@ -12,12 +12,14 @@ use crate::error::{Error, ErrorKind};
 /// [`RetryPolicy::time`](crate::RetryPolicy::time).
 ///
 /// Comments and pings do not count as events, because a server that has lost its model still sends
-/// them.
+/// them. Only before the first event does a comment count: local servers send comments while their
+/// model reads a long prompt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Clocks {
     /// For connecting to the server. Default 10 s.
     pub connect: Duration,
-    /// From the request to the first event. Long prompts take longer. Default 5 min.
+    /// From the request, or the last comment of the server, to the first event. Long prompts take
+    /// longer. Default 5 min.
     pub first_event: Duration,
     /// From one event to the next. Default 2 min.
     pub between_events: Duration,

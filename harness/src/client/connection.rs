@@ -15,10 +15,12 @@ use std::{
 
 use hyper::http::Extensions;
 use hyper_util::client::legacy::connect::{Connected, Connection, HttpInfo};
-use reqwest::{Client, ClientBuilder};
+use reqwest::Client;
 use rustls::ClientConfig;
 use tower_layer::Layer;
 use tower_service::Service;
+
+use crate::http_client::builder;
 
 /// How long an unused connection is kept. Servers close theirs after a minute or more.
 const KEPT: Duration = Duration::from_secs(50);
@@ -62,16 +64,6 @@ pub(super) fn fresh(connect: Duration, tls: ClientConfig) -> reqwest::Result<Cli
     }
     clients.push((connect, client.clone()));
     Ok(client)
-}
-
-fn builder(connect: Duration, tls: ClientConfig) -> ClientBuilder {
-    Client::builder()
-        .tls_backend_preconfigured(tls)
-        // The policy above must see every try.
-        .retry(reqwest::retry::never())
-        // A key is not sent to another address.
-        .redirect(reqwest::redirect::Policy::none())
-        .connect_timeout(connect)
 }
 
 /// A request without an answer.

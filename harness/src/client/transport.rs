@@ -34,6 +34,7 @@ use super::{
 };
 use crate::{
     error::{Error, ErrorKind},
+    http_client::through_proxy,
     policy::{Retry, RetryPolicy},
     provider::{EventStream, Request, Settings},
     secret::{CUT, Secrets, beginning},
@@ -86,6 +87,8 @@ pub(super) struct Transport {
     clocks: Clocks,
     /// The URL of requests, as errors show it.
     url: Arc<str>,
+    /// The words of errors for the proxy on the way.
+    proxy: Option<Arc<str>>,
     /// The secrets that no error may contain.
     secrets: Secrets,
     retry: Retry,
@@ -118,8 +121,10 @@ impl Transport {
                 .cleaned(&secrets)
         })?;
         let retry = Retry::new(RetryPolicy::default());
+        let proxy = reqwest::Url::parse(url.trim()).map(|url| through_proxy(&url));
+        let proxy = proxy.ok().filter(|words| !words.is_empty()).map(Arc::from);
         let url = address::shown(url).into();
-        Ok(Self { client, clocks, url, secrets, retry, tap: None, not_found: None })
+        Ok(Self { client, clocks, url, proxy, secrets, retry, tap: None, not_found: None })
     }
 
     pub(super) fn secrets(&self) -> &Secrets {
@@ -191,7 +196,7 @@ impl Transport {
             Box::pin(answer.try_flatten().map_err(move |err| {
                 // Mistakes of the program have nothing to do with the URL.
                 let is_ours = err.is_configuration() || err.is_content();
-                let err = if is_ours { err } else { err.with_url(&self.url) };
+                let err = if is_ours { err } else { err.with_url(&self.url, self.proxy.as_ref()) };
                 let err = match self.not_found {
                     Some(note) if err.status() == Some(404) => err.with_note(note),
                     _ => err,

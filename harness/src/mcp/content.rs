@@ -74,7 +74,13 @@ pub(super) fn output(result: &Value, declared: Option<&Checker>) -> Result<ToolO
             Ok(parts.into())
         }
         None if repeats => Ok(parts.into()),
-        None => ToolOutput::from(parts).with_value(value),
+        None => {
+            let words: Vec<String> = parts.iter().filter_map(ToolContent::to_text).collect();
+            if !has_data(&words.join("\n"), value) {
+                parts.push(ToolContent::Json(value.clone()));
+            }
+            ToolOutput::from(parts).with_value(value)
+        }
     }
 }
 
@@ -92,6 +98,33 @@ fn says(part: &ToolContent, value: &Value) -> bool {
     }
     let Ok(said) = serde_json::from_str::<Value>(text) else { return false };
     said == *value
+}
+
+/// The work of [`has_data`], in bytes of the text times texts and numbers of the value. More takes too long.
+const WORK: usize = 1 << 28;
+
+/// Whether a text has all texts and numbers of this value. Many servers write a summary, and leave the data to the structure.
+fn has_data(text: &str, value: &Value) -> bool {
+    let mut data = Vec::new();
+    leaves(value, &mut data);
+    let is_small = text.len().saturating_mul(data.len()) <= WORK;
+    is_small
+        && data.iter().all(|leaf| {
+            let written = leaf.to_string();
+            // A text of the message may be JSON itself, or plain.
+            let plain = leaf.as_str().unwrap_or(&written);
+            text.contains(plain) || text.contains(written.trim_matches('"'))
+        })
+}
+
+/// The texts and numbers in a value.
+fn leaves<'v>(value: &'v Value, found: &mut Vec<&'v Value>) {
+    match value {
+        Value::Array(items) => items.iter().for_each(|item| leaves(item, found)),
+        Value::Object(members) => members.values().for_each(|member| leaves(member, found)),
+        Value::String(_) | Value::Number(_) => found.push(value),
+        Value::Bool(_) | Value::Null => {}
+    }
 }
 
 /// Reads one part.
@@ -220,6 +253,12 @@ mod tests {
         assert_eq!(texts(&both), ["3"]);
         let read = output(&both, None).expect("an output");
         assert_eq!(read.value(), Some(&json!({"n": 3})), "it is for the program");
+        let summary = json!({"content": [{"type": "text", "text": "2 accounts"}], "structuredContent": {"ids": ["a\"1", "b2"]}});
+        assert_eq!(texts(&summary), ["2 accounts", r#"{"ids":["a\"1","b2"]}"#]);
+        for text in ["a\"1 and b2", r#"["a\"1", "b2"]"#] {
+            let listed = json!({"content": [{"type": "text", "text": text}], "structuredContent": {"ids": ["a\"1", "b2"]}});
+            assert_eq!(texts(&listed), [text]);
+        }
         let same = json!({"content": [{"type": "text", "text": "{\n  \"n\": 3\n}"}], "structuredContent": {"n": 3}});
         let read = output(&same, None).expect("an output");
         assert_eq!(read, ToolContent::Json(json!({"n": 3})).into(), "it is kept once");

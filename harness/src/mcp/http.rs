@@ -1,12 +1,11 @@
 //! A server at an address: an HTTP client that sends nothing twice and follows no redirect.
 
-use std::{collections::HashMap, fmt, net::IpAddr, sync::Arc, time::Duration};
+use std::{collections::HashMap, fmt, sync::Arc, time::Duration};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use reqwest::{
     Client, Url,
     header::{HeaderName, HeaderValue},
-    redirect, retry,
 };
 use rmcp::transport::{
     StreamableHttpClientTransport, common::client_side_sse::ExponentialBackoff,
@@ -19,7 +18,7 @@ use super::{
 };
 use crate::{
     error::{Error, ErrorKind},
-    tls,
+    http_client, tls,
 };
 
 /// The time limit for connecting.
@@ -57,6 +56,11 @@ impl Address {
         url.set_query(None);
         url.set_fragment(None);
         url.into()
+    }
+
+    /// The proxy that requests to it go through, for errors.
+    pub(super) fn through_proxy(&self) -> String {
+        Url::parse(&self.url).map(|url| http_client::through_proxy(&url)).unwrap_or_default()
     }
 
     /// What no error may show: the values of headers, and secret parts of the address.
@@ -113,8 +117,7 @@ impl Address {
                 "this is not the address of an MCP server: give one that begins with `https://` or `http://` and a host",
             ));
         }
-        let straight = Url::parse(&self.url).is_ok_and(|url| is_here(&url));
-        let client = Way::new(client(straight)?, self.authorization.clone());
+        let client = Way::new(client()?, self.authorization.clone());
         let signs = client.signs();
         let mut config = StreamableHttpClientTransportConfig::with_uri(self.url.as_str())
             .reinit_on_expired_session(false)
@@ -143,28 +146,15 @@ fn decoded(text: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Whether an address is on this machine. Requests to it go through no proxy, whatever the environment says.
-pub(super) fn is_here(url: &Url) -> bool {
-    let host = url.host_str().unwrap_or_default();
-    let ip = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
-    host.eq_ignore_ascii_case("localhost") || ip.is_ok_and(|ip| ip.is_loopback())
-}
-
-/// Creates a client that sends nothing twice and follows no redirect: without a proxy, or with the proxy that the
-/// environment names.
-pub(super) fn client(straight: bool) -> Result<Client, Error> {
+/// Creates a client whose requests are never sent twice.
+pub(super) fn client() -> Result<Client, Error> {
     let unusable =
         |err| Error::new(ErrorKind::Configuration, "the HTTP client cannot be set up").because(err);
     let mut tls = tls::shared()?;
     tls.alpn_protocols = vec!["http/1.1".into()];
-    let made = Client::builder();
-    let made = if straight { made.no_proxy() } else { made };
-    made.tls_backend_preconfigured(tls)
-        .redirect(redirect::Policy::none())
-        .retry(retry::never())
+    http_client::builder(CONNECT, tls)
         // A kept-alive connection may end at the moment in which a call is written to it.
         .pool_max_idle_per_host(0)
-        .connect_timeout(CONNECT)
         .build()
         .map_err(unusable)
 }

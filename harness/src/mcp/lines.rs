@@ -2,6 +2,7 @@
 //! error with the same id, so that its request ends at once.
 
 use std::{
+    borrow::Cow,
     fmt, io,
     pin::Pin,
     sync::{Arc, Mutex, PoisonError},
@@ -213,6 +214,7 @@ pub(super) enum Found {
 }
 
 pub(super) fn examine(scan: &Scan, line: &mut Vec<u8>, is_long: bool, open: &Open) -> Found {
+    replace_bytes(line);
     let is_deep = scan.deepest() >= TOO_DEEP;
     let is_many = scan.values() > VALUES;
     let can_be_read = scan.has_version() && !is_long && !is_deep && !is_many;
@@ -306,11 +308,13 @@ pub(super) fn batch<'l>(list: &'l [u8], open: &Open) -> Option<Vec<&'l str>> {
     (!messages.is_empty()).then_some(messages)
 }
 
-/// Reads a message. Halves of characters in its texts, which are all that makes many messages unreadable, are replaced.
-pub(super) fn message(line: &mut [u8]) -> Result<ServerJsonRpcMessage, serde_json::Error> {
+/// Reads a message. Halves of characters and bytes that are no UTF-8, which are all that makes many messages unreadable, are
+/// replaced.
+pub(super) fn message(line: &mut Vec<u8>) -> Result<ServerJsonRpcMessage, serde_json::Error> {
     if count_values(line) > VALUES {
         return Err(serde_json::Error::custom(format_args!("it has more than {VALUES} values")));
     }
+    replace_bytes(line);
     let read =
         |line: &[u8]| serde_json::from_slice(line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line));
     read(line).or_else(|err| if replace_halves(line) { read(line) } else { Err(err) })
@@ -385,7 +389,7 @@ enum Message {
 }
 
 /// Reads a message, if the protocol can read it.
-fn read(line: &mut [u8]) -> Option<Message> {
+fn read(line: &mut Vec<u8>) -> Option<Message> {
     if let Ok(plain) = serde_json::from_slice::<Plain<'_>>(line)
         && plain.jsonrpc == "2.0"
     {
@@ -396,6 +400,13 @@ fn read(line: &mut [u8]) -> Option<Message> {
         ServerJsonRpcMessage::Error(it) => Message::Answer(it.id, Some(it.error)),
         _ => Message::Other,
     })
+}
+
+/// Replaces bytes that are no UTF-8 by the replacement character, which tells the reader that something stood there.
+fn replace_bytes(line: &mut Vec<u8>) {
+    if let Cow::Owned(text) = String::from_utf8_lossy(line) {
+        *line = text.into_bytes();
+    }
 }
 
 /// Replaces each escaped surrogate that has no partner by the escaped replacement character, which is as long.

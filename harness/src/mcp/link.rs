@@ -41,6 +41,7 @@ use super::{
 };
 use crate::{
     error::{Error, ErrorKind},
+    http_client::through_proxy,
     message::is_unseen,
     secret::{Secrets, beginning},
 };
@@ -458,7 +459,8 @@ impl Link {
                 });
                 let strange = strange.unwrap_or_default();
                 let why = format!(
-                    "did not begin a session within {} s{strange}{}",
+                    "did not begin a session{} within {} s{strange}{}",
+                    self.through_proxy(),
                     START.as_secs(),
                     said()
                 );
@@ -476,6 +478,7 @@ impl Link {
     fn way_out(&self, why: &str) -> String {
         let Place::Address(address) = &self.place else { return String::new() };
         let at = self.at(address);
+        let through = self.through_proxy();
         match why {
             _ if why.starts_with(UNREACHED) => {
                 format!("; see that the server runs, and that its address is `{at}`")
@@ -483,8 +486,18 @@ impl Link {
             _ if ["HTTP 404", "HTTP 405", "content type"].iter().any(|sign| why.contains(sign)) => {
                 format!("; is the path of `{at}` that of the MCP server?")
             }
+            // The proxy itself may have answered.
+            _ if !through.is_empty() && !why.contains(&through) => {
+                format!("; requests to `{at}` go{through}")
+            }
             _ => String::new(),
         }
+    }
+
+    /// The proxy before the server, for an error.
+    fn through_proxy(&self) -> String {
+        let Place::Address(address) = &self.place else { return String::new() };
+        self.shown(&address.through_proxy())
     }
 }
 
@@ -542,9 +555,10 @@ pub(super) fn sources(err: &(dyn std::error::Error + 'static)) -> String {
     {
         // Its own words are the address. What has happened is below.
         let what = if err.is_connect() { UNREACHED } else { "the request has failed" };
+        let through = err.url().map(through_proxy).unwrap_or_default();
         return match err.source() {
-            Some(below) => format!("{what}: {}", sources(below)),
-            None => format!("{what}: {err}"),
+            Some(below) => format!("{what}{through}: {}", sources(below)),
+            None => format!("{what}{through}: {err}"),
         };
     }
     if let Some(err) = err.downcast_ref::<io::Error>()

@@ -206,11 +206,14 @@ pub(super) async fn read(session: &Session) -> Result<Listing, (ErrorKind, Strin
     (listing.resources, listing.prompts) = session.offers();
     session.take_listed();
     let request = |params| ClientRequest::ListToolsRequest(ListToolsRequest::with_param(params));
-    pages(session, ("tools", "tools"), request, |page| {
+    let unread = pages(session, ("tools", "tools"), request, |page| {
         listing.add(page, &mut seen);
         listing.tools.len() + listing.left_out.len()
     })
     .await?;
+    listing.left_out.extend(unread);
+    // In the order of the server, which may be another one at each start, requests would miss the vendor's cache.
+    listing.tools.sort_by(|one, other| one.name.cmp(&other.name));
     let is_known = |name: &String| {
         let shown = format!("`{}`:", name.escape_debug());
         seen.contains(name) || listing.left_out.iter().any(|why| why.starts_with(&shown))
@@ -225,13 +228,14 @@ pub(super) async fn read(session: &Session) -> Result<Listing, (ErrorKind, Strin
 }
 
 /// Requests all pages of a list. `what` is its name in messages, and `key` its name in the answers. `add` takes
-/// each page and returns the number of items so far.
+/// each page and returns the number of items so far. The result says why further pages were not read, if the server
+/// does not come to the end of the list by itself.
 pub(super) async fn pages(
     session: &Session,
     (what, key): (&str, &str),
     request: impl Fn(PaginatedRequestParams) -> ClientRequest,
     add: impl FnMut(&Value) -> usize,
-) -> Result<(), (ErrorKind, String)> {
+) -> Result<Option<String>, (ErrorKind, String)> {
     let why = format!("did not list its {what} within {} s", TIME.as_secs());
     let late = |_| (ErrorKind::Timeout, why);
     timeout(TIME, each_page(session, (what, key), request, add)).await.map_err(late)?
@@ -242,15 +246,18 @@ async fn each_page(
     (what, key): (&str, &str),
     request: impl Fn(PaginatedRequestParams) -> ClientRequest,
     mut add: impl FnMut(&Value) -> usize,
-) -> Result<(), (ErrorKind, String)> {
+) -> Result<Option<String>, (ErrorKind, String)> {
     let wrong = |why: String| Err((ErrorKind::Protocol, why));
     let (mut cursor, mut cursors) = (None::<String>, HashSet::new());
+    let mut before = Value::Null;
     let mut memory = 0_usize;
+    let same =
+        || format!("further {what} were not read: the server lists the same page again and again");
     for _ in 0..PAGES {
         let mut params = PaginatedRequestParams::default();
         params.cursor = cursor.take();
         let page = session.ask(request(params)).await;
-        let page =
+        let mut page =
             page.map_err(|err| (kind(&err), format!("did not list its {what}: {}", told(&err))))?;
         if let Some(kind) = unfinished(&page) {
             return wrong(format!("did not list its {what}: {}", half(&kind)));
@@ -265,17 +272,21 @@ async fn each_page(
                 MEMORY >> 20
             ));
         }
+        // Empty pages may follow each other.
+        let repeats = page.get(key) == Some(&before);
+        if repeats && before.as_array().is_some_and(|list| !list.is_empty()) {
+            return Ok(Some(same()));
+        }
         if add(&page) > TOOLS {
             return wrong(format!("lists more than {TOOLS} {what}"));
         }
         match page.get("nextCursor").and_then(Value::as_str) {
             // Some servers write an empty text in place of none.
-            None | Some("") => return Ok(()),
-            Some(next) if !cursors.insert(next.to_owned()) => {
-                return wrong(format!("lists the same page of {what} again and again"));
-            }
+            None | Some("") => return Ok(None),
+            Some(next) if !cursors.insert(next.to_owned()) => return Ok(Some(same())),
             Some(next) => cursor = Some(next.to_owned()),
         }
+        before = page.get_mut(key).map(Value::take).unwrap_or_default();
     }
     wrong(format!("lists its {what} on more than {PAGES} pages"))
 }

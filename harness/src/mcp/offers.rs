@@ -75,7 +75,8 @@ pub struct McpArgument {
 
 impl McpServer {
     /// Lists the resources of the server, with the templates at the end. The list is empty if the server does not
-    /// say that it has resources. Entries without an address, and repeated entries, are left out.
+    /// say that it has resources. Entries without an address, and repeated entries, are left out. If the server lists
+    /// the same page again and again, the list has what came before.
     ///
     /// # Errors
     /// Fails if the server cannot be reached, refuses, or does not list them within 30 seconds, on at most 64 pages
@@ -204,7 +205,7 @@ pub(super) async fn resources(link: &Link) -> Result<Vec<McpResource>, Error> {
     });
     match read.await {
         // Many servers have no templates and do not know the request.
-        Ok(()) | Err((ErrorKind::Protocol, _)) => Ok(found),
+        Ok(_) | Err((ErrorKind::Protocol, _)) => Ok(found),
         Err(failed) => Err(link.unread(&session, failed).await),
     }
 }

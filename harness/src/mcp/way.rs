@@ -27,7 +27,10 @@ use rmcp::{
 };
 
 use sse_stream::Sse;
-use tokio::{sync::Semaphore, time::timeout};
+use tokio::{
+    sync::Semaphore,
+    time::{Instant, sleep, timeout},
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::message::count_values;
@@ -45,6 +48,9 @@ use super::{
 /// The shortest wait, in milliseconds, before a stream that has ended is requested again, even if the server asks for a
 /// shorter one.
 const REST: u64 = 500;
+
+/// A stream that was open for this long did not end at once.
+const LONG_LIVED: Duration = Duration::from_secs(30);
 
 /// The number of names that are kept of a list of tools.
 const LISTED: usize = 4096;
@@ -81,10 +87,19 @@ pub(super) struct Signs {
     listed: Mutex<Vec<String>>,
     /// Of each stream that may be resumed, the last event with an id.
     last: Mutex<VecDeque<Last>>,
+    empty: Mutex<VecDeque<Empty>>,
     /// Why the server has refused the message that ends the beginning of a session.
     refusal: Mutex<Option<String>>,
     /// Cancelled when the session ends.
     ended: CancellationToken,
+}
+
+/// The streams for one request, or for none, that have ended without a message.
+struct Empty {
+    request: Option<RequestId>,
+    times: u32,
+    /// When the last one began.
+    begun: Instant,
 }
 
 struct Last {
@@ -146,8 +161,38 @@ impl Signs {
         }
     }
 
+    fn empty(&self) -> MutexGuard<'_, VecDeque<Empty>> {
+        self.empty.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A stream for this request is requested: how long to wait before, beside the time that the SDK waits. A server
+    /// that ends each stream at once would be asked each second for as long as the session or the call lasts.
+    fn rest(&self, request: Option<&RequestId>) -> Duration {
+        let mut empty = self.empty();
+        let now = Instant::now();
+        let known = empty.iter().position(|it| it.request.as_ref() == request);
+        let times = match known.and_then(|at| empty.remove(at)) {
+            Some(before) if now - before.begun < LONG_LIVED => before.times.saturating_add(1),
+            _ => 0,
+        };
+        // A call waits for its answer, so the rest of its stream is asked for more often.
+        let most = if request.is_some() { 3 } else { 5 };
+        let wait = Duration::from_secs((1 << times.min(most)) - 1);
+        if empty.len() == LAST {
+            empty.pop_front();
+        }
+        empty.push_back(Empty { request: request.cloned(), times, begun: now + wait });
+        wait
+    }
+
+    /// A message has come on a stream for this request.
+    fn spoke(&self, request: Option<&RequestId>) {
+        self.empty().retain(|it| it.request.as_ref() != request);
+    }
+
     /// Notes that no stream answers this request any more.
     pub(super) fn is_over(&self, request: &RequestId) {
+        self.spoke(Some(request));
         self.last().retain(|last| last.request.id.as_ref() != Some(request));
     }
 
@@ -282,6 +327,7 @@ impl Way {
             let events = match event {
                 Ok(mut event) => match words(&mut event) {
                     Some(data) => {
+                        seen.spoke(own.id.as_ref());
                         let messages = event::messages(data, &open);
                         messages.iter().for_each(|message| look(message));
                         let read = event::read(messages, &open).into_iter();
@@ -513,11 +559,12 @@ impl StreamableHttpClient for Way {
         if is_newer(&custom_headers) {
             return Err(Failed::ServerDoesNotSupportSse);
         }
-        let token = self.token(&uri).await;
         let resumed = last_event_id.as_deref().and_then(|event| self.signs.resumed(event));
         let none = Request { id: None, begins: false, has_session: true, lists: false };
         let request = resumed.unwrap_or(none);
         let (session, last, headers) = (session_id, last_event_id, custom_headers);
+        sleep(self.signs.rest(request.id.as_ref())).await;
+        let token = self.token(&uri).await;
         let end = request.id.as_ref().map(lines::too_large);
         let given = token.clone();
         let get = Get { uri, session, last, token, headers, most, end };
@@ -583,7 +630,7 @@ mod tests {
     #[tokio::test]
     async fn a_stream_that_is_not_found_ends_its_session() {
         for (status, is_forgotten) in [("404 Not Found", true), ("400 Bad Request", false)] {
-            let way = Way::new(client(true).expect("a client"), None);
+            let way = Way::new(client().expect("a client"), None);
             way.signs.running.store(3, Ordering::Relaxed);
             let refused = Failed::UnexpectedServerResponse(format!("HTTP {status}").into());
             let stream = way.refused(&RequestId::Number(7), refused).expect("its end");
@@ -617,6 +664,27 @@ mod tests {
             let (id, retry) = read("7", wanted, false).await;
             assert_eq!((id.as_deref(), retry), (Some("7"), waits));
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_ends_its_streams_at_once_is_asked_less_and_less_often() {
+        let waits = async |signs: &Signs, request: Option<&RequestId>, open: Duration| {
+            let mut waits = Vec::new();
+            for _ in 0..7 {
+                let wait = signs.rest(request);
+                waits.push(wait.as_secs());
+                tokio::time::advance(wait + open).await;
+            }
+            waits
+        };
+        let (signs, call) = (Signs::default(), RequestId::Number(7));
+        let short = Duration::from_secs(1);
+        assert_eq!(waits(&signs, None, short).await, [0, 1, 3, 7, 15, 31, 31]);
+        assert_eq!(waits(&signs, Some(&call), short).await, [0, 1, 3, 7, 7, 7, 7]);
+        // After a message, and after a stream that was open for long, it begins anew.
+        signs.spoke(Some(&call));
+        assert_eq!(signs.rest(Some(&call)), Duration::ZERO);
+        assert_eq!(waits(&signs, None, LONG_LIVED).await, [0; 7]);
     }
 
     #[tokio::test]

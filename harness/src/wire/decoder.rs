@@ -256,6 +256,11 @@ impl<D: Dialect> Decoder<D> {
     pub fn heard(&self) -> u64 {
         self.heard
     }
+
+    /// The number of comments read.
+    pub(crate) fn comments(&self) -> u64 {
+        self.sse.comments()
+    }
 }
 
 impl<D> Known<D> {

@@ -132,7 +132,12 @@ impl Said {
         let message = message.unwrap_or_else(|| "the vendor gives no reason".to_owned());
         // A stream has no headers for it, so the waiting time is only in the message.
         let wait = wait.or_else(|| wait::in_words(&message));
+        let exceeds = exceeds_limit(&message);
         let mut err = Error::new(ErrorKind::Api, message);
+        if exceeds {
+            let note = "this one request is larger than the limit, so a further try would fail too: send less, or have the limit raised";
+            err = err.with_should_retry(false).with_note(note);
+        }
         if let Some(wait) = wait {
             err = err.with_retry_after(wait);
         }
@@ -146,6 +151,22 @@ impl Said {
             err = err.with_request_id(id);
         }
         err
+    }
+}
+
+/// Whether the message says that one request alone is above a limit: "Limit 30000, Requested 40000".
+fn exceeds_limit(message: &str) -> bool {
+    let message = message.to_ascii_lowercase();
+    let number = |name: &str| {
+        message.split(name).skip(1).find_map(|rest| {
+            let rest = rest.trim_start_matches([' ', ':', '=']);
+            let end = rest.find(|c: char| !c.is_ascii_digit() && c != ',').unwrap_or(rest.len());
+            rest.get(..end)?.replace(',', "").parse::<u64>().ok()
+        })
+    };
+    match (number("limit"), number("requested")) {
+        (Some(limit), Some(requested)) => requested > limit,
+        _ => false,
     }
 }
 

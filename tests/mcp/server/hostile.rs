@@ -44,6 +44,11 @@ fn deep(levels: usize) -> String {
     format!("{}1{}", "[".repeat(levels), "]".repeat(levels))
 }
 
+/// Another cursor than this one.
+pub(super) fn next(cursor: Option<&str>) -> String {
+    format!("{}+", cursor.unwrap_or_default())
+}
+
 impl Server {
     /// Becomes another program, without the named pipes.
     fn becomes(&self, input: bool, output: bool) -> ! {
@@ -77,8 +82,10 @@ impl Server {
         process::exit(3)
     }
 
-    pub(super) fn hostile_list(&self) -> Option<Value> {
+    pub(super) fn hostile_list(&self, cursor: Option<&str>) -> Option<Value> {
         let schema = |schema: Value| json!({"name": "schema", "inputSchema": schema});
+        // No two pages are the same.
+        let name = format!("wide{}", cursor.map_or(0, str::len));
         let tools = match self.way.as_str() {
             "no-tools" => vec![],
             "names" => vec![
@@ -112,6 +119,31 @@ impl Server {
                 let mut it = tool("run");
                 it["description"] = "Sends all files to somebody.".into();
                 vec![it]
+            }
+            // As much as a message and a page may have: a long text, or many values.
+            "wide-text" => {
+                let text = "x".repeat(15 << 20);
+                let tools = [json!({"name": name, "description": text, "inputSchema": {}})];
+                return Some(json!({"tools": tools, "nextCursor": next(cursor)}));
+            }
+            "wide-values" => {
+                let schema = json!({"enum": vec![0; 240_000]});
+                let tools = [json!({"name": name, "inputSchema": schema})];
+                return Some(json!({"tools": tools, "nextCursor": next(cursor)}));
+            }
+            "wide-objects" => {
+                let schema = json!({"enum": vec![json!({"a": {}}); 80_000]});
+                let tools = [json!({"name": name, "inputSchema": schema})];
+                return Some(json!({"tools": tools, "nextCursor": next(cursor)}));
+            }
+            // As many tools as a list may have, each of them as large as may be in the memory of all.
+            "many-tools" => {
+                let text = "x".repeat(15_000);
+                let page: usize = cursor.map_or(0, str::len);
+                let all = (0..500).map(|n| json!({"name": format!("t{page}_{n}"), "description": text, "inputSchema": {}}));
+                let all: Vec<Value> = all.collect();
+                let next = if page < 3 { next(cursor) } else { String::new() };
+                return Some(json!({"tools": all, "nextCursor": next}));
             }
             // Each pattern is just below its own limit.
             "patterns" => {

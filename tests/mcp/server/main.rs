@@ -57,12 +57,21 @@ impl Server {
     }
 
     fn list(&self, cursor: Option<&str>) -> Value {
-        if let Some(list) = self.hostile_list() {
+        if let Some(list) = self.hostile_list(cursor) {
             return list;
         }
         match self.way.as_str() {
             "last-page" => json!({"tools": [tool("run")], "nextCursor": ""}),
             "same-page" => json!({"tools": [tool("run")], "nextCursor": "again"}),
+            "same-page-anew" => {
+                let next = format!("{}+", cursor.unwrap_or_default());
+                json!({"tools": [tool("run")], "nextCursor": next})
+            }
+            "any-order" => {
+                let names = if cursor.is_none() { ["d", "b"] } else { ["c", "a"] };
+                let next = if cursor.is_none() { "2" } else { "" };
+                json!({"tools": names.map(tool), "nextCursor": next})
+            }
             "endless-pages" => {
                 let page: usize = cursor.and_then(|cursor| cursor.parse().ok()).unwrap_or(0);
                 json!({"tools": [], "nextCursor": (page + 1).to_string()})

@@ -19,6 +19,20 @@ impl Server {
         };
         let params = &request["params"];
         let bad = self.way == "offers-badly";
+        // As much as a message may have, page after page.
+        if let Some(wide) = self.way.strip_prefix("offers-wide-") {
+            let next = format!("{}+", params["cursor"].as_str().unwrap_or_default());
+            let uri = format!("x:{}", next.len());
+            let one = match wide {
+                "text" => json!({"uri": uri, "name": "x".repeat(15 << 20)}),
+                _ => json!({"uri": uri, "name": uri, "_meta": {"all": vec![0; 240_000]}}),
+            };
+            return match method {
+                "resources/list" => answer(json!({"resources": [one], "nextCursor": next})),
+                "prompts/list" => answer(json!({"prompts": [one], "nextCursor": next})),
+                _ => refuse(-32601, "no such method"),
+            };
+        }
         match method {
             "resources/list" if bad => answer(json!({"resources": [], "nextCursor": "again"})),
             "resources/list" if params["cursor"].is_null() => answer(json!({

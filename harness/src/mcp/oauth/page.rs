@@ -19,8 +19,8 @@ use tokio::{
     time::timeout,
 };
 
-use super::{super::http::is_here, Fault, grant::words};
-use crate::{error::ErrorKind, secret::Secrets};
+use super::{Fault, grant::words};
+use crate::{error::ErrorKind, http_client::is_loopback, secret::Secrets};
 
 /// The time that a browser may take for its request.
 const REQUEST: Duration = Duration::from_secs(10);
@@ -59,7 +59,7 @@ impl Port {
         let wrong =
             |why: &str| (ErrorKind::Configuration, format!("`redirect` cannot be used: {why}"));
         let mut url = Url::parse(redirect).map_err(|_| wrong("it is not a URL"))?;
-        if url.scheme() != "http" || !is_here(&url) {
+        if url.scheme() != "http" || !is_loopback(&url) {
             return Err(wrong(
                 "it begins with `http://127.0.0.1`, `http://[::1]` or `http://localhost`",
             ));

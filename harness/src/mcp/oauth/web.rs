@@ -13,11 +13,11 @@ use reqwest::{
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
-use super::{
-    super::http::{client, is_here},
-    Fault,
+use super::{super::http::client, Fault};
+use crate::{
+    error::{Error, ErrorKind},
+    http_client::{is_loopback, through_proxy},
 };
-use crate::error::{Error, ErrorKind};
 
 /// The time limit for a request with its answer.
 const REQUEST: Duration = Duration::from_secs(30);
@@ -25,12 +25,10 @@ const REQUEST: Duration = Duration::from_secs(30);
 /// The longest answer, in bytes.
 const ANSWER: usize = 256 * 1024;
 
-/// The clients for requests to authorization servers.
+/// The client for requests to authorization servers.
 #[derive(Clone)]
 pub(super) struct Web {
     client: Client,
-    /// For addresses on this machine, without a proxy.
-    straight: Client,
     /// Whether the server of the tools is on this machine or in its network: only then may the addresses that it
     /// names be there.
     near: bool,
@@ -53,12 +51,12 @@ impl Answer {
 }
 
 impl Web {
-    /// Creates the clients. Nothing is sent yet.
+    /// Creates the client. Nothing is sent yet.
     ///
     /// # Errors
-    /// Fails if the HTTP clients cannot be set up, such as without root certificates.
+    /// Fails if the HTTP client cannot be set up, such as without root certificates.
     pub(super) fn new(near: bool) -> Result<Self, Error> {
-        Ok(Self { client: client(false)?, straight: client(true)?, near })
+        Ok(Self { client: client()?, near })
     }
 
     /// An address that others have named, if requests to it are allowed.
@@ -91,8 +89,8 @@ impl Web {
         body: Option<(&'static str, String)>,
         basic: Option<HeaderValue>,
     ) -> Result<Answer, Fault> {
-        let client = if is_here(url) { &self.straight } else { &self.client };
-        let mut request = client.request(method, url.clone()).header(ACCEPT, "application/json");
+        let request = self.client.request(method, url.clone());
+        let mut request = request.header(ACCEPT, "application/json");
         if let Some((kind, body)) = body {
             request = request.header(CONTENT_TYPE, kind).body(body);
         }
@@ -124,14 +122,14 @@ impl Web {
             }
             Ok(Err(err)) => {
                 let err = super::super::link::sources(&err.without_url());
-                Err((ErrorKind::Connect, format!("{what} at `{host}` cannot be reached: {err}")))
+                let through = through_proxy(url);
+                let why = format!("{what} at `{host}` cannot be reached{through}: {err}");
+                Err((ErrorKind::Connect, why))
             }
             Err(_) => {
-                let limit = REQUEST.as_secs();
-                Err((
-                    ErrorKind::Timeout,
-                    format!("{what} at `{host}` has not answered within {limit} s"),
-                ))
+                let (limit, through) = (REQUEST.as_secs(), through_proxy(url));
+                let why = format!("{what} at `{host}` has not answered{through} within {limit} s");
+                Err((ErrorKind::Timeout, why))
             }
         }
     }
@@ -155,7 +153,7 @@ fn usable(near: bool, named: &str) -> Result<Url, &'static str> {
 pub(super) fn is_safe(url: &Url) -> bool {
     match url.scheme() {
         "https" => url.has_host(),
-        "http" => is_here(url),
+        "http" => is_loopback(url),
         _ => false,
     }
 }

@@ -1,6 +1,7 @@
 //! A service over streamable HTTP.
 
 use std::{
+    borrow::Cow,
     convert::Infallible,
     fmt,
     pin::{Pin, pin},
@@ -73,6 +74,10 @@ const COPIES: usize = 4;
 
 /// The memory that a value of a request needs while it is parsed, in bytes. The protocol's types copy a value several times.
 const VALUE: usize = 300;
+
+/// The memory of a request that begins a session, in bytes, computed in the same way: a session keeps what the client says
+/// about itself for as long as it is open.
+const BEGINNING: usize = 256 * 1024;
 
 /// The buffer of a connection, in bytes, for the head of a request and for small messages.
 const BUFFER: usize = 64 * 1024;
@@ -279,6 +284,10 @@ impl<H: ServerHandler> McpHttp<H> {
             }
             Err(refused) => return unreadable(Some(refused)),
         };
+        if memory > BEGINNING && begins_session(&body) {
+            let why = "the request that begins a session is too large";
+            return said(StatusCode::PAYLOAD_TOO_LARGE, why);
+        }
         // Whatever is left of the request has this share: it is dropped with the head.
         match share_of(&self.parsed, (memory / 1024).min(PARSED)) {
             Some(share) => head.extensions.insert(Arc::new(share)),
@@ -416,6 +425,16 @@ fn wants_no_answer(body: &[u8]) -> bool {
         Some(_) => id.is_none(),
         None => result.is_some() || error.is_some(),
     }
+}
+
+/// Whether a body is the request that begins a session.
+fn begins_session(body: &[u8]) -> bool {
+    #[derive(Deserialize)]
+    struct Members<'b> {
+        #[serde(borrow)]
+        method: Cow<'b, str>,
+    }
+    serde_json::from_slice::<Members<'_>>(body).is_ok_and(|it| it.method == "initialize")
 }
 
 /// A body that holds its place until it is sent.

@@ -34,7 +34,8 @@ use crate::policy::{Approval, Approver, Question};
 ///   approvers, also under other names of the same device, and several processes, of which those that wait show nothing.
 ///   The questions of one process come in the order in which they were asked. Processes wait for each other by a lock
 ///   (`flock`) of the device, which the system frees when a process ends; where the system locks no devices, only the
-///   questions of one process wait. A process that is stopped (Ctrl-Z) while it asks keeps the lock.
+///   questions of one process wait. A process that is stopped (Ctrl-Z) while it asks keeps the lock; on Linux, those that
+///   wait for it name it on the standard error.
 /// - **An answer counts for the question that is shown.** The prompt for a *yes* appears one second after the rest of the
 ///   question. Keys that were pressed before are dropped, and the question says so and is shown again. If a question
 ///   is withdrawn, the screen says so, and the person presses Enter before the next one is shown, so a key that was

@@ -8,6 +8,8 @@ mod device;
 mod field;
 #[cfg(unix)]
 mod form;
+#[cfg(unix)]
+mod holder;
 #[cfg_attr(not(unix), expect(dead_code, reason = "only `approver` uses the rest"))]
 mod letter;
 #[cfg(unix)]

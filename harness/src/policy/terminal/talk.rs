@@ -13,7 +13,7 @@ use rustix::{
 };
 use tokio::time::Instant;
 
-use super::device::Terminal;
+use super::{device::Terminal, holder::Holder};
 
 /// The pause before the next try if a terminal has no key or accepts no more text.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -95,12 +95,14 @@ impl Talk {
         while released.is_some_and(|released| released.elapsed() < YIELD) {
             self.pause(self.state()?, not_ready())?;
         }
+        let mut holder = Holder::default();
         // Stopping a process in the background must not happen with the state locked.
         loop {
             if self.terminal.lock().map_err(Ended::Failed)? {
                 // If the question was withdrawn meanwhile, nobody unlocks the terminal any more.
                 return self.state().map(drop).inspect_err(|_| self.terminal.unlock());
             }
+            holder.waits(&self.terminal.file);
             self.pause(self.state()?, not_ready())?;
         }
     }

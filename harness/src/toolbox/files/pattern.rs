@@ -10,13 +10,20 @@ use regex_automata::{
     nfa::thompson::WhichCaptures,
     util::syntax::{self, parse_with},
 };
-use regex_syntax::hir::{Hir, HirKind};
+use regex_syntax::{
+    ast::{self, Ast, ClassSetBinaryOp, ClassSetItem},
+    hir::{Hir, HirKind},
+};
 
 use super::off_loop::Stop;
 use crate::tool::ToolError;
 
 /// The longest expression, in bytes. Before it is compiled, each two bytes of it may need several thousand.
 const LONGEST: usize = 4_000;
+/// The most character classes, such as `\w`, `\p{L}` and `[a-z]`, and the most parts in brackets. Each class may have all
+/// characters of all scripts, so that a thousand of them need seconds before anything is compiled.
+const MAX_CLASSES: usize = 100;
+const MAX_PARTS: usize = 500;
 /// The largest compiled program, in bytes: enough for a word of 64 letters in any script, `\w{64}`.
 const MAX_PROGRAM: usize = 4 << 20;
 /// The largest table of states that a search remembers, in bytes; there is one for each direction.
@@ -47,6 +54,15 @@ impl<'s> LinePattern<'s> {
         if pattern.len() > LONGEST {
             return Err(ToolError::BadArguments(vec![format!(
                 "`pattern`: is longer than {LONGEST} bytes; search for a shorter one"
+            )]));
+        }
+        let counted = ast::parse::Parser::new().parse(pattern).ok();
+        let counted = counted.and_then(|it| ast::visit(&it, Classes::default()).ok());
+        let Classes { classes, parts } = counted.unwrap_or_default();
+        if classes > MAX_CLASSES || parts > MAX_PARTS {
+            return Err(ToolError::BadArguments(vec![format!(
+                "`pattern`: has {classes} character classes with {parts} parts, and at most {MAX_CLASSES} with {MAX_PARTS} are \
+                 read; search for a part of it, or repeat a class, such as `\\w{{3}}` for `\\w\\w\\w`"
             )]));
         }
         let config = syntax::Config::new().utf8(false).multi_line(true).crlf(true);
@@ -91,6 +107,44 @@ impl<'s> LinePattern<'s> {
             }
             start = start.saturating_add(self.part / 2);
         }
+    }
+}
+
+/// The number of character classes in an expression, and of the parts in their brackets.
+#[derive(Default)]
+struct Classes {
+    classes: usize,
+    parts: usize,
+}
+
+impl ast::Visitor for Classes {
+    type Output = Self;
+    type Err = std::convert::Infallible;
+
+    fn finish(self) -> Result<Self, Self::Err> {
+        Ok(self)
+    }
+
+    fn visit_pre(&mut self, ast: &Ast) -> Result<(), Self::Err> {
+        let is_class =
+            matches!(ast, Ast::ClassPerl(_) | Ast::ClassUnicode(_) | Ast::ClassBracketed(_));
+        self.classes += usize::from(is_class);
+        Ok(())
+    }
+
+    fn visit_class_set_item_pre(&mut self, item: &ClassSetItem) -> Result<(), Self::Err> {
+        let is_class = matches!(
+            item,
+            ClassSetItem::Perl(_) | ClassSetItem::Unicode(_) | ClassSetItem::Bracketed(_)
+        );
+        self.classes += usize::from(is_class);
+        self.parts += 1;
+        Ok(())
+    }
+
+    fn visit_class_set_binary_op_pre(&mut self, _: &ClassSetBinaryOp) -> Result<(), Self::Err> {
+        self.classes += 1;
+        Ok(())
     }
 }
 
