@@ -333,7 +333,7 @@ impl CallSite {
     }
 
     /// Counts an agent with these side effects, or refuses it.
-    fn admits(&self, effects: SideEffects) -> Result<(), Error> {
+    fn admit(&self, effects: SideEffects) -> Result<(), Error> {
         let refused = |why: String| Err(Error::new(ErrorKind::Configuration, why));
         if !self.effects.has_all(effects) {
             let tool = self.call.name();
@@ -471,6 +471,14 @@ impl InCall {
         Some((name_of_agent(&parent.name, site.call.id(), self.number), parent))
     }
 
+    /// Counts an agent with these side effects that runs in a chat of its own.
+    ///
+    /// # Errors
+    /// Fails if the agent may not run.
+    pub(super) fn admit(&self, effects: SideEffects) -> Result<(), Error> {
+        self.site.as_ref().map_or(Ok(()), |site| site.admit(effects))
+    }
+
     /// Begins the conversation, or opens it in its present state.
     ///
     /// # Errors
@@ -497,7 +505,7 @@ impl InCall {
         (opening, wants): (&Opening, Option<&Wants>),
     ) -> Result<Entered, Error> {
         let Some(site) = &self.site else { return Ok(Entered::Begins) };
-        site.admits(effects)?;
+        site.admit(effects)?;
         let Some((name, parent)) = self.kept() else { return Ok(Entered::Begins) };
         parent.check().await?;
         let Parent { name: parent, journal, .. } = parent;

@@ -561,8 +561,12 @@ async fn inside(
     // If the call was told to stop, the run is stopped before it begins.
     let names = matches!(chat, Holder::Owned(_));
     let may_begin = Box::pin(call.may_begin(names)).await;
+    let effects = effects_of(offered(&chat.chat().agent, begins.own.as_deref()));
+    let refused = |error| Stopped::new(Outcome::Failed, Some(error), None, Remains::default());
+    if may_begin && matches!(chat, Holder::Borrowed(_)) {
+        call.admit(effects).map_err(refused)?;
+    }
     if let (Holder::Owned(new), true) = (&mut chat, may_begin) {
-        let effects = effects_of(offered(&new.agent, begins.own.as_deref()));
         // What `enters` needs is freed before the run begins.
         let wants = begins.own.as_ref().and_then(|own| own.wants.as_ref());
         match Box::pin(call.enters(new, effects, (&begins.opening, wants))).await {
@@ -582,10 +586,7 @@ async fn inside(
                 }
                 *new = chat;
             }
-            Err(error) => {
-                let remains = Remains::default();
-                return Err(Stopped::new(Outcome::Failed, Some(error), None, remains));
-            }
+            Err(error) => return Err(refused(error)),
         }
     }
     let is_kept = matches!(&chat, Holder::Owned(new) if new.is_in_journal());
