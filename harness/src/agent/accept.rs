@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 
 use super::{
     Answer, Chat, Event,
+    answer_value::find_value,
     halt::Told,
     run::Run,
     told::{FAULTS_TOLD, not_accepted},
@@ -15,7 +16,7 @@ use super::{
 use crate::{
     error::{Error, ErrorKind},
     journal::{AnswerCheck, Fact, WantedAnswer},
-    message::{Block, CallOutcome, Message, Role, ToolContent, Transcript, is_strict},
+    message::{Block, CallOutcome, Message, Role, ToolContent, Transcript},
     provider::{AnswerWay, Provider, in_words},
     schema::{
         Checker, DerivedAnswer, Misfit, Unusable, WRAPPED, never_read, never_read_in,
@@ -107,7 +108,7 @@ impl<T: Answer> Reader<T> {
     /// wrong with it.
     pub(super) fn json(&self, words: &[String]) -> Result<Value, Vec<String>> {
         let checker = self.checker.as_ref().map_err(no_schema)?;
-        Ok(match checked(checker, self.inside(value_of(words)?))? {
+        Ok(match find_value(words, |value| checked(checker, self.inside(value)))? {
             Value::Object(mut map) if self.schema.wrapped => {
                 map.shift_remove(WRAPPED).unwrap_or_default()
             }
@@ -173,26 +174,14 @@ fn checked(checker: &Checker, value: Value) -> Result<Value, Vec<String>> {
     checker.read(value).map_err(|(_, faults)| faults.iter().map(ToString::to_string).collect())
 }
 
-/// Parses an answer as JSON.
-fn value_of(words: &[String]) -> Result<Value, Vec<String>> {
-    let mut wrong = "the answer is empty".to_owned();
-    // If there are several parts, the last one alone may be the answer, after an introduction.
-    for words in words.iter().rev() {
-        let json = without_fence(words);
-        if json.is_empty() {
-            continue;
-        }
-        match serde_json::from_str(json) {
-            Ok(value) if is_strict(json) => return Ok(value),
-            Ok(_) => {
-                wrong = "the answer is JSON that some parsers reject: it has a duplicate member or a number \
-                         out of range, or is nested too deep"
-                    .to_owned();
-            }
-            Err(error) => wrong = format!("the answer is not one JSON value: {error}"),
-        }
-    }
-    Err(vec![wrong])
+/// The value of an answer that was accepted, as the model has written it.
+fn as_written(words: &[String], schema: &Value) -> Value {
+    let fits = |value: Value| match Checker::of_answer(schema) {
+        Ok(checker) => checked(&checker, value.clone()).map(|_| value),
+        Err(unusable) => Err(no_schema(&unusable)),
+    };
+    // A value that is wanted inside of an object may have come without it.
+    find_value(words, fits).or_else(|_| find_value(words, Ok)).unwrap_or_default()
 }
 
 /// The texts of the model's last message: all of it, and the last part alone if there are several
@@ -210,16 +199,6 @@ pub(super) fn last_words(transcript: &Transcript) -> Vec<String> {
         [one] => vec![one.to_owned()],
         [.., last] => vec![texts.concat(), last.to_owned()],
     }
-}
-
-/// The answer without the fence of a code block, if it consists of one code block.
-fn without_fence(text: &str) -> &str {
-    let text = text.trim();
-    let inside = text.strip_prefix("```").and_then(|text| text.strip_suffix("```"));
-    let Some((language, inside)) = inside.and_then(|inside| inside.split_once('\n')) else {
-        return text;
-    };
-    if ["", "json"].contains(&language.trim()) { inside.trim() } else { text }
 }
 
 /// The schema without its descriptions, which may change while a run waits to be resumed.
@@ -360,7 +339,8 @@ impl Run<'_> {
             (_, Some(WantedAnswer { schema: Some(schema), .. })) => {
                 let checker = Checker::of_answer(schema);
                 let read = checker.as_ref().map_err(no_schema);
-                let read = read.and_then(|checker| checked(checker, value_of(&words)?));
+                let read =
+                    read.and_then(|checker| find_value(&words, |value| checked(checker, value)));
                 read.err().unwrap_or_default()
             }
             _ => Vec::new(),
@@ -382,7 +362,7 @@ impl Run<'_> {
             Verifier::Function(function) => caught(|| function(words)).map_err(fault)?,
             Verifier::Tools(tools) => {
                 let value = match self.chat.machine.wanted().and_then(|it| it.schema.as_ref()) {
-                    Some(_) => value_of(&words).unwrap_or_default(),
+                    Some(schema) => as_written(&words, schema),
                     None => words.into_iter().next().unwrap_or_default().into(),
                 };
                 self.by_tools(&tools, value)

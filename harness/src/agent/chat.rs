@@ -14,6 +14,7 @@ use super::{
     window::{Gauge, Lowered},
 };
 use crate::{
+    context::FileLimits,
     error::{Error, ErrorKind},
     journal::{Envelope, Fact},
     message::{Message, Transcript},
@@ -67,6 +68,8 @@ pub struct Chat {
     pub(super) lowered: Option<Lowered>,
     /// Whether a vendor has refused a request since its answer might not fit.
     pub(super) is_strict: bool,
+    /// What a request may have, as far as its server has said so.
+    pub(super) file_limits: FileLimits,
     /// The tools as the model gets them, if it has found some by searching.
     pub(super) told: Option<Arc<Told>>,
     /// What a person has allowed for the rest of the conversation.
@@ -122,6 +125,7 @@ impl Chat {
             unwritten: Vec::new(),
             lowered: None,
             is_strict: false,
+            file_limits: FileLimits::default(),
             heard_ends: HashSet::new(),
             taint: TaintTracker::default(),
             values: None,

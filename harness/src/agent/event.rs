@@ -180,9 +180,10 @@ pub enum Event<'a> {
         tools: &'a [String],
     },
     /// Old results of tools that only read, and long arguments of old calls that succeeded, are no
-    /// longer sent whole, because the window is getting full.
+    /// longer sent whole, because the window is getting full; or old files are no longer sent,
+    /// because a request may not have so many.
     ContextCleared {
-        /// How many results were cleared.
+        /// How many results, and messages of the user with files, were cleared.
         results: usize,
         /// Of how many calls the arguments were cleared.
         arguments: usize,

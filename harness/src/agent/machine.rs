@@ -1,6 +1,7 @@
 //! The loop as a pure machine: it takes facts and returns the next action. It has no clock, no
 //! random numbers, no socket and no log, so every behaviour of the loop can be tested with a table.
 
+mod clearing;
 mod ends;
 mod given;
 mod stated;
@@ -9,7 +10,10 @@ mod window;
 use std::{collections::HashSet, mem, sync::Arc};
 
 use self::window::Window;
-pub(super) use self::window::{Measured, Seen};
+pub(super) use self::{
+    clearing::SentFiles,
+    window::{Measured, Seen},
+};
 use super::{
     Outcome,
     calling::{ApprovedCall, Call, CallerName, Calling, Status, Then},

@@ -84,7 +84,9 @@ impl Run<'_> {
             Heard::Stop(cause) => self.interrupted(cause),
             Heard::Failed(error)
                 if self.is_unanswered()
-                    && (self.lowers_after(&error, lowered) || self.moves_after(&error)?) =>
+                    && (self.lowers_after(&error, lowered)
+                        || self.moves_after(&error)?
+                        || self.leaves_out_after(&error)?) =>
             {
                 self.answer = None;
                 self.asked = false;

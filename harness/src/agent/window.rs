@@ -286,6 +286,9 @@ impl Chat {
         if policy.is_off() || !self.machine.can_move() {
             return None;
         }
+        if let Some(fact) = self.files_due() {
+            return Some(Move::Clear(Box::new(fact)));
+        }
         let (provider, model) = self.agent.answers();
         let refused = self.machine.is_refused(provider, model);
         let is_guessed = self.is_told_window() && self.machine.is_guessed(provider, model);
@@ -364,7 +367,7 @@ impl Run<'_> {
         }
     }
 
-    fn clears(&mut self, fact: &Fact) -> Result<(), Error> {
+    pub(super) fn clears(&mut self, fact: &Fact) -> Result<(), Error> {
         self.chat.record(fact)?;
         if let Fact::ContextCleared { results, arguments, before, after } = fact {
             let (results, arguments) = (results.len(), arguments.len());

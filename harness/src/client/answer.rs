@@ -31,6 +31,9 @@ use crate::{
 /// connection can be used again.
 const REST: (usize, Duration) = (64 * 1024, Duration::from_millis(100));
 
+/// How long a silence after the stop reason ends an answer, unless the program sets it.
+pub(super) const SILENCE: Duration = Duration::from_secs(5);
+
 /// The maximum number of pieces without an event that are read in a row before other tasks run.
 const IN_A_ROW: u32 = 8;
 
@@ -49,6 +52,8 @@ pub(super) struct Answer<D: Dialect> {
     /// The vendor's id of the answer.
     id: Option<String>,
     clocks: Clocks,
+    /// How long a silence after the stop reason ends the answer.
+    silence: Duration,
     /// The number of events when the timeout was last set.
     heard: u64,
     /// The number of comments when the timeout was last set.
@@ -93,6 +98,7 @@ impl<D: Dialect> Answer<D> {
             first: None,
             id,
             clocks,
+            silence: SILENCE,
             heard: 0,
             comments: 0,
             until,
@@ -106,6 +112,12 @@ impl<D: Dialect> Answer<D> {
             rest: 0,
             waits_for_rest: false,
         }
+    }
+
+    /// Sets how long a silence after the stop reason ends the answer.
+    pub(super) fn with_silence(mut self, silence: Duration) -> Self {
+        self.silence = silence;
+        self
     }
 
     /// Waits for the first event, or for the error in its place.
@@ -134,14 +146,14 @@ impl<D: Dialect> Answer<D> {
         let Some(body) = &mut self.body else { return Poll::Ready(self.decoder.finish()) };
         // If a server never pauses, no alarm is set, so the deadline is checked here.
         if !mem::replace(&mut self.waited, false) && Instant::now() >= self.whole {
-            return Poll::Ready(Err(self.ran_out()));
+            return Poll::Ready(self.run_out());
         }
         let came = match body.as_mut().poll_next(context) {
             Poll::Ready(came) => came,
             Poll::Pending => {
                 self.waited = true;
                 ready!(self.poll_alarm(context));
-                return Poll::Ready(Err(self.ran_out()));
+                return Poll::Ready(self.run_out());
             }
         };
         if let Some(Ok(bytes)) = came {
@@ -157,9 +169,14 @@ impl<D: Dialect> Answer<D> {
         })
     }
 
-    /// The error of the timeout that has expired.
-    fn ran_out(&self) -> Error {
-        self.clocks.ran_out(self.whole, self.decoder.heard())
+    /// Handles a timeout that has expired: it ends an answer that has its stop reason, and is an
+    /// error for all others.
+    fn run_out(&mut self) -> Result<(), Error> {
+        if self.decoder.has_stopped() {
+            self.body = None;
+            return self.decoder.finish_stopped();
+        }
+        Err(self.clocks.ran_out(self.whole, self.decoder.heard()))
     }
 
     /// Restarts the timeout if there was a new event, and returns whether it has expired. Before the
@@ -171,7 +188,9 @@ impl<D: Dialect> Answer<D> {
         }
         if self.decoder.heard() > self.heard {
             self.heard = self.decoder.heard();
-            self.until = from(now, self.clocks.between_events).min(self.whole);
+            let pause = self.clocks.between_events;
+            let pause = if self.decoder.has_stopped() { pause.min(self.silence) } else { pause };
+            self.until = from(now, pause).min(self.whole);
         }
         now >= self.until
     }
@@ -253,7 +272,7 @@ impl<D: Dialect> Stream for Answer<D> {
                         context.waker().wake_by_ref();
                         return Poll::Pending;
                     }
-                    Err(this.ran_out())
+                    this.run_out()
                 }
                 Ok(None) => {
                     in_a_row += 1;

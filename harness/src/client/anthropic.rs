@@ -9,7 +9,7 @@ use super::{
     lessons::Lessons,
     setup::{Setup, setters, with_retry},
     transport::{self, Question, Transport},
-    vendors,
+    vendors::{self, Vendor},
 };
 use crate::{
     error::Error,
@@ -168,10 +168,21 @@ impl Provider for AnthropicProvider {
 #[derive(Clone, Debug, Default)]
 pub struct AnthropicBuilder {
     setup: Setup,
+    unsigned_thinking: Option<bool>,
 }
 
 impl AnthropicBuilder {
     setters!();
+
+    /// Whether thinking without a signature is sent back, and each turn with calls contains
+    /// thinking. Default: only for DeepSeek and Moonshot (Kimi), which refuse a turn with calls
+    /// without it. Set it for a gateway to such a model, which refuses the results of the first
+    /// calls otherwise. Anthropic refuses thinking that it has not signed.
+    #[must_use]
+    pub fn unsigned_thinking(mut self, sent: bool) -> Self {
+        self.unsigned_thinking = Some(sent);
+        self
+    }
 
     /// Builds the provider.
     ///
@@ -180,7 +191,7 @@ impl AnthropicBuilder {
     /// or a header contains a character that is not allowed, if the base URL is invalid, or if TLS
     /// cannot be set up.
     pub fn build(self) -> Result<AnthropicProvider, Error> {
-        let Self { setup } = self;
+        let Self { setup, unsigned_thinking } = self;
         let Setup {
             key,
             base_url,
@@ -188,6 +199,7 @@ impl AnthropicBuilder {
             headers: own,
             settings,
             clocks,
+            silence,
             name,
             answer_limits,
             models: known,
@@ -209,19 +221,24 @@ impl AnthropicBuilder {
         let secrets = credentials::known(Some(&key), &own, &url, &settings);
         let name = name.unwrap_or_else(|| vendors::name_at(&url).unwrap_or("anthropic").to_owned());
         let takes = Takes::of(&*name, &*model, &known);
+        let unsigned =
+            unsigned_thinking.unwrap_or(Vendor::at(&address::host(&url)).unsigned_thinking);
+        let options = anthropic::Options {
+            // Other servers of the protocol may not support deferred tools.
+            defers_tools: name == "anthropic"
+                && known.find(&name, &model).deferred_tools == Some(true),
+            model,
+            settings,
+            takes,
+            answer_way: None,
+            unsigned_thinking: unsigned,
+        };
+        anthropic::check(&options)?;
         Ok(AnthropicProvider {
-            transport: Transport::build(&url, clocks, secrets)?,
+            transport: Transport::build(&url, clocks, secrets)?.with_silence(silence),
             url,
             headers,
-            options: anthropic::Options {
-                // Other servers of the protocol may not support deferred tools.
-                defers_tools: name == "anthropic"
-                    && known.find(&name, &model).deferred_tools == Some(true),
-                model,
-                settings,
-                takes,
-                answer_way: None,
-            },
+            options,
             name,
             lessons: Lessons::default(),
             answer_limits,

@@ -278,6 +278,7 @@ impl ChatCompletionsBuilder {
             headers: own,
             settings,
             clocks,
+            silence,
             name,
             answer_limits,
             models: known,
@@ -314,25 +315,29 @@ impl ChatCompletionsBuilder {
         let signs = !matches!(how, Some(models::Thinking::Budget | models::Thinking::Never));
         let takes = Takes::of(&*name, &*model, &known);
         let signed_calls = vendor.signed_calls.filter(|_| signs).map(Cow::Borrowed);
+        let options = chat::Options {
+            settings,
+            thought: thought.unwrap_or(vendor.thought),
+            call_ids: call_ids.unwrap_or(vendor.call_ids),
+            max_completion_tokens: max_completion_tokens.unwrap_or(vendor.max_completion_tokens),
+            ask_for_usage: ask_for_usage.unwrap_or(!vendor.counts_unasked),
+            strict_turns: strict_turns.unwrap_or(vendor.strict_turns),
+            origin,
+            signed_calls,
+            strict_form: strict_form.unwrap_or(vendor.strict_form),
+            takes,
+            thinking_budget: vendor.thinking_budget,
+            ..chat::Options::new(model)
+        };
+        chat::check(&options)?;
         Ok(ChatCompletionsProvider {
             name,
-            transport: Transport::build(&url, clocks, secrets)?.with_note_if_not_found(not_found),
+            transport: Transport::build(&url, clocks, secrets)?
+                .with_silence(silence)
+                .with_note_if_not_found(not_found),
             url,
             headers,
-            options: chat::Options {
-                settings,
-                thought: thought.unwrap_or(vendor.thought),
-                call_ids: call_ids.unwrap_or(vendor.call_ids),
-                max_completion_tokens: max_completion_tokens
-                    .unwrap_or(vendor.max_completion_tokens),
-                ask_for_usage: ask_for_usage.unwrap_or(!vendor.counts_unasked),
-                strict_turns: strict_turns.unwrap_or(vendor.strict_turns),
-                origin,
-                signed_calls,
-                strict_form: strict_form.unwrap_or(vendor.strict_form),
-                takes,
-                ..chat::Options::new(model)
-            },
+            options,
             lessons: match strict_turns.is_none() && !vendor.strict_turns {
                 true => Lessons::default().of_turns(),
                 false => Lessons::default(),

@@ -199,6 +199,7 @@ impl OpenAIBuilder {
             headers: own,
             settings,
             clocks,
+            silence,
             name,
             answer_limits,
             models: known,
@@ -226,8 +227,9 @@ impl OpenAIBuilder {
         let secrets = credentials::known(Some(&key), &own, &url, &settings);
         let name = name.unwrap_or_else(|| vendors::name_at(&url).unwrap_or("openai").to_owned());
         let takes = Takes::of(&*name, &*model, &known);
+        responses::check(&settings)?;
         Ok(OpenAIProvider {
-            transport: Transport::build(&url, clocks, secrets)?,
+            transport: Transport::build(&url, clocks, secrets)?.with_silence(silence),
             url,
             headers,
             options: responses::Options {

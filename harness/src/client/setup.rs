@@ -1,6 +1,6 @@
 //! The settings that all providers have, and the part of the builders that is the same.
 
-use std::fmt;
+use std::{fmt, time::Duration};
 
 use secrecy::SecretString;
 
@@ -20,6 +20,7 @@ pub(super) struct Setup {
     pub(super) headers: Vec<(String, String)>,
     pub(super) settings: Settings,
     pub(super) clocks: Clocks,
+    pub(super) silence: Option<Duration>,
     pub(super) answer_limits: AnswerLimits,
     pub(super) models: Models,
     /// A typed request, applied when the provider is built.
@@ -37,6 +38,7 @@ impl fmt::Debug for Setup {
             .field("name", &self.name)
             .field("settings", &self.settings)
             .field("clocks", &self.clocks)
+            .field("silence", &self.silence)
             .field("answer_limits", &self.answer_limits)
             .field("models", &self.models)
             .finish_non_exhaustive()
@@ -128,6 +130,17 @@ macro_rules! setters {
         #[must_use]
         pub fn clocks(mut self, clocks: $crate::client::Clocks) -> Self {
             self.setup.clocks = clocks;
+            self
+        }
+
+        /// Sets how long a silence ends an answer that has its stop reason. Default 5 s.
+        ///
+        /// The stop reason comes before the last event. Some servers never send that event and keep
+        /// the connection open; the answer is complete all the same. A longer time is needed only
+        /// for a server that gives a stop reason in the middle of an answer.
+        #[must_use]
+        pub fn silence_after_stop(mut self, silence: std::time::Duration) -> Self {
+            self.setup.silence = Some(silence);
             self
         }
 

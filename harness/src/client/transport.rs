@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Clocks, address,
-    answer::{Answer, Body, broken, root},
+    answer::{Answer, Body, SILENCE, broken, root},
     arrival::{self, Form},
     clocks::after,
     connection, credentials, failure,
@@ -85,6 +85,8 @@ impl Question {
 pub(super) struct Transport {
     client: reqwest::Client,
     clocks: Clocks,
+    /// How long a silence after the stop reason ends an answer.
+    silence: Duration,
     /// The URL of requests, as errors show it.
     url: Arc<str>,
     /// The words of errors for the proxy on the way.
@@ -124,7 +126,8 @@ impl Transport {
         let proxy = reqwest::Url::parse(url.trim()).map(|url| through_proxy(&url));
         let proxy = proxy.ok().filter(|words| !words.is_empty()).map(Arc::from);
         let url = address::shown(url).into();
-        Ok(Self { client, clocks, url, proxy, secrets, retry, tap: None, not_found: None })
+        let silence = SILENCE;
+        Ok(Self { client, clocks, silence, url, proxy, secrets, retry, tap: None, not_found: None })
     }
 
     pub(super) fn secrets(&self) -> &Secrets {
@@ -133,6 +136,12 @@ impl Transport {
 
     pub(super) fn with_retry(mut self, policy: RetryPolicy) -> Self {
         self.retry = Retry::new(policy);
+        self
+    }
+
+    /// Sets how long a silence after the stop reason ends an answer.
+    pub(super) fn with_silence(mut self, silence: Option<Duration>) -> Self {
+        self.silence = silence.unwrap_or(self.silence);
         self
     }
 
@@ -256,14 +265,9 @@ impl Transport {
                     let rest = stream::poll_fn(move |context| line.poll_chunk(context));
                     let body: Body = Box::pin(stream::iter([Ok(body.into())]).chain(rest));
                     let decoder = decoder();
-                    return Ok(Answer::new(
-                        decoder,
-                        Some(body),
-                        &headers,
-                        self.clocks,
-                        until,
-                        whole,
-                    ));
+                    let answer =
+                        Answer::new(decoder, Some(body), &headers, self.clocks, until, whole);
+                    return Ok(answer.with_silence(self.silence));
                 }
                 Form::Json if arrival::compression(&headers).is_none() => {}
                 Form::Events | Form::Json | Form::Other | Form::Undecided => {

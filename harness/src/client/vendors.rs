@@ -35,6 +35,10 @@ pub(super) struct Vendor {
     pub(super) strict_form: StrictForm,
     /// The key is also sent in the header `api-key`.
     pub(super) api_key_header: bool,
+    /// On Messages, it wants the thinking of turns with calls back, which it has not signed.
+    pub(super) unsigned_thinking: bool,
+    /// It takes a budget of tokens for thinking.
+    pub(super) thinking_budget: bool,
 }
 
 /// A server of an unknown vendor.
@@ -53,9 +57,22 @@ const UNKNOWN: Vendor = Vendor {
     signed_calls: None,
     strict_form: StrictForm::Common,
     api_key_header: false,
+    unsigned_thinking: false,
+    thinking_budget: false,
 };
 
-const VENDORS: [Vendor; 11] = [
+/// A server of Moonshot, whose models are called Kimi. It refuses a turn with calls without the
+/// thinking.
+const MOONSHOT: Vendor = Vendor {
+    name: Some("moonshot"),
+    host: "moonshot.ai",
+    key: Some("MOONSHOT_API_KEY"),
+    thought: ThoughtReplay::Field(Cow::Borrowed("reasoning_content")),
+    unsigned_thinking: true,
+    ..UNKNOWN
+};
+
+const VENDORS: [Vendor; 14] = [
     Vendor {
         name: Some("openrouter"),
         host: "openrouter.ai",
@@ -63,6 +80,7 @@ const VENDORS: [Vendor; 11] = [
         key: Some("OPENROUTER_API_KEY"),
         version: "/api/v1",
         thought: ThoughtReplay::Details,
+        thinking_budget: true,
         ..UNKNOWN
     },
     Vendor {
@@ -80,8 +98,12 @@ const VENDORS: [Vendor; 11] = [
         key: Some("DEEPSEEK_API_KEY"),
         // It refuses a turn with calls without the thinking.
         thought: ThoughtReplay::Field(Cow::Borrowed("reasoning_content")),
+        unsigned_thinking: true,
         ..UNKNOWN
     },
+    MOONSHOT,
+    Vendor { host: "moonshot.cn", ..MOONSHOT },
+    Vendor { host: "kimi.com", ..MOONSHOT },
     Vendor {
         name: Some("mistral"),
         host: "mistral.ai",
@@ -229,6 +251,15 @@ mod tests {
         assert_eq!(Vendor::at("me.openai.azure.com").strict_form, StrictForm::OpenAI);
         let gemini = Vendor::at("generativelanguage.googleapis.com");
         assert_eq!(gemini.strict_form, StrictForm::Gemini);
+        let unsigned = [
+            "api.deepseek.com",
+            "api.moonshot.ai",
+            "api.moonshot.cn",
+            "api.kimi.com",
+            "openai.com",
+        ]
+        .map(|host| Vendor::at(host).unsigned_thinking);
+        assert_eq!(unsigned, [true, true, true, true, false]);
     }
 
     #[test]

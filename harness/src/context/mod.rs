@@ -5,6 +5,7 @@
 
 mod clear;
 mod compact;
+mod files;
 mod overflow;
 mod vendor;
 mod window;
@@ -18,6 +19,7 @@ pub(crate) use self::{
         Cut, OpenCalls, TAILS, asks, cost_of_form, cut, fault, in_short, is_form, of_answer,
         schema, stand_in,
     },
+    files::{FileLimits, TooMuch, too_much},
     overflow::{Sizes, sizes},
     vendor::why,
     window::percent,

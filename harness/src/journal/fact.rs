@@ -230,8 +230,8 @@ pub enum Fact {
         /// The names of the tools.
         tools: Vec<String>,
     },
-    /// From now on, a line is sent in place of each of these results, and shorter arguments in
-    /// place of those of each of these calls. Reasoning from before this fact is not sent any more.
+    /// From now on, a line is sent in place of each of these results or of files of them or of the
+    /// user, and shorter arguments in place of those of each of these calls. Reasoning from before this fact is not sent any more.
     /// The transcript keeps everything.
     ContextCleared {
         /// The cleared results.

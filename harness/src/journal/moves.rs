@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{message::Message, provider::Usage};
 
-/// A result that is replaced by a line in what is sent.
+/// A result that is replaced by a line in what is sent, or of which only files are.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ClearedResult {
@@ -12,12 +12,30 @@ pub struct ClearedResult {
     pub call: String,
     /// The line.
     pub text: String,
+    /// How many of its files are left out, from the first one on. The rest of it stays, and the line
+    /// comes before it. `None` if the line replaces the whole result.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub files: Option<u64>,
+    /// The index, in the transcript, of the message of the user whose files are meant. There is no
+    /// call then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<u64>,
 }
 
 impl ClearedResult {
     /// Replaces the result of this call by this line.
     pub fn new(call: impl Into<String>, text: impl Into<String>) -> Self {
-        Self { call: call.into(), text: text.into() }
+        Self { call: call.into(), text: text.into(), files: None, message: None }
+    }
+
+    /// Leaves out so many files of the result of this call, from the first one on.
+    pub fn files(call: impl Into<String>, files: u64, text: impl Into<String>) -> Self {
+        Self { files: Some(files), ..Self::new(call, text) }
+    }
+
+    /// The same for the message of the user at this index of the transcript.
+    pub fn files_of_user(message: u64, files: u64, text: impl Into<String>) -> Self {
+        Self { message: Some(message), ..Self::files("", files, text) }
     }
 }
 

@@ -19,6 +19,8 @@ struct Family {
     names: &'static [&'static str],
     output: u32,
     thinking: Thinking,
+    /// Whether it thinks if a request does not say how much.
+    unasked: Option<bool>,
     /// Empty if unknown.
     efforts: &'static [Effort],
     images: bool,
@@ -38,6 +40,7 @@ const fn family(names: &'static [&'static str], output: u32, thinking: Thinking)
         names,
         output,
         thinking,
+        unasked: None,
         efforts,
         images: true,
         documents: true,
@@ -53,6 +56,11 @@ const fn family(names: &'static [&'static str], output: u32, thinking: Thinking)
 impl Family {
     const fn efforts(mut self, efforts: &'static [Effort]) -> Self {
         self.efforts = efforts;
+        self
+    }
+
+    const fn unasked(mut self, thinks: bool) -> Self {
+        self.unasked = Some(thinks);
         self
     }
 
@@ -101,19 +109,21 @@ impl Family {
 /// By default, a family accepts pictures and documents and no audio.
 #[rustfmt::skip]
 static FAMILIES: &[Family] = &[
-    // Up to 4.5, a model thinks within a budget; from 4.6 on, the model decides how much it thinks.
-    family(&["claude-3-haiku", "claude-3-sonnet", "claude-3-opus"], 4_096, Thinking::Never).without_documents().strict(Some(false)).answers(Never),
-    family(&["claude-3-5-haiku", "claude-3-5-sonnet"], 8_192, Thinking::Never).strict(Some(false)).answers(Never),
-    family(&["claude-3-7-sonnet"], 64_000, Thinking::Budget).strict(Some(false)).answers(Never),
-    family(&["claude-opus-4-0", "claude-opus-4", "claude-opus-4-1"], 32_000, Thinking::Budget).strict(Some(false)).answers(Never),
-    family(&["claude-sonnet-4-0", "claude-sonnet-4"], 64_000, Thinking::Budget).strict(Some(false)).answers(Never),
-    family(&["claude-sonnet-4-5", "claude-haiku-4-5", "claude-opus-4-5"], 64_000, Thinking::Budget).defers_tools(),
-    family(&["claude-sonnet-4-6", "claude-opus-4-6"], 128_000, Thinking::Effort).efforts(&[Off, Low, Medium, High, Max]).defers_tools(),
-    family(&["claude-opus-4-7", "claude-opus-4-8", "claude-opus-5", "claude-sonnet-5", "claude-haiku-5-5"], 128_000, Thinking::Effort).efforts(&[Off, Low, Medium, High, XHigh, Max]).defers_tools(),
-    family(&["claude-sonnet-5-5"], 128_000, Thinking::BetweenCalls).efforts(&[Low, Medium, High, XHigh, Max]).defers_tools(),
-    family(&["claude-opus-5-5"], 128_000, Thinking::Always).efforts(&[Low, Medium, High, XHigh, Max]).defers_tools(),
-    family(&["claude-fable-5", "claude-fable-5-1", "claude-fable-5-2"], 128_000, Thinking::Always).efforts(&[Low, Medium, High, XHigh, Max]).defers_tools(),
-    family(&["claude-mythos-5", "claude-mythos-5-1", "claude-mythos-5-2"], 128_000, Thinking::Always).efforts(&[Low, Medium, High, XHigh, Max]).defers_tools(),
+    // Up to 4.5, a model thinks within a budget; from 4.6 on, the model decides how much it thinks; from 5 on, it does so
+    // even if a request says nothing about it.
+    family(&["claude-3-haiku", "claude-3-sonnet", "claude-3-opus"], 4_096, Thinking::Never).unasked(false).without_documents().strict(Some(false)).answers(Never),
+    family(&["claude-3-5-haiku", "claude-3-5-sonnet"], 8_192, Thinking::Never).unasked(false).strict(Some(false)).answers(Never),
+    family(&["claude-3-7-sonnet"], 64_000, Thinking::Budget).unasked(false).strict(Some(false)).answers(Never),
+    family(&["claude-opus-4-0", "claude-opus-4", "claude-opus-4-1"], 32_000, Thinking::Budget).unasked(false).strict(Some(false)).answers(Never),
+    family(&["claude-sonnet-4-0", "claude-sonnet-4"], 64_000, Thinking::Budget).unasked(false).strict(Some(false)).answers(Never),
+    family(&["claude-sonnet-4-5", "claude-haiku-4-5", "claude-opus-4-5"], 64_000, Thinking::Budget).unasked(false).defers_tools(),
+    family(&["claude-sonnet-4-6", "claude-opus-4-6"], 128_000, Thinking::Effort).unasked(false).efforts(&[Off, Low, Medium, High, Max]).defers_tools(),
+    family(&["claude-opus-4-7", "claude-opus-4-8"], 128_000, Thinking::Effort).unasked(false).efforts(&[Off, Low, Medium, High, XHigh, Max]).defers_tools(),
+    family(&["claude-opus-5", "claude-sonnet-5", "claude-haiku-5-5"], 128_000, Thinking::Effort).unasked(true).efforts(&[Off, Low, Medium, High, XHigh, Max]).defers_tools(),
+    family(&["claude-sonnet-5-5"], 128_000, Thinking::BetweenCalls).unasked(true).efforts(&[Low, Medium, High, XHigh, Max]).defers_tools(),
+    family(&["claude-opus-5-5"], 128_000, Thinking::Always).unasked(true).efforts(&[Low, Medium, High, XHigh, Max]).defers_tools(),
+    family(&["claude-fable-5", "claude-fable-5-1", "claude-fable-5-2"], 128_000, Thinking::Always).unasked(true).efforts(&[Low, Medium, High, XHigh, Max]).defers_tools(),
+    family(&["claude-mythos-5", "claude-mythos-5-1", "claude-mythos-5-2"], 128_000, Thinking::Always).unasked(true).efforts(&[Low, Medium, High, XHigh, Max]).defers_tools(),
     // OpenAI.
     family(&["gpt-4.1"], 32_768, Thinking::Never).cache(Retention),
     family(&["gpt-4.1-mini", "gpt-4.1-nano"], 32_768, Thinking::Never),
@@ -155,6 +165,7 @@ pub(super) fn of(name: &str) -> Option<Model> {
         names: _,
         output,
         thinking,
+        unasked,
         efforts,
         images,
         documents,
@@ -170,8 +181,11 @@ pub(super) fn of(name: &str) -> Option<Model> {
         window: (window > 0).then_some(window),
         output: Some(output),
         thinking: Some(thinking),
+        thinks_unasked: unasked,
         efforts: (!efforts.is_empty()).then_some(efforts),
         images: Some(images),
+        request_images: None,
+        request_bytes: None,
         documents: Some(documents),
         audio: Some(audio),
         strict_tools: strict,
@@ -187,6 +201,12 @@ pub(super) fn of(name: &str) -> Option<Model> {
 /// expected 'text'`), and their JSON mode takes no schema. Groq refuses its JSON mode together with
 /// tools (`json mode cannot be combined with tool/function calling`). For xAI and Mistral it is
 /// unknown whether they accept both.
+///
+/// A request may have 100 pictures and 32 MB at Anthropic
+/// (<https://docs.claude.com/en/docs/build-with-claude/vision>), 500 and 50 MB at OpenAI
+/// (<https://platform.openai.com/docs/guides/images-vision>), 5 pictures at Groq
+/// (<https://console.groq.com/docs/vision>), and 8 at Mistral
+/// (<https://docs.mistral.ai/capabilities/vision>).
 pub(super) fn at(host: Host) -> Model {
     match host {
         Host::DeepSeek => Model {
@@ -196,9 +216,25 @@ pub(super) fn at(host: Host) -> Model {
             schema_answers: Some(Never),
             ..Model::default()
         },
-        Host::XAi | Host::Mistral | Host::Groq => {
-            Model { schema_answers: Some(WithoutTools), ..Model::default() }
-        }
-        Host::Anthropic | Host::OpenAi | Host::Google | Host::Bedrock => Model::default(),
+        Host::XAi | Host::Mistral | Host::Groq => Model {
+            schema_answers: Some(WithoutTools),
+            request_images: match host {
+                Host::Mistral => Some(8),
+                Host::Groq => Some(5),
+                _ => None,
+            },
+            ..Model::default()
+        },
+        Host::Anthropic => Model {
+            request_images: Some(100),
+            request_bytes: Some(32 * 1024 * 1024),
+            ..Model::default()
+        },
+        Host::OpenAi => Model {
+            request_images: Some(500),
+            request_bytes: Some(50 * 1024 * 1024),
+            ..Model::default()
+        },
+        Host::Google | Host::Bedrock => Model::default(),
     }
 }

@@ -25,11 +25,17 @@ pub struct Model {
     pub output: Option<u32>,
     /// How it thinks.
     pub thinking: Option<Thinking>,
+    /// Whether it thinks if a request does not say how much.
+    pub thinks_unasked: Option<bool>,
     /// Its levels of effort, with [`Effort::Off`] if its thinking can be turned off.
     pub efforts: Option<&'static [Effort]>,
     /// Whether it accepts pictures. If unknown, they are sent, because many local models accept
     /// them.
     pub images: Option<bool>,
+    /// How many pictures a request may have.
+    pub request_images: Option<u32>,
+    /// How many bytes a request may have.
+    pub request_bytes: Option<u64>,
     /// Whether it accepts PDF documents. If unknown, they are not sent.
     pub documents: Option<bool>,
     /// Whether it accepts audio. If unknown, no audio is sent.
@@ -53,8 +59,11 @@ impl Model {
             window,
             output,
             thinking,
+            thinks_unasked,
             efforts,
             images,
+            request_images,
+            request_bytes,
             documents,
             audio,
             strict_tools,
@@ -67,8 +76,11 @@ impl Model {
             window: window.or(base.window),
             output: output.or(base.output),
             thinking: thinking.or(base.thinking),
+            thinks_unasked: thinks_unasked.or(base.thinks_unasked),
             efforts: efforts.or(base.efforts),
             images: images.or(base.images),
+            request_images: request_images.or(base.request_images),
+            request_bytes: request_bytes.or(base.request_bytes),
             documents: documents.or(base.documents),
             audio: audio.or(base.audio),
             strict_tools: strict_tools.or(base.strict_tools),

@@ -253,10 +253,10 @@ impl Accumulator {
                 }
             }
             StreamEvent::Vendor { block, part, data } => self.vendor(*block, *part, data)?,
-            StreamEvent::UsageSoFar(usage) => self.usage = *usage,
+            StreamEvent::UsageSoFar(usage) => self.usage.update(usage),
             StreamEvent::Completed { stop, usage } => {
                 self.stop = Some(*stop);
-                self.usage = **usage;
+                self.usage.update(usage);
             }
         }
         Ok(())

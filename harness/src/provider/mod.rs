@@ -47,6 +47,7 @@ pub(crate) use self::{
     context::{ContextMeter, tokens_of},
     ledger::Attempt,
     progress::Progress,
+    response::update_count,
     speak::{Speaker, speak},
 };
 use crate::{error::Error, secret::Secrets};

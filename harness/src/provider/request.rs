@@ -2,10 +2,9 @@
 
 use std::{borrow::Cow, sync::Arc, time::Duration};
 
-use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
-use super::{AnswerSchema, Found, Ledger, Lost, Sent, Settings};
+use super::{AnswerSchema, Effort, Found, Ledger, Lost, Sent, Settings};
 use crate::{
     error::Error,
     message::{Message, Messages, Transcript},
@@ -340,12 +339,12 @@ impl<'a> Request<'a> {
     /// How many tokens the answer may have with these settings. `default` is what the wire sends if `max_tokens` is not
     /// set.
     pub(crate) fn max_tokens(&self, settings: &Settings, default: Option<u32>) -> Option<u32> {
-        let Settings { max_tokens: wished, extra, .. } = settings;
+        let Settings { max_tokens: wished, .. } = settings;
         let least = self.least_tokens.unwrap_or(0);
         let room = self.room.filter(|(_, is_strict)| wished.is_some() || *is_strict);
         let most = room.map(|(tokens, _)| tokens).into_iter().chain(self.lowered).min();
         // Vendors refuse a budget for thinking that is not smaller.
-        let most = most.map(|most| most.max(least).max(over_budget(extra)));
+        let most = most.map(|most| most.max(least).max(over_budget(settings)));
         match wished.or(default) {
             None => most,
             Some(tokens) => {
@@ -426,8 +425,13 @@ impl<'a> Request<'a> {
     }
 }
 
-/// The least `max_tokens` beside the budget for thinking that `extra` has, if it has one.
-fn over_budget(extra: &Map<String, Value>) -> u32 {
-    let budget = extra.get("thinking").and_then(|it| it.get("budget_tokens")?.as_u64());
-    budget.map_or(0, |budget| u32::try_from(budget).unwrap_or(u32::MAX).saturating_add(1))
+/// The least `max_tokens` beside the budget for thinking that the settings have, if they have one.
+fn over_budget(settings: &Settings) -> u32 {
+    let of_extra = settings.extra.get("thinking").and_then(|it| it.get("budget_tokens")?.as_u64());
+    let of_extra = of_extra.map(|budget| u32::try_from(budget).unwrap_or(u32::MAX));
+    let budget = of_extra.or(match settings.effort {
+        Some(Effort::Tokens(tokens)) => Some(tokens),
+        _ => None,
+    });
+    budget.map_or(0, |budget| budget.saturating_add(1))
 }

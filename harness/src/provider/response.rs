@@ -86,6 +86,17 @@ impl Usage {
         sum(&mut self.compaction, *compaction);
     }
 
+    /// Takes the counts that a later report gives. The others stay.
+    pub(crate) fn update(&mut self, later: &Self) {
+        let Self { input, cache_read, cache_write, output, reasoning, compaction } = later;
+        self.input = update_count(self.input, *input);
+        self.cache_read = update_count(self.cache_read, *cache_read);
+        self.cache_write = update_count(self.cache_write, *cache_write);
+        self.output = update_count(self.output, *output);
+        self.reasoning = update_count(self.reasoning, *reasoning);
+        self.compaction = update_count(self.compaction, *compaction);
+    }
+
     /// These counts minus those of a part.
     pub(crate) fn without(&self, part: &Self) -> Self {
         let rest = |whole: Option<u64>, part: Option<u64>| {
@@ -108,6 +119,12 @@ impl Usage {
         let parts = [input, cache_read, cache_write, output, reasoning, compaction];
         parts.iter().all(|part| part.unwrap_or(0) == 0)
     }
+}
+
+/// A count after a later report of it. Counts of one answer never fall to zero: some servers end
+/// with zeros in place of counts that they have given before.
+pub(crate) fn update_count(known: Option<u64>, later: Option<u64>) -> Option<u64> {
+    later.filter(|later| *later > 0 || known.is_none()).or(known)
 }
 
 /// A whole answer of a provider.

@@ -23,6 +23,11 @@ pub enum Effort {
     XHigh,
     /// The maximum of the model.
     Max,
+    /// Thinking of at most this number of tokens, which count as tokens of the answer. Claude's
+    /// models up to 4.5 have such a budget, of at least 1,024 tokens and less than
+    /// [`max_tokens`](Settings::max_tokens), and so has OpenRouter. For other models and servers,
+    /// the builder of the provider and each request fail.
+    Tokens(u32),
 }
 
 /// Whether the model may, must or must not call a tool.
@@ -88,7 +93,8 @@ pub struct Settings {
     pub effort: Option<Effort>,
     /// Whether requests contain the thinking of earlier turns. They do unless this is `false`. The
     /// thinking of the current turn, since the user's last message, is always sent: vendors refuse
-    /// the results of calls without the thinking before the calls. A user message directly after
+    /// the results of calls without the thinking before the calls. If thinking is off at a model of
+    /// Anthropic, none is sent: the vendor refuses it then. A user message directly after
     /// such results, as after a stopped run, begins no new turn. A server that needs all thinking
     /// ([`ThoughtReplay::Field`](crate::wire::chat::ThoughtReplay::Field)) always gets it.
     ///

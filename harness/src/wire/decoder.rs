@@ -49,6 +49,12 @@ pub(crate) trait Dialect: Unpin {
         out: &mut Outlet,
     ) -> Option<Result<(), Error>>;
 
+    /// Whether the answer has its stop reason, so that only counts and the end may still follow.
+    fn has_stopped(&self) -> bool;
+
+    /// Ends an answer that [has stopped](Self::has_stopped) and whose end does not come.
+    fn end_without_mark(&mut self, out: &mut Outlet) -> Result<(), Error>;
+
     /// Called at the end of the bytes. A wire whose answers may have no explicit end ends the
     /// answer here; others do nothing.
     fn end(&mut self, out: &mut Outlet) -> Result<(), Error>;
@@ -167,8 +173,9 @@ impl<D: Dialect> Decoder<D> {
         let Self { sse, dialect, out, known, heard, .. } = self;
         let (shape, delta) = known.shape.as_ref().filter(|_| sse.is_between())?;
         let alike = shape.read(bytes).filter(|alike| alike.length <= out.limits.event)?;
+        let (has_stopped, events) = (dialect.has_stopped(), out.events.len());
         let result = dialect.again(*delta, alike.text, out)?;
-        *heard += 1;
+        *heard += u64::from(!has_stopped || out.events.len() > events);
         known.served = known.served.saturating_add(1);
         *bytes = bytes.get(alike.length..).unwrap_or_default();
         Some(result)
@@ -224,6 +231,28 @@ impl<D: Dialect> Decoder<D> {
                 true => Ok(()),
                 false => Err(cut_off()),
             }),
+        };
+        self.failed = result.is_err();
+        result
+    }
+
+    /// Whether the answer has its stop reason and only its end is missing.
+    pub(crate) fn has_stopped(&self) -> bool {
+        !self.failed && !self.out.done && self.dialect.has_stopped()
+    }
+
+    /// Ends an answer that [has stopped](Self::has_stopped), after a silence.
+    ///
+    /// # Errors
+    /// The errors of [`push`](Self::push), for an event that lacks only its last line break.
+    pub(crate) fn finish_stopped(&mut self) -> Result<(), Error> {
+        let Self { sse, dialect, out, pace, heard, .. } = self;
+        let result = sse.finish(|record| read(record, dialect, out, pace, heard).map(drop));
+        let result = match result {
+            Err(err) if err.kind() != ErrorKind::Protocol => Err(err),
+            // A part of an event says nothing.
+            _ if self.out.done => Ok(()),
+            _ => self.dialect.end_without_mark(&mut self.out),
         };
         self.failed = result.is_err();
         result
@@ -311,12 +340,17 @@ fn read<D: Dialect>(
     if out.done {
         return Ok(false);
     }
+    // After the stop reason, a record without content only keeps the connection open.
+    let (has_stopped, events) = (dialect.has_stopped(), out.events.len());
+    let counts = |is_event: bool, out: &Outlet| {
+        u64::from(is_event && (!has_stopped || out.events.len() > events))
+    };
     // The dialect decides about errors.
     if record.event != b"error" && pace.tries() {
         let result = dialect.read_common(record.data, out);
         pace.tried(result.is_some());
         if let Some(is_event) = result {
-            *heard = heard.saturating_add(is_event?.into());
+            *heard = heard.saturating_add(counts(is_event?, out));
             return Ok(true);
         }
     }
@@ -326,7 +360,7 @@ fn read<D: Dialect>(
         data = Cow::Owned(marked);
     }
     let is_event = dialect.read(&text(record.event), &data, out)?;
-    *heard = heard.saturating_add(is_event.into());
+    *heard = heard.saturating_add(counts(is_event, out));
     Ok(false)
 }
 

@@ -99,6 +99,16 @@ impl Pieces {
 ///
 /// Source: <https://docs.claude.com/en/docs/build-with-claude/extended-thinking>.
 pub(super) fn thinking_from(request: &Request<'_>, settings: &Settings, needs_open: bool) -> usize {
+    let of_settings = match settings.earlier_thinking {
+        Some(false) => turn_start(request.messages()),
+        Some(true) | None => 0,
+    };
+    let of_request = if needs_open { request.open_turn() } else { request.thinking_from() };
+    of_settings.max(of_request)
+}
+
+/// The index of the message of the user that begins the last turn.
+pub(super) fn turn_start(messages: &Messages) -> usize {
     let speaks = |message: &Message| {
         let mut blocks = message.blocks().iter();
         message.role() == Role::User
@@ -107,20 +117,12 @@ pub(super) fn thinking_from(request: &Request<'_>, settings: &Settings, needs_op
                 _ => true,
             })
     };
-    let of_settings = match settings.earlier_thinking {
-        Some(false) => {
-            let messages = request.messages();
-            let begins = |at: &usize| {
-                let before = at.checked_sub(1).and_then(|before| messages.get(before));
-                messages.get(*at).is_some_and(speaks)
-                    && before.is_none_or(|before| before.role() == Role::Assistant)
-            };
-            (0..messages.len()).rev().find(begins).unwrap_or(0)
-        }
-        Some(true) | None => 0,
+    let begins = |at: &usize| {
+        let before = at.checked_sub(1).and_then(|before| messages.get(before));
+        messages.get(*at).is_some_and(speaks)
+            && before.is_none_or(|before| before.role() == Role::Assistant)
     };
-    let of_request = if needs_open { request.open_turn() } else { request.thinking_from() };
-    of_settings.max(of_request)
+    (0..messages.len()).rev().find(begins).unwrap_or(0)
 }
 
 /// How long the bytes of a message stay the same.

@@ -6,6 +6,7 @@ mod cache;
 mod choice;
 mod cited;
 mod decoder;
+mod effort;
 mod encoded;
 pub(crate) mod fault;
 mod halves;

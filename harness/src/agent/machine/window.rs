@@ -1,19 +1,23 @@
 //! What is sent of the transcript. Facts can change it; the transcript itself keeps everything.
 
 use std::{
-    collections::{HashMap, HashSet, VecDeque},
+    collections::{HashMap, VecDeque},
     mem,
     sync::Arc,
 };
 
-use super::{super::told::late_end, Machine, Phase, cannot, given::Given, stated::Stated};
+use super::{
+    super::told::late_end,
+    Machine, Phase, cannot,
+    clearing::{LeftOut, has_files},
+    given::Given,
+    stated::Stated,
+};
 use crate::{
     context::has_line,
     error::Error,
-    journal::{ClearedArguments, ClearedResult, Fact, VendorSummary},
-    message::{
-        Arguments, Block, Message, Messages, Role, ToolCall, ToolContent, ToolResult, Transcript,
-    },
+    journal::{Fact, VendorSummary},
+    message::{Block, Message, Messages, Role, ToolCall, ToolContent, ToolResult, Transcript},
     provider::{Found, FoundTools, Usage, VendorsView},
 };
 
@@ -21,7 +25,7 @@ use crate::{
 #[derive(Clone, Debug, Default)]
 pub(super) struct Window {
     /// What is sent, if it is not the transcript itself.
-    view: Option<Box<View>>,
+    pub(super) view: Option<Box<View>>,
     /// The results that only read and that clearing has not passed yet: the index of the message,
     /// and the number of the result in it.
     pub(super) reads: VecDeque<(usize, usize)>,
@@ -34,7 +38,9 @@ pub(super) struct Window {
     /// How many tokens the window of a model has, as far as an error of its vendor states it.
     told: Vec<Stated>,
     /// Whether shorter arguments were ever sent for some call.
-    has_shortened: bool,
+    pub(super) has_shortened: bool,
+    /// The messages that are sent with files, by their index.
+    pub(super) with_files: Vec<usize>,
     /// The results that also tell of an earlier call that has ended late: the index of the message,
     /// and the number of the result in it.
     pub(super) news: Vec<(usize, usize)>,
@@ -78,18 +84,20 @@ pub(in crate::agent) struct Measured {
 }
 
 #[derive(Clone, Debug, Default)]
-struct View {
+pub(super) struct View {
     /// How many messages of the transcript are summarized.
     summed_up: usize,
     /// The indexes of those of them that are still sent.
-    kept: Vec<usize>,
+    pub(super) kept: Vec<usize>,
     summary: Option<Message>,
     /// The lines that are sent in place of results, by the index of the message and the id of the
     /// call.
-    cleared: HashMap<(usize, String), String>,
+    pub(super) cleared: HashMap<(usize, String), String>,
+    /// The files that are left out.
+    pub(super) files: LeftOut,
     /// The arguments that are sent in place of those of calls, by the index of the message and the
     /// number of the call in it.
-    shorter: HashMap<(usize, usize), String>,
+    pub(super) shorter: HashMap<(usize, usize), String>,
     /// What is sent.
     sent: Transcript,
     /// How many of these messages, from the first one on, are sent without reasoning.
@@ -98,20 +106,20 @@ struct View {
     /// and not completed its answer. If no turn was open, it equals `thinking_from`.
     open_turn: usize,
     /// What is sent to the model that has made a summary of its own.
-    vendor: Option<Box<VendorView>>,
+    pub(super) vendor: Option<Box<VendorView>>,
 }
 
 /// What is sent to the model that has made a summary of its own.
 #[derive(Clone, Debug)]
-struct VendorView {
+pub(super) struct VendorView {
     summary: VendorSummary,
     /// How many messages of the transcript come before the words that are sent with the summary.
     words_at: usize,
     /// The first message of the transcript whose reasoning is sent.
-    thinks_at: usize,
+    pub(super) thinks_at: usize,
     /// The message of the transcript with which the turn begins that was open when `thinks_at` was
     /// set, if one was.
-    open_at: usize,
+    pub(super) open_at: usize,
     sent: Transcript,
 }
 
@@ -190,13 +198,13 @@ impl<'a> Seen<'a> {
 }
 
 /// An index from a fact.
-fn place(number: u64) -> usize {
+pub(super) fn place(number: u64) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
 }
 
 /// The beginning of the open turn, where the model has called tools and not completed its answer.
 /// Without one, it is the end.
-fn open_turn(messages: &Messages) -> usize {
+pub(super) fn open_turn(messages: &Messages) -> usize {
     let is_open = messages.last().is_some_and(|last| last.role() == Role::Tool);
     let said = || messages.iter().rposition(|message| message.role() == Role::User);
     if is_open { said().map_or(0, |at| at.saturating_add(1)) } else { messages.len() }
@@ -205,7 +213,7 @@ fn open_turn(messages: &Messages) -> usize {
 impl View {
     /// Builds what is sent again after a move.
     fn made_of(&mut self, all: &Messages) {
-        let kept = self.kept.iter().filter_map(|at| all.get(*at).cloned());
+        let kept = self.kept.iter().filter_map(|at| Some(self.as_sent(*at, all.get(*at)?)));
         let mut sent: Messages = kept.chain(self.summary.clone()).collect();
         for (at, message) in all.iter().enumerate().skip(self.summed_up) {
             sent.push(self.as_sent(at, message));
@@ -259,6 +267,7 @@ impl View {
         }
         let line =
             |result: &ToolResult| self.cleared.get(&(at, result.call_id().to_owned())).cloned();
+        let message = &self.files.as_sent(at, message);
         if message.role() != Role::Tool || !message.results().any(|result| line(result).is_some()) {
             return message.clone();
         }
@@ -307,6 +316,8 @@ impl Window {
     /// Looks at the messages with which the conversation begins.
     pub(super) fn begins_with(&mut self, messages: &Messages) {
         self.has_shortened |= has_line(messages);
+        let files = messages.iter().enumerate().filter(|(_, message)| has_files(message));
+        self.with_files = files.map(|(at, _)| at).collect();
         self.given = Given::of(messages);
     }
 
@@ -556,6 +567,9 @@ impl Machine {
     }
 
     pub(super) fn push(&mut self, message: Message) -> Result<(), Error> {
+        if has_files(&message) {
+            self.window.with_files.push(self.transcript.messages().len());
+        }
         self.transcript.push(message.clone())?;
         let Some(view) = &mut self.window.view else { return Ok(()) };
         if let Some(vendor) = &mut view.vendor {
@@ -621,67 +635,13 @@ impl Machine {
         }
     }
 
-    fn may_move(&self) -> Result<(), Error> {
+    pub(super) fn may_move(&self) -> Result<(), Error> {
         match self.can_move() {
             true => Ok(()),
             false => Err(cannot(
                 "what is sent cannot change while calls wait for results or an answer is paused",
             )),
         }
-    }
-
-    fn clear(
-        &mut self,
-        results: &[ClearedResult],
-        arguments: &[ClearedArguments],
-        after: u64,
-    ) -> Result<(), Error> {
-        self.may_move()?;
-        let can: HashMap<&str, usize> =
-            self.clearable(usize::MAX).map(|(at, result)| (result.call_id(), at)).collect();
-        let mut places = Vec::with_capacity(results.len());
-        for cleared in results {
-            let Some(at) = can.get(&*cleared.call) else {
-                let id = &cleared.call;
-                let what = "cannot be cleared: the call did not only read, or its result is not sent whole";
-                return Err(cannot(format!("the result of the call `{id}` {what}")));
-            };
-            places.push((*at, cleared));
-        }
-        let long: HashSet<(usize, usize)> =
-            self.long_calls(usize::MAX).map(|(place, _)| place).collect();
-        let mut shorter = HashMap::with_capacity(arguments.len());
-        for cleared in arguments {
-            let place = (place(cleared.message), place(cleared.call));
-            let is_object = Arguments::decode(&cleared.arguments).is_ok_and(|it| !it.is_empty());
-            if !long.contains(&place) || !is_object {
-                let (message, call) = place;
-                let what = "cannot be shortened: it has no long arguments, did not succeed or is not sent whole, or \
-                            the new arguments are not an object";
-                return Err(cannot(format!("the call {call} of the message {message} {what}")));
-            }
-            shorter.insert(place, cleared.arguments.clone());
-        }
-        if places.is_empty() && shorter.is_empty() {
-            return Err(cannot("a fact that clears must name at least one result or call"));
-        }
-        let last = places.iter().map(|(at, _)| *at).max();
-        let window = &mut self.window;
-        let view = window.view.get_or_insert_default();
-        for (at, cleared) in places {
-            view.cleared.insert((at, cleared.call.clone()), cleared.text.clone());
-        }
-        if let Some(vendor) = &mut view.vendor {
-            let all = self.transcript.messages();
-            (vendor.thinks_at, vendor.open_at) = (all.len(), open_turn(all));
-        }
-        // The results among them that were not cleared are small, and stay.
-        window.reads.retain(|(at, _)| last.is_none_or(|last| *at > last));
-        window.long.retain(|place| !shorter.contains_key(place));
-        window.has_shortened |= !shorter.is_empty();
-        view.shorter.extend(shorter);
-        self.moved(after);
-        Ok(())
     }
 
     fn compact(
@@ -743,6 +703,7 @@ impl Machine {
         (view.summed_up, view.kept) = (summed_up, kept);
         view.summary = Some(summary.clone());
         view.cleared.retain(|(at, _), _| *at >= summed_up);
+        view.files.retain(|at| at >= summed_up || view.kept.contains(&at));
         view.shorter.retain(|(at, _), _| *at >= summed_up);
         window.reads.retain(|(at, _)| *at >= summed_up);
         window.long.retain(|(at, _)| *at >= summed_up);
@@ -771,7 +732,7 @@ impl Machine {
         vendor.map_or(self.sent(), |vendor| &vendor.sent)
     }
 
-    fn moved(&mut self, after: u64) {
+    pub(super) fn moved(&mut self, after: u64) {
         if let Some(view) = &mut self.window.view {
             view.made_of(self.transcript.messages());
         }

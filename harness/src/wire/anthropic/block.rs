@@ -49,6 +49,8 @@ enum Kind {
         /// Whether deltas have brought arguments other than an empty object.
         deltas: bool,
         extra: Option<String>,
+        /// The arguments so far, if the start of the call was lost.
+        unnamed: Option<String>,
     },
     /// A block that only the vendor understands, kept completely: calls that its servers execute,
     /// their results, hidden thinking, and unknown kinds.
@@ -89,7 +91,11 @@ impl OpenBlock {
                 Kind::Thinking { signature: text("signature") }
             }
             "tool_use" => {
-                out.call_start(number, &text("id"), &text("name"))?;
+                let (id, name) = (text("id"), text("name"));
+                let unnamed = (id.is_empty() && name.is_empty()).then(String::new);
+                if unnamed.is_none() {
+                    out.call_start(number, &id, &name)?;
+                }
                 let input = members.get("input").unwrap_or_default();
                 let empty = matches!(input, "" | "null") || Members::of(input).0.is_empty();
                 let input =
@@ -99,7 +105,7 @@ impl OpenBlock {
                     (!known).then(|| (&**name, value.get()))
                 }));
                 let input = input.into_owned();
-                Kind::Call { id: text("id"), input, deltas: false, extra }
+                Kind::Call { id, input, deltas: false, extra, unnamed }
             }
             kind => {
                 let part = match kind {
@@ -118,6 +124,25 @@ impl OpenBlock {
 
     pub(super) fn is_call(&self) -> bool {
         matches!(self.kind, Kind::Call { .. })
+    }
+
+    /// Whether pieces of arguments belong to it.
+    pub(super) fn takes_input(&self) -> bool {
+        matches!(self.kind, Kind::Call { .. } | Kind::Opaque { .. })
+    }
+
+    /// Whether it is a call whose start has not come.
+    pub(super) fn is_unnamed(&self) -> bool {
+        matches!(self.kind, Kind::Call { unnamed: Some(_), .. }) && !self.closed
+    }
+
+    /// Begins a call whose start has not come, with these members and the arguments so far.
+    pub(super) fn name(&mut self, members: &Members<'_>, out: &mut Outlet) -> Result<(), Error> {
+        let Kind::Call { id, unnamed, .. } = &mut self.kind else { return Ok(()) };
+        let Some(arguments) = unnamed.take() else { return Ok(()) };
+        *id = text_of(members.get("id"));
+        out.call_start(self.number, id, &text_of(members.get("name")))?;
+        out.call_delta(self.number, arguments)
     }
 
     /// Its JSON, if it is a complete summary by the vendor.
@@ -172,9 +197,9 @@ impl OpenBlock {
         match (&mut self.kind, what) {
             (Kind::Text { .. }, What::Text) => Some(out.text(self.number, text)),
             (Kind::Thinking { .. }, What::Thinking) => Some(out.reasoning(self.number, text)),
-            (Kind::Call { deltas, .. }, What::Input) => {
+            (Kind::Call { deltas, unnamed, .. }, What::Input) => {
                 *deltas |= has_member(&text);
-                Some(out.call_delta(self.number, text))
+                Some(hand_on(self.number, unnamed, &text, out))
             }
             (Kind::Opaque { input, .. }, What::Input) => {
                 input.push_str(&text);
@@ -215,9 +240,9 @@ impl OpenBlock {
                 out.reasoning(self.number, &*delta.thinking)?;
             }
             (_, "signature_delta") => self.sign(Cow::Borrowed(&delta.signature)),
-            (Kind::Call { deltas, .. }, "input_json_delta") => {
+            (Kind::Call { deltas, unnamed, .. }, "input_json_delta") => {
                 *deltas |= has_member(&delta.partial_json);
-                out.call_delta(self.number, &*delta.partial_json)?;
+                hand_on(self.number, unnamed, &delta.partial_json, out)?;
             }
             (Kind::Opaque { input, .. }, "input_json_delta") => {
                 out.kept(&delta.partial_json)?;
@@ -247,6 +272,7 @@ impl OpenBlock {
             return Ok(());
         }
         let number = self.number;
+        self.name(&Members::of("{}"), out)?;
         match &mut self.kind {
             Kind::Text { citations } if citations.is_empty() => {}
             Kind::Text { citations } => {
@@ -261,7 +287,7 @@ impl OpenBlock {
                 json.push('}');
                 out.vendor(number, VendorPart::Reasoning, WIRE, json)?;
             }
-            Kind::Call { id: _, input, deltas, extra } => {
+            Kind::Call { id: _, input, deltas, extra, unnamed: _ } => {
                 if !*deltas {
                     out.call_delta(number, &*input)?;
                 }
@@ -279,6 +305,22 @@ impl OpenBlock {
             }
         }
         Ok(())
+    }
+}
+
+/// Hands on a piece of arguments, or keeps it until the start of its call is known.
+fn hand_on(
+    number: u32,
+    unnamed: &mut Option<String>,
+    piece: &str,
+    out: &mut Outlet,
+) -> Result<(), Error> {
+    match unnamed {
+        Some(arguments) => {
+            arguments.push_str(piece);
+            out.kept(piece)
+        }
+        None => out.call_delta(number, piece),
     }
 }
 

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     error::{Error, ErrorKind},
-    provider::{AnswerLimits, StopReason, Usage, WantedItem},
+    provider::{AnswerLimits, StopReason, Usage, WantedItem, update_count},
     wire::{
         decoder::{Decoder, Dialect, Outlet, not_understood},
         fault, reader, scan,
@@ -183,6 +183,9 @@ fn whole_input(fresh: Count, read: Count, written: Count) -> Option<u64> {
     fresh.0.map(|fresh| fresh.saturating_add(cached))
 }
 
+/// A call of which only arguments have come.
+const UNNAMED: &str = r#"{"type":"tool_use"}"#;
+
 /// The type of an event that adds to a block.
 const DELTA: &str = r#""content_block_delta""#;
 
@@ -318,6 +321,14 @@ impl Dialect for Answer {
         self.block(index)?.more(what, text, out)
     }
 
+    fn has_stopped(&self) -> bool {
+        self.stop.is_some()
+    }
+
+    fn end_without_mark(&mut self, out: &mut Outlet) -> Result<(), Error> {
+        self.complete(out)
+    }
+
     fn end(&mut self, _: &mut Outlet) -> Result<(), Error> {
         Ok(())
     }
@@ -390,6 +401,9 @@ impl Answer {
             if call.is_begun_by(members) {
                 return Ok(());
             }
+            if call.is_unnamed() && text_of(members.get("type")) == "tool_use" {
+                return call.name(members, out);
+            }
             if call.is_again(members) {
                 call.close(out)?;
                 number = call.number;
@@ -409,17 +423,18 @@ impl Answer {
     }
 
     fn delta(&mut self, index: Count, delta: &Delta<'_>, out: &mut Outlet) -> Result<(), Error> {
-        if self.block(index).is_none() {
+        let takes_input = self.block(index).is_some_and(|block| block.takes_input());
+        if &*delta.kind == "input_json_delta" && !takes_input {
+            if delta.partial_json.is_empty() {
+                return Ok(());
+            }
+            // The start of a call was lost. The call is kept, and the model is told that it is incomplete.
+            self.open(index, UNNAMED, &Members::of(UNNAMED), out)?;
+        } else if self.block(index).is_none() {
             // Some servers send no start.
             let json = match &*delta.kind {
                 "text_delta" => r#"{"type":"text"}"#,
                 "thinking_delta" | "signature_delta" => r#"{"type":"thinking"}"#,
-                "input_json_delta" => {
-                    return Err(Error::new(
-                        ErrorKind::Protocol,
-                        "arguments came for a call that never began",
-                    ));
-                }
                 _ => return Ok(()),
             };
             self.open(index, json, &Members::of(json), out)?;
@@ -454,6 +469,7 @@ impl Answer {
         for block in &mut self.blocks {
             // It is unknown whether the last call of a truncated answer is complete.
             if stop == StopReason::Truncated && block.is_call() {
+                block.name(&Members::of("{}"), out)?;
                 continue;
             }
             block.close(out)?;
@@ -527,19 +543,20 @@ impl Answer {
 }
 
 impl WireUsage {
-    /// Replaces the counts that are given. The others stay.
+    /// Replaces the counts that are given. The others stay, and some servers end with zeros in place
+    /// of counts that they have given before.
     fn replace(&mut self, by: &Self) {
         fn set(field: &mut Count, by: Count) {
-            if by.0.is_some() {
-                *field = by;
-            }
+            field.0 = update_count(field.0, by.0);
         }
         set(&mut self.input_tokens, by.input_tokens);
         set(&mut self.cache_creation_input_tokens, by.cache_creation_input_tokens);
         set(&mut self.cache_read_input_tokens, by.cache_read_input_tokens);
         set(&mut self.output_tokens, by.output_tokens);
-        if by.output_tokens_details.0.is_some() {
-            self.output_tokens_details = by.output_tokens_details;
+        if let Some(by) = by.output_tokens_details.0 {
+            let details = self.output_tokens_details.0.get_or_insert_default();
+            set(&mut details.thinking_tokens, by.thinking_tokens);
+            set(&mut details.reasoning_tokens, by.reasoning_tokens);
         }
         if by.iterations.0.is_some() {
             self.iterations = by.iterations;

@@ -9,22 +9,25 @@ use std::borrow::Cow;
 
 use serde_json::Map;
 
-use super::{SUMMARY, WIRE, thinking::thinking};
+use super::{
+    SUMMARY, WIRE,
+    thinking::{self, Thinking, ThinkingConfig, thinking},
+};
 use crate::{
     error::{Error, ErrorKind},
     message::{
         Block, Media, MediaKind, Message, Messages, ReasoningBlock, Role, Source, TextBlock,
         ToolCall, ToolResult, VendorData, in_line,
     },
-    models::{Model, Models, SchemaAnswers, Thinking as Thinks},
-    provider::{AnswerWay, Draft, Effort, Found, Request, Settings, ToolChoice},
+    models::{Model, Models, SchemaAnswers},
+    provider::{AnswerWay, Draft, Found, Request, Settings, ToolChoice},
     schema::{Parameters, StrictForm, Told},
     secret::beginning,
     wire::{
         Encoded,
         answer::{self, Forced, Plan, Server},
         cache, choice,
-        encoded::{Form, Stays, conversation, thinking_from},
+        encoded::{Form, Stays, conversation, thinking_from, turn_start},
         json::{Body, comma, key, member, members, object, put, raw, room_for, sendable, text},
         media::{Part, Places, Recipient, Takes, line},
         names,
@@ -50,6 +53,12 @@ pub struct Options {
     ///
     /// Source: <https://platform.claude.com/docs/en/agents-and-tools/tool-use/tool-search-tool>.
     pub defers_tools: bool,
+    /// Whether thinking without a signature is sent back, and each turn with calls contains
+    /// thinking, even if it is empty. Anthropic refuses both; DeepSeek and Moonshot refuse a turn
+    /// with calls without its thinking, which they do not sign.
+    ///
+    /// Source: <https://api-docs.deepseek.com/guides/anthropic_api>.
+    pub unsigned_thinking: bool,
 }
 
 impl Options {
@@ -59,7 +68,14 @@ impl Options {
         let models = Models::default();
         let takes = Takes::of("anthropic", &*model, &models);
         let defers_tools = models.find("anthropic", &model).deferred_tools.unwrap_or(false);
-        Self { model, settings: Settings::default(), takes, answer_way: None, defers_tools }
+        Self {
+            model,
+            settings: Settings::default(),
+            takes,
+            answer_way: None,
+            defers_tools,
+            unsigned_thinking: false,
+        }
     }
 }
 
@@ -107,7 +123,8 @@ pub fn encode(request: &Request<'_>, options: &Options) -> Result<Vec<u8>, Error
 /// # Errors
 /// The same as [`encode`].
 pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded, Error> {
-    let Options { model, settings, takes, answer_way: _, defers_tools } = options;
+    let Options { model, settings, takes, answer_way: _, defers_tools, unsigned_thinking } =
+        options;
     let Settings {
         max_tokens: _,
         temperature,
@@ -143,7 +160,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     let mut body = Body::new(extra, &["messages", "stream", "compaction"])?;
     body.value("model", model);
     let known = Models::default().find("anthropic", model);
-    let longest = longest_answer(&known);
+    let longest = thinking::with_room(&known, *effort, longest_answer(&known));
     let max_tokens = request.max_tokens(settings, Some(longest)).unwrap_or(longest);
     body.value("max_tokens", &max_tokens);
     body.value("stream", &true);
@@ -154,21 +171,25 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
         body.value("stop_sequences", stop);
     }
     let mut output = Map::new();
-    let of_extra = extra.get("thinking").and_then(|it| it.get("type"));
-    let has_budget = match (of_extra, effort) {
-        (Some(of_extra), _) => of_extra == "enabled",
-        (None, Some(effort)) => known.thinking == Some(Thinks::Budget) && *effort != Effort::Off,
-        (None, None) => false,
-    };
-    if let Some(effort) = effort {
-        let said = thinking(known.thinking, *effort, max_tokens);
-        if let Some(config) = said.config {
-            body.member("thinking", |out| raw(out, &config));
-        }
-        if let Some(effort) = said.effort {
-            output.insert("effort".to_owned(), effort.into());
-        }
+    let of_extra = extra.get("thinking").and_then(|it| it.get("type")?.as_str());
+    let mut said = thinking(model, &known, settings, max_tokens)?;
+    let mut has_budget = of_extra
+        .map_or(matches!(said.config, Some(ThinkingConfig::Enabled(_))), |it| it == "enabled");
+    if has_budget && of_extra.is_none() && !open_turn_thinks(request, settings) {
+        // Within a budget, the thinking of a turn must begin the turn. It is on from the next turn on.
+        (said, has_budget) = (Thinking::default(), false);
     }
+    if let Some(config) = said.config {
+        body.member("thinking", |out| raw(out, &config.json()));
+    }
+    if let Some(effort) = said.effort {
+        output.insert("effort".to_owned(), effort.into());
+    }
+    let is_off = match (of_extra, said.config) {
+        (Some(of_extra), _) => of_extra == "disabled",
+        (None, Some(config)) => config == ThinkingConfig::Disabled,
+        (None, None) => known.thinks_unasked == Some(false),
+    };
     if let Some((schema, _)) = plan.as_ref().and_then(|plan| plan.format.as_ref()) {
         let format = serde_json::json!({ "type": "json_schema", "schema": schema });
         output.insert("format".to_owned(), format);
@@ -210,12 +231,17 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     }
     // With a thinking budget, the last answer with tool calls must begin with its thinking. These
     // models do not require the original messages before it.
-    let thinking_from = thinking_from(request, settings, has_budget);
+    let thinking_from = match is_off {
+        // Without thinking, the vendor refuses the thinking of an open turn: `When thinking is disabled, an `assistant`
+        // message in the final position cannot contain `thinking``. It does not read that of earlier turns.
+        true => usize::MAX,
+        false => thinking_from(request, settings, has_budget),
+    };
     // Such a request contains one summary, as its first block.
     let first_alone = summarizes || request.begins_with_summary();
     let summary_at = first_alone.then(|| request.begins_with_summary().then_some(0));
     let is = format!(
-        "{WIRE} {thinking_from}{}{}{}",
+        "{WIRE} {thinking_from} {unsigned_thinking}{}{}{}",
         if first_alone { " summary" } else { "" },
         found.form(),
         answer::form(plan.as_ref())
@@ -229,7 +255,15 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
         let after = request.messages().range(at.saturating_add(1)..);
         let message = &answer::said(plan.as_ref(), at, message);
         let summaries = summary_at.is_none_or(|first| first == Some(at));
-        encode_message(out, message, (at, &after), (at >= thinking_from, summaries), &found, to)
+        let thinking = match unsigned_thinking {
+            // Of each turn with calls, such a server wants the thinking.
+            true if !is_off && (at >= thinking_from || message.calls().next().is_some()) => {
+                SentThinking::All
+            }
+            false if at >= thinking_from => SentThinking::Signed,
+            true | false => SentThinking::Nothing,
+        };
+        encode_message(out, message, (at, &after), (thinking, summaries), &found, to)
     })
 }
 
@@ -379,7 +413,7 @@ fn encode_message(
     out: &mut Draft,
     message: &Message,
     (at, after): (usize, &Messages),
-    (thinking, summaries): (bool, bool),
+    (thinking, summaries): (SentThinking, bool),
     found: &Deferred<'_>,
     to: Recipient<'_>,
 ) -> Stays {
@@ -401,10 +435,14 @@ fn encode_message(
     raw(out, r#","content":["#);
     let first = out.len();
     // The vendor expects the result of a call directly after it, so calls come last.
+    if thinking == SentThinking::All && is_silent_turn(message) {
+        raw(out, r#"{"type":"thinking","thinking":""}"#);
+    }
     for block in message.blocks() {
         match block {
             Block::ToolCall(_) => {}
-            Block::Reasoning(_) if !thinking => {}
+            Block::Reasoning(_) if thinking == SentThinking::Nothing => {}
+            Block::Reasoning(reasoning) => encode_reasoning(out, reasoning, thinking),
             Block::Vendor(data) if !summaries && is_summary(data) => {}
             Block::ToolResult(result) => match found.by(result.call_id()).as_slice() {
                 [] => encode_result(out, result, to),
@@ -437,6 +475,52 @@ fn encode_message(
     }
     raw(out, "]}");
     stays
+}
+
+/// The thinking of a message that is sent.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum SentThinking {
+    Nothing,
+    /// Only what this vendor has signed.
+    Signed,
+    All,
+}
+
+/// Whether this message has calls and no thinking.
+fn is_silent_turn(message: &Message) -> bool {
+    let thinks = |block: &Block| match block {
+        Block::Reasoning(it) => !it.text().is_empty() || ours(it.vendor()).is_some(),
+        _ => false,
+    };
+    message.calls().next().is_some() && !message.blocks().iter().any(thinks)
+}
+
+/// Whether the turn that is open begins with thinking that can be sent back, or no turn is open.
+fn open_turn_thinks(request: &Request<'_>, settings: &Settings) -> bool {
+    let from = thinking_from(request, settings, true);
+    let messages = request.messages();
+    let begins = turn_start(messages);
+    let mut turn = (begins..messages.len()).filter_map(|at| Some((at, messages.get(at)?)));
+    let first =
+        turn.find(|(_, message)| message.role() == Role::Assistant && !message.is_refused());
+    first.is_none_or(|(at, message)| {
+        let mut said = message.blocks().iter().filter(|block| !matches!(block, Block::ToolCall(_)));
+        let first = said.find(|block| match block {
+            Block::Text(text) => !text.text().trim().is_empty(),
+            Block::Reasoning(reasoning) => ours(reasoning.vendor()).is_some(),
+            _ => false,
+        });
+        at >= from && matches!(first, Some(Block::Reasoning(_)))
+    })
+}
+
+/// Fails if the settings do not fit the model.
+///
+/// # Errors
+/// [`ErrorKind::Configuration`] for a budget of thinking that the model does not have.
+pub(crate) fn check(options: &Options) -> Result<(), Error> {
+    let Options { model, settings, .. } = options;
+    thinking::check(model, &Models::default().find("anthropic", model), settings)
 }
 
 /// Whether this is a summary by the vendor.
@@ -505,7 +589,7 @@ fn encode_block(out: &mut Draft, block: &Block, to: Recipient<'_>) {
         Block::Document(media) => encode_media(out, MediaKind::Document, media, to),
         Block::ToolCall(call) => encode_call(out, call),
         Block::ToolResult(result) => encode_result(out, result, to),
-        Block::Reasoning(reasoning) => encode_reasoning(out, reasoning),
+        Block::Reasoning(reasoning) => encode_reasoning(out, reasoning, SentThinking::Signed),
         Block::Vendor(data) => {
             if let Some(json) = ours(Some(data)).filter(|json| is_block(json)) {
                 comma(out);
@@ -533,9 +617,17 @@ fn encode_text(out: &mut Draft, text: &TextBlock) {
     out.push(b'}');
 }
 
-/// Writes signed thinking, byte for byte. Thinking of other models has no meaning here.
-fn encode_reasoning(out: &mut Draft, reasoning: &ReasoningBlock) {
-    let Some(json) = ours(reasoning.vendor()) else { return };
+/// Writes thinking, byte for byte. Thinking that is not signed has no meaning for most servers.
+fn encode_reasoning(out: &mut Draft, reasoning: &ReasoningBlock, sent: SentThinking) {
+    let Some(json) = ours(reasoning.vendor()) else {
+        if sent == SentThinking::All && !reasoning.text().is_empty() {
+            comma(out);
+            raw(out, r#"{"type":"thinking""#);
+            member(out, "thinking", reasoning.text());
+            out.push(b'}');
+        }
+        return;
+    };
     comma(out);
     if is_block(&json) {
         raw(out, &json);

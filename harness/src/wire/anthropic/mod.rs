@@ -8,6 +8,7 @@ mod encode;
 mod thinking;
 mod walked;
 
+pub(crate) use self::encode::check;
 pub use self::{
     decode::{Answer, decoder, summary_decoder},
     encode::{Options, encode, encode_pieces},

@@ -223,6 +223,8 @@ impl Calls {
             let cut = |call: &Call| truncated && !is_object(&call.arguments);
             if self.calls.get(at).is_some_and(|call| !cut(call)) {
                 self.end(at, out)?;
+            } else if self.calls.get(at).is_some_and(|call| !call.begun) {
+                self.hand_on(at, true, out)?;
             }
             self.hand_on_extra(at, out)?;
         }
@@ -331,9 +333,24 @@ impl Calls {
                 let mut open = self.open.iter();
                 match (open.next(), open.next()) {
                     (Some(at), None) => Place::At(*at),
-                    _ => Place::Nowhere,
+                    _ => self.unnamed_place(arguments),
                 }
             }
+        }
+    }
+}
+
+impl Calls {
+    /// The place of arguments that nothing assigns to a call. They are kept as a call without a
+    /// name, which does not run, unless they repeat those of a call.
+    fn unnamed_place(&self, arguments: &str) -> Place {
+        let is_unnamed =
+            |call: &Call| call.name.is_empty() && call.wire_id.is_empty() && call.index.is_none();
+        let repeats = |call: &Call| call.arguments.trim() == arguments.trim();
+        match self.calls.last() {
+            _ if arguments.trim().is_empty() || self.calls.iter().any(repeats) => Place::Nowhere,
+            Some(last) if is_unnamed(last) => Place::At(self.calls.len().saturating_sub(1)),
+            Some(_) | None => Place::New,
         }
     }
 }

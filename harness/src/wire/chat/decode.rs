@@ -113,7 +113,7 @@ impl Dialect for Answer {
         self.media.sources(&chunk.search_results.0, &chunk.citations.0, out)?;
         let usage = chunk.usage.0.or_else(|| chunk.x_groq.0.and_then(|groq| groq.usage.0));
         if let Some(usage) = usage {
-            self.usage = usage.known();
+            self.usage.update(&usage.known());
             out.usage(self.usage);
         }
         for choice in &chunk.choices.0 {
@@ -180,6 +180,14 @@ impl Dialect for Answer {
         })
     }
 
+    fn has_stopped(&self) -> bool {
+        self.finish.is_some()
+    }
+
+    fn end_without_mark(&mut self, out: &mut Outlet) -> Result<(), Error> {
+        self.done(out)
+    }
+
     fn end(&mut self, out: &mut Outlet) -> Result<(), Error> {
         // Some servers send no `[DONE]` at the end; the stop reason is enough.
         self.done(out)
@@ -201,7 +209,7 @@ impl Answer {
             json.clone_into(&mut self.media.last_urls);
         }
         if let Some(usage) = said.usage.or(said.groq_usage) {
-            self.usage = usage.known();
+            self.usage.update(&usage.known());
             out.usage(self.usage);
         }
         if said.thought.is_some() || !said.details.is_empty() {

@@ -15,7 +15,7 @@ use crate::{
     wire::{
         Encoded,
         answer::{self, Forced, NAME, Plan, Server},
-        cache, choice,
+        cache, choice, effort,
         encoded::{Form, Stays, conversation, thinking_from},
         json::{
             Body, comma, data_url, key, member, object, put, raw, room_for, sendable, text, texts,
@@ -59,6 +59,11 @@ pub struct Options {
     /// How the model is told the schema of its answer, if the request has one. `None`: chosen by
     /// the vendor, the model and the schema.
     pub answer_way: Option<AnswerWay>,
+    /// Whether the server takes a [budget](Effort::Tokens) of tokens for thinking, as
+    /// `reasoning.max_tokens`.
+    ///
+    /// Source: <https://openrouter.ai/docs/use-cases/reasoning-tokens>.
+    pub thinking_budget: bool,
 }
 
 /// Sources: <https://platform.openai.com/docs/api-reference/chat/create> (documents by their bytes
@@ -92,6 +97,7 @@ impl Options {
             signed_calls: None,
             strict_form: StrictForm::Common,
             answer_way: None,
+            thinking_budget: false,
         }
     }
 }
@@ -166,6 +172,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
         None => request,
     };
     choice::check(request, settings)?;
+    check(options)?;
     let mut body = Body::new(extra, &["messages", "stream"])?;
     body.value("model", model);
     body.value("stream", &true);
@@ -180,7 +187,12 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
         body.value("stop", stop);
     }
     let thinks = || Models::default().find("", model).thinking != Some(Thinking::Never);
-    body.maybe("reasoning_effort", effort.filter(|_| thinks()).map(level));
+    match effort {
+        Some(Effort::Tokens(tokens)) => {
+            body.value("reasoning", &serde_json::json!({ "max_tokens": tokens }));
+        }
+        _ => body.maybe("reasoning_effort", effort.filter(|_| thinks()).map(effort::level)),
+    }
     if let Some((schema, strict)) = plan.as_ref().and_then(|plan| plan.format.as_ref()) {
         let schema = serde_json::json!({ "name": NAME, "schema": schema, "strict": strict });
         let format = serde_json::json!({ "type": "json_schema", "json_schema": schema });
@@ -254,16 +266,13 @@ fn server(options: &Options) -> Server {
     }
 }
 
-fn level(effort: Effort) -> &'static str {
-    match effort {
-        Effort::Off => "none",
-        Effort::Minimal => "minimal",
-        Effort::Low => "low",
-        Effort::Medium => "medium",
-        Effort::High => "high",
-        Effort::XHigh => "xhigh",
-        Effort::Max => "max",
-    }
+/// Fails if the settings do not fit the server.
+///
+/// # Errors
+/// [`ErrorKind::Configuration`](crate::ErrorKind::Configuration) for a budget of thinking at a
+/// server that takes none.
+pub(crate) fn check(options: &Options) -> Result<(), Error> {
+    effort::check(&options.settings, options.thinking_budget)
 }
 
 fn choice(choice: &ToolChoice) -> serde_json::Value {

@@ -14,6 +14,7 @@ mod thought;
 mod turns;
 mod walked;
 
+pub(crate) use self::encode::check;
 pub(crate) use self::turns::{needs_bridge, wants_turns};
 pub use self::{
     decode::{Answer, Reading, decoder},

@@ -68,6 +68,9 @@ struct Event<'a> {
     text: Text<'a>,
     #[serde(borrow, default)]
     refusal: Text<'a>,
+    /// The name of the tool, at the end of the arguments of a call.
+    #[serde(borrow, default)]
+    name: Text<'a>,
     #[serde(borrow, default)]
     arguments: Option<Raw<'a>>,
     #[serde(borrow, default)]
@@ -88,6 +91,7 @@ impl Event<'_> {
             delta: &self.delta,
             text: &self.text,
             refusal: &self.refusal,
+            name: &self.name,
             arguments: self.arguments.map(Raw::get),
             content_index: self.content_index.0.unwrap_or(0),
             summary_index: self.summary_index.0.unwrap_or(0),
@@ -265,7 +269,8 @@ impl Dialect for Answer {
                 Some(what) => {
                     let at = index.0.and_then(|_| self.position(index, ""))?;
                     let item = self.items.get_mut(at).filter(|item| item.takes(what))?;
-                    item.told(what, common.told(), out)
+                    let names = what == What::ArgumentsDone && item.is_unnamed();
+                    item.told(what, (!names).then(|| common.told())?, out)
                 }
                 // The event has no data of its own. An event without this prefix may be an error.
                 None => return kind.starts_with(b"response.").then_some(Ok(true)),
@@ -311,6 +316,15 @@ impl Dialect for Answer {
             ..Told::default()
         };
         Some(item.told(what, told, out))
+    }
+
+    /// Here the stop reason is in the last event.
+    fn has_stopped(&self) -> bool {
+        false
+    }
+
+    fn end_without_mark(&mut self, _: &mut Outlet) -> Result<(), Error> {
+        Ok(())
     }
 
     fn end(&mut self, _: &mut Outlet) -> Result<(), Error> {
@@ -386,8 +400,15 @@ impl Answer {
         what: What,
         out: &mut Outlet,
     ) -> Result<&mut Item, Error> {
-        let at = match self.position(index, id) {
+        let is_call = |at: &usize| self.items.get(*at).is_some_and(Item::is_call);
+        let (known, mut index) = (self.position(index, id), index);
+        let at = match known {
             None if index.0.is_none() => self.last_open(what),
+            // The output index of arguments is that of an item that has none.
+            Some(at) if what.kind() == "function_call" && !is_call(&at) => {
+                index = Count(None);
+                self.ids.get(id).copied().filter(is_call).or_else(|| self.last_open(what))
+            }
             known => known,
         };
         let at = match at {
@@ -465,6 +486,9 @@ impl Answer {
                 Some("content_filter") => StopReason::Refused,
                 _ => StopReason::Truncated,
             };
+            for item in &mut self.items {
+                item.begin_unnamed(out)?;
+            }
             out.completed(stop, response.used());
             return Ok(());
         }
@@ -494,7 +518,14 @@ impl Answer {
             let known = self.position(Count(None), &id);
             match known.and_then(|at| self.items.get(at)) {
                 Some(item) if !item.is_open() => {}
-                None if !silent => {}
+                None if !silent => {
+                    // Its arguments came without anything that says whose they are.
+                    let mut unnamed = self.items.iter_mut().filter(|item| item.is_unnamed());
+                    let kind = text_of(members.get("type"));
+                    if let Some(item) = unnamed.next().filter(|_| kind == "function_call") {
+                        item.done(&members, json.get(), out)?;
+                    }
+                }
                 Some(_) | None => self.done(Count(None), json.get(), &members, out)?,
             }
         }

@@ -22,7 +22,7 @@ use crate::{
     wire::{
         Encoded,
         answer::{self, Forced, NAME, Plan, Server},
-        cache, choice,
+        cache, choice, effort,
         encoded::{Form, Stays, conversation, thinking_from},
         halves,
         json::{
@@ -131,6 +131,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
         None => request,
     };
     choice::check(request, settings)?;
+    check(settings)?;
     let mut body = Body::new(extra, &["input", "stream"])?;
     body.value("model", model);
     body.value("stream", &true);
@@ -145,7 +146,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
         // The vendor shows a summary of the thinking only if the request asks for it.
         let config = match effort {
             Effort::Off => serde_json::json!({ "effort": "none" }),
-            effort => serde_json::json!({ "effort": level(effort), "summary": "auto" }),
+            effort => serde_json::json!({ "effort": effort::level(effort), "summary": "auto" }),
         };
         body.value("reasoning", &config);
     }
@@ -210,16 +211,13 @@ fn server(options: &Options) -> Server {
     }
 }
 
-fn level(effort: Effort) -> &'static str {
-    match effort {
-        Effort::Off => "none",
-        Effort::Minimal => "minimal",
-        Effort::Low => "low",
-        Effort::Medium => "medium",
-        Effort::High => "high",
-        Effort::XHigh => "xhigh",
-        Effort::Max => "max",
-    }
+/// Fails if the settings do not fit the protocol.
+///
+/// # Errors
+/// [`ErrorKind::Configuration`](crate::ErrorKind::Configuration) for a budget of thinking, which
+/// this protocol does not have.
+pub(crate) fn check(settings: &Settings) -> Result<(), Error> {
+    effort::check(settings, false)
 }
 
 fn choice(choice: &ToolChoice) -> serde_json::Value {

@@ -58,6 +58,7 @@ pub(super) struct Told<'a> {
     pub(super) delta: &'a str,
     pub(super) text: &'a str,
     pub(super) refusal: &'a str,
+    pub(super) name: &'a str,
     pub(super) arguments: Option<&'a str>,
     /// The index of the part of the content, and of the part of the summary.
     pub(super) content_index: u64,
@@ -89,6 +90,9 @@ enum Kind {
     },
     Call {
         started: bool,
+        /// The id and the name, if they have come without the start of the item.
+        id: String,
+        name: String,
         /// The arguments handed on or kept so far.
         sent: String,
         ended: bool,
@@ -110,7 +114,8 @@ impl Item {
             "message" => Kind::Message { parts: Vec::new(), refused: false, cited: 0 },
             "reasoning" => Kind::Reasoning { part: None },
             "function_call" => {
-                Kind::Call { started: false, sent: String::new(), ended: false, cut: false }
+                let [id, name, sent] = [const { String::new() }; 3];
+                Kind::Call { started: false, id, name, sent, ended: false, cut: false }
             }
             "custom_tool_call" => Kind::Custom { started: false },
             "tool_search_call" if is_ours(members) => Kind::Search { started: false, cut: false },
@@ -141,6 +146,23 @@ impl Item {
             Kind::Opaque { answers, .. } => Some(answers),
             _ => None,
         }
+    }
+
+    /// Whether it is a call whose start has not come.
+    pub(super) fn is_unnamed(&self) -> bool {
+        matches!(self.kind, Kind::Call { started: false, .. })
+    }
+
+    /// Begins a call of which only arguments have come. Without a name, the model is told that no
+    /// such tool exists.
+    pub(super) fn begin_unnamed(&mut self, out: &mut Outlet) -> Result<(), Error> {
+        let Kind::Call { started, id, name, sent, .. } = &mut self.kind else { return Ok(()) };
+        if *started || (sent.is_empty() && name.is_empty()) {
+            return Ok(());
+        }
+        *started = true;
+        out.call_start(self.number, id, name)?;
+        out.call_delta(self.number, &*sent)
     }
 
     pub(super) fn is_done_call(&self) -> bool {
@@ -176,6 +198,10 @@ impl Item {
             Kind::Call { started, .. } | Kind::Custom { started } if !name.is_empty() => {
                 *started = true;
                 out.call_start(self.number, &call_id(members), &name)
+            }
+            Kind::Call { id, .. } => {
+                *id = call_id(members);
+                Ok(())
             }
             Kind::Search { started, .. } => {
                 *started = true;
@@ -226,7 +252,7 @@ impl Item {
                 *part = Some((what, at));
                 out.reasoning(number, event.delta)
             }
-            Kind::Call { started, sent, .. } => match what {
+            Kind::Call { started, name, sent, .. } => match what {
                 // The complete item has already been handled; this event repeats it.
                 _ if self.done => Ok(()),
                 What::Arguments => {
@@ -239,6 +265,15 @@ impl Item {
                 What::ArgumentsDone if *started => {
                     let all = arguments(event.arguments);
                     rest_of(number, &all, sent, out)
+                }
+                What::ArgumentsDone => {
+                    event.name.clone_into(name);
+                    let all = arguments(event.arguments);
+                    if !are_none(&all) || sent.is_empty() {
+                        out.kept(&all)?;
+                        *sent = all;
+                    }
+                    Ok(())
                 }
                 _ => Ok(()),
             },
@@ -320,7 +355,7 @@ impl Item {
                     None => Ok(()),
                 }
             }
-            Kind::Call { started, sent, ended, cut } => {
+            Kind::Call { started, id: _, name: _, sent, ended, cut } => {
                 if !std::mem::replace(started, true) {
                     let name = text_of(members.get("name"));
                     out.call_start(number, &call_id(members), &name)?;
@@ -384,6 +419,7 @@ impl Item {
 
     /// Ends a call whose end the server did not report, once the answer is complete.
     pub(super) fn close(&mut self, out: &mut Outlet) -> Result<(), Error> {
+        self.begin_unnamed(out)?;
         if let Kind::Call { started: true, ended, cut: false, .. } = &mut self.kind
             && !std::mem::replace(ended, true)
         {

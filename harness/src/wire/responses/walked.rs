@@ -116,6 +116,7 @@ impl<'a> Common<'a> {
             delta: &self.delta,
             text: &self.text,
             refusal: &self.refusal,
+            name: "",
             arguments: self.arguments.map(Raw::get),
             content_index: self.content,
             summary_index: self.summary,

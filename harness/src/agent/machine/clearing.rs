@@ -1,0 +1,218 @@
+//! Applies the fact that clears: results, arguments and files are left out of what is sent.
+
+use std::collections::{HashMap, HashSet};
+
+use super::{
+    Machine, cannot,
+    window::{open_turn, place},
+};
+use crate::{
+    error::Error,
+    journal::{ClearedArguments, ClearedResult},
+    message::{Arguments, Block, Media, MediaKind, Message, Role, ToolContent, ToolResult},
+};
+
+/// The files that are left out of what is sent.
+#[derive(Clone, Debug, Default)]
+pub(super) struct LeftOut {
+    /// How many files are left out, from the first one on, and the line in their place: by the index of the message and
+    /// the id of the call, which is empty for a message of the user.
+    files: HashMap<(usize, String), (usize, String)>,
+}
+
+impl LeftOut {
+    fn insert(&mut self, at: usize, cleared: &ClearedResult, count: usize) {
+        self.files.insert((at, cleared.call.clone()), (count, cleared.text.clone()));
+    }
+
+    fn count(&self, at: usize, call: &str) -> usize {
+        self.files.get(&(at, call.to_owned())).map_or(0, |(count, _)| *count)
+    }
+
+    pub(super) fn retain(&mut self, is_kept: impl Fn(usize) -> bool) {
+        self.files.retain(|(at, _), _| is_kept(*at));
+    }
+
+    /// A message as it is sent.
+    pub(super) fn as_sent(&self, at: usize, message: &Message) -> Message {
+        if self.files.is_empty() || !has_files(message) {
+            return message.clone();
+        }
+        let of = |call: &str| self.files.get(&(at, call.to_owned()));
+        let mut gone = 0;
+        message.with_blocks(|block| match block {
+            Block::ToolResult(result) => {
+                let (count, line) = of(result.call_id())?;
+                Some(Block::ToolResult(without_files(result, *count, line)))
+            }
+            block => {
+                block.media()?;
+                let (count, line) = of("")?;
+                gone += 1;
+                (gone <= *count).then(|| Block::text(line))
+            }
+        })
+    }
+}
+
+/// The result without so many of its files, and with the line in their place.
+fn without_files(result: &ToolResult, count: usize, line: &str) -> ToolResult {
+    let mut gone = 0;
+    let content = result.content().iter().filter_map(|part| {
+        if part.media().is_none() || gone == count {
+            return Some(part.clone());
+        }
+        gone += 1;
+        (gone == 1).then(|| ToolContent::Text(line.to_owned()))
+    });
+    let content: Vec<ToolContent> = content.collect();
+    ToolResult::new(result.call_id(), result.outcome(), content)
+}
+
+/// Whether a message is sent with files.
+pub(super) fn has_files(message: &Message) -> bool {
+    let has = |block: &Block| match block {
+        Block::ToolResult(result) => result.content().iter().any(|part| part.media().is_some()),
+        block => block.media().is_some(),
+    };
+    message.role() != Role::Assistant && message.blocks().iter().any(has)
+}
+
+/// The files of a result, or of a message of the user, that are sent.
+#[derive(Clone, Debug)]
+pub(in crate::agent) struct SentFiles<'a> {
+    /// The index of the message in the transcript.
+    pub(in crate::agent) message: usize,
+    /// The call of the result, and the name of its tool.
+    pub(in crate::agent) call: Option<(&'a str, &'a str)>,
+    /// How many files before them are left out already.
+    pub(in crate::agent) left_out: usize,
+    pub(in crate::agent) files: Vec<(MediaKind, &'a Media)>,
+}
+
+impl Machine {
+    /// Whether any message has files.
+    pub(in crate::agent) fn has_files(&self) -> bool {
+        !self.window.with_files.is_empty()
+    }
+
+    /// The files that are sent, in their order.
+    pub(in crate::agent) fn sent_files(&self) -> Vec<SentFiles<'_>> {
+        let (view, summed_up) = (self.window.view.as_deref(), self.summed_up());
+        let is_sent =
+            |at: &usize| *at >= summed_up || view.is_some_and(|view| view.kept.contains(at));
+        let all = self.transcript.messages();
+        let mut found = Vec::new();
+        for message in self.window.with_files.iter().copied().filter(is_sent) {
+            let Some(said) = all.get(message) else { continue };
+            let is_cleared = |call: &str| {
+                view.is_some_and(|view| view.cleared.contains_key(&(message, call.to_owned())))
+            };
+            let left_out = |call: &str| view.map_or(0, |view| view.files.count(message, call));
+            let asked = message.checked_sub(1).and_then(|before| all.get(before));
+            for result in said.results().filter(|result| !is_cleared(result.call_id())) {
+                let mut calls = asked.into_iter().flat_map(Message::calls);
+                let tool = calls.find(|call| call.id() == result.call_id());
+                let call = (result.call_id(), tool.map_or("", |call| call.name()));
+                let left_out = left_out(result.call_id());
+                let files = result.content().iter().filter_map(ToolContent::media);
+                let files = files.skip(left_out).collect();
+                found.push(SentFiles { message, call: Some(call), left_out, files });
+            }
+            let left_out = left_out("");
+            let files = said.blocks().iter().filter_map(Block::media).skip(left_out).collect();
+            found.push(SentFiles { message, call: None, left_out, files });
+        }
+        found.retain(|sent| !sent.files.is_empty());
+        found
+    }
+
+    /// The message whose files are to be left out, and how many of them.
+    fn place_of_files(&self, cleared: &ClearedResult, count: u64) -> Result<(usize, usize), Error> {
+        let sent = self.sent_files();
+        let count = place(count);
+        let known = sent.iter().find(|files| match (cleared.message, files.call) {
+            (Some(message), None) => place(message) == files.message,
+            (None, Some((id, _))) => id == cleared.call,
+            _ => false,
+        });
+        let fits = |files: &&SentFiles<'_>| {
+            (files.left_out..files.left_out.saturating_add(files.files.len()))
+                .contains(&count.wrapping_sub(1))
+        };
+        match known.filter(fits) {
+            Some(files) => Ok((files.message, count)),
+            None => {
+                let of = match cleared.message {
+                    Some(message) => format!("the message {message}"),
+                    None => format!("the result of the call `{}`", cleared.call),
+                };
+                Err(cannot(format!(
+                    "{count} files of {of} cannot be left out: so many are not sent"
+                )))
+            }
+        }
+    }
+
+    pub(super) fn clear(
+        &mut self,
+        results: &[ClearedResult],
+        arguments: &[ClearedArguments],
+        after: u64,
+    ) -> Result<(), Error> {
+        self.may_move()?;
+        let can: HashMap<&str, usize> =
+            self.clearable(usize::MAX).map(|(at, result)| (result.call_id(), at)).collect();
+        let mut places = Vec::with_capacity(results.len());
+        let mut files = Vec::new();
+        for cleared in results {
+            if let Some(count) = cleared.files {
+                files.push((self.place_of_files(cleared, count)?, cleared));
+                continue;
+            }
+            let Some(at) = can.get(&*cleared.call) else {
+                let id = &cleared.call;
+                let what = "cannot be cleared: the call did not only read, or its result is not sent whole";
+                return Err(cannot(format!("the result of the call `{id}` {what}")));
+            };
+            places.push((*at, cleared));
+        }
+        let long: HashSet<(usize, usize)> =
+            self.long_calls(usize::MAX).map(|(place, _)| place).collect();
+        let mut shorter = HashMap::with_capacity(arguments.len());
+        for cleared in arguments {
+            let place = (place(cleared.message), place(cleared.call));
+            let is_object = Arguments::decode(&cleared.arguments).is_ok_and(|it| !it.is_empty());
+            if !long.contains(&place) || !is_object {
+                let (message, call) = place;
+                let what = "cannot be shortened: it has no long arguments, did not succeed or is not sent whole, or \
+                            the new arguments are not an object";
+                return Err(cannot(format!("the call {call} of the message {message} {what}")));
+            }
+            shorter.insert(place, cleared.arguments.clone());
+        }
+        if places.is_empty() && shorter.is_empty() && files.is_empty() {
+            return Err(cannot("a fact that clears must name at least one result or call"));
+        }
+        let last = places.iter().map(|(at, _)| *at).max();
+        let window = &mut self.window;
+        let view = window.view.get_or_insert_default();
+        for (at, cleared) in places {
+            view.cleared.insert((at, cleared.call.clone()), cleared.text.clone());
+        }
+        for ((at, count), cleared) in files {
+            view.files.insert(at, cleared, count);
+        }
+        if let Some(vendor) = &mut view.vendor {
+            let all = self.transcript.messages();
+            (vendor.thinks_at, vendor.open_at) = (all.len(), open_turn(all));
+        }
+        // The results among them that were not cleared are small, and stay.
+        window.reads.retain(|(at, _)| last.is_none_or(|last| *at > last));
+        window.long.retain(|place| !shorter.contains_key(place));
+        window.has_shortened |= !shorter.is_empty();
+        view.shorter.extend(shorter);
+        self.moved(after);
+        Ok(())
+    }
+}

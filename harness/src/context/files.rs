@@ -1,0 +1,115 @@
+//! Recognizes a server's refusal of a request that has too many files.
+
+use crate::error::{Error, ErrorKind};
+
+/// What a request may have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct FileLimits {
+    /// The number of pictures.
+    pub(crate) images: Option<usize>,
+    /// The number of bytes of all files.
+    pub(crate) bytes: Option<u64>,
+}
+
+impl FileLimits {
+    pub(crate) fn allow(self, images: usize, bytes: u64) -> bool {
+        self.images.is_none_or(|most| images <= most) && self.bytes.is_none_or(|most| bytes <= most)
+    }
+
+    /// Half of these.
+    pub(crate) fn halved(self) -> Self {
+        Self { images: self.images.map(|most| most / 2), bytes: self.bytes.map(|most| most / 2) }
+    }
+
+    /// The smaller of both.
+    pub(crate) fn and(self, other: Self) -> Self {
+        let images = self.images.into_iter().chain(other.images).min();
+        Self { images, bytes: self.bytes.into_iter().chain(other.bytes).min() }
+    }
+}
+
+/// What a refused request had too many of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TooMuch {
+    /// Pictures, of which the server takes this number, if it names one.
+    Images(Option<usize>),
+    Bytes,
+}
+
+/// The words of servers for pictures, and for limits of their number.
+const PICTURES: [&str; 4] = ["image", "picture", "media", "photo"];
+const LIMITS: [&str; 7] = ["too many", "too much", "at most", "max", "limit", "exceed", "up to"];
+/// The words for a whole request, and for its size.
+const REQUESTS: [&str; 5] = ["request", "payload", "body", "entity", "content"];
+const SIZES: [&str; 3] = ["size", "bytes", " mb"];
+
+/// What a request with so many pictures had too many of, if a server has refused it for that. One
+/// that did not fit into the window is none.
+pub(crate) fn too_much(error: &Error, images: usize) -> Option<TooMuch> {
+    if error.kind() != ErrorKind::Api || error.is_retryable() || error.is_out_of_quota() {
+        return None;
+    }
+    let words = error.message().to_ascii_lowercase();
+    let has = |known: &[&str]| known.iter().any(|known| words.contains(known));
+    let names = |word: &str| PICTURES.iter().any(|known| word.starts_with(known));
+    let is_about = words.split(|letter: char| !letter.is_ascii_alphabetic()).any(names);
+    if is_about && has(&LIMITS) && images > 0 {
+        let numbers = words.split(|letter: char| !letter.is_ascii_digit());
+        let numbers = numbers.filter_map(|digits| digits.parse().ok());
+        return Some(TooMuch::Images(
+            numbers.filter(|number| *number > 0 && *number < images).max(),
+        ));
+    }
+    // A limit of tokens is another one.
+    let is_large = words.contains("too large") || (has(&SIZES) && has(&LIMITS));
+    let is_size = error.status() == Some(413) || (has(&REQUESTS) && is_large);
+    (is_size && !words.contains("token")).then_some(TooMuch::Bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{TooMuch, too_much};
+    use crate::error::{Error, ErrorKind};
+
+    #[test]
+    fn servers_say_in_many_words_that_a_request_has_too_many_files() {
+        let images = |most| Some(TooMuch::Images(most));
+        let table = [
+            (52, 400, "request contains 52 images, exceeding the maximum of 50", images(Some(50))),
+            (120, 400, "too many images and documents: 120 + 0 > 100", images(Some(100))),
+            (107, 400, "Too much media: 0 document pages + 107 images > 100", images(Some(100))),
+            (11, 400, "Too many images in request. Max is 10.", images(Some(10))),
+            (6, 400, "At most 5 image(s) may be provided in one request.", images(Some(5))),
+            (5, 400, "Image count 5 exceeds limit 4 per request.", images(Some(4))),
+            (
+                21,
+                400,
+                "dimensions exceed max allowed size for many-image requests: 2000 pixels",
+                images(None),
+            ),
+            (
+                3,
+                400,
+                "messages.2: image exceeds 5 MB maximum: 6000000 bytes > 5242880 bytes",
+                images(None),
+            ),
+            (3, 413, "<html>413 Request Entity Too Large</html>", Some(TooMuch::Bytes)),
+            (3, 413, "Request exceeds the maximum size", Some(TooMuch::Bytes)),
+            (
+                3,
+                400,
+                "Request payload size exceeds the limit: 20971520 bytes.",
+                Some(TooMuch::Bytes),
+            ),
+            (3, 413, "Request too large: tokens per minute, Limit 6000, Requested 9000", None),
+            (3, 400, "the limit is exceeded immediately", None),
+            (3, 400, "the model takes no pictures", None),
+            (3, 400, "messages.1: all messages must have non-empty content", None),
+            (3, 503, "too many images are being processed, at most 5", None),
+        ];
+        for (sent, status, words, expected) in table {
+            let error = Error::new(ErrorKind::Api, words).with_status(status);
+            assert_eq!(too_much(&error, sent), expected, "{words}");
+        }
+    }
+}

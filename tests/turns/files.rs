@@ -1,0 +1,184 @@
+//! A conversation goes on although its files are more than a server takes in one request.
+
+use std::sync::{
+    Arc, Mutex,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use harness::{
+    Agent, AnthropicProvider, Block, Media, Message, Role, Tool, ToolContent,
+    client::ChatCompletionsProvider,
+    journal::{Fact, Journal as _, MemoryJournal},
+    policy::{Guardrails, Limits, RetryPolicy},
+    testing::{Answer, LoopbackServer, anthropic, chat, responses},
+    tool::{SideEffect, SideEffects},
+    wire::WIRES,
+};
+use serde_json::json;
+
+use super::{provider, refuses};
+
+const PNG: &[u8] = b"\x89PNG\r\n\x1a\n....";
+const READ: SideEffects = SideEffects::of(&[SideEffect::Read]);
+
+/// Each picture is another one: its last bytes are its number.
+fn picture(number: usize) -> Media {
+    Media::from_bytes("image/png", [PNG, format!("{number:04}").as_bytes()].concat())
+}
+
+fn camera() -> Tool {
+    let taken = AtomicUsize::new(0);
+    Tool::new("look", "Looks.", json!({"type": "object"}), READ, move |_, _| {
+        let number = taken.fetch_add(1, Ordering::Relaxed);
+        let seen = vec![ToolContent::from("Seen."), ToolContent::Image(picture(number))];
+        Box::pin(async move { Ok(seen.into()) })
+    })
+}
+
+fn pictures(body: &str) -> usize {
+    body.matches("iVBORw0KGgo").count()
+}
+
+fn asks(wire: &str, number: usize) -> Answer {
+    let id = format!("call_{number}");
+    match wire {
+        "anthropic" => anthropic::body().call(&id, "look", json!({})).answer(),
+        "responses" => responses::body().call(&id, "look", json!({})).answer(),
+        _ => chat::body().call(&id, "look", json!({})).answer(),
+    }
+}
+
+fn says(wire: &str) -> Answer {
+    match wire {
+        "anthropic" => anthropic::body().text("All seen.").answer(),
+        "responses" => responses::body().text("All seen.").answer(),
+        _ => chat::body().text("All seen.").answer(),
+    }
+}
+
+/// A server that takes so many pictures, and asks for another one so many times.
+async fn server(
+    wire: &'static str,
+    most: usize,
+    turns: usize,
+    refused: impl Fn(usize) -> Answer + Send + 'static,
+) -> (LoopbackServer, Arc<Mutex<Vec<String>>>) {
+    let bodies = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&bodies);
+    let mut number = 0;
+    let server = LoopbackServer::answering(move |request| {
+        let body = request.text();
+        let count = pictures(&body);
+        if count > most {
+            return refused(count);
+        }
+        seen.lock().unwrap().push(body);
+        number += 1;
+        if number <= turns { asks(wire, number) } else { says(wire) }
+    });
+    (server.await.unwrap(), bodies)
+}
+
+fn cleared(facts: &[harness::journal::Envelope]) -> usize {
+    let is_it = |fact: &Fact| matches!(fact, Fact::ContextCleared { .. });
+    facts.iter().filter(|fact| is_it(&fact.fact().unwrap())).count()
+}
+
+#[tokio::test]
+async fn pictures_of_tools_that_add_up_do_not_stop_a_conversation() {
+    type Refusal = fn(usize) -> Answer;
+    let refusals: [Refusal; 5] = [
+        |count| {
+            let words = format!(
+                "request contains {count} images, exceeding the maximum of 5 allowed per request"
+            );
+            refuses(400, &words)
+        },
+        |count| refuses(400, &format!("Too much media: 0 document pages + {count} images > 5")),
+        |_| refuses(400, "Too many images in the request."),
+        |_| refuses(413, "Request exceeds the maximum size"),
+        |_| Answer::bytes(413, "text/html", "<html>413 Request Entity Too Large</html>"),
+    ];
+    for (wire, refusal) in WIRES.into_iter().flat_map(|wire| refusals.map(|it| (wire, it))) {
+        let (server, bodies) = server(wire, 5, 12, refusal).await;
+        let build = || Agent::builder(provider(wire, &server)).tools([camera()]).build().unwrap();
+        let journal = MemoryJournal::new();
+        let mut chat = build().open(&journal, "a").await.unwrap();
+        let said =
+            Message::new(Role::User, [Block::text("Compare."), Block::Image(picture(9_999))]);
+        let reply = chat.send(said).await.unwrap_or_else(|err| panic!("{wire}: {err}"));
+        assert_eq!(reply.text(), "All seen.", "{wire}");
+        assert_eq!(chat.send("And now?").await.unwrap().text(), "All seen.", "{wire}");
+        drop(chat);
+        // What is left out stays left out, also in another process.
+        let mut chat = build().open(&journal, "a").await.unwrap();
+        assert_eq!(chat.send("Sure?").await.unwrap().text(), "All seen.", "{wire}");
+
+        let bodies = bodies.lock().unwrap().clone();
+        let last = bodies.last().unwrap();
+        assert!(last.contains("of this result were left out"), "{wire}: {last}");
+        assert!(!last.contains("file of the user was left out"), "{wire}: those of the user stay");
+        assert_eq!(last.matches("Seen.").count(), 12, "{wire}: the text of the results stays");
+        let facts = journal.read("a", 0).await.unwrap().facts;
+        let moves = cleared(&facts);
+        assert!((1..12).contains(&moves), "{wire}: {moves}");
+        let breaks =
+            bodies.windows(2).filter(|pair| !pair[1].starts_with(common(&pair[0]))).count();
+        assert_eq!(breaks, moves, "{wire}: what was sent before stays as it is");
+    }
+}
+
+/// What the next body begins with, if nothing has changed.
+fn common(body: &str) -> &str {
+    body.strip_suffix("]}").unwrap()
+}
+
+#[tokio::test]
+async fn a_known_limit_is_kept_without_a_refusal() {
+    let (server, bodies) = server("anthropic", 100, 130, |_| refuses(400, "no")).await;
+    let builder = AnthropicProvider::builder().api_key("k").base_url(server.url());
+    let provider = builder.model("claude-sonnet-5").build().unwrap();
+    let agent = Agent::builder(provider.with_retry(RetryPolicy::none())).tools([camera()]);
+    let agent = agent.guardrails(Guardrails::none()).run_limits(Limits::unlimited());
+    let agent = agent.build().unwrap();
+    assert_eq!(agent.run("Look around.").await.unwrap().text(), "All seen.");
+    let bodies = bodies.lock().unwrap();
+    assert_eq!(bodies.iter().map(|body| pictures(body)).max(), Some(100));
+}
+
+#[tokio::test]
+async fn files_of_the_user_go_last_and_even_they_do_not_stop_a_conversation() {
+    let words = "At most 2 image(s) may be provided in one request.";
+    let (server, bodies) = server("chat", 2, 1, |_| refuses(400, words)).await;
+    let provider = ChatCompletionsProvider::builder().base_url(server.url()).model("m");
+    let provider = provider.build().unwrap().with_retry(RetryPolicy::none());
+    let agent = Agent::builder(provider).tools([camera()]).build().unwrap();
+    let mut chat = agent.chat();
+    let many = (0..5).map(|number| Block::Image(picture(number)));
+    let said = Message::new(Role::User, many.chain([Block::text("Compare.")]));
+    assert_eq!(chat.send(said).await.unwrap().text(), "All seen.");
+    assert_eq!(chat.send("And now?").await.unwrap().text(), "All seen.");
+    let bodies = bodies.lock().unwrap();
+    assert_eq!(pictures(&bodies[0]), 2, "the newest stay");
+    assert!(bodies[0].contains("A file of the user was left out here"), "{}", bodies[0]);
+    assert!(bodies.last().unwrap().contains("Seen."));
+}
+
+#[tokio::test]
+async fn a_refusal_that_is_about_something_else_ends_the_run_as_before() {
+    let refusals = [
+        refuses(400, "messages.0: unknown field"),
+        refuses(413, "Request too large: tokens per minute: Limit 30000, Requested 40000"),
+    ];
+    for refused in refusals {
+        let server = LoopbackServer::start([refused]).await.unwrap();
+        let agent = Agent::builder(provider("anthropic", &server)).build().unwrap();
+        let said = Message::new(Role::User, [Block::text("?"), Block::Image(picture(1))]);
+        agent.run(said).await.unwrap_err();
+        assert_eq!(server.requests().len(), 1);
+    }
+    // Without files, nothing can be left out.
+    let server = LoopbackServer::start([refuses(413, "Request exceeds the maximum size")]).await;
+    let agent = Agent::builder(provider("anthropic", &server.unwrap())).build().unwrap();
+    agent.run("?").await.unwrap_err();
+}
