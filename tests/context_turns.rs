@@ -65,7 +65,7 @@ fn messages(body: &Value, tokens: u64) -> Answer {
         let bound = signature(&unmarked(&all[..at]));
         let thinks = |block: &&Value| block["type"] == "thinking";
         if members(message, "content").iter().filter(thinks).any(|it| it["signature"] != bound) {
-            return refuses("Invalid signature in thinking block");
+            return refuses("what is bound to other words stands here");
         }
     }
     let number = members(body, "messages").len();
@@ -93,7 +93,7 @@ fn items(body: &Value, tokens: u64) -> Answer {
         item["type"] == "function_call" && item.get("id").is_some() && !thought
     });
     if alone {
-        return refuses("`function_call` was provided without its required `reasoning` item");
+        return refuses("a `function_call` stands alone");
     }
     let number = all.iter().filter(|item| item["type"] == "function_call").count();
     let answer = responses::body().reasoning(&[], &format!("sealed {number}"));

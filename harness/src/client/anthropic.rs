@@ -93,6 +93,7 @@ impl AnthropicProvider {
     with_retry!();
 
     fn question(&self, request: &Request<'_>) -> Result<Question, Error> {
+        let request = &*self.lessons.without_refused(request);
         let own = request.settings_over(&self.options.settings);
         let extra = &own.as_ref().unwrap_or(&self.options.settings).extra;
         // Context management by the vendor excludes a signed summary.

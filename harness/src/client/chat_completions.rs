@@ -92,6 +92,7 @@ impl ChatCompletionsProvider {
     with_retry!();
 
     fn question(&self, request: &Request<'_>) -> Result<Question, Error> {
+        let request = &*self.lessons.without_refused(request);
         let own = request.settings_over(&self.options.settings);
         let (turns, way) = (self.lessons.turns(), self.lessons.way(request));
         let body = match own {

@@ -3,7 +3,8 @@
 //! share what was learned.
 
 use std::{
-    collections::HashMap,
+    borrow::Cow,
+    collections::{HashMap, HashSet},
     hash::{DefaultHasher, Hash as _, Hasher as _},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -13,8 +14,9 @@ use std::{
 
 use crate::{
     error::Error,
+    message::{Block, Message},
     provider::{About, AnswerWay, Request},
-    wire::{Takes, answer, chat},
+    wire::{Takes, answer, chat, fault},
 };
 
 /// The learned properties of a server.
@@ -24,6 +26,8 @@ pub(super) struct Lessons {
     turns: Option<Arc<AtomicBool>>,
     /// How answers with a schema can be requested.
     ways: Arc<Mutex<HashMap<Asked, AnswerWay>>>,
+    /// The ids of messages: the server has refused the thinking of each of them, or of one before it.
+    thinking: Arc<Mutex<HashSet<String>>>,
 }
 
 /// The maximum number of refusals that are remembered.
@@ -41,12 +45,21 @@ pub(super) struct Asked {
 }
 
 /// One learned property.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Lesson {
     /// The server requires alternating turns.
     Turns,
     /// Answers must be requested in another way.
     Way(Asked),
+    /// The thinking up to the message with this id must be left out.
+    Thinking(String),
+}
+
+/// What a provider knows about a server when it sends a request. Another request may learn more meanwhile.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Known {
+    in_turns: bool,
+    without_thinking: bool,
 }
 
 impl Lessons {
@@ -69,6 +82,30 @@ impl Lessons {
         found.max_by_key(|way| *way == AnswerWay::Words)
     }
 
+    /// The request without the thinking that the server has refused. Without this, a conversation with such thinking could
+    /// never continue: it was made by another model or account, or what came before it has changed.
+    pub(super) fn without_refused<'r, 'a>(&self, request: &'r Request<'a>) -> Cow<'r, Request<'a>> {
+        let refused = self.thinking();
+        if refused.is_empty() {
+            return Cow::Borrowed(request);
+        }
+        let messages = request.messages();
+        let is_refused =
+            |at: &usize| messages.get(*at).is_some_and(|message| refused.contains(message.id()));
+        let last = (0..messages.len()).rev().find(is_refused);
+        match last.map(|at| at + 1).filter(|from| *from > request.open_turn()) {
+            Some(from) => {
+                let all = request.clone().with_thinking_from(from.max(request.thinking_from()));
+                Cow::Owned(all.with_open_turn(from))
+            }
+            None => Cow::Borrowed(request),
+        }
+    }
+
+    fn thinking(&self) -> MutexGuard<'_, HashSet<String>> {
+        self.thinking.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn ways(&self) -> MutexGuard<'_, HashMap<Asked, AnswerWay>> {
         self.ways.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -76,17 +113,23 @@ impl Lessons {
     /// Whether a refusal of this request could be a lesson.
     pub(super) fn are_open(&self, request: &Request<'_>) -> bool {
         let open = self.turns.as_ref().is_some_and(|learnt| !learnt.load(Ordering::Relaxed));
-        open || request.answer().is_some()
+        open || request.answer().is_some() || last_thinking(request).is_some()
     }
 
-    /// Learns from a refusal of this request. `takes` describes the model, and `in_turns` is
-    /// whether the request had alternating turns. Returns the lesson, and whether it changes the
-    /// request.
+    /// What is known before this request is sent.
+    pub(super) fn known(&self, request: &Request<'_>) -> Known {
+        let last = last_thinking(request);
+        let without_thinking = last.is_some_and(|last| self.thinking().contains(last.id()));
+        Known { in_turns: self.turns(), without_thinking }
+    }
+
+    /// Learns from a refusal of this request. `takes` describes the model, and `known` is what was known when the request
+    /// was sent. Returns the lesson, and whether it changes the request.
     pub(super) fn learn(
         &self,
         request: &Request<'_>,
         takes: &Takes,
-        in_turns: bool,
+        known: Known,
         err: &Error,
     ) -> Option<(Lesson, bool)> {
         if let Some(learnt) = &self.turns
@@ -94,7 +137,18 @@ impl Lessons {
             && chat::needs_bridge(request.messages(), takes)
         {
             learnt.store(true, Ordering::Relaxed);
-            return Some((Lesson::Turns, !in_turns));
+            return Some((Lesson::Turns, !known.in_turns));
+        }
+        if fault::refuses_thinking(err)
+            && let Some(message) = last_thinking(request)
+        {
+            let mut refused = self.thinking();
+            if refused.len() >= MOST {
+                refused.clear();
+            }
+            let id = message.id().to_owned();
+            refused.insert(id.clone());
+            return Some((Lesson::Thinking(id), !known.without_thinking));
         }
         let way = request.answer()?.way()?;
         if !answer::refuses(way, err) {
@@ -124,9 +178,19 @@ impl Lessons {
                     }
                 }
                 Lesson::Way(asked) => drop(self.ways().remove(asked)),
+                Lesson::Thinking(id) => drop(self.thinking().remove(id)),
             }
         }
     }
+}
+
+/// The last message with thinking that is sent back.
+fn last_thinking<'a>(request: &Request<'a>) -> Option<&'a Message> {
+    let thinks = |message: &&Message| {
+        let mut blocks = message.blocks().iter();
+        blocks.any(|block| matches!(block, Block::Reasoning(it) if it.vendor().is_some()))
+    };
+    request.messages().iter().rfind(thinks)
 }
 
 impl Asked {

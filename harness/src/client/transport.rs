@@ -176,12 +176,12 @@ impl Transport {
                 let mut learnt = Vec::new();
                 let mut failed: Option<Error> = None;
                 loop {
-                    let in_turns = lessons.turns();
+                    let known = lessons.known(&request);
                     let err = match self.begun(request.clone(), question, decoder).await {
                         Err(err) => err,
                         answer => return answer,
                     };
-                    let told = lessons.learn(&request, takes, in_turns, &err);
+                    let told = lessons.learn(&request, takes, known, &err);
                     let err = match failed.take() {
                         None => err,
                         Some(first) => first.followed_by(err),

@@ -380,23 +380,36 @@ impl Accumulator {
     }
 
     /// The part of a cut-off answer that can be kept: text, with a mark that it was cut off;
-    /// thinking that has its signature and is followed by something; complete calls.
+    /// thinking that has its signature and is followed by something; complete calls. What the
+    /// vendor executed itself is left out, since it may be incomplete. Vendors verify that nothing
+    /// is missing between thinking and what they made after it, so thinking is kept only before
+    /// that, and what follows is kept without the vendor's data.
     pub fn into_partial(mut self) -> Option<Message> {
         self.drop_repeats();
-        let mut blocks: Vec<Block> = self
-            .parts
-            .into_iter()
-            .filter(|part| match &part.said {
+        let mut blocks: Vec<Block> = Vec::new();
+        let mut is_whole_so_far = true;
+        let drop_thinking = |blocks: &mut Vec<Block>| {
+            while let Some(Block::Reasoning(_)) = blocks.last() {
+                blocks.pop();
+            }
+        };
+        for mut part in self.parts {
+            let is_kept = match &part.said {
                 Said::Text(_) | Said::Image(_) | Said::Audio(_) => true,
-                Said::Reasoning(_) => part.vendor.is_some(),
+                Said::Reasoning(_) => part.vendor.is_some() && is_whole_so_far,
                 Said::Call(Call { arguments, ended, .. }) => *ended && is_whole(arguments),
-                Said::Opaque => false,
-            })
-            .filter_map(Part::into_block)
-            .collect();
-        while let Some(Block::Reasoning(_)) = blocks.last() {
-            blocks.pop();
+                Said::Opaque => {
+                    is_whole_so_far = false;
+                    drop_thinking(&mut blocks);
+                    false
+                }
+            };
+            if !is_whole_so_far {
+                part.vendor = None;
+            }
+            blocks.extend(Some(part).filter(|_| is_kept).and_then(Part::into_block));
         }
+        drop_thinking(&mut blocks);
         if let Some(Block::Text(last)) = blocks.last_mut() {
             let marked = format!("{}{MARK}", last.text());
             *last = TextBlock::new(marked)

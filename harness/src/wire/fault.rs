@@ -195,6 +195,23 @@ pub(crate) fn of_body(status: u16, body: &[u8]) -> Error {
     found.unwrap_or_else(|| Error::new(ErrorKind::Api, plain(status, body))).with_status(status)
 }
 
+/// Whether a vendor refuses thinking that was sent back to it: it cannot verify the thinking, or misses what belongs to it.
+///
+/// Source of the words, beside the vendors' pages: openclaw/openclaw#107221, bastani-inc/atomic#1720, openai/codex#8119 and
+/// openai/codex#1227.
+pub(crate) fn refuses_thinking(err: &Error) -> bool {
+    let words = err.message().to_ascii_lowercase();
+    let says = |parts: &[&str]| parts.iter().any(|part| words.contains(part));
+    let of_thinking = says(&["thinking", "reasoning", "encrypted"]);
+    let of_proof = says(&["signature", "encrypted content", "encrypted_content"]);
+    let is_broken = says(&["invalid", "verif", "decrypt", "corrupt", "bound to"]);
+    let is_lasting = err.kind() == ErrorKind::Api && !err.is_retryable();
+    is_lasting
+        && (of_thinking && of_proof && is_broken
+            || of_thinking && says(&["cannot be modified", "provided without its required"])
+            || says(&["'rs_"]) && says(&["not found"]))
+}
+
 /// The error in the body of a successful response that is not a stream, if there is one.
 pub(crate) fn in_success(body: &[u8]) -> Option<Error> {
     let body = String::from_utf8_lossy(body);

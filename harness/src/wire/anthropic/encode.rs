@@ -434,12 +434,20 @@ fn encode_message(
     );
     raw(out, r#","content":["#);
     let first = out.len();
-    // The vendor expects the result of a call directly after it, so calls come last.
     if thinking == SentThinking::All && is_silent_turn(message) {
         raw(out, r#"{"type":"thinking","thinking":""}"#);
     }
+    // Where thinking begins that nothing follows.
+    let mut alone = None;
+    // The vendor expects the result of a call directly after it, so calls come last. Only thinking between them stays in its
+    // place, since the vendor refuses it elsewhere.
+    let is_call = |block: &Block| matches!(block, Block::ToolCall(_));
+    let may_mix = |block: &Block| is_call(block) || matches!(block, Block::Reasoning(_));
+    let in_place = message.blocks().iter().skip_while(|block| !is_call(block)).all(may_mix);
     for block in message.blocks() {
+        let before = (out.mark(), out.len());
         match block {
+            Block::ToolCall(call) if in_place => encode_call(out, call),
             Block::ToolCall(_) => {}
             Block::Reasoning(_) if thinking == SentThinking::Nothing => {}
             Block::Reasoning(reasoning) => encode_reasoning(out, reasoning, thinking),
@@ -465,8 +473,20 @@ fn encode_message(
             },
             block => encode_block(out, block, to),
         }
+        if out.len() > before.1 {
+            alone = match block {
+                Block::Reasoning(_) => alone.or(Some(before.0)),
+                _ => None,
+            };
+        }
     }
-    for call in message.calls() {
+    let mut behind = message.calls().filter(|_| !in_place).peekable();
+    // The vendor refuses an answer that ends with thinking, such as one that was cut off there. Only a paused answer goes
+    // back unchanged.
+    if let Some(alone) = alone.filter(|_| behind.peek().is_none() && !message.is_paused()) {
+        drop(out.split_off(alone));
+    }
+    for call in behind {
         encode_call(out, call);
     }
     if out.len() == first {

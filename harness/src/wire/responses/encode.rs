@@ -370,12 +370,18 @@ fn encode_items(out: &mut Draft, message: &Message, thinking: bool, loaded: &Loa
         wanted(&Members::of(&data)).filter(|(_, id)| !answered.contains(id))
     };
     let mut picture = None;
+    // Where thinking begins that nothing follows: the vendor refuses it.
+    let mut alone = None;
     let mut blocks = message.blocks().iter().peekable();
     while let Some(block) = blocks.next() {
+        let before = (out.mark(), out.len());
         match block {
             Block::Image(image) => picture = Some(image),
             Block::Vendor(data) if is_picture(data) => {
                 encode_picture(out, data, picture.take());
+                if out.len() > before.1 {
+                    alone = None;
+                }
                 continue;
             }
             _ => {}
@@ -394,6 +400,15 @@ fn encode_items(out: &mut Draft, message: &Message, thinking: bool, loaded: &Loa
             }
             (_, None) => encode_block(out, block, thinking, loaded),
         }
+        if out.len() > before.1 {
+            alone = match block {
+                Block::Reasoning(_) => alone.or(Some(before.0)),
+                _ => None,
+            };
+        }
+    }
+    if let Some(alone) = alone {
+        drop(out.split_off(alone));
     }
 }
 
@@ -657,7 +672,12 @@ fn encode_result(out: &mut Draft, result: &ToolResult, custom: bool, to: Recipie
     member(out, "call_id", &names::id(result.call_id(), ID_LIMIT));
     key(out, "output");
     if to.shown(result.content()).next().is_none() {
-        texts(out, to.text(result).iter().map(|text| &**text), "\n");
+        let words = to.text(result);
+        // Some servers with this protocol refuse white space alone.
+        match words.iter().all(|text| text.trim().is_empty()) {
+            true => text(out, "(no output)"),
+            false => texts(out, words.iter().map(|text| &**text), "\n"),
+        }
         out.push(b'}');
         return;
     }
