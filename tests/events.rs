@@ -61,6 +61,7 @@ fn all() -> Vec<EventBuf> {
         Event::TurnStarted { turn: 1 },
         Event::Retrying { attempt: 2, of: 3, wait: wait_for, cause: "529" },
         Event::FallingBack { from: "a", to: "b", cause: "down" },
+        Event::ParameterDropped { parameter: "store", cause: "400: unknown parameter" },
         Event::Discarded { cause: "cut \"off\"\n" },
         Event::Text("words \u{1f980}"),
         Event::Citation(&citation),

@@ -46,6 +46,8 @@ pub(super) struct Answer<D: Dialect> {
     bytes: Bytes,
     /// The first event, if it was waited for and is not handed out yet.
     first: Option<StreamEvent>,
+    /// The events that come before the answer, in reverse order.
+    ahead: Vec<StreamEvent>,
     /// The vendor's id of the answer.
     id: Option<String>,
     clocks: Clocks,
@@ -89,6 +91,7 @@ impl<D: Dialect> Answer<D> {
             body,
             bytes: Bytes::new(),
             first: None,
+            ahead: Vec::new(),
             id,
             clocks,
             heard: 0,
@@ -103,6 +106,13 @@ impl<D: Dialect> Answer<D> {
             rest: 0,
             waits_for_rest: false,
         }
+    }
+
+    /// The answer behind these events, which are not a part of it.
+    pub(super) fn behind(mut self, mut events: Vec<StreamEvent>) -> Self {
+        events.reverse();
+        self.ahead = events;
+        self
     }
 
     /// Waits for the first event, or for the error in its place.
@@ -212,8 +222,11 @@ impl<D: Dialect> Stream for Answer<D> {
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = self.get_mut();
-        if let Some(first) = this.first.take() {
-            return Poll::Ready(Some(Ok(first)));
+        // Once the first event is handed out, there is none ahead of it either.
+        if this.first.is_some()
+            && let Some(next) = this.ahead.pop().or_else(|| this.first.take())
+        {
+            return Poll::Ready(Some(Ok(next)));
         }
         let mut in_a_row = 0;
         loop {

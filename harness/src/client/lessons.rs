@@ -7,14 +7,17 @@ use std::{
     hash::{DefaultHasher, Hash as _, Hasher as _},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU32, Ordering},
     },
 };
 
 use crate::{
     error::Error,
-    provider::{About, AnswerWay, Request},
-    wire::{Takes, answer, chat},
+    provider::{About, AnswerWay, Request, StreamEvent},
+    wire::{
+        RefusedMembers, Takes, answer, chat,
+        optional::{OptionalMember, Refusal},
+    },
 };
 
 /// The learned properties of a server.
@@ -24,6 +27,19 @@ pub(super) struct Lessons {
     turns: Option<Arc<AtomicBool>>,
     /// How answers with a schema can be requested.
     ways: Arc<Mutex<HashMap<Asked, AnswerWay>>>,
+    /// The optional members that the server refuses.
+    refused: Arc<AtomicU32>,
+    /// What readers have not been told of them. The next answer begins with it.
+    untold: Arc<Mutex<Vec<(OptionalMember, String)>>>,
+}
+
+/// What was sent, as far as a lesson depends on it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Sent {
+    /// Whether the turns alternated.
+    pub(super) in_turns: bool,
+    /// The optional members of the body.
+    pub(super) optional: RefusedMembers,
 }
 
 /// The maximum number of refusals that are remembered.
@@ -45,6 +61,8 @@ pub(super) struct Asked {
 pub(super) enum Lesson {
     /// The server requires alternating turns.
     Turns,
+    /// The server refuses these optional members.
+    Refused(RefusedMembers),
     /// Answers must be requested in another way.
     Way(Asked),
 }
@@ -73,20 +91,32 @@ impl Lessons {
         self.ways.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a refusal of this request could be a lesson.
-    pub(super) fn are_open(&self, request: &Request<'_>) -> bool {
-        let open = self.turns.as_ref().is_some_and(|learnt| !learnt.load(Ordering::Relaxed));
-        open || request.answer().is_some()
+    /// The optional members that the server refuses.
+    pub(super) fn refused(&self) -> RefusedMembers {
+        RefusedMembers::of_bits(self.refused.load(Ordering::Relaxed))
     }
 
-    /// Learns from a refusal of this request. `takes` describes the model, and `in_turns` is
-    /// whether the request had alternating turns. Returns the lesson, and whether it changes the
+    /// The events that tell which optional members are left out from now on.
+    pub(super) fn take_untold(&self) -> Vec<StreamEvent> {
+        let untold = std::mem::take(&mut *self.untold());
+        let event = |(member, cause): (OptionalMember, String)| StreamEvent::ParameterDropped {
+            parameter: member.name().to_owned(),
+            cause,
+        };
+        untold.into_iter().map(event).collect()
+    }
+
+    fn untold(&self) -> MutexGuard<'_, Vec<(OptionalMember, String)>> {
+        self.untold.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Learns from a refusal of this request. `takes` describes the model. Returns the lesson, and whether it changes the
     /// request.
     pub(super) fn learn(
         &self,
         request: &Request<'_>,
         takes: &Takes,
-        in_turns: bool,
+        sent: Sent,
         err: &Error,
     ) -> Option<(Lesson, bool)> {
         if let Some(learnt) = &self.turns
@@ -94,7 +124,18 @@ impl Lessons {
             && chat::needs_bridge(request.messages(), takes)
         {
             learnt.store(true, Ordering::Relaxed);
-            return Some((Lesson::Turns, !in_turns));
+            return Some((Lesson::Turns, !sent.in_turns));
+        }
+        if let Some(refusal) = Refusal::of(err) {
+            let refused = sent.optional.iter().filter(|member| member.is_refused_by(&refusal));
+            let refused = refused.fold(RefusedMembers::default(), RefusedMembers::with);
+            if !refused.is_empty() {
+                let before = self.refused.fetch_or(refused.bits(), Ordering::Relaxed);
+                let before = RefusedMembers::of_bits(before);
+                let new = refused.iter().filter(|member| !before.has(*member));
+                self.untold().extend(new.map(|member| (member, err.to_string())));
+                return Some((Lesson::Refused(refused), true));
+            }
         }
         let way = request.answer()?.way()?;
         if !answer::refuses(way, err) {
@@ -122,6 +163,10 @@ impl Lessons {
                     if let Some(learnt) = &self.turns {
                         learnt.store(false, Ordering::Relaxed);
                     }
+                }
+                Lesson::Refused(members) => {
+                    self.refused.fetch_and(!members.bits(), Ordering::Relaxed);
+                    self.untold().retain(|(member, _)| !members.has(*member));
                 }
                 Lesson::Way(asked) => drop(self.ways().remove(asked)),
             }

@@ -72,6 +72,25 @@ pub(super) fn listed(provider: &str, model: &str) -> Model {
     }
 }
 
+/// Who has made a model that needs requests of its own form, whoever serves it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Maker {
+    Google,
+    DeepSeek,
+}
+
+/// The maker of a model, by its name at any server, such as `google/gemini-..` or `deepseek-ai/DeepSeek-V4`.
+pub(crate) fn maker(model: &str) -> Option<Maker> {
+    let name = model.rsplit('/').next().unwrap_or(model).to_ascii_lowercase();
+    if name.starts_with("gemini-") {
+        Some(Maker::Google)
+    } else if name.starts_with("deepseek-") && !name.contains("distill") {
+        Some(Maker::DeepSeek)
+    } else {
+        None
+    }
+}
+
 /// The host that this provider uses.
 fn host(provider: &str) -> Option<Host> {
     Some(match provider {

@@ -45,6 +45,7 @@ mod table;
 
 pub(crate) use self::{
     default::{ANTHROPIC, ANY, OPENAI},
+    find::{Maker, maker},
     price::Money,
 };
 pub use self::{
