@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 fn set() -> Tool {
     let schema = json!({"type": "object", "additionalProperties": false,
-        "properties": {"at": {"type": ["string", "null"]}}});
+        "properties": {"at": {"type": ["string", "null"]}}, "required": ["at"]});
     Tool::new("set", "Sets.", schema, SideEffects::NONE, |_, _| {
         Box::pin(async { Ok("set".into()) })
     })

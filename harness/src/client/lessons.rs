@@ -14,6 +14,7 @@ use std::{
 use crate::{
     error::Error,
     provider::{About, AnswerWay, Request, StreamEvent},
+    secret::Secrets,
     wire::{
         RefusedMembers, Takes, answer, chat,
         optional::{OptionalMember, Refusal},
@@ -97,11 +98,11 @@ impl Lessons {
     }
 
     /// The events that tell which optional members are left out from now on.
-    pub(super) fn take_untold(&self) -> Vec<StreamEvent> {
+    pub(super) fn take_untold(&self, secrets: &Secrets) -> Vec<StreamEvent> {
         let untold = std::mem::take(&mut *self.untold());
         let event = |(member, cause): (OptionalMember, String)| StreamEvent::ParameterDropped {
             parameter: member.name().to_owned(),
-            cause,
+            cause: secrets.hide(&cause).into_owned(),
         };
         untold.into_iter().map(event).collect()
     }

@@ -166,7 +166,10 @@ impl Transport {
                     let err = match self.begun(request.clone(), question, decoder, &mut sent).await
                     {
                         Err(err) => err,
-                        Ok(answer) => return Ok(answer.behind(lessons.take_untold())),
+                        Ok(answer) => {
+                            let secrets = self.secrets_with(request.settings());
+                            return Ok(answer.behind(lessons.take_untold(&secrets)));
+                        }
                     };
                     let told = lessons.learn(&request, takes, sent, &err);
                     // The same words again: it was about something else.

@@ -20,8 +20,8 @@ const LONGEST: usize = 1_500;
 
 const TYPES: [&str; 7] = ["null", "boolean", "integer", "number", "string", "array", "object"];
 
-/// Words whose value is data, where `null` is a value.
-const DATA: [&str; 5] = ["const", "default", "enum", "example", "examples"];
+/// Words whose value may be `null`.
+const DATA: [&str; 4] = ["const", "default", "example", "examples"];
 
 /// Words with schemas by names, with lists of schemas, and with one schema.
 const MAPS: [&str; 4] = ["properties", "patternProperties", "$defs", "dependentSchemas"];
@@ -50,6 +50,7 @@ impl StrictForm {
         }
         let renames = mended.get("definitions").is_none();
         Mending { form: self, renames }.part(&mut mended, 0);
+        without_flag(&mut mended);
         let source = mended.clone();
         if let Value::Object(map) = &mut mended {
             self.mend_root(map, &source);
@@ -113,7 +114,10 @@ impl Mending {
         for word in LISTS {
             match map.get_mut(word) {
                 Some(Value::Array(parts)) if !parts.is_empty() => {
-                    parts.iter_mut().for_each(|part| self.part(part, depth + 1));
+                    for part in parts {
+                        self.part(part, depth + 1);
+                        without_flag(part);
+                    }
                 }
                 Some(_) => _ = map.shift_remove(word),
                 None => {}
@@ -122,10 +126,11 @@ impl Mending {
         for word in PARTS {
             if let Some(part) = map.get_mut(word) {
                 self.part(part, depth + 1);
+                without_flag(part);
             }
         }
         self.required(map);
-        self.for_vendor(map);
+        self.for_vendor(map, depth);
     }
 
     /// A schema by a name, where vendors take no `true`.
@@ -228,19 +233,24 @@ impl Mending {
         }
     }
 
-    fn for_vendor(&self, map: &mut Map<String, Value>) {
+    fn for_vendor(&self, map: &mut Map<String, Value>, depth: usize) {
         match self.form {
             StrictForm::Anthropic => nameable(map),
             StrictForm::OpenAI | StrictForm::Common => {
-                if map.get("items") == Some(&Value::Bool(true))
-                    || is_list(map) && !map.contains_key("items")
-                {
-                    map.insert("items".to_owned(), json!({}));
+                let items = match map.get("items") {
+                    None if is_list(map) => Some(json!({})),
+                    Some(Value::Bool(true)) => Some(json!({})),
+                    Some(Value::Bool(false)) => Some(json!({ "not": {} })),
+                    _ => None,
+                };
+                if let Some(items) = items {
+                    map.insert("items".to_owned(), items);
                 }
             }
             StrictForm::Gemini => {}
         }
-        if self.form != StrictForm::Common {
+        // The root is made one object later.
+        if self.form != StrictForm::Common || depth == 0 {
             return;
         }
         // Moonshot wants the type in each choice.
@@ -256,6 +266,15 @@ impl Mending {
             map.shift_remove("type");
             return;
         }
+    }
+}
+
+/// Removes a boolean `required`, which only the schema around a member reads.
+fn without_flag(schema: &mut Value) {
+    if let Value::Object(map) = schema
+        && map.get("required").is_some_and(Value::is_boolean)
+    {
+        map.shift_remove("required");
     }
 }
 

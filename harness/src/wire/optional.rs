@@ -435,8 +435,12 @@ fn tokens(words: &str) -> impl Iterator<Item = &str> {
             let is_told = said.len() < before.len()
                 && BEFORE.iter().any(|known| word.eq_ignore_ascii_case(known));
             let is_label = after.starts_with(':') || after.trim_start().starts_with("Extra inputs");
+            let is_subject = (before.trim_end().is_empty() || before.ends_with(": "))
+                && [" is not", " are not", " is un", " not supported"]
+                    .iter()
+                    .any(|verb| after.starts_with(verb));
             let is_name = token.contains('_') || token.contains('.') && !token.starts_with("http");
-            if token.len() <= 100 && (is_quoted || is_told || is_label || is_name) {
+            if token.len() <= 100 && (is_quoted || is_told || is_label || is_subject || is_name) {
                 return Some(token);
             }
         }
