@@ -91,6 +91,12 @@ pub(crate) fn maker(model: &str) -> Option<Maker> {
     }
 }
 
+/// Whether this is a name of Anthropic's models on Bedrock or Vertex.
+pub(crate) fn is_of_cloud(model: &str) -> bool {
+    let is_bedrocks = model.contains("anthropic.") || model.starts_with("arn:aws");
+    is_bedrocks || model.starts_with("claude-") && model.contains('@')
+}
+
 /// The host that this provider uses.
 fn host(provider: &str) -> Option<Host> {
     Some(match provider {

@@ -2,7 +2,7 @@
 //! known to take it, and the setting that controls it. A server that refuses one by its name gets no more of it; what
 //! cannot be left out without changing what the program has asked for is an error with the setting's name.
 
-use crate::error::Error;
+use crate::{error::Error, models};
 
 /// A member that the library sends on its own account, so that a request can do without it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -247,11 +247,9 @@ impl RefusedMembers {
     /// Source: <https://platform.claude.com/docs/en/build-with-claude/prompt-caching> (automatic caching is not on Bedrock and
     /// Vertex).
     pub(crate) fn at(provider: &str, model: &str) -> Self {
-        let is_bedrocks = model.contains("anthropic.") || model.starts_with("arn:aws");
-        let is_vertexs = model.starts_with("claude-") && model.contains('@');
         match provider {
             "bedrock" | "vertex" => Self::default().with(OptionalMember::CacheControl),
-            _ if is_bedrocks || is_vertexs => Self::default().with(OptionalMember::CacheControl),
+            _ if models::is_of_cloud(model) => Self::default().with(OptionalMember::CacheControl),
             _ => Self::default(),
         }
     }
