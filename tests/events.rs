@@ -61,6 +61,7 @@ fn all() -> Vec<EventBuf> {
         Event::TurnStarted { turn: 1 },
         Event::Retrying { attempt: 2, of: 3, wait: wait_for, cause: "529" },
         Event::FallingBack { from: "a", to: "b", cause: "down" },
+        Event::ParameterDropped { parameter: "store", cause: "400: unknown parameter" },
         Event::Discarded { cause: "cut \"off\"\n" },
         Event::Text("words \u{1f980}"),
         Event::Citation(&citation),
@@ -118,7 +119,7 @@ fn each_event_is_read_back_from_its_json() {
         assert_eq!(format!("{again:?}"), format!("{event:?}"));
     }
     kinds.dedup();
-    assert_eq!(kinds.len(), 31, "an event of each kind: {kinds:?}");
+    assert_eq!(kinds.len(), 32, "an event of each kind: {kinds:?}");
 }
 
 #[test]
@@ -132,6 +133,7 @@ fn the_json_of_events_stays_as_it_is() {
         r#"{"type":"turn_started","turn":1}"#,
         r#"{"type":"retrying","attempt":2,"of":3,"wait_ms":1500,"cause":"529"}"#,
         r#"{"type":"falling_back","from":"a","to":"b","cause":"down"}"#,
+        r#"{"type":"parameter_dropped","parameter":"store","cause":"400: unknown parameter"}"#,
         r#"{"type":"discarded","cause":"cut \"off\"\n"}"#,
         "{\"type\":\"text\",\"text\":\"words \u{1f980}\"}",
         r#"{"type":"citation","citation":{"url":"https://example.org"}}"#,

@@ -6,6 +6,8 @@ use std::{borrow::Cow, error::Error as StdError, fmt, sync::Arc, time::Duration}
 
 use crate::secret::{Secrets, beginning};
 
+mod full_window;
+
 /// The kind of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -92,6 +94,8 @@ struct Repr {
 struct ApiDetail {
     status: Option<u16>,
     code: Option<String>,
+    /// The member of the request that the vendor names as the cause.
+    param: Option<String>,
     request_id: Option<String>,
     retry_after: Option<Duration>,
     should_retry: Option<bool>,
@@ -132,6 +136,13 @@ impl Error {
     #[must_use]
     pub fn with_code(mut self, code: impl Into<String>) -> Self {
         self.0.api.code = Some(code.into());
+        self
+    }
+
+    /// Adds the member of the request that the vendor names as the cause.
+    #[must_use]
+    pub(crate) fn with_param(mut self, param: impl Into<String>) -> Self {
+        self.0.api.param = Some(param.into());
         self
     }
 
@@ -231,9 +242,9 @@ impl Error {
             note,
             later,
         } = &mut *self.0;
-        let ApiDetail { code, request_id, status: _, retry_after: _, should_retry: _ } = api;
+        let ApiDetail { code, param, request_id, status: _, retry_after: _, should_retry: _ } = api;
         let texts = [Some(message), code.as_mut(), request_id.as_mut(), provider.as_mut()];
-        for text in texts.into_iter().chain([note.as_mut()]).flatten() {
+        for text in texts.into_iter().chain([param.as_mut(), note.as_mut()]).flatten() {
             if let Cow::Owned(clean) = clean(text, secrets) {
                 *text = clean;
             }
@@ -265,6 +276,10 @@ impl Error {
     /// The vendor's error code, such as `rate_limit_error`.
     pub fn code(&self) -> Option<&str> {
         self.0.api.code.as_deref()
+    }
+
+    pub(crate) fn param(&self) -> Option<&str> {
+        self.0.api.param.as_deref()
     }
 
     /// The vendor's id of the request.
@@ -309,12 +324,8 @@ impl Error {
     pub fn is_context_full(&self) -> bool {
         match self.0.kind {
             ErrorKind::ContextFull => true,
-            // Rate limits have similar messages about tokens, but a status of their own.
-            ErrorKind::Api if !matches!(self.0.api.status, Some(429 | 500..)) => {
-                let code = self.code().unwrap_or_default();
-                let words = self.message().to_ascii_lowercase();
-                TOO_LONG_CODES.iter().any(|known| code.contains(known))
-                    || TOO_LONG_WORDS.iter().any(|known| words.contains(known))
+            ErrorKind::Api => {
+                full_window::is_told(self.status(), self.code().unwrap_or_default(), self.message())
             }
             _ => false,
         }
@@ -397,71 +408,6 @@ impl Error {
         }
     }
 }
-
-/// Codes for a full context window.
-const TOO_LONG_CODES: [&str; 5] = [
-    "context_length_exceeded",
-    "exceed_context_size",
-    "context_window_exceeded",
-    "too_many_prompt_tokens",
-    "max_prompt_tokens_exceeded",
-];
-
-/// Messages for a full context window where the code is a general one, in lower case. Each is a
-/// part of a message seen from a server; numbers stand around it.
-const TOO_LONG_WORDS: [&str; 31] = [
-    // Anthropic, Ollama, Fireworks.
-    "prompt is too long",
-    "prompt too long",
-    "exceed context limit",
-    // OpenAI, DeepSeek, OpenRouter, vLLM, Mistral, SGLang, Ollama.
-    "maximum context length",
-    "max context length",
-    "exceeds the context window",
-    "exceeds the context length",
-    // vLLM, where the length was set by hand.
-    "longer than the maximum model length",
-    // vLLM, of other versions, and where `max_tokens` alone is larger.
-    "model's context length is only",
-    "cannot be greater than max_model_len",
-    // SGLang.
-    "longer than the model's context length",
-    "exceeds the maximum allowed length",
-    // Groq, Cerebras.
-    "reduce the length of the messages",
-    // Gemini, and Vertex.
-    "exceeds the maximum number of tokens allowed",
-    "input token count is",
-    // Bedrock.
-    "input is too long for requested model",
-    // xAI.
-    "maximum prompt length is",
-    // Mistral, where only the size is named.
-    "too large for model with",
-    // llama.cpp.
-    "exceeds the available context size",
-    "larger than the max context size",
-    // LM Studio.
-    "greater than the context length",
-    "loaded with context length of only",
-    // Text Generation Inference, Together.
-    "`inputs` must have less than",
-    "`inputs` tokens + `max_new_tokens` must be",
-    // Moonshot.
-    "exceeded model token limit",
-    // MiniMax.
-    "context window exceeds limit",
-    // Zhipu.
-    "prompt exceeds max length",
-    // DashScope.
-    "range of input length should be",
-    // Cohere.
-    "total number of tokens in the prompt cannot exceed",
-    // GitHub's models.
-    "prompt token count of",
-    // SambaNova and others.
-    "total length of all messages is too long",
-];
 
 /// Codes for used-up credit or quota.
 const SPENT: [&str; 6] =
@@ -617,12 +563,15 @@ impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut out = f.debug_struct("Error");
         out.field("kind", &self.0.kind).field("message", &self.0.message);
-        let ApiDetail { status, code, request_id, retry_after, should_retry } = &self.0.api;
+        let ApiDetail { status, code, param, request_id, retry_after, should_retry } = &self.0.api;
         if let Some(status) = status {
             out.field("status", status);
         }
         if let Some(code) = code {
             out.field("code", code);
+        }
+        if let Some(param) = param {
+            out.field("param", param);
         }
         if let Some(id) = request_id {
             out.field("request_id", id);

@@ -18,6 +18,7 @@ pages! {
     streaming "streaming",
     stopping "stopping",
     approvals "approvals",
+    servers "servers",
     own_provider "own-provider",
     own_journal "own-journal",
     testing "testing",

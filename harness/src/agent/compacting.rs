@@ -560,6 +560,11 @@ impl Run<'_> {
                         chat.tracer.retry(attempt, of, wait, cause);
                         watch.tell(Event::Retrying { attempt, of, wait, cause });
                     }
+                    if let StreamEvent::ParameterDropped { parameter, cause } = &event {
+                        let cause = &*agent.secrets().hide(cause);
+                        chat.tracer.parameter_dropped(parameter, cause);
+                        watch.tell(Event::ParameterDropped { parameter, cause });
+                    }
                     if let Err(error) = answer.push(&event) {
                         return failed(error);
                     }

@@ -65,6 +65,15 @@ pub enum Event<'a> {
         /// What failed.
         cause: &'a str,
     },
+    /// A server has refused a member of the request by its name, and has got the request again without it. The provider
+    /// leaves it out from now on, so the event comes once for each member. What the program has asked for is never left
+    /// out.
+    ParameterDropped {
+        /// The name of the member, such as `stream_options`.
+        parameter: &'a str,
+        /// The refusal, in words.
+        cause: &'a str,
+    },
     /// The answer of this turn broke off and starts again: discard what was shown of it.
     Discarded {
         /// What failed.

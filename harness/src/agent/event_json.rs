@@ -217,6 +217,10 @@ enum Form<'a> {
         to: Cow<'a, str>,
         cause: Cow<'a, str>,
     },
+    ParameterDropped {
+        parameter: Cow<'a, str>,
+        cause: Cow<'a, str>,
+    },
     Discarded {
         cause: Cow<'a, str>,
     },
@@ -341,6 +345,9 @@ impl<'a> Form<'a> {
             Event::FallingBack { from, to, cause } => {
                 Self::FallingBack { from: text(from), to: text(to), cause: text(cause) }
             }
+            Event::ParameterDropped { parameter, cause } => {
+                Self::ParameterDropped { parameter: text(parameter), cause: text(cause) }
+            }
             Event::Discarded { cause } => Self::Discarded { cause: text(cause) },
             Event::Text(words) => Self::Text { text: text(words) },
             Event::Citation(citation) => Self::Citation { citation: Lent(citation) },
@@ -415,6 +422,9 @@ impl<'a> Form<'a> {
             Self::FallingBack { from, to, cause } => {
                 Form::FallingBack { from: text(from), to: text(to), cause: text(cause) }
             }
+            Self::ParameterDropped { parameter, cause } => {
+                Form::ParameterDropped { parameter: text(parameter), cause: text(cause) }
+            }
             Self::Discarded { cause } => Form::Discarded { cause: text(cause) },
             Self::Text { text: words } => Form::Text { text: text(words) },
             Self::Citation { citation } => Form::Citation { citation: citation.kept() },
@@ -484,6 +494,9 @@ impl<'a> Form<'a> {
                 Event::Retrying { attempt: *attempt, of: *of, wait: *wait, cause }
             }
             Self::FallingBack { from, to, cause } => Event::FallingBack { from, to, cause },
+            Self::ParameterDropped { parameter, cause } => {
+                Event::ParameterDropped { parameter, cause }
+            }
             Self::Discarded { cause } => Event::Discarded { cause },
             Self::Text { text } => Event::Text(text),
             Self::Citation { citation } => Event::Citation(citation),

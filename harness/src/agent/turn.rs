@@ -321,6 +321,7 @@ impl Hearing<'_, '_> {
             event,
             StreamEvent::Retrying { .. }
                 | StreamEvent::FallingBack { .. }
+                | StreamEvent::ParameterDropped { .. }
                 | StreamEvent::AnsweredBy { .. }
                 | StreamEvent::UsageSoFar(_)
         );
@@ -366,6 +367,11 @@ impl Hearing<'_, '_> {
                 let cause = &*self.agent.secrets().hide(cause);
                 self.tracer.fall_back(from, to, cause);
                 self.watch.tell(Event::FallingBack { from, to, cause });
+            }
+            StreamEvent::ParameterDropped { parameter, cause } => {
+                let cause = &*self.agent.secrets().hide(cause);
+                self.tracer.parameter_dropped(parameter, cause);
+                self.watch.tell(Event::ParameterDropped { parameter, cause });
             }
             StreamEvent::Discarded { cause } => self.discards(cause),
             StreamEvent::Started { .. }

@@ -49,6 +49,8 @@ pub(super) struct Answer<D: Dialect> {
     bytes: Bytes,
     /// The first event, if it was waited for and is not handed out yet.
     first: Option<StreamEvent>,
+    /// The events that come before the answer, in reverse order.
+    ahead: Vec<StreamEvent>,
     /// The vendor's id of the answer.
     id: Option<String>,
     clocks: Clocks,
@@ -96,6 +98,7 @@ impl<D: Dialect> Answer<D> {
             body,
             bytes: Bytes::new(),
             first: None,
+            ahead: Vec::new(),
             id,
             clocks,
             silence: SILENCE,
@@ -117,6 +120,13 @@ impl<D: Dialect> Answer<D> {
     /// Sets how long a silence after the stop reason ends the answer.
     pub(super) fn with_silence(mut self, silence: Duration) -> Self {
         self.silence = silence;
+        self
+    }
+
+    /// The answer behind these events, which are not a part of it.
+    pub(super) fn behind(mut self, mut events: Vec<StreamEvent>) -> Self {
+        events.reverse();
+        self.ahead = events;
         self
     }
 
@@ -239,8 +249,11 @@ impl<D: Dialect> Stream for Answer<D> {
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = self.get_mut();
-        if let Some(first) = this.first.take() {
-            return Poll::Ready(Some(Ok(first)));
+        // Once the first event is handed out, there is none ahead of it either.
+        if this.first.is_some()
+            && let Some(next) = this.ahead.pop().or_else(|| this.first.take())
+        {
+            return Poll::Ready(Some(Ok(next)));
         }
         let mut in_a_row = 0;
         loop {

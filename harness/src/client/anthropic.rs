@@ -16,7 +16,7 @@ use crate::{
     models,
     provider::{AnswerLimits, EventStream, Provider, Request},
     secret::Secrets,
-    wire::{Takes, anthropic},
+    wire::{RefusedMembers, Takes, anthropic},
 };
 
 const BASE_URL: &str = "https://api.anthropic.com";
@@ -105,13 +105,16 @@ impl AnthropicProvider {
         if request.asks_for_summary() || request.begins_with_summary() {
             add_beta(&mut headers, SUMMARIES);
         }
-        let way = self.lessons.way(request);
+        let (way, refused) = (self.lessons.way(request), self.lessons.refused());
         let body = match own {
-            None if way.is_none() => anthropic::encode_pieces(request, &self.options)?,
+            None if way.is_none() && refused.is_empty() => {
+                anthropic::encode_pieces(request, &self.options)?
+            }
             own => {
                 let mut options = self.options.clone();
                 options.settings = own.unwrap_or(options.settings);
                 options.answer_way = way.or(options.answer_way);
+                options.refused = options.refused.and(refused);
                 anthropic::encode_pieces(request, &options)?
             }
         };
@@ -228,6 +231,7 @@ impl AnthropicBuilder {
             // Other servers of the protocol may not support deferred tools.
             defers_tools: name == "anthropic"
                 && known.find(&name, &model).deferred_tools == Some(true),
+            refused: RefusedMembers::at(&name, &model),
             model,
             settings,
             takes,

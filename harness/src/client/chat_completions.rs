@@ -95,13 +95,17 @@ impl ChatCompletionsProvider {
         let request = &*self.lessons.without_refused(request);
         let own = request.settings_over(&self.options.settings);
         let (turns, way) = (self.lessons.turns(), self.lessons.way(request));
+        let refused = self.lessons.refused();
         let body = match own {
-            None if !turns && way.is_none() => chat::encode_pieces(request, &self.options)?,
+            None if !turns && way.is_none() && refused.is_empty() => {
+                chat::encode_pieces(request, &self.options)?
+            }
             own => {
                 let mut options = self.options.clone();
                 options.settings = own.unwrap_or(options.settings);
                 options.strict_turns |= turns;
                 options.answer_way = way.or(options.answer_way);
+                options.refused = options.refused.and(refused);
                 chat::encode_pieces(request, &options)?
             }
         };
@@ -300,6 +304,7 @@ impl ChatCompletionsBuilder {
         let model = model.or_else(|| credentials::variable("CHAT_COMPLETIONS_MODEL"));
         let not_found = model.is_none().then_some(NO_MODEL_IS_NAMED);
         let model = model.unwrap_or_else(|| ChatCompletionsProvider::DEFAULT_MODEL.to_owned());
+        let vendor = vendor.with_model(&model);
         let mut headers = transport::json_headers();
         if let Some(key) = &key {
             headers.insert(AUTHORIZATION, transport::secret_header("Bearer ", key)?);

@@ -8,15 +8,19 @@ use std::{
     hash::{DefaultHasher, Hash as _, Hasher as _},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU32, Ordering},
     },
 };
 
 use crate::{
     error::Error,
     message::{Block, Message},
-    provider::{About, AnswerWay, Request},
-    wire::{Takes, answer, chat, fault},
+    provider::{About, AnswerWay, Request, StreamEvent},
+    secret::Secrets,
+    wire::{
+        RefusedMembers, Takes, answer, chat, fault,
+        optional::{OptionalMember, Refusal},
+    },
 };
 
 /// The learned properties of a server.
@@ -28,6 +32,21 @@ pub(super) struct Lessons {
     ways: Arc<Mutex<HashMap<Asked, AnswerWay>>>,
     /// The ids of messages: the server has refused the thinking of each of them, or of one before it.
     thinking: Arc<Mutex<HashSet<String>>>,
+    /// The optional members that the server refuses.
+    refused: Arc<AtomicU32>,
+    /// What readers have not been told of them. The next answer begins with it.
+    untold: Arc<Mutex<Vec<(OptionalMember, String)>>>,
+}
+
+/// What was sent, as far as a lesson depends on it. Another request may learn more meanwhile.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Sent {
+    /// Whether the turns alternated.
+    in_turns: bool,
+    /// Whether thinking was left out that the server has refused.
+    without_thinking: bool,
+    /// The optional members of the body.
+    pub(super) optional: RefusedMembers,
 }
 
 /// The maximum number of refusals that are remembered.
@@ -49,17 +68,12 @@ pub(super) struct Asked {
 pub(super) enum Lesson {
     /// The server requires alternating turns.
     Turns,
+    /// The server refuses these optional members.
+    Refused(RefusedMembers),
     /// Answers must be requested in another way.
     Way(Asked),
     /// The thinking up to the message with this id must be left out.
     Thinking(String),
-}
-
-/// What a provider knows about a server when it sends a request. Another request may learn more meanwhile.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Known {
-    in_turns: bool,
-    without_thinking: bool,
 }
 
 impl Lessons {
@@ -110,26 +124,39 @@ impl Lessons {
         self.ways.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a refusal of this request could be a lesson.
-    pub(super) fn are_open(&self, request: &Request<'_>) -> bool {
-        let open = self.turns.as_ref().is_some_and(|learnt| !learnt.load(Ordering::Relaxed));
-        open || request.answer().is_some() || last_thinking(request).is_some()
-    }
-
-    /// What is known before this request is sent.
-    pub(super) fn known(&self, request: &Request<'_>) -> Known {
+    /// What follows for this request from what is known before it is sent.
+    pub(super) fn sent(&self, request: &Request<'_>) -> Sent {
         let last = last_thinking(request);
         let without_thinking = last.is_some_and(|last| self.thinking().contains(last.id()));
-        Known { in_turns: self.turns(), without_thinking }
+        Sent { in_turns: self.turns(), without_thinking, ..Sent::default() }
     }
 
-    /// Learns from a refusal of this request. `takes` describes the model, and `known` is what was known when the request
-    /// was sent. Returns the lesson, and whether it changes the request.
+    /// The optional members that the server refuses.
+    pub(super) fn refused(&self) -> RefusedMembers {
+        RefusedMembers::of_bits(self.refused.load(Ordering::Relaxed))
+    }
+
+    /// The events that tell which optional members are left out from now on.
+    pub(super) fn take_untold(&self, secrets: &Secrets) -> Vec<StreamEvent> {
+        let untold = std::mem::take(&mut *self.untold());
+        let event = |(member, cause): (OptionalMember, String)| StreamEvent::ParameterDropped {
+            parameter: member.name().to_owned(),
+            cause: secrets.hide(&cause).into_owned(),
+        };
+        untold.into_iter().map(event).collect()
+    }
+
+    fn untold(&self) -> MutexGuard<'_, Vec<(OptionalMember, String)>> {
+        self.untold.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Learns from a refusal of this request. `takes` describes the model. Returns the lesson, and whether it changes the
+    /// request.
     pub(super) fn learn(
         &self,
         request: &Request<'_>,
         takes: &Takes,
-        known: Known,
+        sent: Sent,
         err: &Error,
     ) -> Option<(Lesson, bool)> {
         if let Some(learnt) = &self.turns
@@ -137,7 +164,7 @@ impl Lessons {
             && chat::needs_bridge(request.messages(), takes)
         {
             learnt.store(true, Ordering::Relaxed);
-            return Some((Lesson::Turns, !known.in_turns));
+            return Some((Lesson::Turns, !sent.in_turns));
         }
         if fault::refuses_thinking(err)
             && let Some(message) = last_thinking(request)
@@ -148,7 +175,18 @@ impl Lessons {
             }
             let id = message.id().to_owned();
             refused.insert(id.clone());
-            return Some((Lesson::Thinking(id), !known.without_thinking));
+            return Some((Lesson::Thinking(id), !sent.without_thinking));
+        }
+        if let Some(refusal) = Refusal::of(err) {
+            let refused = sent.optional.iter().filter(|member| member.is_refused_by(&refusal));
+            let refused = refused.fold(RefusedMembers::default(), RefusedMembers::with);
+            if !refused.is_empty() {
+                let before = self.refused.fetch_or(refused.bits(), Ordering::Relaxed);
+                let before = RefusedMembers::of_bits(before);
+                let new = refused.iter().filter(|member| !before.has(*member));
+                self.untold().extend(new.map(|member| (member, err.to_string())));
+                return Some((Lesson::Refused(refused), true));
+            }
         }
         let way = request.answer()?.way()?;
         if !answer::refuses(way, err) {
@@ -176,6 +214,10 @@ impl Lessons {
                     if let Some(learnt) = &self.turns {
                         learnt.store(false, Ordering::Relaxed);
                     }
+                }
+                Lesson::Refused(members) => {
+                    self.refused.fetch_and(!members.bits(), Ordering::Relaxed);
+                    self.untold().retain(|(member, _)| !members.has(*member));
                 }
                 Lesson::Way(asked) => drop(self.ways().remove(asked)),
                 Lesson::Thinking(id) => drop(self.thinking().remove(id)),

@@ -16,7 +16,7 @@ use crate::{
     models,
     provider::{AnswerLimits, EventStream, Provider, Request},
     secret::Secrets,
-    wire::{Takes, responses},
+    wire::{RefusedMembers, Takes, responses},
 };
 
 const BASE_URL: &str = "https://api.openai.com/v1";
@@ -80,17 +80,21 @@ impl OpenAIProvider {
         if request.asks_for_summary() {
             let mut options = self.options.clone();
             options.settings = own.unwrap_or(options.settings);
+            options.refused = self.lessons.refused();
             let body = responses::encode_summary(request, &options)?;
             let url = address::endpoint(&self.url, "", "/compact");
             return Ok(Question { url, headers: self.headers.clone(), body });
         }
-        let way = self.lessons.way(request);
+        let (way, refused) = (self.lessons.way(request), self.lessons.refused());
         let body = match own {
-            None if way.is_none() => responses::encode_pieces(request, &self.options)?,
+            None if way.is_none() && refused.is_empty() => {
+                responses::encode_pieces(request, &self.options)?
+            }
             own => {
                 let mut options = self.options.clone();
                 options.settings = own.unwrap_or(options.settings);
                 options.answer_way = way.or(options.answer_way);
+                options.refused = options.refused.and(refused);
                 responses::encode_pieces(request, &options)?
             }
         };
@@ -241,6 +245,7 @@ impl OpenAIBuilder {
                 settings,
                 takes,
                 answer_way: None,
+                refused: RefusedMembers::default(),
             },
             name,
             lessons: Lessons::default(),

@@ -27,7 +27,7 @@ use super::{
     arrival::{self, Form},
     clocks::after,
     connection, credentials, failure,
-    lessons::Lessons,
+    lessons::{Lesson, Lessons, Sent},
     line::{Line, Stopped},
     tap::{Exchange, Record, Tap},
     tls,
@@ -38,7 +38,7 @@ use crate::{
     policy::{Retry, RetryPolicy},
     provider::{EventStream, Request, Settings},
     secret::{CUT, Secrets, beginning},
-    wire::{self, Decoder, Dialect, Encoded, Takes, fault},
+    wire::{self, Decoder, Dialect, Encoded, Takes, fault, optional::Refusal},
 };
 
 /// The maximum size of an error's body, in bytes.
@@ -50,6 +50,9 @@ const ERROR_TIME: Duration = Duration::from_secs(10);
 /// The number of bytes without content, such as empty lines, after which a body counts as
 /// undecided.
 const FIRST_BYTES: usize = 64 * 1024;
+
+/// The maximum number of lessons from the refusals of one request. A server may refuse one member after the other.
+const LESSONS: usize = 8;
 
 /// The maximum size of an answer in one piece, in bytes.
 const WHOLE_BODY: usize = 64 * 1024 * 1024;
@@ -170,24 +173,40 @@ impl Transport {
         self.retry.stream(request, move |request| {
             let settings = request.settings();
             let answer = async move {
-                if !lessons.are_open(&request) {
-                    return self.send(request, question, decoder).await;
-                }
-                let mut learnt = Vec::new();
+                let mut learnt: Vec<Lesson> = Vec::new();
                 let mut failed: Option<Error> = None;
                 loop {
-                    let known = lessons.known(&request);
-                    let err = match self.begun(request.clone(), question, decoder).await {
+                    let mut sent = lessons.sent(&request);
+                    let err = match self.begun(request.clone(), question, decoder, &mut sent).await
+                    {
                         Err(err) => err,
-                        answer => return answer,
+                        Ok(answer) => {
+                            let secrets = self.secrets_with(request.settings());
+                            return Ok(answer.behind(lessons.take_untold(&secrets)));
+                        }
                     };
-                    let told = lessons.learn(&request, takes, known, &err);
+                    let told = lessons.learn(&request, takes, sent, &err);
+                    // The same words again: it was about something else.
+                    let is_same = failed
+                        .as_ref()
+                        .is_some_and(|before| before.last().message() == err.message());
+                    let advice = match told {
+                        Some(_) => None,
+                        None => Refusal::of(&err).and_then(|refusal| {
+                            let body = question(&request).ok()?.body;
+                            refusal.advice(|member| body.has(member))
+                        }),
+                    };
+                    let err = match advice {
+                        Some(advice) => err.with_note(advice),
+                        None => err,
+                    };
                     let err = match failed.take() {
                         None => err,
                         Some(first) => first.followed_by(err),
                     };
                     match told {
-                        Some((lesson, true)) if learnt.len() < 4 => {
+                        Some((lesson, true)) if learnt.len() < LESSONS => {
                             learnt.push(lesson);
                             failed = Some(err);
                         }
@@ -196,7 +215,14 @@ impl Transport {
                             lessons.forget(&learnt);
                             return Err(err);
                         }
-                        None => return Err(err),
+                        None => {
+                            if is_same {
+                                lessons.forget(
+                                    learnt.last().map(std::slice::from_ref).unwrap_or_default(),
+                                );
+                            }
+                            return Err(err);
+                        }
                     }
                 }
             };
@@ -222,8 +248,9 @@ impl Transport {
         request: Request<'a>,
         question: impl Fn(&Request<'a>) -> Result<Question, Error>,
         decoder: impl Fn() -> Decoder<D>,
+        sent: &mut Sent,
     ) -> Result<Answer<D>, Error> {
-        self.send(request, question, decoder).await?.begun().await
+        self.send(request, question, decoder, sent).await?.begun().await
     }
 
     /// Sends the request once.
@@ -232,6 +259,7 @@ impl Transport {
         request: Request<'a>,
         question: impl Fn(&Request<'a>) -> Result<Question, Error>,
         decoder: impl Fn() -> Decoder<D>,
+        sent: &mut Sent,
     ) -> Result<Answer<D>, Error> {
         let whole = after(self.clocks.whole_call);
         let until = after(self.clocks.first_event).min(whole);
@@ -240,10 +268,12 @@ impl Transport {
             let tap = self.tap.as_ref()?;
             tap.begin(url, headers, self.secrets_with(request.settings()))
         };
-        let mut line = question(&request)?.of(&self.client, request.stop(), record);
-        let sent = timeout_at(until, connection::send(line.head())).await.map_err(ran_out)?;
+        let asked = question(&request)?;
+        sent.optional = asked.body.sent();
+        let mut line = asked.of(&self.client, request.stop(), record);
+        let head = timeout_at(until, connection::send(line.head())).await.map_err(ran_out)?;
         let reconnects = request.reconnects().unwrap_or(self.retry.policy.reconnect);
-        let (status, headers) = match sent {
+        let (status, headers) = match head {
             Ok(head) => head,
             Err(lost) if lost.on_kept && reconnects => {
                 let client = tls::shared()

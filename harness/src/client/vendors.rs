@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use super::{address, credentials};
 use crate::{
     error::{Error, ErrorKind},
+    models::{self, Maker},
     schema::StrictForm,
     wire::chat::{CallIds, ThoughtReplay},
 };
@@ -72,7 +73,7 @@ const MOONSHOT: Vendor = Vendor {
     ..UNKNOWN
 };
 
-const VENDORS: [Vendor; 14] = [
+const VENDORS: [Vendor; 16] = [
     Vendor {
         name: Some("openrouter"),
         host: "openrouter.ai",
@@ -161,6 +162,8 @@ const VENDORS: [Vendor; 14] = [
         ..UNKNOWN
     },
     Vendor { name: Some("vercel"), host: "vercel.sh", thought: ThoughtReplay::Details, ..UNKNOWN },
+    Vendor { name: Some("bedrock"), host: "amazonaws.com", version: "/openai/v1", ..UNKNOWN },
+    Vendor { name: Some("bedrock"), host: "api.aws", ..UNKNOWN },
     Vendor {
         name: Some("snowflake"),
         host: "snowflakecomputing.com",
@@ -181,6 +184,20 @@ impl Vendor {
             })
         };
         VENDORS.iter().find(is).cloned().unwrap_or(UNKNOWN)
+    }
+
+    /// What this model needs behind a server of an unknown vendor, which passes the request on.
+    pub(super) fn with_model(self, model: &str) -> Self {
+        match models::maker(model).filter(|_| self.name.is_none()) {
+            Some(Maker::Google) => {
+                Self { thought: ThoughtReplay::Off, strict_form: StrictForm::Gemini, ..self }
+            }
+            Some(Maker::DeepSeek) => {
+                let thought = ThoughtReplay::Field(Cow::Borrowed("reasoning_content"));
+                Self { thought, ..self }
+            }
+            None => self,
+        }
     }
 }
 

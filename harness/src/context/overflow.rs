@@ -3,7 +3,7 @@
 use crate::error::Error;
 
 /// The words of vendors before the size of the window, and before the size of the request.
-const WINDOW: [&str; 15] = [
+const WINDOW: [&str; 22] = [
     "maximum context length is ",
     "maximum context length of ",
     "context length is only ",
@@ -19,8 +19,15 @@ const WINDOW: [&str; 15] = [
     "context window of ",
     "context length of ",
     "maximum prompt length is ",
+    "configured context size is ",
+    "model token limit: ",
+    "maximum number of tokens allowed (",
+    "maximum context length: ",
+    "configured limit of ",
+    "exceeds the limit of ",
+    "exceeds the maximum length ",
 ];
-const REQUEST: [&str; 12] = [
+const REQUEST: [&str; 18] = [
     "too long: ",
     "request (",
     "input (",
@@ -33,6 +40,12 @@ const REQUEST: [&str; 12] = [
     "resulted in ",
     "request contains ",
     "your request has ",
+    "prompt has ",
+    "(requested: ",
+    "token count (",
+    "token count of ",
+    "input length ",
+    "current length is ",
 ];
 
 /// The words behind the size of the request, where the number before is the sum of it and of what the answer may have.

@@ -133,7 +133,16 @@ fn one(tool: &Value) -> Result<Listed, String> {
         Some(Value::Object(schema)) => schema.clone(),
         _ => return wrong("its `inputSchema` is not an object".to_owned()),
     };
-    schema.entry("type").or_insert_with(|| json!("object"));
+    match schema.get("type") {
+        Some(Value::String(kind)) if kind == "object" => {}
+        Some(Value::Array(kinds)) if !kinds.contains(&json!("object")) => {
+            return wrong("its `inputSchema` is not that of an object".to_owned());
+        }
+        None | Some(Value::Null | Value::Array(_)) => {
+            _ = schema.insert("type".to_owned(), json!("object"));
+        }
+        Some(_) => return wrong("its `inputSchema` is not that of an object".to_owned()),
+    }
     let schema = Value::Object(schema);
     let written = schema.to_string();
     if written.len() > SCHEMA || depth(&schema) > DEEPEST {

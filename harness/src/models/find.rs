@@ -72,6 +72,31 @@ pub(super) fn listed(provider: &str, model: &str) -> Model {
     }
 }
 
+/// Who has made a model that needs requests of its own form, whoever serves it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Maker {
+    Google,
+    DeepSeek,
+}
+
+/// The maker of a model, by its name at any server, such as `google/gemini-..` or `deepseek-ai/DeepSeek-V4`.
+pub(crate) fn maker(model: &str) -> Option<Maker> {
+    let name = model.rsplit('/').next().unwrap_or(model).to_ascii_lowercase();
+    if name.starts_with("gemini-") {
+        Some(Maker::Google)
+    } else if name.starts_with("deepseek-") && !name.contains("distill") {
+        Some(Maker::DeepSeek)
+    } else {
+        None
+    }
+}
+
+/// Whether this is a name of Anthropic's models on Bedrock or Vertex.
+pub(crate) fn is_of_cloud(model: &str) -> bool {
+    let is_bedrocks = model.contains("anthropic.") || model.starts_with("arn:aws");
+    is_bedrocks || model.starts_with("claude-") && model.contains('@')
+}
+
 /// The host that this provider uses.
 fn host(provider: &str) -> Option<Host> {
     Some(match provider {

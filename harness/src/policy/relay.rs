@@ -58,6 +58,7 @@ pub(super) async fn relay<'a>(
         match &event {
             StreamEvent::Retrying { .. }
             | StreamEvent::FallingBack { .. }
+            | StreamEvent::ParameterDropped { .. }
             | StreamEvent::UsageSoFar(_) => {}
             StreamEvent::Discarded { .. } => {
                 said = false;

@@ -125,6 +125,15 @@ pub enum StreamEvent {
         /// The failure, in words.
         cause: String,
     },
+    /// The server has refused a member of the request by its name. The request was sent again without it (or with the
+    /// other name, for the limit of tokens), and so are later requests of this provider. It is none that the program has
+    /// asked for.
+    ParameterDropped {
+        /// The name of the member, such as `stream_options`.
+        parameter: String,
+        /// The refusal, in words.
+        cause: String,
+    },
     /// The provider that answers, if several were possible.
     AnsweredBy {
         /// The provider's name.
@@ -170,6 +179,7 @@ impl StreamEvent {
             | Self::UsageSoFar(_)
             | Self::Retrying { .. }
             | Self::FallingBack { .. }
+            | Self::ParameterDropped { .. }
             | Self::AnsweredBy { .. }
             | Self::Discarded { .. } => false,
             Self::TextDelta { .. }

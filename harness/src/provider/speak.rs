@@ -168,6 +168,7 @@ fn is_of_the_answer(event: &StreamEvent) -> bool {
         | StreamEvent::AnsweredBy { .. }
         | StreamEvent::Discarded { .. } => false,
         StreamEvent::Started { .. }
+        | StreamEvent::ParameterDropped { .. }
         | StreamEvent::UsageSoFar(_)
         | StreamEvent::TextDelta { .. }
         | StreamEvent::Citation { .. }

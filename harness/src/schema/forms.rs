@@ -11,8 +11,8 @@ use super::{StrictForm, ToolSchema};
 /// The form in which schemas are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Told {
-    /// Unchanged.
-    AsIs,
+    /// As the vendor takes it, without strict mode: unchanged in most cases.
+    Plain(StrictForm),
     /// In the form to which the vendor holds the model, for the tools that have such a form.
     Held(StrictForm),
     /// With only the keywords that the vendor can read, because it refuses all others.
@@ -33,16 +33,22 @@ type All = Arc<[Parameters]>;
 impl Told {
     /// The schemas of these tools in this form.
     pub(crate) fn of(self, tools: &[ToolSchema]) -> All {
-        let forms: Vec<_> = match self {
-            Self::AsIs => Vec::new(),
-            Self::Held(form) => form.of_all(tools).into_iter().map(Result::ok).collect(),
-            Self::Readable(form) => tools.iter().map(|tool| form.readable(tool)).collect(),
-        };
-        let is_held = matches!(self, Self::Held(_));
-        let parameters = tools.iter().enumerate().map(|(at, tool)| {
-            let form = forms.get(at).and_then(Option::as_ref);
-            let json = form.unwrap_or(&tool.input_schema).to_string();
-            Parameters { json, strict: is_held && form.is_some() }
+        let (Self::Plain(form) | Self::Held(form) | Self::Readable(form)) = self;
+        let mut held = match self {
+            Self::Held(form) => form.of_all(tools),
+            Self::Plain(_) | Self::Readable(_) => Vec::new(),
+        }
+        .into_iter();
+        let parameters = tools.iter().map(|tool| {
+            if let Some(Ok(strict)) = held.next() {
+                return Parameters { json: strict.to_string(), strict: true };
+            }
+            let plain = form.portable(&tool.input_schema);
+            let readable = match self {
+                Self::Readable(form) => form.readable(&plain),
+                Self::Plain(_) | Self::Held(_) => None,
+            };
+            Parameters { json: readable.unwrap_or(plain).to_string(), strict: false }
         });
         parameters.collect()
     }

@@ -14,6 +14,7 @@ mod nearest;
 mod node;
 mod number;
 mod pattern;
+mod portable;
 mod range;
 mod shape;
 mod short;

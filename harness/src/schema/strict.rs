@@ -130,9 +130,9 @@ impl StrictForm {
 
     /// The schema with only the keywords that the vendor can read, if it refuses all others. Parts
     /// without a strict form are shortened. `None` if it is not the schema of one object.
-    pub(crate) fn readable(self, tool: &ToolSchema) -> Option<Value> {
-        let mut schema = tool.input_schema.clone();
-        let mut writer = Writer::new(self, &tool.input_schema);
+    pub(crate) fn readable(self, source: &Value) -> Option<Value> {
+        let mut schema = source.clone();
+        let mut writer = Writer::new(self, source);
         writer.in_short = true;
         writer.root(&mut schema).ok()?;
         Some(schema)

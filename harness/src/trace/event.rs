@@ -431,6 +431,13 @@ pub enum Happened {
         /// What failed.
         cause: String,
     },
+    /// The server has refused a member of the request, which is left out from now on.
+    ParameterDropped {
+        /// The name of the member.
+        parameter: String,
+        /// The refusal.
+        cause: String,
+    },
     /// The answer broke off and begins again: its parts so far are discarded.
     Discarded {
         /// What failed.

@@ -273,6 +273,13 @@ impl Spans {
                 harness.fallback.to = to.as_str(),
                 harness.fallback.cause = self.content.then_some(cause.as_str())
             ),
+            Happened::ParameterDropped { parameter, cause } => event!(
+                name: "harness.parameter_dropped",
+                parent: self.speaking(),
+                Level::WARN,
+                harness.parameter.name = parameter.as_str(),
+                harness.parameter.cause = self.content.then_some(cause.as_str())
+            ),
             Happened::LimitNear { limit, detail } | Happened::LimitUnknown { limit, detail } => {
                 event!(
                     name: "harness.guard.warning",

@@ -292,6 +292,14 @@ fn line<'a>(out: &mut String, event: &'a TraceEvent, known: &mut Calls<'a>) -> s
         Happened::FellBack { from, to, cause } => {
             writeln!(out, "{} is down, asking {}: {}", short(from), short(to), short(cause))
         }
+        Happened::ParameterDropped { parameter, cause } => {
+            writeln!(
+                out,
+                "the server refuses `{}`, sent without: {}",
+                short(parameter),
+                short(cause)
+            )
+        }
         Happened::Discarded { cause } => {
             writeln!(out, "the answer begins again: {}", short(cause))
         }

@@ -240,6 +240,12 @@ impl Tracer {
         self.write(Happened::FellBack { from, to, cause });
     }
 
+    /// The server has refused a member of the request.
+    pub(crate) fn parameter_dropped(&mut self, parameter: &str, cause: &str) {
+        let (parameter, cause) = (self.secrets.name(parameter), self.secrets.hide(cause, None));
+        self.write(Happened::ParameterDropped { parameter, cause });
+    }
+
     /// The answer begins again.
     pub(crate) fn discarded(&mut self, cause: &str) {
         let cause = self.secrets.hide(cause, None);

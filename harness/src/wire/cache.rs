@@ -6,9 +6,10 @@
 //! <https://openrouter.ai/docs/guides/best-practices/prompt-caching>.
 
 use super::{
-    json::{Body, comma, member, raw},
+    json::{Body, comma, member, put, raw},
     media::Takes,
     names,
+    optional::{OptionalMember, RefusedMembers},
 };
 use crate::{
     models::CacheLife,
@@ -30,13 +31,15 @@ pub(super) fn write(
     let first = || request.first().map(|first| first.id());
     let own = is_known && cache != PromptCache::Off;
     let key = settings.cache_key.as_deref().or_else(|| first().filter(|_| own));
-    body.maybe("prompt_cache_key", key.map(|key| names::id(key, KEY)).as_ref());
+    if let Some(key) = key {
+        body.optional(OptionalMember::CacheKey, |out| put(out, &names::id(key, KEY)));
+    }
     match (takes.cache_life().filter(|_| is_known), cache) {
         (Some(CacheLife::Retention), PromptCache::Long) => {
-            body.value("prompt_cache_retention", "24h");
+            body.optional(OptionalMember::CacheRetention, |out| raw(out, "\"24h\""));
         }
         (Some(CacheLife::Options), PromptCache::Off) => {
-            body.value("prompt_cache_options", &serde_json::json!({ "mode": "explicit" }));
+            body.optional(OptionalMember::CacheOptions, |out| raw(out, r#"{"mode":"explicit"}"#));
         }
         _ => {}
     }
@@ -46,7 +49,7 @@ pub(super) fn write(
         && takes.model().starts_with("anthropic/")
         && let Some(mark) = anthropic(cache)
     {
-        body.member("cache_control", |out| raw(out, mark));
+        body.optional(OptionalMember::CacheControl, |out| raw(out, mark));
     }
 }
 
@@ -64,8 +67,9 @@ pub(super) fn anthropic(cache: PromptCache) -> Option<&'static str> {
 /// only up to marks, and the vendor itself sets one only after the newest message. A program that
 /// sets a key indicates that its conversations begin alike. Without a key, each conversation has
 /// its own key and finds only itself.
-pub(super) fn marks_system(settings: &Settings, takes: &Takes) -> bool {
+pub(super) fn marks_system(settings: &Settings, takes: &Takes, refused: RefusedMembers) -> bool {
     settings.cache_key.is_some()
+        && !refused.has(OptionalMember::CacheBreakpoint)
         && matches!(takes.provider(), "openai" | "azure")
         && takes.cache_life() == Some(CacheLife::Options)
         && settings.prompt_cache != Some(PromptCache::Off)

@@ -3,10 +3,36 @@
 
 use serde_json::{Map, Value};
 
+use super::{
+    json::{Body, put},
+    optional::OptionalMember,
+};
 use crate::{
     error::{Error, ErrorKind},
     provider::{Request, Settings, ToolChoice},
 };
+
+/// Whether a tool has to be called, and whether calls may come together.
+type Choice<'a> = (Option<&'a ToolChoice>, Option<bool>);
+
+/// Writes the choice that the way to ask for an answer forces, or else the program's own. The request can do without
+/// `parallel_tool_calls` unless the program forbids calls that come together.
+pub(super) fn write(
+    body: &mut Body<'_>,
+    forced: Option<Choice<'_>>,
+    own: Choice<'_>,
+    json: impl Fn(&ToolChoice) -> Value,
+) {
+    let (choice, parallel) = forced.unwrap_or(own);
+    body.maybe("tool_choice", choice.map(json).as_ref());
+    match parallel {
+        Some(false) if forced.is_none() => body.value("parallel_tool_calls", &false),
+        Some(parallel) => {
+            body.optional(OptionalMember::ParallelToolCalls, |out| put(out, &parallel));
+        }
+        None => {}
+    }
+}
 
 /// The names in the choice of a tool that is sent: of [`Settings::tool_choice`], and of `extra`, which replaces it or is merged
 /// with it.

@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, LazyLock};
 
-use super::{json::Body, media::Recipient};
+use super::{json::Body, media::Recipient, optional::RefusedMembers};
 use crate::{
     error::{Error, ErrorKind},
     message::{Block, Message, Messages, Role},
@@ -27,12 +27,25 @@ const MARGIN: usize = 128;
 #[derive(Clone, Debug)]
 pub struct Encoded {
     parts: Vec<Arc<Part>>,
+    sent: RefusedMembers,
 }
 
 impl Encoded {
     /// The size in bytes.
     pub fn size(&self) -> usize {
         self.parts.iter().map(|part| part.size()).sum()
+    }
+
+    /// The optional members that it has.
+    pub(crate) fn sent(&self) -> RefusedMembers {
+        self.sent
+    }
+
+    /// Whether the body has this member before the conversation.
+    pub(crate) fn has(&self, member: &str) -> bool {
+        let head = Self { parts: self.parts.iter().take(1).cloned().collect(), sent: self.sent };
+        let head = String::from_utf8_lossy(&head.into_bytes()).into_owned();
+        head.contains(&format!("\"{member}\":"))
     }
 
     /// All bytes in one vector.
@@ -246,6 +259,9 @@ pub(super) fn conversation(
         }
     }
     finish(&mut parts, new.into_part());
+    if end.is_none() && ends == Some(messages.len()) {
+        end = Some((messages.len(), parts.len()));
+    }
     let (stay, kept) = changes.unwrap_or((messages.len(), parts.len()));
     if parts.is_empty() {
         return Err(Error::new(
@@ -267,11 +283,12 @@ pub(super) fn conversation(
         marked.extend(LAST);
         *last = Arc::new(marked);
     }
+    let sent = body.sent();
     let mut head = body.finish(name);
     head.ready().extend_from_slice(leading);
     parts.insert(0, Arc::new(head.into_part()));
     parts.push(Arc::clone(&END));
-    Ok(Encoded { parts })
+    Ok(Encoded { parts, sent })
 }
 
 /// The end of every body.

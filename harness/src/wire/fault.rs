@@ -23,6 +23,8 @@ struct Said {
     /// A numeric code, often the HTTP status.
     number: Option<u16>,
     kind: Option<String>,
+    /// The member of the request that is at fault.
+    param: Option<String>,
     request_id: Option<String>,
     /// The waiting time, if it is a member of its own.
     wait: Option<Duration>,
@@ -86,6 +88,7 @@ impl Said {
         set(&mut self.message, text(members.get("message")));
         let kind = text(members.get("type")).filter(|kind| kind != "error");
         set(&mut self.kind, kind);
+        set(&mut self.param, text(members.get("param")).filter(|param| !param.is_empty()));
         set(&mut self.request_id, text(members.get("request_id")));
         match members.get("details") {
             Some(json) if json.starts_with('{') => {
@@ -128,7 +131,7 @@ impl Said {
     }
 
     fn into_error(self) -> Error {
-        let Self { message, code, number, kind, request_id, wait } = self;
+        let Self { message, code, number, kind, param, request_id, wait } = self;
         let message = message.unwrap_or_else(|| "the vendor gives no reason".to_owned());
         // A stream has no headers for it, so the waiting time is only in the message.
         let wait = wait.or_else(|| wait::in_words(&message));
@@ -146,6 +149,9 @@ impl Said {
         }
         if let Some(code) = code.or(kind).or_else(|| number.map(|number| number.to_string())) {
             err = err.with_code(code);
+        }
+        if let Some(param) = param {
+            err = err.with_param(param);
         }
         if let Some(id) = request_id {
             err = err.with_request_id(id);

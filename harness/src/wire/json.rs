@@ -5,7 +5,11 @@ use std::borrow::Cow;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::{halves, tolerant::Members};
+use super::{
+    halves,
+    optional::{OptionalMember, RefusedMembers},
+    tolerant::Members,
+};
 use crate::{
     error::{Error, ErrorKind},
     message::is_strict,
@@ -20,6 +24,10 @@ pub(super) struct Body<'a> {
     extra: &'a Map<String, Value>,
     /// The request's own objects that `extra` adds members to.
     merged: Map<String, Value>,
+    /// The members that the server refuses.
+    refused: RefusedMembers,
+    /// The optional members that are written, and that the request can do without.
+    sent: RefusedMembers,
 }
 
 impl<'a> Body<'a> {
@@ -27,14 +35,40 @@ impl<'a> Body<'a> {
     ///
     /// # Errors
     /// [`ErrorKind::Configuration`] if one of them has a reserved name.
-    pub(super) fn new(extra: &'a Map<String, Value>, reserved: &[&str]) -> Result<Self, Error> {
+    pub(super) fn new(
+        extra: &'a Map<String, Value>,
+        reserved: &[&str],
+        refused: RefusedMembers,
+    ) -> Result<Self, Error> {
         if let Some(name) = reserved.iter().find(|name| extra.contains_key(**name)) {
             return Err(Error::new(
                 ErrorKind::Configuration,
                 format!("`extra` cannot replace `{name}`: it is made from the conversation"),
             ));
         }
-        Ok(Self { out: Draft::of(Part::of(vec![b'{'])), extra, merged: Map::new() })
+        let (merged, sent) = Default::default();
+        Ok(Self { out: Draft::of(Part::of(vec![b'{'])), extra, merged, refused, sent })
+    }
+
+    /// Whether an optional member is to be written: the server has not refused it. If so, it counts as sent.
+    pub(super) fn may_send(&mut self, member: OptionalMember) -> bool {
+        let may = !self.refused.has(member);
+        if may {
+            self.sent = self.sent.with(member);
+        }
+        may
+    }
+
+    /// Writes an optional member. A member that the program gives in `extra` is the program's.
+    pub(super) fn optional(&mut self, member: OptionalMember, write: impl FnOnce(&mut Draft)) {
+        if self.extra.contains_key(member.name()) || self.may_send(member) {
+            self.member(member.name(), write);
+        }
+    }
+
+    /// The optional members that have been written.
+    pub(super) fn sent(&self) -> RefusedMembers {
+        self.sent
     }
 
     /// Writes a member, unless `extra` replaces it or is merged with it.

@@ -13,6 +13,7 @@ mod halves;
 mod json;
 mod media;
 mod names;
+pub(crate) mod optional;
 mod reader;
 mod scan;
 mod shape;
@@ -42,5 +43,5 @@ pub fn error_of(status: u16, body: &[u8]) -> crate::error::Error {
     fault::of_body(status, body)
 }
 
-pub use self::{decoder::Decoder, encoded::Encoded, media::Takes};
+pub use self::{decoder::Decoder, encoded::Encoded, media::Takes, optional::RefusedMembers};
 pub use crate::sse::{Record, SseParser};

@@ -28,9 +28,10 @@ use crate::{
         answer::{self, Forced, Plan, Server},
         cache, choice,
         encoded::{Form, Stays, conversation, thinking_from, turn_start},
-        json::{Body, comma, key, member, members, object, put, raw, room_for, sendable, text},
+        json::{Body, comma, key, member, members, object, raw, room_for, sendable, text},
         media::{Part, Places, Recipient, Takes, line},
         names,
+        optional::{OptionalMember, RefusedMembers},
         tolerant::{Members, text_of},
     },
 };
@@ -44,6 +45,8 @@ pub struct Options {
     pub settings: Settings,
     /// Which kinds of files and which options the model accepts.
     pub takes: Takes,
+    /// The members that the server has refused by their names. They are left out.
+    pub refused: RefusedMembers,
     /// How the model is told the schema of its answer, if the request has one. `None`: chosen by
     /// the vendor, the model and the schema.
     pub answer_way: Option<AnswerWay>,
@@ -69,6 +72,7 @@ impl Options {
         let takes = Takes::of("anthropic", &*model, &models);
         let defers_tools = models.find("anthropic", &model).deferred_tools.unwrap_or(false);
         Self {
+            refused: RefusedMembers::at("anthropic", &model),
             model,
             settings: Settings::default(),
             takes,
@@ -123,7 +127,7 @@ pub fn encode(request: &Request<'_>, options: &Options) -> Result<Vec<u8>, Error
 /// # Errors
 /// The same as [`encode`].
 pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded, Error> {
-    let Options { model, settings, takes, answer_way: _, defers_tools, unsigned_thinking } =
+    let Options { model, settings, takes, refused, answer_way: _, defers_tools, unsigned_thinking } =
         options;
     let Settings {
         max_tokens: _,
@@ -157,7 +161,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
             "the vendor makes no summary on request if `extra` has `context_management`: leave one of them out",
         ));
     }
-    let mut body = Body::new(extra, &["messages", "stream", "compaction"])?;
+    let mut body = Body::new(extra, &["messages", "stream", "compaction"], *refused)?;
     body.value("model", model);
     let known = Models::default().find("anthropic", model);
     let longest = thinking::with_room(&known, *effort, longest_answer(&known));
@@ -200,11 +204,12 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     if let Some(user) = user {
         body.value("metadata", &serde_json::json!({ "user_id": user }));
     }
-    let mark = cache::anthropic(prompt_cache.unwrap_or_default());
-    if let Some(mark) = mark {
+    let whole = cache::anthropic(prompt_cache.unwrap_or_default());
+    if let Some(mark) = whole {
         // The vendor applies it to the last block, so that earlier messages keep their bytes.
-        body.member("cache_control", |out| raw(out, mark));
+        body.optional(OptionalMember::CacheControl, |out| raw(out, mark));
     }
+    let mark = whole.filter(|_| !refused.has(OptionalMember::CacheMarks));
     if let Some(system) = request.system().filter(|system| !system.trim().is_empty()) {
         body.member("system", |out| {
             raw(out, r#"[{"type":"text""#);
@@ -214,7 +219,11 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
         });
     }
     let strict = strict_tools.unwrap_or(false);
-    let found = Deferred::of(request, *defers_tools, &choice::named(settings));
+    let defers = *defers_tools && !refused.has(OptionalMember::DeferLoading);
+    let found = Deferred::of(request, defers, &choice::named(settings));
+    if !found.tools.is_empty() {
+        body.may_send(OptionalMember::DeferLoading);
+    }
     body.tools(|out| tools(out, request, strict, &found, mark));
     let tool_choice = tool_choice.as_ref().filter(|choice| {
         !summarizes || !matches!(choice, ToolChoice::Required | ToolChoice::Tool(_))
@@ -246,7 +255,17 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
         found.form(),
         answer::form(plan.as_ref())
     );
-    let before = mark.zip(marked(request, extra));
+    // A server that takes no mark for the whole request gets one at the end of the conversation.
+    let at = match refused.has(OptionalMember::CacheControl) {
+        true => request.messages().len().checked_sub(1),
+        false => marked(request, extra),
+    };
+    let before = mark.zip(at);
+    if before.is_some()
+        || mark.is_some() && (!request.tools().is_empty() || request.system().is_some())
+    {
+        body.may_send(OptionalMember::CacheMarks);
+    }
     let mark = before.map(|(mark, at)| (at, format!(r#","cache_control":{mark}"#)));
     let form = Form { is, mark };
     let to = Recipient { takes, places: &PLACES };
@@ -371,7 +390,8 @@ fn tools(
 ) {
     // Found tools are read at the place of the search, and cannot have a mark.
     let last = request.tools().iter().rposition(|tool| !found.has(&tool.name));
-    let told = if strict { Told::Held(StrictForm::Anthropic) } else { Told::AsIs };
+    let told =
+        if strict { Told::Held(StrictForm::Anthropic) } else { Told::Plain(StrictForm::Anthropic) };
     let parameters = request.parameters(told);
     room_for(out, request.tools(), &parameters);
     for (at, (tool, Parameters { json, strict })) in
@@ -383,8 +403,9 @@ fn tools(
         member(out, "description", &tool.description);
         key(out, "input_schema");
         raw(out, json);
-        key(out, "strict");
-        put(out, strict);
+        if *strict {
+            raw(out, r#","strict":true"#);
+        }
         if found.has(&tool.name) {
             raw(out, r#","defer_loading":true"#);
         }

@@ -17,11 +17,10 @@ use crate::{
         answer::{self, Forced, NAME, Plan, Server},
         cache, choice, effort,
         encoded::{Form, Stays, conversation, thinking_from},
-        json::{
-            Body, comma, data_url, key, member, object, put, raw, room_for, sendable, text, texts,
-        },
+        json::{Body, comma, data_url, key, member, object, raw, room_for, sendable, text, texts},
         media::{Part, Places, Recipient, Takes, file_name},
         names,
+        optional::{OptionalMember, RefusedMembers},
         tolerant::{Members, text_of},
     },
 };
@@ -56,6 +55,8 @@ pub struct Options {
     pub strict_form: StrictForm,
     /// Which kinds of files and which options the model accepts.
     pub takes: Takes,
+    /// The members that the server has refused by their names. They are left out.
+    pub refused: RefusedMembers,
     /// How the model is told the schema of its answer, if the request has one. `None`: chosen by
     /// the vendor, the model and the schema.
     pub answer_way: Option<AnswerWay>,
@@ -96,6 +97,7 @@ impl Options {
             origin: Origin::default(),
             signed_calls: None,
             strict_form: StrictForm::Common,
+            refused: RefusedMembers::default(),
             answer_way: None,
             thinking_budget: false,
         }
@@ -146,7 +148,7 @@ pub fn encode(request: &Request<'_>, options: &Options) -> Result<Vec<u8>, Error
 /// # Errors
 /// The same as [`encode`].
 pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded, Error> {
-    let Options { model, settings, max_completion_tokens, ask_for_usage, .. } = options;
+    let Options { model, settings, max_completion_tokens, ask_for_usage, refused, .. } = options;
     let Settings {
         max_tokens: _,
         temperature,
@@ -173,14 +175,22 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     };
     choice::check(request, settings)?;
     check(options)?;
-    let mut body = Body::new(extra, &["messages", "stream"])?;
+    let mut body = Body::new(extra, &["messages", "stream"], *refused)?;
     body.value("model", model);
     body.value("stream", &true);
     if *ask_for_usage {
-        body.member("stream_options", |out| raw(out, r#"{"include_usage":true}"#));
+        body.optional(OptionalMember::StreamOptions, |out| {
+            raw(out, r#"{"include_usage":true}"#);
+        });
     }
-    let limit = if *max_completion_tokens { "max_completion_tokens" } else { "max_tokens" };
-    body.maybe(limit, request.max_tokens(settings, None).as_ref());
+    if let Some(limit) = request.max_tokens(settings, None) {
+        // A server that refuses one name of the limit gets the other.
+        let is_own =
+            ["max_tokens", "max_completion_tokens"].iter().any(|it| extra.contains_key(*it));
+        let is_first = is_own || body.may_send(OptionalMember::LimitName);
+        let is_new = *max_completion_tokens == is_first;
+        body.value(if is_new { "max_completion_tokens" } else { "max_tokens" }, &limit);
+    }
     body.maybe("temperature", temperature.as_ref());
     body.maybe("top_p", top_p.as_ref());
     if !stop.is_empty() {
@@ -205,22 +215,21 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     // Keywords that the vendor refuses are left out even without strict mode.
     let told = match (options.strict_form, strict) {
         // The lengths let a model come to an end.
-        _ if forced.is_some() => Told::AsIs,
+        (form, _) if forced.is_some() => Told::Plain(form),
         (form, true) if form.is_held() => Told::Held(form),
-        (form, _) if form.is_held() => Told::AsIs,
+        (form, _) if form.is_held() => Told::Plain(form),
         (form, _) => Told::Readable(form),
     };
     body.tools(|out| tools(out, request, told));
     if !request.tools().is_empty() {
-        let (tool_choice, parallel_calls) =
-            forced.unwrap_or((tool_choice.as_ref(), *parallel_calls));
-        body.maybe("tool_choice", tool_choice.map(choice).as_ref());
-        body.maybe("parallel_tool_calls", parallel_calls.as_ref());
+        choice::write(&mut body, forced, (tool_choice.as_ref(), *parallel_calls), choice);
     }
     let mut leading = Draft::default();
     if let Some(system) = request.system().filter(|system| !system.trim().is_empty()) {
         raw(&mut leading, r#"{"role":"system""#);
-        if cache::marks_system(settings, &options.takes) {
+        if cache::marks_system(settings, &options.takes, *refused)
+            && body.may_send(OptionalMember::CacheBreakpoint)
+        {
             raw(&mut leading, r#","content":["#);
             cache::marked(&mut leading, "text", system);
             raw(&mut leading, "]}");
@@ -296,8 +305,10 @@ fn tools(out: &mut Draft, request: &Request<'_>, told: Told) {
         member(out, "description", &tool.description);
         key(out, "parameters");
         raw(out, json);
-        key(out, "strict");
-        put(out, strict);
+        // No server of this protocol is strict unless the request says so.
+        if *strict {
+            raw(out, r#","strict":true"#);
+        }
         raw(out, "}}");
     }
 }

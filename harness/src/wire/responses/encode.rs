@@ -31,6 +31,7 @@ use crate::{
         },
         media::{Part, Places, Recipient, Takes, file_name},
         names,
+        optional::{OptionalMember, RefusedMembers},
         tolerant::{Members, text_of},
     },
 };
@@ -44,6 +45,8 @@ pub struct Options {
     pub settings: Settings,
     /// Which kinds of files and which options the model accepts.
     pub takes: Takes,
+    /// The members that the server has refused by their names. They are left out.
+    pub refused: RefusedMembers,
     /// How the model is told the schema of its answer, if the request has one. `None`: chosen by
     /// the vendor, the model and the schema.
     pub answer_way: Option<AnswerWay>,
@@ -62,7 +65,8 @@ impl Options {
         let models = Models::default();
         let takes = Takes::of("openai", &*model, &models);
         let defers_tools = models.find("openai", &model).deferred_tools.unwrap_or(false);
-        Self { model, settings: Settings::default(), takes, answer_way: None, defers_tools }
+        let (settings, refused) = Default::default();
+        Self { model, settings, takes, refused, answer_way: None, defers_tools }
     }
 }
 
@@ -98,7 +102,7 @@ pub fn encode(request: &Request<'_>, options: &Options) -> Result<Vec<u8>, Error
 /// # Errors
 /// The same as [`encode`].
 pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded, Error> {
-    let Options { model, settings, takes, answer_way: _, defers_tools } = options;
+    let Options { model, settings, takes, refused, answer_way: _, defers_tools } = options;
     let Settings {
         max_tokens: _,
         temperature,
@@ -132,21 +136,29 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     };
     choice::check(request, settings)?;
     check(settings)?;
-    let mut body = Body::new(extra, &["input", "stream"])?;
+    let mut body = Body::new(extra, &["input", "stream"], *refused)?;
     body.value("model", model);
     body.value("stream", &true);
     // The vendor stores nothing, so it is asked for the encrypted thinking, which goes back later.
-    body.value("store", &false);
-    body.value("include", &["reasoning.encrypted_content"]);
+    body.optional(OptionalMember::Store, |out| raw(out, "false"));
+    // Models that do not think refuse to be asked for it.
+    let thinks = Models::default().find("openai", model).thinking != Some(Thinking::Never);
+    if thinks || extra.contains_key("include") {
+        body.optional(OptionalMember::Include, |out| {
+            raw(out, r#"["reasoning.encrypted_content"]"#);
+        });
+    }
     body.maybe("max_output_tokens", request.max_tokens(settings, None).as_ref());
     body.maybe("temperature", temperature.as_ref());
     body.maybe("top_p", top_p.as_ref());
-    let thinks = || Models::default().find("openai", model).thinking != Some(Thinking::Never);
-    if let Some(effort) = effort.filter(|_| thinks()) {
+    if let Some(effort) = effort.filter(|_| thinks) {
         // The vendor shows a summary of the thinking only if the request asks for it.
         let config = match effort {
             Effort::Off => serde_json::json!({ "effort": "none" }),
-            effort => serde_json::json!({ "effort": effort::level(effort), "summary": "auto" }),
+            effort if body.may_send(OptionalMember::ReasoningSummary) => {
+                serde_json::json!({ "effort": effort::level(effort), "summary": "auto" })
+            }
+            effort => serde_json::json!({ "effort": effort::level(effort) }),
         };
         body.value("reasoning", &config);
     }
@@ -165,7 +177,10 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     let mut leading = Draft::default();
     match system {
         // Only a content part can carry a cache mark, so the prompt becomes a developer message.
-        Some(system) if cache::marks_system(settings, takes) => {
+        Some(system)
+            if cache::marks_system(settings, takes, *refused)
+                && body.may_send(OptionalMember::CacheBreakpoint) =>
+        {
             raw(&mut leading, r#"{"type":"message","role":"developer","content":["#);
             cache::marked(&mut leading, "input_text", system);
             raw(&mut leading, "]}");
@@ -173,14 +188,19 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
         system => body.maybe("instructions", system),
     }
     let strict = strict_tools.unwrap_or(false);
-    let loaded = Loaded::of(request, strict, *defers_tools, &choice::named(settings));
-    body.tools(|out| tools(out, request, strict, &loaded));
+    let defers = *defers_tools && !refused.has(OptionalMember::DeferLoading);
+    let loaded = Loaded::of(request, strict, defers, &choice::named(settings));
+    if loaded.search.is_some() {
+        body.may_send(OptionalMember::DeferLoading);
+    }
     if !request.tools().is_empty() {
+        // Tools that the program wants to be strict are sent so, or not at all.
+        let says_strict = strict || body.may_send(OptionalMember::Strict);
+        body.tools(|out| tools(out, request, (strict, says_strict), &loaded));
         let forced = plan.as_ref().and_then(Plan::forced);
-        let (tool_choice, parallel_calls) =
-            forced.unwrap_or((tool_choice.as_ref(), *parallel_calls));
-        body.maybe("tool_choice", tool_choice.map(choice).as_ref());
-        body.maybe("parallel_tool_calls", parallel_calls.as_ref());
+        choice::write(&mut body, forced, (tool_choice.as_ref(), *parallel_calls), choice);
+    } else {
+        body.tools(|_| ());
     }
     let thinking_from = thinking_from(request, settings, false);
     let is = format!(
@@ -255,7 +275,7 @@ impl<'a> Loaded<'a> {
         let definitions =
             all.filter(|(tool, _)| found.has(&tool.name)).map(|(tool, parameters)| {
                 let mut out = Draft::default();
-                function(&mut out, tool, parameters, true);
+                function(&mut out, tool, parameters, true, true);
                 (&*tool.name, String::from_utf8_lossy(out.ready()).into_owned())
             });
         Self { found, search, definitions: definitions.collect() }
@@ -279,10 +299,15 @@ impl<'a> Loaded<'a> {
 }
 
 fn told(strict: bool) -> Told {
-    if strict { Told::Held(StrictForm::OpenAI) } else { Told::AsIs }
+    if strict { Told::Held(StrictForm::OpenAI) } else { Told::Plain(StrictForm::OpenAI) }
 }
 
-fn tools(out: &mut Draft, request: &Request<'_>, strict: bool, loaded: &Loaded<'_>) {
+fn tools(
+    out: &mut Draft,
+    request: &Request<'_>,
+    (strict, says_strict): (bool, bool),
+    loaded: &Loaded<'_>,
+) {
     let parameters = request.parameters(told(strict));
     room_for(out, request.tools(), &parameters);
     for (tool, parameters) in request.tools().iter().zip(&*parameters) {
@@ -294,13 +319,19 @@ fn tools(out: &mut Draft, request: &Request<'_>, strict: bool, loaded: &Loaded<'
             raw(out, &parameters.json);
             out.push(b'}');
         } else if !loaded.definitions.contains_key(&*tool.name) {
-            function(out, tool, parameters, false);
+            function(out, tool, parameters, says_strict, false);
         }
     }
 }
 
 /// Writes the definition of a tool.
-fn function(out: &mut Draft, tool: &ToolSchema, parameters: &Parameters, deferred: bool) {
+fn function(
+    out: &mut Draft,
+    tool: &ToolSchema,
+    parameters: &Parameters,
+    says_strict: bool,
+    deferred: bool,
+) {
     comma(out);
     raw(out, r#"{"type":"function""#);
     member(out, "name", &tool.name);
@@ -308,8 +339,10 @@ fn function(out: &mut Draft, tool: &ToolSchema, parameters: &Parameters, deferre
     key(out, "parameters");
     raw(out, &parameters.json);
     // Without this member the vendor turns strict mode on and rewrites the schema.
-    key(out, "strict");
-    put(out, &parameters.strict);
+    if says_strict {
+        key(out, "strict");
+        put(out, &parameters.strict);
+    }
     if deferred {
         raw(out, r#","defer_loading":true"#);
     }

@@ -34,9 +34,9 @@ const ITEM: &str = "compaction";
 /// - [`ErrorKind::Content`](crate::ErrorKind::Content): the user's last message holds a file that
 ///   this recipient cannot take.
 pub fn encode_summary(request: &Request<'_>, options: &Options) -> Result<Encoded, Error> {
-    let Options { model, settings, takes, answer_way: _, defers_tools: _ } = options;
+    let Options { model, settings, takes, refused, answer_way: _, defers_tools: _ } = options;
     let nothing = Map::new();
-    let mut body = Body::new(&nothing, &[])?;
+    let mut body = Body::new(&nothing, &[], *refused)?;
     body.value("model", model);
     cache::write(&mut body, request, settings, takes);
     body.maybe("instructions", request.system().filter(|system| !system.trim().is_empty()));

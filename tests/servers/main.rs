@@ -1,0 +1,6 @@
+//! Servers of language models as they are: what they refuse, which schemas they take, how they say that a window is full.
+
+mod passed_on;
+mod refusals;
+mod schemas;
+mod windows;
