@@ -17,9 +17,9 @@ use harness::{
 
 use crate::{
     people::Person,
-    program::{Version, Wanted, objects},
+    program::{Version, Wanted, objects, ordered},
     truth,
-    world::World,
+    world::{Asks, Place, World},
 };
 
 /// How often a future is polled that nobody drops on purpose.
@@ -192,8 +192,11 @@ impl<J: Journal + Clone + 'static> Life<J> {
                     // It may have arrived all the same.
                     _ => self.world.decides(&approval),
                 }
-            } else if let Some(settlement) = self.person.settles(&open) {
-                let _ = self.polled(Box::pin(chat.settle(settlement)).as_mut(), PATIENT).await;
+            } else if let Some((settlement, happened)) = self.person.settles(&open) {
+                let settled = Box::pin(chat.settle(settlement));
+                if let Some(Ok(())) = self.polled({ settled }.as_mut(), PATIENT).await {
+                    self.orders(&name, &open, happened);
+                }
             }
         }
         if self.rng.u8(..6) == 0
@@ -206,6 +209,15 @@ impl<J: Journal + Clone + 'static> Life<J> {
         }
         if self.rng.u8(..12) == 0 {
             let _ = self.polled(Box::pin(chat.compact()).as_mut(), PATIENT).await;
+        }
+    }
+
+    /// The program has done what it was handed over.
+    fn orders(&self, name: &str, open: &OpenCall, happened: bool) {
+        if let (Some(what), true) = (ordered(open), happened) {
+            let place =
+                Place { conversation: Some(name.to_owned()), call: open.call.id().to_owned() };
+            self.world.does(place, what, Asks::Each);
         }
     }
 
@@ -282,7 +294,7 @@ impl<J: Journal + Clone + 'static> Life<J> {
         };
         let times = match is_quiet || self.rng.u8(..4) == 0 {
             true => PATIENT,
-            false => [self.rng.usize(1..8), self.rng.usize(1..60)][self.rng.usize(..2)],
+            false => [self.rng.usize(1..6), self.rng.usize(1..25)][self.rng.usize(..2)],
         };
         let before = self.rng.usize(..=times.min(20));
         let mut ended = self.polled(run.as_mut(), before).await;
@@ -389,8 +401,11 @@ impl<J: Journal + Clone + 'static> Life<J> {
                         let said = inbox.decide(&name, one.clone()).await;
                         self.counts(&one, said.is_ok());
                     }
-                } else if let Some(settlement) = self.person.settles(&open) {
+                } else if let Some((settlement, happened)) = self.person.settles(&open) {
                     let first = inbox.settle(&name, settlement.clone()).await;
+                    if first.is_ok() {
+                        self.orders(&name, &open, happened);
+                    }
                     if first.is_ok() && inbox.settle(&name, settlement).await.is_ok() {
                         self.breaks(format!("{} is settled twice", open.call.id()));
                     }
@@ -421,7 +436,7 @@ impl<J: Journal + Clone + 'static> Life<J> {
                     Ok(facts) => Some(Ok(facts)),
                     Err(_) => Some(steps.say("Go on.".into()).await),
                 },
-                Action::AwaitAnswers => self.answers_step(&steps).await.map(Ok),
+                Action::AwaitAnswers => self.answers_step(&name, &steps).await.map(Ok),
                 _ => {
                     let times = if self.rng.u8(..5) == 0 { self.rng.usize(1..5) } else { PATIENT };
                     self.polled(Box::pin(steps.act()).as_mut(), times).await
@@ -443,7 +458,7 @@ impl<J: Journal + Clone + 'static> Life<J> {
     }
 
     /// Somebody answers a call, or its time is over.
-    async fn answers_step(&mut self, steps: &Steps) -> Option<Vec<Envelope>> {
+    async fn answers_step(&mut self, name: &str, steps: &Steps) -> Option<Vec<Envelope>> {
         let waiting = steps.waiting();
         let open = self.rng.choice(&waiting)?;
         if self.rng.u8(..8) == 0 {
@@ -458,8 +473,10 @@ impl<J: Journal + Clone + 'static> Life<J> {
                 Err(_) => steps.expired(open.call.id()).ok(),
             };
         }
-        let settlement = self.person.settles(open)?;
-        steps.settled(settlement).ok()?.await.ok()
+        let (settlement, happened) = self.person.settles(open)?;
+        let facts = steps.settled(settlement).ok()?.await.ok()?;
+        self.orders(name, open, happened);
+        Some(facts)
     }
 
     async fn keeps(&self, name: &str, steps: &mut Steps, facts: Vec<Envelope>) {

@@ -20,6 +20,9 @@ use harness::journal::{MemoryJournal, SqliteJournal, SqliteSynchronous};
 
 use life::Life;
 
+/// How many lives take about ten seconds.
+const FEW: u64 = 30;
+
 /// The seeds of the lives.
 fn wanted(few: u64) -> Range<u64> {
     let set = |name| std::env::var(name).ok().and_then(|set| set.parse::<u64>().ok());
@@ -70,7 +73,7 @@ impl Tally {
 #[test]
 fn random_lives_in_memory_do_only_what_was_decided_and_tell_what_was_done() {
     let mut tally = Tally::default();
-    for seed in wanted(60) {
+    for seed in wanted(FEW) {
         let mut runtime = tokio::runtime::Builder::new_current_thread();
         let runtime = runtime.enable_time().start_paused(true).build().expect("a runtime");
         let world = runtime.block_on(Life::new(seed, MemoryJournal::new()).lived());
@@ -83,7 +86,7 @@ fn random_lives_in_memory_do_only_what_was_decided_and_tell_what_was_done() {
 fn random_lives_on_disk_do_only_what_was_decided_and_tell_what_was_done() {
     let mut tally = Tally::default();
     // A disk is slower than memory.
-    let seeds = wanted(30);
+    let seeds = wanted(FEW);
     let some = (seeds.end - seeds.start).div_ceil(10).min(2_000);
     for seed in seeds.start..seeds.start + some {
         let mut runtime = tokio::runtime::Builder::new_current_thread();

@@ -96,15 +96,15 @@ impl Person {
         }
     }
 
-    /// What somebody says of a call that waits for a result or an answer.
-    pub(crate) fn settles(&self, open: &OpenCall) -> Option<Settlement> {
+    /// What somebody says of a call that waits for a result or an answer, and whether it has happened.
+    pub(crate) fn settles(&self, open: &OpenCall) -> Option<(Settlement, bool)> {
         let chance = self.rng.lock().expect("unpoisoned").u8(..6);
         match &open.wait.as_ref()?.awaited {
-            Awaited::Answer { .. } => Some(open.answered(said_outside())),
+            Awaited::Answer { .. } => Some((open.answered(said_outside()), false)),
             Awaited::Result => Some(match chance {
-                0 => open.failed(said_outside()),
-                1 => open.not_happened(),
-                _ => open.succeeded(said_outside()),
+                0 => (open.failed(said_outside()), true),
+                1 => (open.not_happened(), false),
+                _ => (open.succeeded(said_outside()), true),
             }),
             _ => None,
         }

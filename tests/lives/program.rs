@@ -6,6 +6,7 @@ use fastrand::Rng;
 use harness::{
     Agent, Block, Guardrails, Message, Permissions, SideEffect, SideEffects, StreamEvent, Tool,
     ToolContext, ToolError,
+    agent::OpenCall,
     context::Window,
     message::{Arguments, VendorData},
     models::{Models, Price},
@@ -114,14 +115,17 @@ impl Version {
 
     /// Whether this version may ask a person about a call with these arguments.
     pub(crate) fn can_run(&self, tool: &str, arguments: &Arguments) -> bool {
-        let to = arguments.get("to");
-        tool != "pay" || self.loose || to.is_none_or(Value::is_string)
+        let is_any = match tool {
+            "pay" => self.loose,
+            tool => tool != "order",
+        };
+        is_any || arguments.get("to").is_none_or(Value::is_string)
     }
 
     fn folder(&self) -> String {
         match self.folder {
             Some(folder) => folder.to_owned(),
-            None => std::env::current_dir().unwrap_or_default().display().to_string(),
+            None => own_folder(),
         }
     }
 
@@ -140,7 +144,7 @@ impl Version {
             true => Permissions::default().data_flow(DataFlowPolicy::default()),
             false => Permissions::default(),
         };
-        let names = ["pay", "files", "fetch", "ext", "ask", "helper", "pair"];
+        let names = ["pay", "order", "files", "fetch", "ext", "ask", "helper", "pair"];
         let model = model(rng, world, &names, 8);
         let agent = Agent::builder(model).tools(tools).permissions(permissions);
         let agent = agent.approver(person.approver(self, world)).early_start(self.early);
@@ -156,7 +160,7 @@ impl Version {
     /// An agent that is used as a tool, with another one below it.
     fn below(&self, rng: &mut Rng, world: &World, deeper: Option<&Agent>) -> Agent {
         let deeper = deeper.map(|deeper| deeper.as_tool("deeper", "Helps the helper."));
-        let mut names = vec!["pay", "files", "fetch", "ext", "ask"];
+        let mut names = vec!["pay", "order", "files", "fetch", "ext", "ask"];
         names.extend(deeper.iter().map(|_| "deeper"));
         let tools = self.tools(world).into_iter().chain(deeper);
         let agent = Agent::builder(model(rng, world, &names, 2)).tools(tools.collect::<Vec<_>>());
@@ -164,7 +168,7 @@ impl Version {
     }
 
     fn tools(&self, world: &World) -> Vec<Tool> {
-        let mut tools = vec![files(), self.fetch(world), external(), asks()];
+        let mut tools = vec![files(), self.fetch(world), external(), self.order(), asks()];
         if self.has_pay {
             tools.push(self.pay(world));
         }
@@ -203,13 +207,24 @@ impl Version {
         })
     }
 
+    /// A tool of which the program itself answers what a person has allowed.
+    fn order(&self) -> Tool {
+        let mut cents = json!({"type": "integer"});
+        if let Some(default) = self.cents {
+            cents["default"] = default.into();
+        }
+        let properties = json!({"to": {"type": "string"}, "cents": cents});
+        let schema = json!({"type": "object", "properties": properties});
+        Tool::external("order", "Orders.", schema, MUTATE)
+    }
+
     fn fetch(&self, world: &World) -> Tool {
         let schema = json!({"type": "object", "properties": {"q": {"type": "integer"}}});
         let (world, version) = (world.clone(), self.clone());
         Tool::new("fetch", "Fetches.", schema, LOOKS_UP, move |context, arguments| {
             let (place, mut what) = version.call("fetch", &context, &arguments);
-            // It pays nothing, so it has no folder of its own.
-            what.folder = std::env::current_dir().unwrap_or_default().display().to_string();
+            // Only paying has a folder of its own.
+            what.folder = own_folder();
             let asks = if version.follows { Asks::Carrying } else { Asks::Nobody };
             let world = world.clone();
             Box::pin(async move {
@@ -234,6 +249,22 @@ impl Version {
         };
         (Place::of_key(context.idempotency_key()), what)
     }
+}
+
+/// The folder of the program.
+fn own_folder() -> String {
+    std::env::current_dir().unwrap_or_default().display().to_string()
+}
+
+/// What the program does for a call that it answers itself, if the call changes something.
+pub(crate) fn ordered(open: &OpenCall) -> Option<What> {
+    let arguments = open.allowed.clone().or_else(|| open.call.decoded().ok()).unwrap_or_default();
+    (open.call.name() == "order").then(|| What {
+        tool: "order".to_owned(),
+        arguments: present(&arguments),
+        definition: String::new(),
+        folder: own_folder(),
+    })
 }
 
 async fn gives_way() {
@@ -378,10 +409,12 @@ fn model(rng: &mut Rng, world: &World, names: &[&'static str], enough: usize) ->
                 world.carries(&id);
             }
             let arguments = match (name, rng.u8(..6)) {
-                ("pay", 0) => json!({"to": "A"}),
-                ("pay", 1) => json!({"to": "A", "cents": null}),
-                ("pay", 2) => json!({"to": 7}),
-                ("pay", to) => json!({"to": if to == 3 { "A" } else { "B" }, "cents": rng.u8(..2)}),
+                ("pay" | "order", 0) => json!({"to": "A"}),
+                ("pay" | "order", 1) => json!({"to": "A", "cents": null}),
+                ("pay" | "order", 2) => json!({"to": 7}),
+                ("pay" | "order", to) => {
+                    json!({"to": if to == 3 { "A" } else { "B" }, "cents": rng.u8(..2)})
+                }
                 ("helper" | "deeper" | "pair", _) => {
                     json!({"task": format!("Use {}.", read.words())})
                 }
