@@ -30,7 +30,7 @@ fn pay(
 #[test]
 fn an_agent_has_no_tool_with_a_default_that_nobody_can_see() {
     let agent = Agent::builder(ScriptedProvider::new([])).tools(tools![pay]).build();
-    let error = agent.err().expect("a failure");
+    let error = agent.expect_err("a failure");
     assert_eq!(error.kind(), ErrorKind::Configuration);
     let error = error.to_string();
     assert!(error.contains("`amount`") && error.contains("serde::Serialize"), "{error}");
