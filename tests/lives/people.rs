@@ -99,12 +99,14 @@ impl Person {
     /// What somebody says of a call that waits for a result or an answer, and whether it has happened.
     pub(crate) fn settles(&self, open: &OpenCall) -> Option<(Settlement, bool)> {
         let chance = self.rng.lock().expect("unpoisoned").u8(..6);
+        // What only changes something returns nothing private.
+        let said = if open.call.name() == "order" { "ordered".to_owned() } else { said_outside() };
         match &open.wait.as_ref()?.awaited {
-            Awaited::Answer { .. } => Some((open.answered(said_outside()), false)),
+            Awaited::Answer { .. } => Some((open.answered(said), false)),
             Awaited::Result => Some(match chance {
-                0 => (open.failed(said_outside()), true),
+                0 => (open.failed(said), true),
                 1 => (open.not_happened(), false),
-                _ => (open.succeeded(said_outside()), true),
+                _ => (open.succeeded(said), true),
             }),
             _ => None,
         }
