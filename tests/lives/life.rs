@@ -297,8 +297,10 @@ impl<J: Journal + Clone + 'static> Life<J> {
             false => [self.rng.usize(1..6), self.rng.usize(1..25)][self.rng.usize(..2)],
         };
         let before = self.rng.usize(..=times.min(20));
+        let faults = self.faulty.counts().faults;
         let mut ended = self.polled(run.as_mut(), before).await;
-        if ended.is_none() && times > before {
+        let hangs = self.faulty.counts().faults > faults;
+        if ended.is_none() && times > before && !hangs {
             self.answered_outside(inbox, false).await;
             ended = self.polled(run.as_mut(), times - before).await;
         }
