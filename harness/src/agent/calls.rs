@@ -158,6 +158,7 @@ impl Contexts {
             .with_bound(
                 granted.and_then(|granted| granted.binding.as_ref()).map(|it| it.arguments.clone()),
             )
+            .running_nothing(granted.is_some_and(|granted| granted.runs_nothing))
             .with_cancellation(stop.child_token())
             .with_deadline(self.time.and_then(|time| Instant::now().checked_add(time)))
             .with_watch(move |message| {
@@ -377,7 +378,7 @@ impl Run<'_> {
                 let Ready { call, started } = next;
                 let begins = match started {
                     true => Begins::Now,
-                    false => self.may_begin(&offered, &call).await?,
+                    false => self.may_begin(&call).await?,
                 };
                 match begins {
                     Begins::Now => {}
@@ -435,8 +436,8 @@ impl Run<'_> {
 
     /// Records that an allowed call starts. If the call changes something, the fact is written
     /// first.
-    async fn may_begin(&mut self, offered: &Offered, call: &ToolCall) -> Result<Begins, Error> {
-        if !self.may_start(offered, call)? {
+    async fn may_begin(&mut self, call: &ToolCall) -> Result<Begins, Error> {
+        if !self.may_start(call)? {
             return Ok(Begins::Never);
         }
         let granted = self.chat.machine.approved(call.id());
@@ -463,7 +464,7 @@ impl Run<'_> {
 
     /// Checks once more whether an allowed call may run, and records that it starts. If it does not
     /// start, it waits, has to be decided again, or has its result.
-    pub(super) fn may_start(&mut self, offered: &Offered, call: &ToolCall) -> Result<bool, Error> {
+    pub(super) fn may_start(&mut self, call: &ToolCall) -> Result<bool, Error> {
         if let Some(other) = self.equal_still_running(call) {
             self.refuse_behind(call, &other)?;
             return Ok(false);
@@ -489,7 +490,7 @@ impl Run<'_> {
             self.chat.record(&Fact::CallUndecided { call: call.id().to_owned() })?;
             return Ok(false);
         }
-        if offered.tools().get(call.name()).is_some_and(Tool::is_external) {
+        if self.chat.hands_over(call) {
             self.waits(call, Awaited::Result, None)?;
             return Ok(false);
         }
@@ -725,6 +726,12 @@ impl Chat {
         policy.is_within(call, approved)
             && (!before || policy.still_allows(call, approved))
             && !(is_elsewhere && policy.denies(call, approved))
+    }
+
+    /// Whether the program gets this call, because it answers the calls of its tool itself.
+    fn hands_over(&self, call: &ToolCall) -> bool {
+        let approved = self.machine.approved(call.id());
+        approved.is_some_and(|it| self.approval_policy(&self.agent).hands_over(call, it))
     }
 
     /// Whether a call that may have run may run again, by its tool and within what was allowed.

@@ -720,7 +720,7 @@ impl Run<'_> {
                 Some(_) if self.kept.has(call.id()) => None,
                 Some(places) => places.clone().take().await,
             };
-            if self.may_start(&offered, call)? {
+            if self.may_start(call)? {
                 self.kept.keep(call.id(), place);
             }
         }

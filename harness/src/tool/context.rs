@@ -73,6 +73,8 @@ pub struct ToolContext {
     reviewed: Option<Arc<Reviewed>>,
     /// What a person saw of the call and allowed.
     bound: Option<Arc<Arguments>>,
+    /// Whether nobody has decided about the call, because it cannot run.
+    runs_nothing: bool,
     identity: Option<Arc<CallIdentity>>,
     answered: Option<Arc<Answered>>,
     values: Values,
@@ -106,6 +108,7 @@ impl ToolContext {
             progress: Progress::default(),
             reviewed: None,
             bound: None,
+            runs_nothing: false,
             identity: None,
             answered: None,
             values: Values::default(),
@@ -130,6 +133,7 @@ impl ToolContext {
             output: Arc::default(),
             reviewed: None,
             bound: None,
+            runs_nothing: false,
             identity: None,
             answered: None,
             host: None,
@@ -264,6 +268,18 @@ impl ToolContext {
     pub(crate) fn with_bound(mut self, arguments: Option<Arguments>) -> Self {
         self.bound = arguments.map(Arc::new);
         self
+    }
+
+    /// Sets whether nobody has decided about the call, because it cannot run.
+    #[must_use]
+    pub(crate) fn running_nothing(mut self, runs_nothing: bool) -> Self {
+        self.runs_nothing = runs_nothing;
+        self
+    }
+
+    /// Whether the call may only produce a result that says what is wrong with it.
+    pub(super) fn runs_nothing(&self) -> bool {
+        self.runs_nothing
     }
 
     /// The arguments with which this tool runs in this call: exactly those that a person has allowed, or those that the model

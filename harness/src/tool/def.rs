@@ -252,8 +252,8 @@ impl ToolDef {
                      {wrong}"
                 ))
             };
-            let default = param.default.and_then(|default| default());
-            let default = default.and_then(|default| misfit("default", Some(default)));
+            // A person who is asked about a call sees the default, and the call runs with what was seen.
+            let default = param.default.and_then(|default| misfit("default", default()));
             default.or_else(|| param.examples.iter().find_map(|example| misfit("example", example())))
         })
     }

@@ -118,6 +118,9 @@ impl ToolRegistry {
                 return Ok(self.failed(call, self.broken(call.arguments(), &err), context).await);
             }
         };
+        if context.runs_nothing() {
+            return Ok(self.checked_only(tool, call, &decoded, context).await);
+        }
         // A run takes the place before it reports that the call begins. A tool may pass its own context on to
         // another tool, which has places of its own.
         let (_place, seated) =
@@ -185,6 +188,29 @@ impl ToolRegistry {
                 };
             return Ok(self.readable(call.id(), outcome, content, context).await);
         }
+    }
+
+    /// The result of a call about which nobody has decided, since its arguments did not fit. What they are checked against
+    /// may have changed meanwhile, and the call does not run even then.
+    async fn checked_only(
+        &self,
+        tool: &Tool,
+        call: &ToolCall,
+        arguments: &Arguments,
+        context: &ToolContext,
+    ) -> ToolResult {
+        let text = match caught(|| tool.check(arguments)) {
+            Ok(Err(faults)) => ToolError::BadArguments(faults).told(self.secrets()),
+            Err(panicked) => {
+                format!("the arguments cannot be read: the tool `{}` {panicked}", call.name())
+            }
+            Ok(Ok(())) => {
+                let text = "This call was not started: its arguments did not fit when it was decided whether it may run, \
+                            and now they do. Nothing of it has happened. Call it again if it is still needed.";
+                return ToolResult::new(call.id(), CallOutcome::NotStarted, [text.into()]);
+            }
+        };
+        self.failed(call, text, context).await
     }
 
     /// The outcome and the text of an error. Displaying and dropping an error runs the program's own code, which

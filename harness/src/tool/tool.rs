@@ -205,7 +205,9 @@ impl Tool {
     /// Creates a tool whose calls the program answers itself, such as a form that a person fills in or a job that
     /// runs elsewhere. A call that is allowed waits, and the run ends as
     /// [`Outcome::Waiting`](crate::Outcome::Waiting). Give the result with [`Chat::settle`](crate::Chat::settle) or
-    /// an [`Inbox`](crate::agent::Inbox), and go on with [`Chat::resume`](crate::Chat::resume).
+    /// an [`Inbox`](crate::agent::Inbox), and go on with [`Chat::resume`](crate::Chat::resume). A call whose arguments do
+    /// not fit does not wait: the model is told what is wrong with it. Of a call that a person has allowed,
+    /// [`OpenCall::allowed`](crate::agent::OpenCall::allowed) has the arguments that the person saw.
     ///
     /// ```
     /// use harness::{Agent, Outcome, SideEffect, SideEffects, Tool, testing::{ScriptedProvider, reply}};

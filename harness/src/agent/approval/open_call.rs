@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::{
     agent::{Machine, calling::idempotency_key},
     journal::{Awaited, Wait, now},
-    message::{CallOutcome, Fingerprint, Kept, ToolCall, ToolResult},
+    message::{Arguments, CallOutcome, Fingerprint, Kept, ToolCall, ToolResult},
     policy::Question,
     tool::ToolOutput,
 };
@@ -17,8 +17,13 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct OpenCall {
-    /// The call.
+    /// The call, as the model wrote it.
     pub call: ToolCall,
+    /// The arguments that a person saw and allowed, if a person has decided about the call: those of the call, with the
+    /// defaults of the tool at that time. A program that answers an [external](crate::Tool::external) call itself
+    /// uses these.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allowed: Option<Arguments>,
     /// The key by which a service recognizes a repetition of the call.
     pub idempotency_key: String,
     /// What it waits for; `None` if it is in doubt.
@@ -125,6 +130,9 @@ pub(in crate::agent) fn open_calls<'a>(
             call,
             call.fingerprint(),
         ),
+        allowed: machine
+            .approved(call.id())
+            .and_then(|approved| Some(approved.binding.as_ref()?.arguments.clone())),
         call: call.clone(),
         wait: wait.cloned(),
     };

@@ -181,6 +181,16 @@ impl<'a> ApprovalPolicy<'a> {
             && self.is_bound(tool, approved)
     }
 
+    /// Whether an allowed call is handed to the program, which answers the calls of its tool itself. The program gets no call
+    /// whose arguments do not fit: the model is told what is wrong with it.
+    pub(in crate::agent) fn hands_over(self, call: &ToolCall, approved: &ApprovedCall) -> bool {
+        let tool = self.tools().get(call.name()).filter(|tool| tool.is_external());
+        tool.is_some_and(|tool| {
+            let arguments = approved.arguments(call, tool);
+            !approved.runs_nothing && arguments.is_ok_and(|arguments| self.fits(tool, &arguments))
+        })
+    }
+
     /// Whether the tool and the folder are those that were on the screen, and the tool adds nothing to the arguments.
     fn is_bound(self, tool: &Tool, approved: &ApprovedCall) -> bool {
         let Some(seen) = &approved.binding else { return true };
