@@ -68,6 +68,8 @@ fn all() -> Vec<EventBuf> {
         Event::Audio(&Media::from_bytes("audio/wav", b"RIFF")),
         Event::Reasoning("hm"),
         Event::ToolDenied { call, reason: "no" },
+        Event::ToolCallStart { call: "call_1", tool: "add" },
+        Event::ToolCallDelta { call: "call_1", json: "{\"a\":" },
         Event::ToolQueued(call),
         Event::ToolCall(call),
         Event::ToolWaits { call, wait },

@@ -20,7 +20,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("message", &["error"]),
     ("schema", &["error"]),
     ("tool", &["error", "message", "schema", "secret", "unwind"]),
-    ("toolbox", &["error", "message", "secret", "tool", "watchdog"]),
+    ("toolbox", &["error", "message", "secret", "tls", "tool", "watchdog"]),
     (
         "mcp",
         &[
