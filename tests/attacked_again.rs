@@ -25,7 +25,7 @@ use crate::{
 };
 
 pub(crate) fn loose() -> Guardrails {
-    Guardrails::default().turns(100_000).repetitions(None).failed_calls(None)
+    Guardrails::default().turns(100_000).repetitions(None).repeated_calls(None).failed_calls(None)
 }
 
 /// A tool that does this with its arguments.

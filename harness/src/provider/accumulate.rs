@@ -67,7 +67,7 @@ pub struct Accumulator {
     alike: HashMap<Named, Vec<usize>>,
     cleared: Cleared,
     /// What the last event has added to a call; `None` if nothing.
-    added: Option<Added>,
+    added: Option<ArgumentsChange>,
     id: Option<String>,
     model: Option<String>,
     provider: Option<String>,
@@ -112,7 +112,7 @@ struct Cleared {
 
 /// A change of a call that is being written.
 #[derive(Clone, Copy, Debug)]
-struct Added {
+struct ArgumentsChange {
     /// Whether the call begins, or its arguments begin anew.
     begins: bool,
     /// The byte of the arguments from which on they are new.
@@ -259,15 +259,16 @@ impl Accumulator {
                     let from = call.arguments.len();
                     call.arguments.push_str(json);
                     call.progress.read(&call.arguments);
-                    self.added = Some(Added { begins: replaces, from });
+                    self.added = Some(ArgumentsChange { begins: replaces, from });
                 }
             }
             StreamEvent::ToolCallArguments { block, json } => {
                 let call = self.changing(*block)?;
                 let before = call.arguments.len();
                 let added = match json.starts_with(&call.arguments) {
-                    true => (json.len() > before).then_some(Added { begins: false, from: before }),
-                    false => Some(Added { begins: true, from: 0 }),
+                    true => (json.len() > before)
+                        .then_some(ArgumentsChange { begins: false, from: before }),
+                    false => Some(ArgumentsChange { begins: true, from: 0 }),
                 };
                 call.arguments.clone_from(json);
                 call.progress = Progress::default();
@@ -305,7 +306,7 @@ impl Accumulator {
     /// What the last event, which was about this block, has added to a call. `None` for a call that
     /// may repeat an earlier one, as in [`written_call`](Self::written_call).
     pub(crate) fn call_piece(&self, block: u32) -> Option<CallPiece<'_>> {
-        let Added { begins, from } = self.added?;
+        let ArgumentsChange { begins, from } = self.added?;
         let part = self.parts.get(self.place(block, Kind::Call)?)?;
         let Call { id, name, arguments, is_again, .. } = part.as_call()?;
         let json = arguments.get(from..)?;
@@ -470,7 +471,7 @@ impl Accumulator {
             print: None,
         };
         self.push_part(block, Kind::Call, Said::Call(call));
-        self.added = Some(Added { begins: true, from: 0 });
+        self.added = Some(ArgumentsChange { begins: true, from: 0 });
     }
 
     /// Finds out whether a call that has just ended repeats an earlier one with its id.
