@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use futures_util::StreamExt as _;
 use harness::{
-    Agent, Event, RetryPolicy, RetryProvider, StreamEvent,
+    Agent, Event, RetryPolicy, RetryProvider, StopReason, StreamEvent,
     agent::{Chats, EventBuf, Numbered},
     journal::MemoryJournal,
     testing::{ScriptedProvider, ScriptedReply, reply},
@@ -66,14 +66,21 @@ async fn shown(agent: &Agent) -> Page {
     page
 }
 
+/// A call that a server writes in exactly these pieces.
+fn writing(reply: ScriptedReply, pieces: &[&str]) -> ScriptedReply {
+    let name = "write_file".to_owned();
+    let begun = reply.event(StreamEvent::ToolCallStart { block: 7, id: "c1".to_owned(), name });
+    let piece = |it: ScriptedReply, json: &&str| {
+        it.event(StreamEvent::ToolCallDelta { block: 7, json: (*json).to_owned() })
+    };
+    let piecewise = pieces.iter().fold(begun, piece);
+    piecewise.event(StreamEvent::ToolCallEnd { block: 7 }).stop(StopReason::ToolCalls)
+}
+
 #[tokio::test]
 async fn a_watcher_sees_a_call_grow_before_it_is_complete() {
     let pieces = [r#"{"path": "a.txt", "con"#, r#"tent": "one"#, r#" two"}"#];
-    let written =
-        pieces.iter().fold(reply().text("I write.").begin_call("c1", "write_file"), |it, piece| {
-            it.arguments(piece)
-        });
-    let agent = agent([written.end_call(), reply().text("Done.")]);
+    let agent = agent([writing(reply().text("I write."), &pieces), reply().text("Done.")]);
     let mut seen = Vec::new();
     agent
         .run("Write it.")
@@ -139,8 +146,7 @@ async fn pieces_together_are_the_arguments_whatever_a_server_repeats_or_replaces
     for (number, (starts, events)) in table.into_iter().enumerate() {
         let written = events.into_iter().fold(reply(), ScriptedReply::event);
         let page =
-            shown(&agent([written.stop(harness::StopReason::ToolCalls), reply().text("Done.")]))
-                .await;
+            shown(&agent([written.stop(StopReason::ToolCalls), reply().text("Done.")])).await;
         assert_eq!(page.at_begin, [right], "{number}");
         assert_eq!(page.begun.len(), starts, "{number}");
     }
@@ -149,10 +155,10 @@ async fn pieces_together_are_the_arguments_whatever_a_server_repeats_or_replaces
 #[tokio::test]
 async fn a_watcher_of_a_conversation_gets_joined_pieces_and_goes_on_in_the_middle_of_one() {
     let pieces = ["{\"path\": \"a\", ", "\"content\": \"", "b", "c\"}"];
-    let written =
-        pieces.iter().fold(reply().begin_call("c1", "write_file"), |it, piece| it.arguments(piece));
-    let chats =
-        Chats::new(&agent([written.end_call(), reply().text("Done.")]), &MemoryJournal::new());
+    let chats = Chats::new(
+        &agent([writing(reply(), &pieces), reply().text("Done.")]),
+        &MemoryJournal::new(),
+    );
     chats.send("17", "Write it.").await.expect("sent").finish().await.expect("an answer");
     let is_delta = |it: &Numbered| matches!(it.event.as_event(), Event::ToolCallDelta { .. });
     let json = |it: &Numbered| match it.event.as_event() {

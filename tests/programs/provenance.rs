@@ -23,7 +23,7 @@ fn add(
 
 fn agent() -> Agent {
     let first = ScriptedProvider::new([
-        reply().call("add", json!({"a": 1, "b": 2})).tokens(1_000_000, 500_000),
+        reply().call("add", json!({"a": 1, "b": 2})).tokens(1_000_000, 100_000),
         reply().text("3.").tokens(10, 1),
         reply().overloaded(),
     ]);
@@ -49,7 +49,7 @@ fn known(chat: &harness::Chat) -> Vec<String> {
 async fn each_answer_of_a_conversation_says_where_it_came_from_also_after_it_was_opened_again() {
     let journal = MemoryJournal::new();
     let expected = [
-        "one model-1 Some(500000) Some(7.0)",
+        "one model-1 Some(100000) Some(3.0)",
         "one model-1 Some(1) Some(3e-5)",
         "two model-2 None None",
     ];
