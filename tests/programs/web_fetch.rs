@@ -122,7 +122,7 @@ async fn a_person_is_asked_about_each_host_and_can_allow_all_its_pages() {
     let keeps = Arc::clone(&asked);
     let approver = move |question: Question| {
         keeps.lock().unwrap().push(format!("{:?}", question.reasons));
-        let approval = question.always_for(&question.scopes[0]);
+        let approval = question.always_for(question.scopes.last().expect("the host"));
         async move { approval }
     };
     let tools = WebFetch::allowing(["127.0.0.1"]).expect("the tool").tools();
