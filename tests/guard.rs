@@ -419,7 +419,7 @@ async fn progress_begins_the_count_again_and_polling_is_let_alone() {
         let agent = build(Agent::builder(stubborn(10, does)).tools(tools), rails);
         async move { agent.run("Go.").await.map_err(|stopped| stopped.outcome()) }
     };
-    let rails = Guardrails::default;
+    let rails = || Guardrails::default().repeated_calls(None);
     let looks: fn(usize) -> ScriptedReply = |_| reply().call("look", json!({}));
     let changes = run(|call| format!("{}", call / 2), looks, rails()).await;
     changes.expect("every second result is new");
