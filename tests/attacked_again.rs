@@ -658,7 +658,9 @@ async fn large_results_that_differ_in_the_middle_are_not_the_same() {
         format!("{}{number:04}{}", "line\n".repeat(20_000), "line\n".repeat(20_000)).into()
     });
     let limits = ToolLimits::default().output(3_000);
-    let agent = Agent::builder(model.clone()).tools([look]).tool_limits(limits).build().unwrap();
+    let rails = Guardrails::default().repeated_calls(None);
+    let agent = Agent::builder(model.clone()).tools([look]).tool_limits(limits);
+    let agent = agent.guardrails(rails).build().unwrap();
     let mut chat = agent.open(&MemoryJournal::new(), "c").await.unwrap();
     chat.send("Look.").await.unwrap();
     assert_eq!(model.requests().len(), 11);
