@@ -45,7 +45,7 @@ fn scripted(is_set: impl Fn(&str) -> bool) -> String {
         ),
         None => {
             "PROVIDER is not set, so a scripted model on this machine answers. For a real one: \
-                 PROVIDER=anthropic, openai or chat_completions, with its key."
+                 PROVIDER=anthropic, openai or chat_completions, with its key, or PROVIDER=local."
                 .to_owned()
         }
     }

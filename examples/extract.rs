@@ -5,7 +5,7 @@ use harness::{Agent, Provider, provider_from_env, testing::ScriptedProvider, tes
 use std::io::Write as _;
 
 const USAGE: &str = "extract: reads a bill as a value of a type, checked
-PROVIDER=anthropic, openai or chat_completions asks a real model; without it a scripted one answers.";
+PROVIDER=anthropic, openai, chat_completions or local asks a real model; without it a scripted one answers.";
 
 /// A bill that somebody has sent.
 #[derive(Debug, serde::Deserialize, schemars::JsonSchema)]

@@ -2,7 +2,7 @@
 //!
 //!     cargo run --example multi_turn
 //!
-//! needs no key; `PROVIDER=anthropic`, `openai` or `chat_completions` asks a real model. Exit codes: 0
+//! needs no key; `PROVIDER=anthropic`, `openai`, `chat_completions` or `local` asks a real model. Exit codes: 0
 //! answered, 1 failed, 2 wrong arguments or no key.
 
 mod answering;
@@ -18,7 +18,7 @@ use screen::Screen;
 
 const USAGE: &str = "\
 multi_turn: one conversation of three messages
-PROVIDER=anthropic, openai or chat_completions asks a real model; without it a scripted one answers.";
+PROVIDER=anthropic, openai, chat_completions or local asks a real model; without it a scripted one answers.";
 const PROMPTS: [&str; 3] = [
     "My favourite number is 42.",
     "What is it times 17, minus 100?",

@@ -4,7 +4,7 @@
 //!
 //! needs no key and no network: a scripted model on this machine answers over real HTTP, and the
 //! tools really run. With `PROVIDER=anthropic` and `ANTHROPIC_API_KEY` the same program talks to
-//! the service; `PROVIDER=openai` and `PROVIDER=chat_completions` likewise. Exit codes: 0 answered, 1 failed, 2 wrong arguments or no key.
+//! the service; `PROVIDER=openai`, `chat_completions` and `local` likewise. Exit codes: 0 answered, 1 failed, 2 wrong arguments or no key.
 
 mod answering;
 mod offline;
@@ -23,7 +23,7 @@ use screen::Screen;
 
 const USAGE: &str = "\
 quickstart: a model with tools writes a file, reads it back and works out a sum
-PROVIDER=anthropic, openai or chat_completions asks a real model; without it a scripted one answers.";
+PROVIDER=anthropic, openai, chat_completions or local asks a real model; without it a scripted one answers.";
 const TASK: &str = "Write 'hello world' to a file, read it back, and work out 17 * 23 - 100.";
 
 #[tokio::main]

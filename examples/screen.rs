@@ -37,6 +37,7 @@ impl<W: Write> Screen<W> {
                 write!(self.out, "{}", visible(text))?;
                 self.in_words = !text.ends_with('\n');
             }
+            Event::ToolCallStart { .. } => self.end_words()?,
             Event::ToolCall(call) => {
                 let (name, arguments) = (one_line(call.name()), one_line(call.arguments()));
                 self.line(&format!("⚙ {name}({arguments})"))?;

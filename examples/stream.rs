@@ -4,7 +4,7 @@
 //!     cargo run --example stream
 //!     cargo run --example stream -- "What is 2 + 3? Then count to 500."
 //!
-//! needs no key; `PROVIDER=anthropic`, `openai` or `chat_completions` asks a real model. Exit codes: 0
+//! needs no key; `PROVIDER=anthropic`, `openai`, `chat_completions` or `local` asks a real model. Exit codes: 0
 //! answered, 1 failed, 2 wrong arguments or no key, 130 interrupted.
 
 mod answering;
@@ -25,7 +25,7 @@ use tokio::signal;
 
 const USAGE: &str = "\
 stream [TASK]: one task, shown as it streams, that Ctrl-C stops
-PROVIDER=anthropic, openai or chat_completions asks a real model; without it a scripted one answers.";
+PROVIDER=anthropic, openai, chat_completions or local asks a real model; without it a scripted one answers.";
 const TASK: &str = "What is 17 * 23 - 100? Then count to 300.";
 const INTERRUPTED: u8 = 130;
 

@@ -235,7 +235,9 @@ async fn an_overflow_is_overcome_once_and_the_second_one_is_an_error() {
             }
             match results {
                 10.. => reply().text("Done."),
-                number => reply().call_with_id(format!("look_{number}"), "look", json!({})),
+                number => {
+                    reply().call_with_id(format!("look_{number}"), "look", json!({"n": number}))
+                }
             }
         });
         let journal = MemoryJournal::new();
@@ -278,7 +280,7 @@ async fn a_refused_request_is_made_smaller_although_the_estimate_says_that_it_fi
                 reply().error(full("This model's maximum context length is 4000 tokens."))
             }
             6.. => reply().text("Done."),
-            number => reply().call_with_id(format!("look_{number}"), "look", json!({})),
+            number => reply().call_with_id(format!("look_{number}"), "look", json!({"n": number})),
         }
     });
     let journal = MemoryJournal::new();

@@ -71,6 +71,8 @@ fn all() -> Vec<EventBuf> {
         Event::ToolDenied { call, reason: "no" },
         Event::ToolQueued(call),
         Event::ToolCall(call),
+        Event::ToolCallStart { call: "call_1", tool: "add" },
+        Event::ToolCallDelta { call: "call_1", json: "{\"a\":" },
         Event::ToolWaits { call, wait },
         Event::ToolProgress { call: "call_1", message: "half" },
         Event::ToolResult { call, result, elapsed },
@@ -119,7 +121,7 @@ fn each_event_is_read_back_from_its_json() {
         assert_eq!(format!("{again:?}"), format!("{event:?}"));
     }
     kinds.dedup();
-    assert_eq!(kinds.len(), 32, "an event of each kind: {kinds:?}");
+    assert_eq!(kinds.len(), 34, "an event of each kind: {kinds:?}");
 }
 
 #[test]

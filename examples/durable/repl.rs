@@ -2,7 +2,8 @@
 //!
 //!     cargo run --example repl
 //!
-//! needs no key; `PROVIDER=anthropic`, `openai` or `chat_completions` asks a real model. Its tools are
+//! needs no key; `PROVIDER=anthropic`, `openai`, `chat_completions` or `local` asks a real model, and
+//! `--thinking LEVEL` (`off` to `max`, `high` without LEVEL) sets how much it thinks. Its tools are
 //! `calc`, the files of the current folder, and `bash`, which asks before it runs. An existing file is
 //! not replaced without a question, neither by the model nor by `/save`. Ctrl-C stops an answer; a
 //! second one within 1.5 s at the prompt quits, and so does Ctrl-D.
@@ -46,6 +47,7 @@ use anyhow::Context as _;
 use harness::{
     Agent,
     policy::{Permissions, Verdict},
+    provider::Effort,
     toolbox::{Files, bash, calc, supervise},
     tools,
 };
@@ -53,7 +55,7 @@ use kept::Kept;
 use screen::Screen;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-const USAGE: &str = "repl [--journal FILE] [--resume [ID] | --import FILE]: a chat in the terminal";
+const USAGE: &str = "repl [--journal FILE] [--resume [ID] | --import FILE] [--thinking [LEVEL]]: a chat in the terminal";
 
 /// The folder of the tools.
 const FOLDER: &str = ".";
@@ -96,7 +98,7 @@ async fn run() -> anyhow::Result<ExitCode> {
     if program::helps(&format!("{USAGE}\n{}", commands::HELP))? {
         return Ok(ExitCode::SUCCESS);
     }
-    let Given { journal, begin } = Given::read(program::arguments()?)?;
+    let Given { journal, begin, thinking } = Given::read(program::arguments()?)?;
     let mut signals = Signals::listen()?;
     let answering = answering::from_env().await?;
     let agent = Agent::builder(answering.provider)
@@ -108,6 +110,7 @@ async fn run() -> anyhow::Result<ExitCode> {
         .approver(left::ask)
         .build()?;
     let mut kept = Kept::open(agent, journal).await?;
+    kept.thinking = thinking;
     let begun = match begin {
         Begin::New => None,
         Begin::Newest => Some(kept.newest().await?),
@@ -140,6 +143,7 @@ fn permissions() -> Permissions {
 struct Given {
     journal: Option<PathBuf>,
     begin: Begin,
+    thinking: Option<Effort>,
 }
 
 /// The conversation with which the chat begins.
@@ -155,7 +159,7 @@ enum Begin {
 
 impl Given {
     fn read(arguments: Vec<String>) -> anyhow::Result<Self> {
-        let mut given = Self { journal: None, begin: Begin::New };
+        let mut given = Self { journal: None, begin: Begin::New, thinking: None };
         let mut rest = arguments.into_iter().peekable();
         while let Some(word) = rest.next() {
             let value = rest.next_if(|next| !next.starts_with("--"));
@@ -167,6 +171,9 @@ impl Given {
                 }
                 ("--resume", Some(id)) => given.begin = Begin::Of(id),
                 ("--resume", None) => given.begin = Begin::Newest,
+                ("--thinking", level) => {
+                    given.thinking = Some(level.map_or(Ok(Effort::High), |level| level.parse())?);
+                }
                 _ => return Err(program::wrong(format!("`{word}` is unknown; {USAGE}"))),
             }
         }

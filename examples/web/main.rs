@@ -65,7 +65,7 @@ impl IntoResponse for Failed {
 const USAGE: &str = "\
 web [--listen ADDRESS]: a web server with named conversations; ADDRESS is 127.0.0.1:3000 unless given
 POST /chats/NAME sends the body to the conversation, GET watches it, DELETE stops its run.
-PROVIDER=anthropic, openai or chat_completions with its key asks a real model; without a key a scripted one answers.";
+PROVIDER=anthropic, openai, chat_completions or local with its key asks a real model; without a key a scripted one answers.";
 
 #[tokio::main]
 async fn main() -> ExitCode {

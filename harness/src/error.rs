@@ -87,6 +87,8 @@ struct Repr {
     /// The words for the proxy on the way to the URL.
     proxy: Option<Arc<str>>,
     note: Option<String>,
+    /// Whether it was retried until the attempts or the time for that were used up.
+    retry_budget_exhausted: bool,
     later: Vec<Error>,
 }
 
@@ -114,6 +116,7 @@ impl Error {
             url: None,
             proxy: None,
             note: None,
+            retry_budget_exhausted: false,
             later: Vec::new(),
         }))
     }
@@ -206,17 +209,26 @@ impl Error {
         self
     }
 
+    /// Marks the error of a call that was given up because attempts or time for retries are used up.
+    #[must_use]
+    pub(crate) fn with_retry_budget_exhausted(mut self) -> Self {
+        self.0.retry_budget_exhausted = true;
+        self
+    }
+
     /// Adds a later failure, of another try or of another provider. This error stays the first
     /// cause: kind, status, code and message remain its own.
     #[must_use]
     pub fn followed_by(mut self, mut later: Self) -> Self {
         let after = std::mem::take(&mut later.0.later);
         let note = later.0.note.take();
+        let later_exhausted = later.0.retry_budget_exhausted;
         self.0.later.push(later);
         self.0.later.extend(after);
         if note.is_some() {
             self.0.note = note;
         }
+        self.0.retry_budget_exhausted = later_exhausted;
         self
     }
 
@@ -229,19 +241,7 @@ impl Error {
     }
 
     fn clean(&mut self, secrets: &Secrets) {
-        // The words for a proxy have its host and port alone.
-        let Repr {
-            kind: _,
-            message,
-            source,
-            api,
-            provider,
-            by_fallback: _,
-            url,
-            proxy: _,
-            note,
-            later,
-        } = &mut *self.0;
+        let Repr { message, source, api, provider, url, note, later, .. } = &mut *self.0;
         let ApiDetail { code, param, request_id, status: _, retry_after: _, should_retry: _ } = api;
         let texts = [Some(message), code.as_mut(), request_id.as_mut(), provider.as_mut()];
         for text in texts.into_iter().chain([param.as_mut(), note.as_mut()]).flatten() {
@@ -368,10 +368,18 @@ impl Error {
     /// vendor's own decision has precedence. Used-up credit or quota is not retryable, whatever the
     /// status.
     pub fn is_retryable(&self) -> bool {
-        self.last().passes()
+        self.last().passes_with(is_transient_status)
     }
 
-    fn passes(&self) -> bool {
+    /// Whether the library has given up on the request although another try might have helped: the attempts or the
+    /// time that the [`RetryPolicy`](crate::RetryPolicy) allows, for the call or for the whole run, are used up. If
+    /// another provider was asked after that, its failure decides.
+    pub fn is_retry_budget_exhausted(&self) -> bool {
+        self.0.retry_budget_exhausted
+    }
+
+    /// Whether the same request may succeed later, if these statuses are retried.
+    pub(crate) fn passes_with(&self, is_retried: impl Fn(u16) -> bool) -> bool {
         if let Some(verdict) = self.0.api.should_retry {
             return verdict;
         }
@@ -383,11 +391,7 @@ impl Error {
                 }
                 let code = self.code().unwrap_or_default();
                 match self.0.api.status {
-                    // 501 and 505: the server does not support the request, now or later. The
-                    // others, including non-standard ones, are the statuses that vendors' own
-                    // clients retry.
-                    Some(501 | 505) => false,
-                    Some(status) => matches!(status, 408 | 409 | 429 | 500..),
+                    Some(status) => is_retried(status),
                     None => TRANSIENT.iter().any(|transient| code.contains(transient)),
                 }
             }
@@ -407,6 +411,13 @@ impl Error {
             | ErrorKind::Closed => false,
         }
     }
+}
+
+/// Whether a request may succeed later that was answered with this status. 501 and 505: the server
+/// does not support the request, now or later. The others, including non-standard ones, are the
+/// statuses that vendors' own clients retry.
+pub(crate) fn is_transient_status(status: u16) -> bool {
+    matches!(status, 408 | 409 | 429 | 500..) && !matches!(status, 501 | 505)
 }
 
 /// Codes for used-up credit or quota.
@@ -596,6 +607,9 @@ impl fmt::Debug for Error {
         }
         if let Some(note) = &self.0.note {
             out.field("note", note);
+        }
+        if self.0.retry_budget_exhausted {
+            out.field("retry_budget_exhausted", &true);
         }
         if !self.0.later.is_empty() {
             out.field("later", &self.0.later);

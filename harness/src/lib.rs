@@ -47,7 +47,7 @@
 //! |---|---|
 //! | `sockets` (a default) | the module `client`: providers for Anthropic, OpenAI and compatible servers, over HTTP |
 //! | `terminal` | `policy::TerminalApprover` and `policy::TerminalForm` (Unix only), and `policy::visible` |
-//! | `toolbox` | the module `toolbox`: arithmetic, files inside one folder, and shell commands |
+//! | `toolbox` | the module `toolbox`: arithmetic, files inside one folder, shell commands, and pages of the web |
 //! | `testing` | the module `testing`: a scripted provider, and a server that behaves like a vendor's |
 //! | `sqlite` | `journal::SqliteJournal`: conversations in a file |
 //! | `postgres` | `journal::PostgresJournal`: conversations in PostgreSQL |

@@ -26,6 +26,7 @@ pub(crate) const HELP: &str = "\
 /delete N   delete number N of the list
 /tools      what the model can do, and what it must ask for
 /usage      tokens so far
+/thinking L how much the model thinks: off, minimal, low, medium, high, xhigh or max
 /save FILE  write the conversation to a file; `--import FILE` begins another one with it
 /quit       quit, as Ctrl-D does
 /help       this
@@ -45,6 +46,8 @@ pub(crate) enum Command<'a> {
     Go,
     Settle(&'a str),
     Save(&'a str),
+    /// How much the model thinks from now on.
+    Thinking(&'a str),
     /// No such command, and what to do.
     Unknown(String),
     /// For the model.
@@ -81,6 +84,7 @@ impl<'a> Command<'a> {
             ("/delete", which) => Self::Delete(which),
             ("/save", "") => Self::Unknown("`/save` needs a file: `/save FILE`".to_owned()),
             ("/save", file) => Self::Save(file),
+            ("/thinking", level) => Self::Thinking(level),
             (word, _) if word.starts_with('/') => {
                 Self::Unknown(format!("`{line}` is no command; `/help` lists them"))
             }

@@ -10,8 +10,9 @@ use std::{
 use anyhow::Context as _;
 use harness::{
     Agent, Chat, Error, Role, Transcript,
-    agent::Machine,
+    agent::{Machine, Sending},
     journal::{Conversations, Journal as _, Listing, Metadata, SqliteJournal, Summary},
+    provider::{Effort, Settings},
 };
 
 use crate::{
@@ -32,6 +33,8 @@ pub(crate) struct Kept {
     agent: Agent,
     journal: SqliteJournal,
     pub(crate) chat: Chat,
+    /// How much the model thinks, if the person says it.
+    pub(crate) thinking: Option<Effort>,
     /// What the numbers of the last list stand for.
     listed: Vec<Summary>,
     /// The page that was listed last.
@@ -51,7 +54,23 @@ impl Kept {
         make_private(&file);
         let journal = SqliteJournal::open(file).await?;
         let chat = agent.open(&journal, new_name()).await?;
-        Ok(Self { agent, journal, chat, listed: Vec::new(), page: None })
+        Ok(Self { agent, journal, chat, thinking: None, listed: Vec::new(), page: None })
+    }
+
+    /// Says something to the model, which thinks as much as the person says.
+    pub(crate) fn send(&mut self, text: &str) -> Sending<'_> {
+        let settings = self.settings();
+        self.chat.send(text).settings(settings)
+    }
+
+    /// Goes on with the run that came to no answer.
+    pub(crate) fn go_on(&mut self) -> Sending<'_> {
+        let settings = self.settings();
+        self.chat.resume().settings(settings)
+    }
+
+    fn settings(&self) -> Settings {
+        Settings { effort: self.thinking, ..Settings::default() }
     }
 
     /// Where the conversations are kept.

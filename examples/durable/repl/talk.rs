@@ -133,6 +133,10 @@ async fn obey(
                 format!("`{file}` is there already. Replace it? [y]es, [n]o")
             }
         },
+        Command::Thinking(level) => {
+            kept.thinking = Some(level.parse()?);
+            format!("from now on, thinking is `{}`", one_line(level))
+        }
         Command::Unknown(text) => text,
         Command::Nothing | Command::Quit | Command::Say(_) | Command::Go => String::new(),
     })
@@ -162,7 +166,7 @@ async fn say(
         screen.line(&format!("✗ nothing was said: {err}"))?;
         return Ok(Ended::Answered);
     }
-    turn::take(kept.chat.send(text), signals, screen).await
+    turn::take(kept.send(text), signals, screen).await
 }
 
 /// Goes on with the run that came to no answer, and asks first what waits to be approved.
@@ -176,7 +180,7 @@ async fn go(
         return Ok(Ended::Answered);
     }
     match ask_again(&mut kept.chat, signals).await {
-        Ok(Ended::Answered) => turn::take(kept.chat.resume(), signals, screen).await,
+        Ok(Ended::Answered) => turn::take(kept.go_on(), signals, screen).await,
         Ok(ended) => Ok(ended),
         Err(err) => {
             screen.line(&format!("✗ {err}"))?;

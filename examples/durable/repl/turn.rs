@@ -6,12 +6,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use harness::{CancellationToken, Event, Outcome, agent::Sending};
+use harness::{CancellationToken, Event, Outcome, agent::Sending, policy::visible};
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::{
     Signals, ending,
-    screen::{Screen, tokens},
+    screen::{Screen, cut, one_line, tokens},
 };
 
 /// How often the spinner turns.
@@ -83,7 +83,7 @@ pub(crate) async fn take(
     }
 }
 
-/// What is on the screen: the run, or a spinner while nothing of it has come.
+/// What is on the screen: the run, or a spinner while nothing of it can be shown.
 struct View<'a> {
     screen: &'a mut Screen<io::Stdout>,
     spinner: Spinner,
@@ -98,8 +98,11 @@ impl View<'_> {
         self.spinner.clear();
         // Thinking is not shown, so that the spinner stays until there are words or a call.
         match event {
-            Event::TurnStarted { .. } | Event::Discarded { .. } => {
-                self.spinner.since = Some(Instant::now());
+            Event::TurnStarted { .. } | Event::Discarded { .. } => self.spinner.starts(None),
+            // A file that the model writes may take minutes until its call is complete.
+            Event::ToolCallStart { tool, .. } => self.spinner.starts(Some(one_line(tool))),
+            Event::ToolCallDelta { json, .. } => {
+                self.spinner.written = self.spinner.written.saturating_add(json.len());
             }
             Event::Reasoning(_) | Event::Retrying { .. } | Event::FallingBack { .. } => {}
             _ => self.spinner.since = None,
@@ -115,15 +118,23 @@ impl View<'_> {
     }
 }
 
-/// Turns while the model is asked and has said nothing.
+/// Turns while the model is asked and has said nothing, and while it writes a call.
 #[derive(Default)]
 struct Spinner {
     since: Option<Instant>,
+    /// The tool whose call the model writes.
+    tool: Option<String>,
+    /// How many bytes of the call have been written.
+    written: usize,
     frame: usize,
     shown: bool,
 }
 
 impl Spinner {
+    fn starts(&mut self, tool: Option<String>) {
+        (self.since, self.tool, self.written) = (Some(Instant::now()), tool, 0);
+    }
+
     fn turn(&mut self) {
         let Some(since) = self.since else { return };
         let mut out = io::stdout();
@@ -132,8 +143,16 @@ impl Spinner {
         }
         self.frame = (self.frame + 1) % FRAMES.len();
         let frame = FRAMES.get(self.frame).unwrap_or(&' ');
+        let seconds = since.elapsed().as_secs();
         // A screen that cannot be written to is no reason to stop the run.
-        let _ = write!(out, "\r\x1b[K{frame} {} s", since.elapsed().as_secs());
+        let _ = match &self.tool {
+            Some(tool) => {
+                let kilobytes = self.written.div_ceil(1024);
+                let tool = cut(&visible(tool), 40);
+                write!(out, "\r\x1b[K{frame} {tool}: {kilobytes} KiB written, {seconds} s")
+            }
+            None => write!(out, "\r\x1b[K{frame} {seconds} s"),
+        };
         let _ = out.flush();
         self.shown = true;
     }

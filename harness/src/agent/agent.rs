@@ -7,7 +7,7 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use super::{Chat, OpenCall, Outcome, Reply, Sending, Stopped, found::searched, outcome::Remains};
+use super::{Chat, OpenCall, Sending, found::searched};
 use crate::{
     context::Window,
     error::{Error, ErrorKind},
@@ -98,32 +98,6 @@ impl Agent {
     /// is awaited.
     pub fn run(&self, message: impl Into<Message>) -> Sending<'static> {
         Sending::owned(self.chat(), message.into())
-    }
-
-    /// Runs one task to its end and blocks this thread meanwhile. Use it in scripts without a
-    /// runtime.
-    ///
-    /// # Errors
-    /// Fails as [`run`](Self::run) does. Fails at once if it is called inside a running runtime,
-    /// because it would block a thread of that runtime, and if no runtime can be started.
-    pub fn run_blocking(&self, message: impl Into<Message>) -> Result<Reply, Stopped> {
-        let failed =
-            |error: Error| Stopped::new(Outcome::Failed, Some(error), None, Remains::default());
-        if tokio::runtime::Handle::try_current().is_ok() {
-            return Err(failed(Error::new(
-                ErrorKind::Configuration,
-                "`run_blocking` was called inside a running runtime, whose thread it would block; \
-                 use `agent.run(..).await` there",
-            )));
-        }
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(|err| {
-            failed(Error::new(ErrorKind::Configuration, "no runtime could be started").because(err))
-        })?;
-        let ended = runtime.block_on(async { self.run(message).await });
-        // A blocking tool may still run on its own thread; `tool::still_running` lists it.
-        runtime.shutdown_background();
-        ended
     }
 
     /// Begins a conversation that continues from one message to the next.

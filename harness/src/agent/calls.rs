@@ -70,7 +70,8 @@ pub(super) struct OfCall<'a> {
 impl Contexts {
     /// For a run of this conversation. Its tools can see what is left of its limits.
     pub(super) fn new(chat: &Chat, caller: Caller, time: Option<Duration>) -> Self {
-        let mut shared = chat.agent.context().clone().with(chat.guard.budget().clone());
+        let shared = chat.agent.context().clone().with(chat.guard.budget().clone());
+        let mut shared = shared.with_tools(chat.offered().tools());
         let of_run = chat.own.as_ref().map(|own| &own.values);
         for values in [chat.values.as_ref(), of_run].into_iter().flatten() {
             shared = shared.with_values(values);

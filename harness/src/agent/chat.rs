@@ -3,7 +3,7 @@
 use std::{collections::HashSet, fmt, mem, sync::Arc, time::Duration};
 
 use super::{
-    Action, Agent, Grant, Machine, Sending,
+    Action, Agent, Grant, Machine, Provenance, Sending,
     approval::ApprovalPolicy,
     circumstances::Circumstances,
     clock::RunClock,
@@ -241,6 +241,12 @@ impl Chat {
     /// What was said so far. It is always valid to send.
     pub fn transcript(&self) -> &Transcript {
         self.machine.transcript()
+    }
+
+    /// Where the message of the transcript with this id came from: provider, model and tokens. `None` for a message
+    /// that no provider has answered in this conversation: see [`Machine::provenance`].
+    pub fn provenance(&self, message: &str) -> Option<&Provenance> {
+        self.machine.provenance(message)
     }
 
     /// The tokens of all runs of this conversation; a lower bound if the tokens of some answers are

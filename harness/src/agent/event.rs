@@ -89,6 +89,26 @@ pub enum Event<'a> {
     Audio(&'a Media),
     /// The next piece of the model's reasoning.
     Reasoning(&'a str),
+    /// The model begins to write a call. [`ToolCallDelta`](Self::ToolCallDelta) follows with each piece of its
+    /// arguments, and [`ToolCall`](Self::ToolCall) if the call runs.
+    ///
+    /// What has been written so far is void if the same call begins once more, which happens if the server replaces
+    /// its arguments, and after [`Discarded`](Self::Discarded). A call that has only begun has no effect: its answer
+    /// may be cut off, and the call may be denied. A call whose id the answer has already used may be a repetition,
+    /// so its writing is not reported.
+    ToolCallStart {
+        /// The call's id.
+        call: &'a str,
+        /// The name of the tool, as the model writes it.
+        tool: &'a str,
+    },
+    /// The next piece of the arguments of a call that the model is writing.
+    ToolCallDelta {
+        /// The call's id.
+        call: &'a str,
+        /// The next piece of the JSON text, never empty. It may end anywhere in the text.
+        json: &'a str,
+    },
     /// A call was denied: it does not run, and the model is told why.
     ToolDenied {
         /// The call.

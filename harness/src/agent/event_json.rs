@@ -64,14 +64,22 @@ impl EventBuf {
                 text.to_mut().push_str(more);
                 true
             }
+            (Form::ToolCallDelta { call, json }, Event::ToolCallDelta { call: of, json: more })
+                if **call == *of =>
+            {
+                json.to_mut().push_str(more);
+                true
+            }
             _ => false,
         }
     }
 
-    /// The model's text or reasoning in the event.
+    /// The text, the reasoning or the arguments of which the event is a piece.
     pub(super) fn words(&self) -> Option<&str> {
         match &self.0 {
-            Form::Text { text } | Form::Reasoning { text } => Some(text),
+            Form::Text { text: words }
+            | Form::Reasoning { text: words }
+            | Form::ToolCallDelta { json: words, .. } => Some(words),
             Form::OfAgent { event, .. } => event.words(),
             _ => None,
         }
@@ -82,6 +90,9 @@ impl EventBuf {
         match &self.0 {
             Form::Text { text } => Some(Event::Text(text.get(byte..)?).into_owned()),
             Form::Reasoning { text } => Some(Event::Reasoning(text.get(byte..)?).into_owned()),
+            Form::ToolCallDelta { call, json } => {
+                Some(Event::ToolCallDelta { call, json: json.get(byte..)? }.into_owned())
+            }
             Form::OfAgent { path, event } => {
                 let event = Ref::Shared(Arc::new(event.words_from(byte)?));
                 Some(Self(Form::OfAgent { path: path.clone(), event }))
@@ -239,6 +250,14 @@ enum Form<'a> {
     Reasoning {
         text: Cow<'a, str>,
     },
+    ToolCallStart {
+        call: Cow<'a, str>,
+        tool: Cow<'a, str>,
+    },
+    ToolCallDelta {
+        call: Cow<'a, str>,
+        json: Cow<'a, str>,
+    },
     ToolDenied {
         call: Ref<'a, ToolCall>,
         reason: Cow<'a, str>,
@@ -354,6 +373,12 @@ impl<'a> Form<'a> {
             Event::Image(image) => Self::Image { image: Lent(image) },
             Event::Audio(audio) => Self::Audio { audio: Lent(audio) },
             Event::Reasoning(words) => Self::Reasoning { text: text(words) },
+            Event::ToolCallStart { call, tool } => {
+                Self::ToolCallStart { call: text(call), tool: text(tool) }
+            }
+            Event::ToolCallDelta { call, json } => {
+                Self::ToolCallDelta { call: text(call), json: text(json) }
+            }
             Event::ToolDenied { call, reason } => {
                 Self::ToolDenied { call: Lent(call), reason: text(reason) }
             }
@@ -431,6 +456,12 @@ impl<'a> Form<'a> {
             Self::Image { image } => Form::Image { image: image.kept() },
             Self::Audio { audio } => Form::Audio { audio: audio.kept() },
             Self::Reasoning { text: words } => Form::Reasoning { text: text(words) },
+            Self::ToolCallStart { call, tool } => {
+                Form::ToolCallStart { call: text(call), tool: text(tool) }
+            }
+            Self::ToolCallDelta { call, json } => {
+                Form::ToolCallDelta { call: text(call), json: text(json) }
+            }
             Self::ToolDenied { call, reason } => {
                 Form::ToolDenied { call: call.kept(), reason: text(reason) }
             }
@@ -503,6 +534,8 @@ impl<'a> Form<'a> {
             Self::Image { image } => Event::Image(image),
             Self::Audio { audio } => Event::Audio(audio),
             Self::Reasoning { text } => Event::Reasoning(text),
+            Self::ToolCallStart { call, tool } => Event::ToolCallStart { call, tool },
+            Self::ToolCallDelta { call, json } => Event::ToolCallDelta { call, json },
             Self::ToolDenied { call, reason } => Event::ToolDenied { call, reason },
             Self::ToolQueued { call } => Event::ToolQueued(call),
             Self::ToolCall { call } => Event::ToolCall(call),

@@ -4,14 +4,17 @@
 mod clearing;
 mod ends;
 mod given;
+mod provenance;
 mod stated;
 mod window;
 
 use std::{collections::HashSet, mem, sync::Arc};
 
+pub use self::provenance::Provenance;
 use self::window::Window;
 pub(super) use self::{
     clearing::SentFiles,
+    provenance::Provenances,
     window::{Measured, Seen},
 };
 use super::{
@@ -80,6 +83,7 @@ pub struct Machine {
     begun_at: usize,
     untouched: bool,
     answered_by: Option<(String, String)>,
+    provenances: Provenances,
     /// The ids of all calls so far.
     call_ids: Arc<HashSet<String>>,
     /// Texts about the ends of calls that were stopped and went on. The model has not received them
@@ -127,6 +131,7 @@ impl Machine {
             begun_at: 0,
             untouched: true,
             answered_by: None,
+            provenances: Provenances::default(),
             call_ids: Arc::default(),
             news: Vec::new(),
             wanted: None,
@@ -348,6 +353,12 @@ impl Machine {
                     | StopReason::Unsupported(_) => None,
                 };
                 self.said(marked.as_ref().or(message.as_ref()), called, ended)?;
+                if let Some(message) = message {
+                    let (provider, model) = (provider.clone(), model.clone());
+                    let (asked_model, stop, usage) = (asked_model.clone(), *stop, *usage);
+                    let from = Provenance { provider, model, asked_model, stop, usage };
+                    self.provenances.insert(message, from);
+                }
                 self.turns = self.turns.saturating_add(1);
                 self.usage.add(usage);
                 let by = Some((provider.clone(), model.clone()));

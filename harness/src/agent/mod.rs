@@ -22,6 +22,7 @@ mod approval;
 mod as_tool;
 mod as_words;
 mod bell;
+mod blocking;
 mod caller;
 mod calling;
 mod calls;
@@ -73,7 +74,7 @@ pub use self::{
     event::{AgentCall, Event},
     event_json::EventBuf,
     events::Events,
-    machine::{Action, Machine},
+    machine::{Action, Machine, Provenance},
     numbered::Numbered,
     outcome::{Outcome, Reply, Stopped},
     sending::Sending,

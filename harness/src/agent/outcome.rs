@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::machine::{Provenance, Provenances};
 use crate::{
     error::Error,
     journal::{Limit, LimitScope},
@@ -100,6 +101,7 @@ pub(super) struct Remains {
     /// The index of the run's first message in the transcript.
     begun_at: usize,
     transcript: Transcript,
+    pub(super) provenances: Provenances,
 }
 
 impl Remains {
@@ -216,6 +218,11 @@ impl Reply {
     pub fn transcript(&self) -> &Transcript {
         &self.remains.transcript
     }
+
+    /// Where the message with this id came from: see [`Chat::provenance`](super::Chat::provenance).
+    pub fn provenance(&self, message: &str) -> Option<&Provenance> {
+        self.remains.provenances.get(message)
+    }
 }
 
 impl fmt::Display for Reply {
@@ -328,6 +335,11 @@ impl Stopped {
     /// The conversation so far. It is always valid to send.
     pub fn transcript(&self) -> &Transcript {
         &self.0.remains.transcript
+    }
+
+    /// Where the message with this id came from: see [`Chat::provenance`](super::Chat::provenance).
+    pub fn provenance(&self, message: &str) -> Option<&Provenance> {
+        self.0.remains.provenances.get(message)
     }
 }
 

@@ -699,6 +699,7 @@ impl<'a> Run<'a> {
         remains.cost = self.chat.guard.cost();
         remains.spent = self.chat.guard.budget().spent();
         remains.context = self.context;
+        remains.provenances = machine.provenances().clone();
         remains.trace = self.chat.tracer.run();
         if outcome == Outcome::Unfit {
             remains.faults = self.chat.machine.faults().to_vec();

@@ -34,8 +34,8 @@ use crate::{
     message::{ToolCall, Transcript},
     policy::Guard,
     provider::{
-        Accumulator, AnswerSchema, ContextMeter, EventStream, Provider, ProviderResponse, Request,
-        StreamEvent, cut_off,
+        Accumulator, AnswerSchema, CallPiece, ContextMeter, EventStream, Provider,
+        ProviderResponse, Request, StreamEvent, cut_off,
     },
     tool::{SideEffect, Tool},
     trace::Tracer,
@@ -350,10 +350,13 @@ impl Hearing<'_, '_> {
             StreamEvent::Image { image, .. } => self.watch.tell(Event::Image(image)),
             StreamEvent::Audio { audio, .. } => self.watch.tell(Event::Audio(audio)),
             StreamEvent::ReasoningDelta { text, .. } => self.watch.tell(Event::Reasoning(text)),
-            StreamEvent::ToolCallDelta { block, json }
-                if json.trim_end().ends_with('}') && !self.answer.said_nothing() =>
-            {
-                return self.answer.written_call(*block);
+            StreamEvent::ToolCallStart { block, .. }
+            | StreamEvent::ToolCallArguments { block, .. } => self.show_piece(*block),
+            StreamEvent::ToolCallDelta { block, json } => {
+                self.show_piece(*block);
+                if json.trim_end().ends_with('}') && self.answer.has_changed_a_call() {
+                    return self.answer.written_call(*block);
+                }
             }
             StreamEvent::ToolCallEnd { block } => return self.answer.written_call(*block),
             StreamEvent::Retrying { attempt, of, wait, refused: _, cause } => {
@@ -376,14 +379,28 @@ impl Hearing<'_, '_> {
             StreamEvent::Discarded { cause } => self.discards(cause),
             StreamEvent::Started { .. }
             | StreamEvent::AnsweredBy { .. }
-            | StreamEvent::ToolCallStart { .. }
-            | StreamEvent::ToolCallDelta { .. }
-            | StreamEvent::ToolCallArguments { .. }
             | StreamEvent::Vendor { .. }
             | StreamEvent::UsageSoFar(_)
             | StreamEvent::Completed { .. } => {}
         }
         None
+    }
+
+    /// Shows what the last event has added to the call of this block.
+    fn show_piece(&mut self, block: u32) {
+        // It is looked up only for somebody.
+        if !self.watch.is_heard() {
+            return;
+        }
+        let Some(CallPiece { call, tool, begins, json }) = self.answer.call_piece(block) else {
+            return;
+        };
+        if begins {
+            self.watch.tell(Event::ToolCallStart { call, tool });
+        }
+        if !json.is_empty() {
+            self.watch.tell(Event::ToolCallDelta { call, json });
+        }
     }
 
     /// Drops the calls that have started, because the answer starts again.

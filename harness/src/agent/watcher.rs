@@ -57,6 +57,12 @@ impl<'a> Watcher<'a> {
         self.watch.is_some() || self.first.is_some()
     }
 
+    /// Whether anybody gets the events: a watcher of this run or of the run whose call has started it.
+    #[inline]
+    pub(super) fn is_heard(&self) -> bool {
+        self.is_watched() || self.above.is_some()
+    }
+
     /// Adds the watcher of the run whose call has started this one.
     pub(super) fn below(mut self, above: Option<(Reporter, AgentCall)>) -> Self {
         self.above = above;

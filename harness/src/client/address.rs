@@ -1,6 +1,8 @@
 //! Builds endpoint URLs from base URLs, which people write with and without a path, a version or a
 //! slash. Also determines which parts of a URL may be shown.
 
+use std::net::IpAddr;
+
 use base64::{Engine as _, engine::general_purpose};
 
 /// The URL of `path`, such as `/v1/messages`, on the server at `base`. Parts of the path that the
@@ -174,6 +176,13 @@ fn decoded(text: &str) -> String {
 pub(super) fn host(url: &str) -> String {
     let (host, _) = host_and_port(url);
     host.to_ascii_lowercase()
+}
+
+/// Whether the host of the URL is this machine.
+pub(super) fn is_loopback(url: &str) -> bool {
+    let host = host(url);
+    let ip = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+    host == "localhost" || ip.is_ok_and(|ip| ip.is_loopback())
 }
 
 /// The host and, if the URL contains one, the port, as a name for the server. A host name without a

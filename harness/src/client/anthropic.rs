@@ -191,9 +191,9 @@ impl AnthropicBuilder {
     /// Builds the provider.
     ///
     /// # Errors
-    /// [`ErrorKind::Configuration`](crate::ErrorKind::Configuration) if there is no key, if the key
-    /// or a header contains a character that is not allowed, if the base URL is invalid, or if TLS
-    /// cannot be set up.
+    /// [`ErrorKind::Configuration`](crate::ErrorKind::Configuration) if there is no key and the
+    /// server is not on this machine, if the key or a header contains a character that is not
+    /// allowed, if the base URL is invalid, or if TLS cannot be set up.
     pub fn build(self) -> Result<AnthropicProvider, Error> {
         let Self { setup, unsigned_thinking } = self;
         let Setup {
@@ -209,20 +209,19 @@ impl AnthropicBuilder {
             models: known,
             ..
         } = setup;
-        let key = match key {
-            Some(key) => key,
-            None => credentials::key("ANTHROPIC_API_KEY")?,
-        };
         let base = base_url.or_else(|| credentials::variable("ANTHROPIC_BASE_URL"));
         let model = model
             .or_else(|| credentials::variable("ANTHROPIC_MODEL"))
             .unwrap_or_else(|| AnthropicProvider::DEFAULT_MODEL.to_owned());
         let mut headers = transport::json_headers();
         headers.insert("anthropic-version", HeaderValue::from_static(VERSION));
-        headers.insert("x-api-key", transport::secret_header("", &key)?);
-        headers.extend(transport::headers(&own)?);
         let url = address::endpoint(base.as_deref().unwrap_or(BASE_URL), "", "/v1/messages");
-        let secrets = credentials::known(Some(&key), &own, &url, &settings);
+        let key = credentials::key_for(&url, key, "ANTHROPIC_API_KEY")?;
+        if let Some(key) = &key {
+            headers.insert("x-api-key", transport::secret_header("", key)?);
+        }
+        headers.extend(transport::headers(&own)?);
+        let secrets = credentials::known(key.as_ref(), &own, &url, &settings);
         let name = name.unwrap_or_else(|| vendors::name_at(&url).unwrap_or("anthropic").to_owned());
         let takes = Takes::of(&*name, &*model, &known);
         let unsigned =

@@ -32,6 +32,18 @@ pub(super) fn key(name: &str) -> Result<SecretString, Error> {
     })
 }
 
+/// The given key, or the one in this variable. A server on this machine may need none.
+pub(super) fn key_for(
+    url: &str,
+    given: Option<SecretString>,
+    name: &str,
+) -> Result<Option<SecretString>, Error> {
+    match given.map_or_else(|| key(name), Ok) {
+        Err(_) if address::is_loopback(url) => Ok(None),
+        key => key.map(Some),
+    }
+}
+
 /// The names of body members with secret values.
 static NAMES: LazyLock<Names> = LazyLock::new(Names::default);
 

@@ -21,6 +21,9 @@ use crate::{
 
 const BASE_URL: &str = "https://api.openai.com/v1";
 
+/// Where a server on this machine listens that was started without a port, such as vLLM's.
+const LOCAL_URL: &str = "http://127.0.0.1:8000/v1";
+
 /// OpenAI's models over the Responses API.
 ///
 /// A request that fails for a temporary reason is retried at most twice, as in the vendors' own
@@ -71,6 +74,22 @@ impl OpenAIProvider {
         OpenAIBuilder::default()
     }
 
+    /// A builder for a server of your own that speaks the Responses API, such as vLLM, llama.cpp or LM Studio. Values
+    /// that are not set are read from `LOCAL_BASE_URL` (without it `http://127.0.0.1:8000/v1`), `LOCAL_MODEL` (without
+    /// it `default`, which servers with a single model accept) and `LOCAL_API_KEY` (without it no key is sent).
+    /// Nothing is read from the variables for OpenAI, so that its key is not sent elsewhere.
+    ///
+    /// ```
+    /// use harness::{OpenAIProvider, Provider as _};
+    ///
+    /// let provider = OpenAIProvider::local().model("llama-3.1-8b-instruct").build()?;
+    /// assert_eq!(provider.model(), "llama-3.1-8b-instruct");
+    /// # Ok::<(), harness::Error>(())
+    /// ```
+    pub fn local() -> OpenAIBuilder {
+        OpenAIBuilder { is_local: true, ..OpenAIBuilder::default() }
+    }
+
     with_retry!();
 
     fn question(&self, request: &Request<'_>) -> Result<Question, Error> {
@@ -112,8 +131,9 @@ impl fmt::Debug for OpenAIProvider {
 }
 
 impl Provider for OpenAIProvider {
-    /// The name set in the builder, or the vendor at the base URL, or `openai` if the vendor is
-    /// unknown.
+    /// The name set in the builder, or the vendor at the base URL. If the vendor is unknown, it is the
+    /// server for one that gets no key or is [local](Self::local), such as `127.0.0.1:8000`, and
+    /// `openai` for any other.
     fn name(&self) -> &str {
         &self.name
     }
@@ -152,6 +172,8 @@ impl Provider for OpenAIProvider {
 #[derive(Clone, Debug, Default)]
 pub struct OpenAIBuilder {
     setup: Setup,
+    /// Whether the server is the program's own, so that nothing that belongs to OpenAI is sent to it.
+    is_local: bool,
 }
 
 impl OpenAIBuilder {
@@ -190,11 +212,11 @@ impl OpenAIBuilder {
     /// Builds the provider.
     ///
     /// # Errors
-    /// [`ErrorKind::Configuration`](crate::ErrorKind::Configuration) if there is no key, if the key
-    /// or a header (also one from `OPENAI_ORG_ID` or `OPENAI_PROJECT_ID`) contains a character that
+    /// [`ErrorKind::Configuration`](crate::ErrorKind::Configuration) if there is no key and the
+    /// server is neither [local](OpenAIProvider::local) nor on this machine, if the key or a header (also one from `OPENAI_ORG_ID` or `OPENAI_PROJECT_ID`) contains a character that
     /// is not allowed, if the base URL is invalid, or if TLS cannot be set up.
     pub fn build(self) -> Result<OpenAIProvider, Error> {
-        let setup = self.setup;
+        let Self { setup, is_local } = self;
         #[cfg(feature = "async-openai")]
         let setup = setup.with_template();
         let Setup {
@@ -210,27 +232,41 @@ impl OpenAIBuilder {
             models: known,
             ..
         } = setup;
-        let key = match key {
-            Some(key) => key,
-            None => credentials::key("OPENAI_API_KEY")?,
+        let [base_variable, model_variable] = match is_local {
+            true => ["LOCAL_BASE_URL", "LOCAL_MODEL"],
+            false => ["OPENAI_BASE_URL", "OPENAI_MODEL"],
         };
-        let base = base_url.or_else(|| credentials::variable("OPENAI_BASE_URL"));
+        let [default_base, default_model] = match is_local {
+            true => [LOCAL_URL, models::ANY],
+            false => [BASE_URL, OpenAIProvider::DEFAULT_MODEL],
+        };
+        let base = base_url.or_else(|| credentials::variable(base_variable));
+        let url = address::endpoint(base.as_deref().unwrap_or(default_base), "/v1", "/responses");
+        let key = match is_local {
+            true => key.or_else(|| credentials::key("LOCAL_API_KEY").ok()),
+            false => credentials::key_for(&url, key, "OPENAI_API_KEY")?,
+        };
         let model = model
-            .or_else(|| credentials::variable("OPENAI_MODEL"))
-            .unwrap_or_else(|| OpenAIProvider::DEFAULT_MODEL.to_owned());
+            .or_else(|| credentials::variable(model_variable))
+            .unwrap_or_else(|| default_model.to_owned());
         let mut headers = transport::json_headers();
-        headers.insert(AUTHORIZATION, transport::secret_header("Bearer ", &key)?);
+        if let Some(key) = &key {
+            headers.insert(AUTHORIZATION, transport::secret_header("Bearer ", key)?);
+        }
         let accounts =
             [("openai-organization", "OPENAI_ORG_ID"), ("openai-project", "OPENAI_PROJECT_ID")];
-        for (name, variable) in accounts {
+        for (name, variable) in accounts.into_iter().filter(|_| !is_local) {
             if let Some(value) = credentials::variable(variable) {
                 headers.extend(transport::headers(&[(name.to_owned(), value)])?);
             }
         }
         headers.extend(transport::headers(&own)?);
-        let url = address::endpoint(base.as_deref().unwrap_or(BASE_URL), "/v1", "/responses");
-        let secrets = credentials::known(Some(&key), &own, &url, &settings);
-        let name = name.unwrap_or_else(|| vendors::name_at(&url).unwrap_or("openai").to_owned());
+        let secrets = credentials::known(key.as_ref(), &own, &url, &settings);
+        let name = name.or_else(|| vendors::name_at(&url).map(str::to_owned));
+        let name = name.unwrap_or_else(|| match is_local || key.is_none() {
+            true => address::server(&url),
+            false => "openai".to_owned(),
+        });
         let takes = Takes::of(&*name, &*model, &known);
         responses::check(&settings)?;
         Ok(OpenAIProvider {

@@ -13,7 +13,9 @@ mod pace;
 mod permissions;
 mod relay;
 mod retry;
+mod retry_function;
 mod retry_provider;
+mod retry_statuses;
 #[cfg(feature = "terminal")]
 mod terminal;
 mod throttle;
@@ -30,6 +32,7 @@ pub use self::{
     permissions::{Judgement, Permissions, ProposedCall, Verdict},
     retry::{GiveUp, RetryBudget, RetryPolicy, RetryScope, RetryVerdict},
     retry_provider::RetryProvider,
+    retry_statuses::RetryStatuses,
     throttle::ThrottledProvider,
 };
 pub(crate) use self::{

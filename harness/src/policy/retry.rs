@@ -3,6 +3,7 @@
 
 use std::{fmt, time::Duration};
 
+use super::RetryStatuses;
 use crate::{
     error::{Error, ErrorKind},
     provider::Lost,
@@ -19,8 +20,8 @@ use crate::{
 /// Failures that may pass by themselves are retried: the statuses 408, 409, 429 and those from 500 on (except 501
 /// and 505, with which a server says that it does not support the request), connections that are refused or broken,
 /// timeouts, and an overload that is reported inside a stream before any output. Bad requests, refused keys,
-/// missing models and used-up quotas are not retried. The vendor's own verdict (`x-should-retry`) overrides all of
-/// that.
+/// missing models and used-up quotas are not retried. `statuses` changes which statuses are retried. The vendor's own
+/// verdict (`x-should-retry`) overrides all of that.
 ///
 /// If a connection breaks after the request was sent, it is unknown whether the server has read the request. It is
 /// retried all the same, as the SDKs do: a question to a model changes nothing, but it may be paid for twice.
@@ -32,7 +33,9 @@ use crate::{
 ///
 /// There are two bounds. `attempts` and `time` bound one call: one question to one provider. Each turn of a run is
 /// a call of its own, and so is each member of a [`FallbackProvider`](super::FallbackProvider). `run` bounds what
-/// all calls of a run may lose together.
+/// all calls of a run may lose together. An error that was returned since a bound was reached
+/// [says so](Error::is_retry_budget_exhausted). [`run`](Self::run) calls any async function of the program under the
+/// policy.
 ///
 /// If a provider with a policy wraps another one with a policy, only the outer policy holds, and the inner provider
 /// makes one attempt.
@@ -59,6 +62,8 @@ pub struct RetryPolicy {
     pub time: Duration,
     /// The bound of what all calls of a run may lose together.
     pub run: RetryBudget,
+    /// The HTTP statuses that are retried.
+    pub statuses: RetryStatuses,
     /// The wait before the first retry. Default 1 s.
     pub base: Duration,
     /// The longest wait that doubling leads to. Default 30 s.
@@ -90,6 +95,7 @@ impl Default for RetryPolicy {
             attempts: 3,
             time: Duration::from_secs(120),
             run: RetryBudget::default(),
+            statuses: RetryStatuses::default(),
             base: Duration::from_secs(1),
             max: Duration::from_secs(30),
             jitter: true,
@@ -162,7 +168,9 @@ impl RetryPolicy {
     pub fn decide(&self, error: &Error, call: Lost, run: Lost, chance: f64) -> RetryVerdict {
         use RetryScope::{Call, Run};
         // An answer that broke off before any output is treated like a broken connection.
-        let passes = error.is_retryable() || error.last().kind() == ErrorKind::CutOff;
+        let last = error.last();
+        let passes = last.passes_with(|status| self.statuses.contains(status))
+            || last.kind() == ErrorKind::CutOff;
         if !passes {
             return RetryVerdict::GiveUp(GiveUp::Lasting);
         }
@@ -216,6 +224,19 @@ pub(super) fn refusal(error: &Error) -> Option<Duration> {
         && (matches!(last.status(), Some(429 | 529))
             || ["rate_limit", "overloaded", "slow_down"].iter().any(|word| code.contains(word)));
     refused.then(|| error.retry_after().unwrap_or_default())
+}
+
+impl GiveUp {
+    /// The error of a call that ends for this reason.
+    pub(super) fn ends(self, failed: Error) -> Error {
+        match self {
+            // A policy without retries has no budget that could be used up.
+            Self::Lasting | Self::NoAttemptLeft { of: 1, scope: RetryScope::Call } => failed,
+            Self::NoAttemptLeft { .. } | Self::NoTimeLeft { .. } => {
+                failed.with_note(self.to_string()).with_retry_budget_exhausted()
+            }
+        }
+    }
 }
 
 impl fmt::Display for GiveUp {

@@ -8,7 +8,7 @@ use std::{
 use super::{
     RetryPolicy,
     relay::{Failure, Then, relay},
-    retry::{GiveUp, RetryVerdict, refusal},
+    retry::{RetryVerdict, refusal},
 };
 use crate::{
     error::Error,
@@ -138,11 +138,8 @@ impl Retry {
                 };
                 let wait = match verdict {
                     RetryVerdict::Wait(wait) => wait,
-                    RetryVerdict::GiveUp(GiveUp::Lasting) => {
-                        return speaker.say(Err(failed)).await;
-                    }
                     RetryVerdict::GiveUp(why) => {
-                        return speaker.say(Err(failed.with_note(why.to_string()))).await;
+                        return speaker.say(Err(why.ends(failed))).await;
                     }
                 };
                 first = Some(failed);

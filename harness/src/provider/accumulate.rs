@@ -66,8 +66,8 @@ pub struct Accumulator {
     /// The indexes of the calls that the server identifies in the same way.
     alike: HashMap<Named, Vec<usize>>,
     cleared: Cleared,
-    /// Whether the last event was a piece of arguments that changed nothing.
-    said_nothing: bool,
+    /// What the last event has added to a call; `None` if nothing.
+    added: Option<ArgumentsChange>,
     id: Option<String>,
     model: Option<String>,
     provider: Option<String>,
@@ -108,6 +108,27 @@ struct Cleared {
     calls: usize,
     /// Whether the next call is complete and did not pass the check.
     ends: bool,
+}
+
+/// A change of a call that is being written.
+#[derive(Clone, Copy, Debug)]
+struct ArgumentsChange {
+    /// Whether the call begins, or its arguments begin anew.
+    begins: bool,
+    /// The byte of the arguments from which on they are new.
+    from: usize,
+}
+
+/// A piece of a call that is being written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CallPiece<'a> {
+    /// The id that results refer to.
+    pub(crate) call: &'a str,
+    pub(crate) tool: &'a str,
+    /// Whether the call begins with this piece. If it has begun before, its earlier pieces are void.
+    pub(crate) begins: bool,
+    /// The next piece of the arguments; may be empty.
+    pub(crate) json: &'a str,
 }
 
 #[derive(Clone, Debug)]
@@ -177,7 +198,7 @@ impl Accumulator {
         if self.stop.is_some() {
             return Err(protocol(format!("an event came after the end: {event:?}")));
         }
-        self.said_nothing = false;
+        self.added = None;
         match event {
             StreamEvent::Started { id, model } => {
                 self.id.clone_from(id);
@@ -228,23 +249,32 @@ impl Accumulator {
                 // No valid JSON continues after an object, so one of the two objects is empty and
                 // is ignored.
                 let begins = json.trim_start().starts_with('{');
-                if begins && call.progress.is_empty_object() {
+                let replaces = begins && call.progress.is_empty_object();
+                if replaces {
                     call.arguments.clear();
                     call.progress = Progress::default();
                 }
                 let is_whole = call.progress.is_whole(&call.arguments);
                 let says_nothing = begins && is_whole && is_empty_object(json);
                 if !says_nothing {
+                    let from = call.arguments.len();
                     call.arguments.push_str(json);
                     call.progress.read(&call.arguments);
+                    self.added = Some(ArgumentsChange { begins: replaces, from });
                 }
-                self.said_nothing = says_nothing;
             }
             StreamEvent::ToolCallArguments { block, json } => {
                 let call = self.changing(*block)?;
+                let before = call.arguments.len();
+                let added = match json.starts_with(&call.arguments) {
+                    true => (json.len() > before)
+                        .then_some(ArgumentsChange { begins: false, from: before }),
+                    false => Some(ArgumentsChange { begins: true, from: 0 }),
+                };
                 call.arguments.clone_from(json);
                 call.progress = Progress::default();
                 call.progress.read(&call.arguments);
+                self.added = added;
             }
             StreamEvent::ToolCallEnd { block } => {
                 let (at, call) = self.call(*block)?;
@@ -268,10 +298,20 @@ impl Accumulator {
         self.stop.is_some()
     }
 
-    /// Whether the last event was a piece of a call's arguments that changed nothing. Then the
-    /// caller need not check again whether the call is [written](Self::written_call).
-    pub(crate) fn said_nothing(&self) -> bool {
-        self.said_nothing
+    /// Whether the last event has changed a call: if not, the caller need not check again whether
+    /// the call is [written](Self::written_call).
+    pub(crate) fn has_changed_a_call(&self) -> bool {
+        self.added.is_some()
+    }
+
+    /// What the last event, which was about this block, has added to a call. `None` for a call that
+    /// may repeat an earlier one, as in [`written_call`](Self::written_call).
+    pub(crate) fn call_piece(&self, block: u32) -> Option<CallPiece<'_>> {
+        let ArgumentsChange { begins, from } = self.added?;
+        let part = self.parts.get(self.place(block, Kind::Call)?)?;
+        let Call { id, name, arguments, is_again, .. } = part.as_call()?;
+        let json = arguments.get(from..)?;
+        (!is_again).then_some(CallPiece { call: id, tool: name, begins, json })
     }
 
     /// Whether nothing of the answer has arrived and no tokens have been counted.
@@ -445,6 +485,7 @@ impl Accumulator {
             print: None,
         };
         self.push_part(block, Kind::Call, Said::Call(call));
+        self.added = Some(ArgumentsChange { begins: true, from: 0 });
     }
 
     /// Finds out whether a call that has just ended repeats an earlier one with its id.

@@ -42,7 +42,7 @@ pub use self::{
     wanted::WantedItem,
 };
 pub(crate) use self::{
-    accumulate::{breaks_off, cut_off},
+    accumulate::{CallPiece, breaks_off, cut_off},
     answer::{About, in_words},
     context::{ContextMeter, tokens_of},
     ledger::Attempt,

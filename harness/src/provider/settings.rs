@@ -1,8 +1,13 @@
 //! The settings of an answer that all vendors have in some form.
 
-use std::fmt;
+use std::{fmt, str::FromStr};
 
 use serde_json::{Map, Value};
+
+use crate::{
+    error::{Error, ErrorKind},
+    secret::beginning,
+};
 
 /// How much the model thinks. Each wire translates it into its vendor's setting. The vendor refuses
 /// a level that the model does not have, and its error names the levels that it has.
@@ -28,6 +33,30 @@ pub enum Effort {
     /// [`max_tokens`](Settings::max_tokens), and so has OpenRouter. For other models and servers,
     /// the builder of the provider and each request fail.
     Tokens(u32),
+}
+
+impl FromStr for Effort {
+    type Err = Error;
+
+    /// Reads the name of a level, such as `off` or `xhigh`.
+    fn from_str(name: &str) -> Result<Self, Error> {
+        Ok(match name.trim().to_ascii_lowercase().as_str() {
+            "off" => Self::Off,
+            "minimal" => Self::Minimal,
+            "low" => Self::Low,
+            "medium" => Self::Medium,
+            "high" => Self::High,
+            "xhigh" => Self::XHigh,
+            "max" => Self::Max,
+            _ => {
+                let name = beginning(name, 40);
+                let what = format!(
+                    "`{name}` is no effort; expected `off`, `minimal`, `low`, `medium`, `high`, `xhigh` or `max`"
+                );
+                return Err(Error::new(ErrorKind::Configuration, what));
+            }
+        })
+    }
 }
 
 /// Whether the model may, must or must not call a tool.

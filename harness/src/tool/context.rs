@@ -13,8 +13,8 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Place, Places, Review, Reviewed, State, Tool, ToolError, asking::Asking, cap::cut,
-    places::Seat, spill::Spills, state::Values, threads::CallIdentity,
+    Place, Places, Review, Reviewed, SideEffects, State, Tool, ToolError, ToolRegistry,
+    asking::Asking, cap::cut, places::Seat, spill::Spills, state::Values, threads::CallIdentity,
 };
 use crate::{
     error::Error,
@@ -92,6 +92,20 @@ pub struct ToolContext {
     spills: Option<Spills>,
     /// How many bytes of a result the model reads, if a conversation says so.
     readable: Option<usize>,
+    /// The tools of the run that the call belongs to.
+    tools: Arc<Vec<Tool>>,
+}
+
+/// What a tool can see of a tool of its agent: see [`ToolContext::tools`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct ToolInfo<'a> {
+    /// The name by which the model calls it.
+    pub name: &'a str,
+    /// The description that the model reads.
+    pub description: &'a str,
+    /// What its calls do.
+    pub side_effects: SideEffects,
 }
 
 impl ToolContext {
@@ -119,6 +133,7 @@ impl ToolContext {
             asking: Asking::default(),
             spills: None,
             readable: None,
+            tools: Arc::default(),
         }
     }
 
@@ -183,6 +198,51 @@ impl ToolContext {
     /// Where large results of the conversation are kept, if they are kept.
     pub(super) fn spills(&self) -> Option<&Spills> {
         self.spills.as_ref()
+    }
+
+    /// Sets the tools of the run that the call belongs to.
+    pub(crate) fn with_tools(mut self, tools: &ToolRegistry) -> Self {
+        self.tools = Arc::clone(tools.shared());
+        self
+    }
+
+    /// The tools that the agent has in this run, this one among them, in their order; none in a context that
+    /// [`new`](Self::new) made. They can be listed and not called: a call that the model has not made would pass by
+    /// the permissions and the record of the run.
+    ///
+    /// ```
+    /// use harness::{
+    ///     Agent, ToolContext,
+    ///     testing::{ScriptedProvider, reply},
+    ///     tool, tools,
+    /// };
+    /// use serde_json::json;
+    ///
+    /// /// Lists the tools and what they do.
+    /// #[tool(side_effects = "none")]
+    /// fn list_tools(context: &ToolContext) -> String {
+    ///     let lines = context.tools().map(|tool| format!("{}: {}", tool.name, tool.description));
+    ///     lines.collect::<Vec<_>>().join("\n")
+    /// }
+    ///
+    /// # tokio::runtime::Runtime::new()?.block_on(async {
+    /// let model = ScriptedProvider::answering(|request| match request.results().next() {
+    ///     Some(result) => reply().text(result.to_text()),
+    ///     None => reply().call("list_tools", json!({})),
+    /// });
+    /// let agent = Agent::builder(model).tools(tools![list_tools]).build()?;
+    /// let told = agent.run("What can you do?").await?;
+    /// assert_eq!(told.text(), "list_tools: Lists the tools and what they do.");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn tools(&self) -> impl Iterator<Item = ToolInfo<'_>> {
+        self.tools.iter().map(|tool| ToolInfo {
+            name: tool.name(),
+            description: tool.description(),
+            side_effects: tool.side_effects(),
+        })
     }
 
     /// Sets the number of this attempt of the call.

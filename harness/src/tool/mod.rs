@@ -46,7 +46,7 @@ pub(crate) use self::cap::cut;
 #[cfg(feature = "collect")]
 pub use self::collect::collected_tools;
 pub use self::{
-    context::{Answered, Progress, ToolContext},
+    context::{Answered, Progress, ToolContext, ToolInfo},
     def::ToolDef,
     error::{Asks, ToolError, ToolFailure},
     limits::ToolLimits,

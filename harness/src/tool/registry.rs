@@ -42,7 +42,7 @@ impl<I: IntoIterator<Item = Tool>> ToolList for I {
 /// All tools of an agent, in the order in which they were added. No two have the same name.
 #[derive(Clone, Debug, Default)]
 pub struct ToolRegistry {
-    tools: Vec<Tool>,
+    tools: Arc<Vec<Tool>>,
     schemas: OnceLock<Vec<ToolSchema>>,
     forms: Forms,
     limits: ToolLimits,
@@ -185,7 +185,7 @@ impl ToolRegistry {
             return Err(Error::new(ErrorKind::Configuration, why));
         }
         let only = Self {
-            tools: offered.into_iter().cloned().collect(),
+            tools: Arc::new(offered.into_iter().cloned().collect()),
             schemas: OnceLock::new(),
             forms: Forms::default(),
             limits: self.limits.clone(),
@@ -244,7 +244,7 @@ impl ToolRegistry {
         // The schemas are made again when they are next asked for.
         self.schemas.take();
         self.forms = Forms::default();
-        self.tools.push(tool);
+        Arc::make_mut(&mut self.tools).push(tool);
         Ok(())
     }
 
@@ -273,7 +273,7 @@ impl ToolRegistry {
         later: impl Fn(&StateType) -> bool,
     ) -> Result<(), Error> {
         let mut missing: Vec<String> = Vec::new();
-        for tool in &self.tools {
+        for tool in &*self.tools {
             for needed in tool.state_types() {
                 if given.has(needed.id()) || later(&needed) {
                     continue;
@@ -308,6 +308,11 @@ impl ToolRegistry {
 
     /// All tools, in the order in which they were added.
     pub fn tools(&self) -> &[Tool] {
+        &self.tools
+    }
+
+    /// All tools, to be shared with the contexts of calls.
+    pub(super) fn shared(&self) -> &Arc<Vec<Tool>> {
         &self.tools
     }
 

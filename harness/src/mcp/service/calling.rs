@@ -143,6 +143,7 @@ impl<H> Shared<H> {
         let mut context = ToolContext::new(id)
             .with_call(call.clone())
             .with_values(&self.values)
+            .with_tools(&self.registry)
             .with_secrets(self.registry.secrets().clone())
             .with_cancellation(request.context.ct.clone())
             .with_answered(answered.map(Arc::new));

@@ -10,11 +10,12 @@ use super::{
 
 /// Computes an arithmetic expression.
 ///
-/// It takes integers, decimals such as `1.5` and `2e-3`, `+ - * / % ^`, signs and parentheses. `^`
-/// is the power; it binds tightest and to the right: `-2^2` is -4 and `2^3^2` is 512. Integers are
-/// exact up to 38 digits; `/` stays exact if nothing is left over and gives a decimal otherwise,
-/// and a decimal has about 16 digits. `%` is the remainder and has the sign of the left side. There
-/// are no variables, functions or units, and `*` is always written.
+/// It takes integers, decimals such as `1.5` and `2e-3`, `+ - * / // % **`, signs and parentheses.
+/// `**` or `^` is the power; it binds tightest and to the right: `-2**2` is -4 and `2**3**2` is 512.
+/// Integers are exact up to 38 digits; `/` stays exact if nothing is left over and gives a decimal
+/// otherwise, and a decimal has about 16 digits. `//` divides and rounds down: `-7 // 2` is -4. `%` is
+/// the remainder and has the sign of the left side. There are no variables, functions or units, and
+/// `*` is always written.
 ///
 /// # Errors
 /// Fails with the column of the mistake if the expression cannot be read, if the result does not

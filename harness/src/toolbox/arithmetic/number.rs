@@ -25,19 +25,21 @@ pub(super) enum Operator {
     Subtract,
     Multiply,
     Divide,
+    FloorDivide,
     Remainder,
     Power,
 }
 
 impl Operator {
-    pub(super) const fn symbol(self) -> char {
+    pub(super) const fn symbol(self) -> &'static str {
         match self {
-            Self::Add => '+',
-            Self::Subtract => '-',
-            Self::Multiply => '*',
-            Self::Divide => '/',
-            Self::Remainder => '%',
-            Self::Power => '^',
+            Self::Add => "+",
+            Self::Subtract => "-",
+            Self::Multiply => "*",
+            Self::Divide => "/",
+            Self::FloorDivide => "//",
+            Self::Remainder => "%",
+            Self::Power => "^",
         }
     }
 }
@@ -71,7 +73,8 @@ impl Number {
         right: Self,
         column: usize,
     ) -> Result<Self, CalcError> {
-        let divides = matches!(operator, Operator::Divide | Operator::Remainder);
+        use Operator::{Divide, FloorDivide, Remainder};
+        let divides = matches!(operator, Divide | FloorDivide | Remainder);
         if divides && right.is_zero() {
             return Err(CalcError::new(column, "division by zero; the right side must not be 0"));
         }
@@ -89,6 +92,10 @@ fn exact(operator: Operator, left: i128, right: i128, column: usize) -> Result<N
         Operator::Multiply => left.checked_mul(right),
         // The smallest integer has the remainder 0 by -1, although the division overflows.
         Operator::Remainder => Some(left.wrapping_rem(right)),
+        Operator::FloorDivide => {
+            let is_rounded_up = left.wrapping_rem(right) != 0 && (left < 0) != (right < 0);
+            left.checked_div(right).map(|whole| whole - i128::from(is_rounded_up))
+        }
         Operator::Divide if left.wrapping_rem(right) == 0 => left.checked_div(right),
         Operator::Divide => {
             return rounded(operator, left as f64, right as f64, column);
@@ -128,6 +135,12 @@ fn rounded(operator: Operator, left: f64, right: f64, column: usize) -> Result<N
         Operator::Subtract => left - right,
         Operator::Multiply => left * right,
         Operator::Divide => left / right,
+        Operator::FloorDivide => {
+            // The quotient itself may have been rounded up to the next whole number.
+            let rest = left % right;
+            let is_rounded_up = rest != 0.0 && (rest < 0.0) != (right < 0.0);
+            ((left - rest) / right).round() - f64::from(u8::from(is_rounded_up))
+        }
         Operator::Remainder => left % right,
         Operator::Power => left.powf(right),
     };

@@ -62,12 +62,13 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// `signed (("*" | "/" | "%") signed)*`
+    /// `signed (("*" | "/" | "//" | "%") signed)*`
     fn product(&mut self) -> Result<Expr, CalcError> {
         let mut left = self.signed()?;
         loop {
             let operator = match self.peek() {
                 Some('*') => Operator::Multiply,
+                Some('/') if self.rest.starts_with("//") => Operator::FloorDivide,
                 Some('/') => Operator::Divide,
                 Some('%') => Operator::Remainder,
                 _ => return Ok(left),
@@ -93,12 +94,13 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// `atom ("^" signed)?`: the power is right-associative, and the exponent may have a sign.
+    /// `atom (("^" | "**") signed)?`: the power is right-associative, and the exponent may have a sign.
     fn power(&mut self) -> Result<Expr, CalcError> {
         let base = self.atom()?;
-        match self.peek() {
-            Some('^') => self.apply(Operator::Power, base, |reader| reader.deeper(Self::signed)),
-            _ => Ok(base),
+        let is_power = self.peek() == Some('^') || self.rest.starts_with("**");
+        match is_power {
+            true => self.apply(Operator::Power, base, |reader| reader.deeper(Self::signed)),
+            false => Ok(base),
         }
     }
 
@@ -133,19 +135,9 @@ impl<'t> Reader<'t> {
         right: impl FnOnce(&mut Self) -> Result<Expr, CalcError>,
     ) -> Result<Expr, CalcError> {
         let column = self.column;
-        self.skip_one();
-        match (operator, self.rest.chars().next()) {
-            (Operator::Multiply, Some('*')) => {
-                return Err(CalcError::new(
-                    column,
-                    "`**` is not an operator; write the power as `^`",
-                ));
-            }
-            (Operator::Divide, Some('/')) => {
-                return Err(CalcError::new(column, "`//` is not an operator; write `/`"));
-            }
-            _ => {}
-        }
+        let letters =
+            if self.rest.starts_with("**") || self.rest.starts_with("//") { 2 } else { 1 };
+        (0..letters).for_each(|_| self.skip_one());
         let right = Box::new(right(self)?);
         Ok(Expr::Apply { operator, left: Box::new(left), right, column })
     }

@@ -51,6 +51,10 @@ const OTHER_CALLS: u32 = u32::MAX;
 /// The type of a chunk.
 const CHUNK: &str = r#""chat.completion.chunk""#;
 
+/// What helps with a server that never gives a stop reason.
+const NEVER_SAYS_WHY: &str = "if this server never gives one, `done_is_enough(true)` of the provider's builder takes \
+                              `[DONE]` as the end of an answer";
+
 /// Stop reasons that are failures.
 const FAILURES: [&str; 2] = ["error", "insufficient_system_resource"];
 
@@ -89,7 +93,10 @@ impl Dialect for Answer {
             if self.done_is_enough {
                 self.finish.get_or_insert_default();
             }
-            return self.done(out).map(|()| true);
+            return self.done(out).map(|()| true).map_err(|error| match error.kind() {
+                ErrorKind::CutOff => error.with_note(NEVER_SAYS_WHY),
+                _ => error,
+            });
         }
         // Google's errors are inside a list.
         if data.trim_start().starts_with('[') {

@@ -1,0 +1,86 @@
+//! Runs a function of the program under a retry policy.
+
+use tokio::{runtime::Handle, time::Instant};
+
+use super::{RetryPolicy, RetryVerdict};
+use crate::{
+    error::{Error, ErrorKind},
+    provider::Lost,
+    unwind::caught,
+};
+
+impl RetryPolicy {
+    /// Calls an async function of the program until it succeeds or the policy gives up. `attempt` gets the number of
+    /// the attempt, from 1, and returns the future of that attempt.
+    ///
+    /// The decisions are those for a provider ([`decide`](Self::decide)): which errors are retried, how long the waits
+    /// are, that a server's [`retry_after`](Error::retry_after) is kept, and when to give up. One call of `run` counts
+    /// as one call and as one run. `after_output` and `reconnect` do not apply. Dropping the future ends the attempt
+    /// or the wait at once. A function that fails with another error says by [`Error::new`] what has failed, and gives
+    /// its own error as the cause.
+    ///
+    /// ```
+    /// use harness::{Error, ErrorKind, policy::RetryPolicy};
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build()?
+    /// # .block_on(async {
+    /// let policy = RetryPolicy { attempts: 5, ..RetryPolicy::default() };
+    /// let page = policy
+    ///     .run(|attempt| async move {
+    ///         match attempt {
+    ///             1 => Err(Error::new(ErrorKind::Api, "overloaded").with_status(503)),
+    ///             _ => Ok("the page"),
+    ///         }
+    ///     })
+    ///     .await?;
+    /// assert_eq!(page, "the page");
+    /// # Ok::<(), harness::Error>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The first failure, with [all later ones](Error::later). If retries would go on but attempts or time are used
+    /// up, it [says so](Error::is_retry_budget_exhausted). [`ErrorKind::Configuration`] if a wait is due and there is
+    /// no tokio runtime with a timer.
+    pub async fn run<T, Attempted>(
+        self,
+        mut attempt: impl FnMut(u32) -> Attempted,
+    ) -> Result<T, Error>
+    where
+        Attempted: Future<Output = Result<T, Error>>,
+    {
+        let mut lost = Lost::default();
+        let mut first: Option<Error> = None;
+        loop {
+            let begun = Instant::now();
+            let error = match attempt(lost.attempts.saturating_add(1)).await {
+                Ok(value) => return Ok(value),
+                Err(error) => error,
+            };
+            lost.attempts = lost.attempts.saturating_add(1);
+            lost.time = lost.time.saturating_add(begun.elapsed());
+            let verdict = self.decide(&error, lost, lost, fastrand::f64());
+            let failed = match first.take() {
+                None => error,
+                Some(first) => first.followed_by(error),
+            };
+            let wait = match verdict {
+                RetryVerdict::Wait(wait) => wait,
+                RetryVerdict::GiveUp(why) => return Err(why.ends(failed)),
+            };
+            let has_runtime = Handle::try_current().is_ok();
+            let Some(Ok(over)) = has_runtime.then(|| caught(|| tokio::time::sleep(wait))) else {
+                return Err(Error::new(
+                    ErrorKind::Configuration,
+                    "`RetryPolicy::run` has to wait before the next attempt, and here is no tokio runtime with a \
+                     timer: call it in a runtime that was built with `enable_all()`",
+                )
+                .because(failed));
+            };
+            first = Some(failed);
+            over.await;
+            lost.time = lost.time.saturating_add(wait);
+        }
+    }
+}
