@@ -32,7 +32,7 @@ use crate::{
     },
     message::{CallOutcome, Message, Role, ToolCall, ToolContent, ToolResult, Transcript},
     provider::{AnswerSchema, StopReason, Usage},
-    tool::{Answered, CallIdentity, ToolRegistry},
+    tool::{Answered, ToolRegistry},
 };
 
 /// The next thing to do. A [`Machine`] only names it; [`Steps::act`](super::Steps::act) does it.
@@ -629,15 +629,6 @@ impl Machine {
             Phase::Asking | Phase::Checking | Phase::Ended(_) => None,
         };
         calling.into_iter().flat_map(|calling| calling.calls.iter())
-    }
-
-    /// Whether this call is one of the conversation and its late end is not recorded yet.
-    pub(super) fn wants_end_of(&self, ended: &CallIdentity) -> bool {
-        let messages = self.transcript.messages();
-        let is_it =
-            |call: &ToolCall| *call.id() == *ended.call && call.fingerprint() == ended.fingerprint;
-        messages.iter().flat_map(Message::calls).any(is_it)
-            && !self.window.ended.contains_key(&*ended.call)
     }
 
     /// How many calls of the last answer have a decision, and how many calls it has.

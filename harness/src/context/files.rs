@@ -54,8 +54,9 @@ pub(crate) fn too_much(error: &Error, images: usize) -> Option<TooMuch> {
     let names = |word: &str| PICTURES.iter().any(|known| word.starts_with(known));
     let is_about = words.split(|letter: char| !letter.is_ascii_alphabetic()).any(names);
     if is_about && has(&LIMITS) && images > 0 {
-        let numbers = words.split(|letter: char| !letter.is_ascii_digit());
-        let numbers = numbers.filter_map(|digits| digits.parse().ok());
+        // A number in a path, such as `messages.2`, is the place of the picture.
+        let bare = |word: &str| word.trim_matches(|c: char| !c.is_alphanumeric()).parse().ok();
+        let numbers = words.split_whitespace().filter_map(bare);
         return Some(TooMuch::Images(
             numbers.filter(|number| *number > 0 && *number < images).max(),
         ));

@@ -296,7 +296,7 @@ mod tests {
         };
         let fits = of(json!({"n": 3, "more": true}));
         assert_eq!(fits.value(), Some(&json!({"n": 3, "more": true})));
-        assert_eq!(fits.content().len(), 1);
+        assert_eq!(fits.content().len(), 2, "the words, and the data that they lack");
         let wrong = of(json!({"n": "three"}));
         assert_eq!((wrong.value(), wrong.content().len()), (None, 2));
         let why = wrong.content()[1].to_text().expect("words");

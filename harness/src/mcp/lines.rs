@@ -552,7 +552,7 @@ mod tests {
             }
         }
         let bytes = b"{\"jsonrpc\":\"2.0\",\"id\":7,\"result\":\"\xff\"}\n";
-        assert!(read(bytes, 3).await.0.contains("cannot be read"));
+        assert!(read(bytes, 3).await.0.contains("\"result\":\"\u{fffd}\""));
     }
 
     #[tokio::test]

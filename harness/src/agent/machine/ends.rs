@@ -9,11 +9,21 @@ use crate::{
     },
     error::Error,
     journal::{Awaited, Fact, Wait},
-    message::{CallOutcome, Message, Role, ToolContent, ToolResult},
+    message::{CallOutcome, Message, Role, ToolCall, ToolContent, ToolResult},
     provider::breaks_off,
+    tool::CallIdentity,
 };
 
 impl Machine {
+    /// Whether this call is one of the conversation and its late end is not recorded yet.
+    pub(in crate::agent) fn wants_end_of(&self, ended: &CallIdentity) -> bool {
+        let messages = self.transcript.messages();
+        let is_it =
+            |call: &ToolCall| *call.id() == *ended.call && call.fingerprint() == ended.fingerprint;
+        messages.iter().flat_map(Message::calls).any(is_it)
+            && !self.window.ended.contains_key(&*ended.call)
+    }
+
     /// The fact with which a stopped run continues.
     ///
     /// # Errors
