@@ -43,6 +43,8 @@ impl Shown {
                 Event::RunStarted { said } => {
                     format!("begins: {}", said.map(Message::text).unwrap_or_default())
                 }
+                Event::ToolCallStart { tool, .. } => format!("writes a call of {tool}"),
+                Event::ToolCallDelta { .. } => return,
                 other => format!("{other:?}"),
             };
             shown.lock().expect("unpoisoned").push(line);
@@ -84,6 +86,7 @@ async fn a_run_calls_its_tools_and_answers() {
             "thinks Hm",
             "thinks .",
             "text Let me see.",
+            "writes a call of look",
             "call look({})",
             "end of turn 1: ToolCalls",
             "result of look: look is done",

@@ -31,6 +31,13 @@ pub(crate) fn joined<'a>(events: impl IntoIterator<Item = &'a EventBuf>) -> Vec<
             (Some(Event::Reasoning(a)), Event::Reasoning(b)) => {
                 Some(Event::Reasoning(&format!("{a}{b}")).into_owned())
             }
+            (
+                Some(Event::ToolCallDelta { call, json: a }),
+                Event::ToolCallDelta { call: other, json: b },
+            ) if call == other => {
+                let json = format!("{a}{b}");
+                Some(Event::ToolCallDelta { call, json: &json }.into_owned())
+            }
             _ => None,
         };
         match both {

@@ -73,7 +73,7 @@ impl ChatCompletionsProvider {
     /// `CHAT_COMPLETIONS_MODEL` and, if it is set, the key in `CHAT_COMPLETIONS_API_KEY`.
     ///
     /// Without `CHAT_COMPLETIONS_BASE_URL`, it uses the vendor whose key is set:
-    /// `OPENROUTER_API_KEY`, `GROQ_API_KEY`, `DEEPSEEK_API_KEY`, `MISTRAL_API_KEY`, `XAI_API_KEY`,
+    /// `OPENROUTER_API_KEY`, `GROQ_API_KEY`, `DEEPSEEK_API_KEY`, `MOONSHOT_API_KEY`, `MISTRAL_API_KEY`, `XAI_API_KEY`,
     /// or `AZURE_OPENAI_API_KEY` with `AZURE_OPENAI_ENDPOINT`. Without any of them, it uses the
     /// server at `OLLAMA_HOST`, by default `http://127.0.0.1:11434`.
     ///

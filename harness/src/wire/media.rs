@@ -9,7 +9,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use crate::{
     error::{Error, ErrorKind},
     message::{Media, MediaKind, Message, Source, ToolContent, ToolResult, in_line, is_base64},
-    models::{CacheLife, Model, Models, SchemaAnswers},
+    models::{CacheLife, Model, Models, SchemaAnswers, Thinking},
     secret::beginning,
 };
 
@@ -55,6 +55,11 @@ impl Takes {
     /// Whether the vendor can hold the model's answer to a schema, as far as it is known.
     pub(super) fn schema_answers(&self) -> Option<SchemaAnswers> {
         self.known.schema_answers
+    }
+
+    /// Whether the model may think, as far as it is known.
+    pub(super) fn thinks(&self) -> bool {
+        self.known.thinking != Some(Thinking::Never)
     }
 
     /// Everything that the bytes of a message depend on.

@@ -141,6 +141,11 @@ impl Replay {
                 Block::Audio(audio) => self.tell(Event::Audio(audio)),
                 Block::ToolCall(call) => {
                     self.calls.insert(call.id().to_owned(), (call.clone(), None));
+                    self.tell(Event::ToolCallStart { call: call.id(), tool: call.name() });
+                    if !call.arguments().is_empty() {
+                        let json = call.arguments();
+                        self.tell(Event::ToolCallDelta { call: call.id(), json });
+                    }
                 }
                 _ => {}
             }

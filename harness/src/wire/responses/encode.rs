@@ -16,7 +16,7 @@ use crate::{
         Block, Media, MediaKind, Message, Messages, ReasoningBlock, Role, Source, TextBlock,
         ToolCall, ToolResult, VendorData,
     },
-    models::{Models, SchemaAnswers, Thinking},
+    models::{Models, SchemaAnswers},
     provider::{AnswerWay, Draft, Effort, Found, Request, Settings, ToolChoice},
     schema::{Parameters, StrictForm, Told, ToolSchema},
     wire::{
@@ -142,7 +142,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     // The vendor stores nothing, so it is asked for the encrypted thinking, which goes back later.
     body.optional(OptionalMember::Store, |out| raw(out, "false"));
     // Models that do not think refuse to be asked for it.
-    let thinks = Models::default().find("openai", model).thinking != Some(Thinking::Never);
+    let thinks = takes.thinks();
     if thinks || extra.contains_key("include") {
         body.optional(OptionalMember::Include, |out| {
             raw(out, r#"["reasoning.encrypted_content"]"#);
