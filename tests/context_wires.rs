@@ -12,7 +12,7 @@ use harness::{
 use serde_json::{Value, json};
 
 use crate::{
-    bodies::{WIRES, provider},
+    bodies::{WIRES, thinking_provider},
     context_moves::summary,
     probe::READ,
 };
@@ -82,7 +82,7 @@ async fn what_was_said_first_is_known_after_many_turns_and_requests_begin_alike(
         });
         let server = server.await.unwrap();
         let window = Window::new().tokens(WINDOW);
-        let agent = Agent::builder(provider(wire, &server.url()))
+        let agent = Agent::builder(thinking_provider(wire, &server.url()))
             .system("Keep what you are told.")
             .tools([look()])
             .window(window)
@@ -150,7 +150,7 @@ async fn a_summary_may_be_longer_than_answers_may() {
             answers(wire, request.body())
         });
         let server = server.await.unwrap();
-        let agent = Agent::builder(provider(wire, &server.url()));
+        let agent = Agent::builder(thinking_provider(wire, &server.url()));
         let agent = agent.window(Window::new().tokens(WINDOW)).build().unwrap();
         let mut chat = agent.chat();
         for _ in 0..8 {

@@ -18,7 +18,7 @@ use harness::{
 use serde_json::{Value, json};
 
 use crate::{
-    bodies::provider,
+    bodies::{provider, thinking_provider},
     context_moves::{asks, summary},
     machine::{after, finished, reply as called, user},
     probe::READ,
@@ -86,7 +86,7 @@ async fn a_long_conversation_goes_on_behind_the_vendors_summaries_with_its_newes
     for (wire, clears) in [("anthropic", false), ("anthropic", true), ("responses", false)] {
         let vendor = Vendor::of(wire, Lie::None).await;
         let window = if clears { Window::new() } else { Window::new().keep_results() };
-        let agent = agent_with(provider(wire, &vendor.server.url()), window);
+        let agent = agent_with(thinking_provider(wire, &vendor.server.url()), window);
         let journal = MemoryJournal::new();
         let mut chat = agent.open(&journal, "long").await.unwrap();
         let mut usage = Usage::default();
@@ -606,7 +606,7 @@ async fn thinking_behind_the_vendors_second_summary_is_sent_if_it_is_older_than_
         anthropic::body().thinking("Hm.", &proof).text("Here I am.").answer()
     });
     let server = server.await.unwrap();
-    let model = provider("anthropic", &server.url());
+    let model = thinking_provider("anthropic", &server.url());
     let (name, model_name) = (model.name().to_owned(), model.model().to_owned());
     let agent = Agent::builder(model).build().unwrap();
     let journal = MemoryJournal::new();

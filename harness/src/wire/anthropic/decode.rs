@@ -546,9 +546,11 @@ impl WireUsage {
     /// Replaces the counts that are given. The others stay, and some servers end with zeros in place
     /// of counts that they have given before.
     fn replace(&mut self, by: &Self) {
-        fn set(field: &mut Count, by: Count) {
-            field.0 = update_count(field.0, by.0);
-        }
+        // Where the steps of the answer are listed, its own counts may be zero in the end.
+        let has_steps = by.iterations.0.is_some();
+        let set = |field: &mut Count, by: Count| {
+            field.0 = if has_steps { by.0.or(field.0) } else { update_count(field.0, by.0) };
+        };
         set(&mut self.input_tokens, by.input_tokens);
         set(&mut self.cache_creation_input_tokens, by.cache_creation_input_tokens);
         set(&mut self.cache_read_input_tokens, by.cache_read_input_tokens);
@@ -558,7 +560,7 @@ impl WireUsage {
             set(&mut details.thinking_tokens, by.thinking_tokens);
             set(&mut details.reasoning_tokens, by.reasoning_tokens);
         }
-        if by.iterations.0.is_some() {
+        if has_steps {
             self.iterations = by.iterations;
         }
     }
