@@ -101,7 +101,11 @@ async fn pictures_of_tools_that_add_up_do_not_stop_a_conversation() {
     ];
     for (wire, refusal) in WIRES.into_iter().flat_map(|wire| refusals.map(|it| (wire, it))) {
         let (server, bodies) = server(wire, 5, 12, refusal).await;
-        let build = || Agent::builder(provider(wire, &server)).tools([camera()]).build().unwrap();
+        let rails = Guardrails::default().polling("look");
+        let build = || {
+            let agent = Agent::builder(provider(wire, &server)).tools([camera()]);
+            agent.guardrails(rails.clone()).build().unwrap()
+        };
         let journal = MemoryJournal::new();
         let mut chat = build().open(&journal, "a").await.unwrap();
         let said =
