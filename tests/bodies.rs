@@ -8,22 +8,20 @@ use harness::{
     Agent, AnthropicProvider, Block, CancellationToken, ChatCompletionsProvider, Media, Message,
     OpenAIProvider, Outcome, Provider, Role,
     policy::FallbackProvider,
-    provider::Effort,
     testing::{Answer, LoopbackServer, anthropic, chat, responses},
 };
 use serde_json::{Value, json};
 
 pub(crate) use harness::wire::WIRES;
 
-/// A provider whose model thinks.
+/// A provider whose model thinks, also if a request does not say how much.
 pub(crate) fn thinking_provider(wire: &str, url: &str) -> Box<dyn Provider> {
     match wire {
         "anthropic" => Box::new(
             AnthropicProvider::builder()
                 .api_key("k")
                 .base_url(url)
-                .model("claude-sonnet-4-5")
-                .effort(Effort::Low)
+                .model("claude-sonnet-5")
                 .build()
                 .unwrap(),
         ),

@@ -12,7 +12,7 @@ use harness::{
 use serde_json::{Value, json};
 
 use crate::{
-    bodies::{WIRES, thinking_provider},
+    bodies::{WIRES, provider, thinking_provider},
     context_moves::summary,
     probe::READ,
 };
@@ -150,7 +150,7 @@ async fn a_summary_may_be_longer_than_answers_may() {
             answers(wire, request.body())
         });
         let server = server.await.unwrap();
-        let agent = Agent::builder(thinking_provider(wire, &server.url()));
+        let agent = Agent::builder(provider(wire, &server.url()));
         let agent = agent.window(Window::new().tokens(WINDOW)).build().unwrap();
         let mut chat = agent.chat();
         for _ in 0..8 {
