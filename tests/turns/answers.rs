@@ -55,6 +55,22 @@ async fn a_value_is_found_in_the_words_around_it() {
 }
 
 #[tokio::test]
+async fn a_part_of_a_value_that_cannot_be_read_is_no_answer() {
+    let words = [
+        format!("{{\"first\": {JSON},}}"),
+        format!("[{JSON},]"),
+        format!("{{\"first\": {JSON}"),
+        format!("```json\n{{ \"first\": {JSON}, }}\n```"),
+    ];
+    for words in words {
+        let model = ScriptedProvider::new([reply().text(&words)]);
+        let agent = Agent::builder(model).build().unwrap();
+        let answer = agent.run("Which book?").answer::<Book>().tries(0).await;
+        assert!(answer.is_err(), "{words}");
+    }
+}
+
+#[tokio::test]
 async fn a_scalar_is_found_where_it_stands_alone() {
     for words in
         ["7", "7</s>", "```json\n7\n```", "So:\n~~~\n{\"answer\": 7}\n~~~", "<think>3?</think> 7"]

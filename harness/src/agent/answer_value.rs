@@ -179,9 +179,15 @@ impl Candidates {
                         continue;
                     }
                     Some(Err(err)) => {
-                        work = work.saturating_sub(read_before(rest, &err));
+                        let read = read_before(rest, &err);
+                        work = work.saturating_sub(read);
                         if rest.starts_with("{\"") || err.is_eof() {
                             self.wrong = Some(no_value(&err));
+                        }
+                        // A part of a value that is none is not the answer.
+                        if begins_value(rest) {
+                            at += rest.floor_char_boundary(read.saturating_sub(1).max(1));
+                            continue;
                         }
                     }
                     None => {}
@@ -192,6 +198,13 @@ impl Candidates {
             at += letter.len_utf8();
         }
     }
+}
+
+/// Whether an object or a list seems to begin here, and not words in braces.
+fn begins_value(text: &str) -> bool {
+    let inside = text.get(1..).unwrap_or_default().trim_start();
+    let is_list = text.starts_with('[') && inside.starts_with(['{', '[']);
+    inside.starts_with('"') || is_list
 }
 
 fn no_value(err: &serde_json::Error) -> String {

@@ -59,6 +59,10 @@ impl Run<'_> {
         &mut self,
         Wanting { unkept, tells }: Wanting,
     ) -> Result<Option<InterruptCause>, Error> {
+        // The call may have ended or have been dropped since then, with an answer that began anew.
+        if tells.is_closed() {
+            return Ok(None);
+        }
         let chat = &mut *self.chat;
         if chat.is_in_journal() {
             if let Some(call) = unkept.filter(|call| !chat.agents.runs_unkept(call)) {
@@ -68,7 +72,6 @@ impl Run<'_> {
                 return Ok(Some(cause));
             }
         }
-        // The call may have ended.
         let _ = tells.send(());
         Ok(None)
     }

@@ -176,12 +176,15 @@ impl Vendor {
     /// The vendor with this host.
     pub(super) fn at(host: &str) -> Self {
         let is = |vendor: &&Self| {
+            // Other hosts of this vendor are servers of its customers.
+            let is_other = vendor.name == Some("bedrock") && !host.starts_with("bedrock");
             // Vertex has hosts such as `us-east1-aiplatform.googleapis.com`.
-            host.strip_suffix(vendor.host).is_some_and(|rest| {
-                rest.is_empty()
-                    || rest.ends_with('.')
-                    || (vendor.name == Some("vertex") && rest.ends_with('-'))
-            })
+            !is_other
+                && host.strip_suffix(vendor.host).is_some_and(|rest| {
+                    rest.is_empty()
+                        || rest.ends_with('.')
+                        || (vendor.name == Some("vertex") && rest.ends_with('-'))
+                })
         };
         VENDORS.iter().find(is).cloned().unwrap_or(UNKNOWN)
     }
