@@ -186,7 +186,8 @@ impl Candidates {
                         }
                         // A part of a value that is none is not the answer.
                         if begins_value(rest) {
-                            at += rest.floor_char_boundary(read.saturating_sub(1).max(1));
+                            let behind = (2..read).rev().find(|end| rest.is_char_boundary(*end));
+                            at += behind.unwrap_or(1);
                             continue;
                         }
                     }
