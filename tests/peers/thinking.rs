@@ -231,7 +231,7 @@ fn thinking_between_calls_stays_between_them() {
     for (blocks, expected) in [
         (vec![think("1"), call("a"), think("2"), call("b")], vec![thought, used, thought, used]),
         (vec![think("1"), call("a"), call("b"), think("2")], vec![thought, used, used]),
-        // What the vendor refuses behind a call stands before it.
+        // The vendor refuses text behind a call, so the text is sent before the calls.
         (
             vec![think("1"), call("a"), Block::text("So."), call("b")],
             vec![thought, "text", used, used],

@@ -38,7 +38,8 @@ pub(super) struct Lessons {
     untold: Arc<Mutex<Vec<(OptionalMember, String)>>>,
 }
 
-/// What was sent, as far as a lesson depends on it. Another request may learn more meanwhile.
+/// The properties of one sent request that decide what its refusal teaches. They are kept with the request, since another
+/// request of the same provider may learn something before the refusal arrives.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sent {
     /// Whether the turns alternated.

@@ -58,9 +58,9 @@ const LONGEST_NAME: usize = 64;
 ///
 /// A name counts wherever a tool of this name has read, also in an agent below. The name of an agent or of a tool
 /// that runs agents decides about all that they have read: with `.trusted("research")`, an answer of the agent
-/// `research` holds no words of strangers for its caller. Inside of that agent they still count. An agent also counts
-/// what its caller has read before the call, since the task may repeat it. If a function runs it, it also counts what
-/// the function declares, and what the agents before it in the same call have read.
+/// `research` holds no words of strangers for its caller. Inside of that agent they still count. For an
+/// agent, what its caller has read before the call counts too, since the task may repeat it. For an agent that a function
+/// runs, so do the side effects that the function declares, and what earlier agents of the same call have read.
 ///
 /// ```
 /// use harness::policy::{DataFlowPolicy, Permissions};

@@ -422,9 +422,9 @@ impl Accumulator {
 
     /// The part of a cut-off answer that can be kept: text, with a mark that it was cut off;
     /// thinking that has its signature and is followed by something; complete calls. What the
-    /// vendor executed itself is left out, since it may be incomplete. Vendors verify that nothing
-    /// is missing between thinking and what they made after it, so thinking is kept only before
-    /// that, and what follows is kept without the vendor's data.
+    /// vendor executed itself is left out, since it may be incomplete. A vendor refuses thinking if
+    /// something that stood behind it is missing. So only the thinking before the first part that is
+    /// left out is kept, and later parts are kept without the vendor's data.
     pub fn into_partial(mut self) -> Option<Message> {
         self.drop_repeats();
         let mut blocks: Vec<Block> = Vec::new();
