@@ -145,7 +145,7 @@ fn an_always_that_is_withdrawn_stops_no_call_that_runs_and_lets_none_run_again()
     assert_eq!(next(&facts), "wait", "it runs on");
     facts.push(reopened());
     assert_eq!(next(&facts), "find out a");
-    facts.push(Fact::CallCleared { call: "a".into() });
+    facts.push(Fact::CallCleared { call: "a".into(), spent: None });
     assert_eq!(next(&facts), "decide a", "nobody allows it any more");
 }
 

@@ -377,7 +377,7 @@ async fn lies(seed: u64) -> (u64, u64) {
             let starts = |fact: &Envelope| matches!(fact.fact(), Ok(Fact::CallStarted { call }) if call == effect.call);
             let may = effect.repeats || effect.tool == "look" || !facts.iter().any(starts);
             let cleared = steps.facts()[facts.len()..].iter().any(
-                |fact| matches!(fact.fact(), Ok(Fact::CallCleared { call }) if call == effect.call),
+                |fact| matches!(fact.fact(), Ok(Fact::CallCleared { call, .. }) if call == effect.call),
             );
             let answered = facts.iter().any(|fact| {
                 matches!(fact.fact(), Ok(Fact::CallAnswered { call, .. }) if call == effect.call)

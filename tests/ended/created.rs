@@ -1,9 +1,11 @@
 //! Chats that were opened before their conversation existed, while others create it.
 
+use futures_util::FutureExt as _;
 use harness::{
     Agent, ErrorKind,
+    agent::Chats,
     journal::{Head, Hold, Journal, JournalFuture, MemoryJournal, Metadata, SqliteJournal},
-    testing::{FaultyJournal, ScriptedProvider, reply},
+    testing::{FaultyJournal, JournalCall, JournalFault, ScriptedProvider, reply},
 };
 
 use crate::{CHAT, agent, kept::hands_on};
@@ -126,4 +128,31 @@ async fn a_chat_that_has_described_its_conversation_does_not_write_into_one_that
     let stopped = chat.send("Hello?").await.expect_err("a conflict");
     assert_eq!(stopped.error().expect("an error").kind(), ErrorKind::Conflict);
     assert!(journal.read(CHAT, 0).await.expect("facts").facts.is_empty());
+}
+
+#[tokio::test]
+async fn a_description_that_may_have_arrived_does_not_hold_up_the_first_message() {
+    let faults = [JournalFault::FailAfter, JournalFault::StopAfter, JournalFault::FailBefore];
+    for fault in faults {
+        let journal = FaultyJournal::new(MemoryJournal::new());
+        let mut chat = speaker().open(&journal, CHAT).await.expect("opened");
+        journal.fail(JournalCall::Describe, 0, fault);
+        match chat.describe(&Metadata::new().owner("ada")).now_or_never() {
+            Some(described) => drop(described.expect_err("the journal fails")),
+            None => assert_eq!(fault, JournalFault::StopAfter),
+        }
+        chat.send("Hello?").await.unwrap_or_else(|err| panic!("{fault:?}: {err}"));
+        assert_eq!(journal.read(CHAT, 0).await.expect("facts").facts.len(), 2, "{fault:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_manager_describes_a_conversation_with_its_first_message() {
+    let journal = MemoryJournal::new();
+    let chats = Chats::new(&speaker(), &journal);
+    let about = Metadata::new().owner("ada").title("Hello");
+    let run = chats.send(CHAT, "Hello?").describe(about.clone()).await.expect("a run");
+    run.finish().await.expect("an answer");
+    let page = journal.list(&harness::journal::Listing::new()).await.expect("a page");
+    assert_eq!(page.conversations[0].metadata, about);
 }

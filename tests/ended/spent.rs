@@ -220,6 +220,51 @@ async fn a_function_that_finds_out_what_became_of_a_call_may_ask_a_model_too() {
     assert!(!is_known(&spent(&lead, &asked).await));
 }
 
+#[tokio::test]
+async fn what_an_agent_has_cost_that_found_that_nothing_had_happened_is_in_a_fact() {
+    let journal = cut_off(WRITE).await;
+    let model = agent(ScriptedProvider::answering(|_| reply().text("no").tokens(500, 50)));
+    let looks = model.build().expect("an agent");
+    let ask = tool("ask", WRITE, |_| async { Ok("paid".to_owned()) });
+    let ask = ask.with_reconcile(move |context, _| {
+        let looks = looks.clone();
+        Box::pin(async move {
+            looks.chat().send("Is it paid?").in_call(&context).await?;
+            Ok(Reconciled::NotHappened)
+        })
+    });
+    let lead = agent(asks()).tools([ask]).build().expect("an agent");
+    let mut chat = lead.open(&journal, CHAT).await.expect("opened");
+    assert_eq!(chat.resume().await.expect("an answer").text(), "paid");
+    let whole = chat.budget().spent();
+    drop(chat);
+    let cleared = facts(&journal).await.into_iter().find_map(|fact| match fact {
+        Fact::CallCleared { spent, .. } => spent,
+        _ => None,
+    });
+    assert_eq!(cleared.expect("what it has cost").usage.input, Some(500));
+    assert_eq!(spent(&lead, &journal).await, whole);
+}
+
+#[tokio::test]
+async fn a_journal_that_cannot_tell_what_an_agent_has_cost_opens_the_conversation_later() {
+    let left = Left::default();
+    let lead = lead(&left, Way::Kept, READ).build().expect("an agent");
+    let mut chat = lead.open(&left.journal, CHAT).await.expect("opened");
+    chat.send("Go.").await.expect("an answer");
+    drop(chat);
+    let journal = left.take().pop().expect("the agent has answered");
+    let whole = spent(&lead, &journal).await;
+    assert!(is_known(&whole));
+    let faulty = FaultyJournal::new(journal.clone());
+    // The first one reads the conversation, the second one that of the agent.
+    faulty.fail(JournalCall::Read, 1, JournalFault::FailBefore);
+    let error = lead.open(&faulty, CHAT).await.expect_err("it is not known what the agent has cost");
+    assert_eq!(error.kind(), ErrorKind::Journal, "{error}");
+    let chat = lead.open(&faulty, CHAT).await.expect("opened");
+    assert_eq!(chat.budget().spent(), whole);
+}
+
 /// How many tokens a request has, about.
 fn size(request: &RecordedRequest) -> u64 {
     let bytes = request.messages().iter().map(|it| serde_json::to_string(it).expect("JSON").len());

@@ -22,11 +22,15 @@ use crate::{
 impl Chat {
     /// Counts what the agents of open calls had spent in a process that is gone, as far as no fact
     /// of this conversation records it.
+    ///
+    /// # Errors
+    /// Fails if the journal cannot be read: what it has of the agents is not known then, so the conversation is not
+    /// opened. An agent whose facts are damaged has an unknown cost.
     pub(super) fn counts_agents<'a>(
         &'a mut self,
         journal: &'a Arc<dyn Journal>,
         name: &'a str,
-    ) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>> {
+    ) -> Pin<Box<dyn Future<Output = Result<(), Error>> + Send + 'a>> {
         let open = self.machine.to_repeat().chain(self.machine.in_doubt());
         let agent = |call: &ToolCall| {
             let agent = self.agent.tools().get(call.name()).and_then(|tool| tool.agent::<Agent>());
@@ -37,10 +41,9 @@ impl Chat {
         let open: Vec<(String, Agent)> = open.map(agent).collect();
         let message = asked_by(self.machine.transcript()).to_owned();
         Box::pin(async move {
-            // Errors of a conversation that cannot be read are reported when it is opened.
             let all_below = match open.is_empty() {
                 true => HashSet::new(),
-                false => names_below(&**journal, name).await.unwrap_or_default(),
+                false => names_below(&**journal, name).await?,
             };
             for (call, agent) in open {
                 let mut spent = Vec::new();
@@ -49,7 +52,8 @@ impl Chat {
                 }
                 let names = (0..).map(|number| name_of_agent(name, &call, number));
                 for below in names.take_while(|below| all_below.contains(below)) {
-                    let Ok(mut chat) = read_chat(agent.clone(), &**journal, &below).await else {
+                    let facts = guarded(|| journal.read(&below, 0)).await?.facts;
+                    let Ok((mut chat, _)) = Chat::read_in_parts(agent.clone(), &facts).await else {
                         spent.push(Box::new(unknown_spent(AGENT_UNREADABLE)));
                         continue;
                     };
@@ -59,7 +63,7 @@ impl Chat {
                     if chat.machine.is_asking() || chat.machine.compacting().is_some() {
                         chat.guard.request_was_lost();
                     }
-                    chat.counts_agents(journal, &below).await;
+                    chat.counts_agents(journal, &below).await?;
                     spent.extend(chat.budget().spent_beyond(None));
                 }
                 let none = CallSpent::default();
@@ -70,6 +74,7 @@ impl Chat {
                     self.agents.counts(&call, *spent);
                 }
             }
+            Ok(())
         })
     }
 
@@ -106,12 +111,6 @@ const AGENT_LOST: &str =
 
 const AGENT_UNREADABLE: &str =
     "the conversation of an agent cannot be read, so its cost is not known";
-
-/// The conversation of an agent. What it spends does not count for the agent of this process.
-async fn read_chat(agent: Agent, journal: &dyn Journal, conversation: &str) -> Result<Chat, Error> {
-    let facts = guarded(|| journal.read(conversation, 0)).await?.facts;
-    Ok(Chat::read_in_parts(agent, &facts).await?.0)
-}
 
 /// A call that waits for its agent.
 struct WaitsBelow {

@@ -77,7 +77,7 @@ impl Agent {
         let StoredFacts { head, facts, .. } = guarded(|| journal.read(&id, 0)).await?;
         let read = Chat::read_in_parts(self.within(&*journal), &facts).await;
         let (mut chat, has_waited) = read?;
-        chat.counts_agents(&journal, &id).await;
+        chat.counts_agents(&journal, &id).await?;
         chat.counts_for_its_agent();
         chat.tracer = tracer;
         chat.durable = Some(Durable::new(journal, id, head, Some(hold)));

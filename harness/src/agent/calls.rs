@@ -615,7 +615,8 @@ impl Run<'_> {
                     self.record_result(result)?;
                 }
                 Ok(Found::NotHappened) => {
-                    self.chat.record(&Fact::CallCleared { call: call.id().to_owned() })?;
+                    let spent = self.spent_by(call.id());
+                    self.chat.record(&Fact::CallCleared { call: call.id().to_owned(), spent })?;
                 }
                 Ok(Found::Unknown(why)) => self.unfound(call, granted.effects, &why)?,
             }

@@ -62,6 +62,6 @@ impl Run<'_> {
     pub(super) fn takes_back(&mut self, call: &ToolCall) -> Result<(), Error> {
         let call = call.id().to_owned();
         self.chat.record(&Fact::Reopened { doubtful: vec![call.clone()] })?;
-        self.chat.record(&Fact::CallCleared { call })
+        self.chat.record(&Fact::CallCleared { call, spent: None })
     }
 }

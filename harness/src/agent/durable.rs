@@ -37,6 +37,8 @@ pub(super) struct Durable {
     /// Whether some of them may be written or not: an append of them failed, or its future was
     /// dropped.
     unknown: bool,
+    /// Whether [`describe`](Self::describe) may have created the conversation: it failed, or its future was dropped.
+    may_have_created: bool,
     /// Why nothing can be written any more: another owner has continued the conversation.
     lost: Option<String>,
     /// Whether the loss was not reported yet.
@@ -79,6 +81,7 @@ impl Durable {
             incarnation: Arc::default(),
             pending: Vec::new(),
             unknown: false,
+            may_have_created: false,
             lost: None,
             untold: false,
             read_back: false,
@@ -211,6 +214,9 @@ impl Durable {
             if self.pending.is_empty() {
                 return Ok(Written::All);
             }
+            if self.has_created(&there) {
+                continue;
+            }
             if self.pending.len() == before {
                 // Nothing was written, and nothing stands in the way.
                 return Err(if error.is_conflict() { self.lose() } else { error });
@@ -250,16 +256,26 @@ impl Durable {
     /// Replaces what the journal has about the conversation, which is created if it does not exist.
     pub(super) async fn describe(&mut self, metadata: &Metadata) -> Result<(), Error> {
         let Some(journal) = self.journal.clone() else { return Ok(()) };
+        self.may_have_created |= self.head.incarnation.is_none();
         guarded(|| journal.describe(&self.id, metadata)).await?;
-        if self.head.incarnation.is_some() {
+        if !self.may_have_created {
             return Ok(());
         }
-        let there = guarded(|| journal.read(&self.id, u64::MAX)).await?.head;
-        match there.facts {
-            0 => self.ends_at(there),
-            _ => return Err(self.lose()),
+        let there = guarded(|| journal.read(&self.id, u64::MAX)).await?;
+        if self.has_created(&there) {
+            return Ok(());
         }
-        Ok(())
+        Err(self.lose())
+    }
+
+    /// Takes the conversation for its own if [`describe`](Self::describe) may have created it, and nothing was said in it.
+    fn has_created(&mut self, there: &StoredFacts) -> bool {
+        let is_own = self.may_have_created && there.head.incarnation.is_some() && there.head.facts == 0;
+        if is_own {
+            self.may_have_created = false;
+            self.ends_at(there.head);
+        }
+        is_own
     }
 
     /// Records that another owner has continued the conversation.
@@ -272,7 +288,7 @@ impl Durable {
             ),
             None => format!(
                 "the conversation `{id}` did not exist when it was opened here, and somebody has created it since then: \
-                 what was said here is not kept. Open it again. To describe a conversation that is open, use `Chat::describe`"
+                 what was said here is not kept. Open it again. To describe a conversation that is open, use `Chat::describe`; with `Chats`, `ChatSending::describe`"
             ),
         };
         self.lost = Some(why.clone());

@@ -463,7 +463,7 @@ impl Machine {
                 };
                 self.set(call, ApprovedCall { answered, ..granted }.may_run());
             }
-            Fact::CallCleared { call } => {
+            Fact::CallCleared { call, .. } => {
                 let granted = match &self.call(call)?.status {
                     Status::Doubtful(granted) => granted,
                     // A call that was to run again, and whose tool was asked what became of it.

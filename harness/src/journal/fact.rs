@@ -162,6 +162,10 @@ pub enum Fact {
     CallCleared {
         /// The call's id.
         call: String,
+        /// What the agents of the call have spent, without what an earlier fact has already
+        /// recorded.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        spent: Option<Box<CallSpent>>,
     },
     /// What a person had allowed by *always* was withdrawn.
     GrantRevoked {
@@ -413,7 +417,7 @@ impl Fact {
             | Self::CallUndecided { call }
             | Self::CallWaits { call, .. }
             | Self::CallAnswered { call, .. }
-            | Self::CallCleared { call }
+            | Self::CallCleared { call, .. }
             | Self::CallStarted { call }
             | Self::UnkeptAgentStarted { call }
             | Self::ToolsFound { call, .. }

@@ -321,7 +321,7 @@ impl Tracer {
             Fact::CallSettled { result, who, at, spent: _ } => {
                 self.settled(result, who.as_deref(), *at, waited)
             }
-            Fact::CallCleared { call } => {
+            Fact::CallCleared { call, .. } => {
                 let (call, tool) = self.call_and_tool(call);
                 Happened::CallCleared { call, tool }
             }

@@ -215,7 +215,7 @@ fn settle(
         }
         (Said::Failed { text }, _) => Ok(result(CallOutcome::Failed, text.clone())),
         (Said::NotHappened, None) => {
-            Ok(ResolvedCall::Fact(Fact::CallCleared { call: id.to_owned() }))
+            Ok(ResolvedCall::Fact(Fact::CallCleared { call: id.to_owned(), spent: None }))
         }
         (Said::NotHappened, Some(_)) => {
             let text = "Nothing of this call has happened, and it will not run.".to_owned();

@@ -17,7 +17,7 @@ use super::{
 use crate::{
     agent::{Sending, sending::Opening},
     error::Error,
-    journal::check_id,
+    journal::{Metadata, check_id},
 };
 
 /// What happens to a message if its conversation has a run already.
@@ -34,8 +34,9 @@ pub enum WhenBusy {
     /// [`Steering`](crate::agent::Steering). The [`ChatRun`] is then that run, from its beginning.
     /// If the run ends before it has received the message, or waits for an approval, the message is
     /// sent next, in a run of its own, before all messages that wait. This also happens after a
-    /// [stop](Chats::stop). What is set by [`with`](ChatSending::with) and
-    /// [`stop_unwatched`](ChatSending::stop_unwatched) applies only to a run of its own.
+    /// [stop](Chats::stop). What is set by [`with`](ChatSending::with),
+    /// [`describe`](ChatSending::describe) and [`stop_unwatched`](ChatSending::stop_unwatched) applies only to a run of its
+    /// own.
     ///
     /// Once a new message is sent, a call that waits for an approval does not run any more. To have
     /// the call decided first, send the message after the decision. At most 32 messages of a
@@ -68,14 +69,15 @@ pub struct ChatSending {
     conversation: String,
     opening: Opening,
     prepare: Option<Prepare>,
+    metadata: Option<Metadata>,
     busy: WhenBusy,
     watched: bool,
 }
 
 impl ChatSending {
     pub(super) fn new(chats: Chats, conversation: String, opening: Opening) -> Self {
-        let (prepare, busy, watched) = (None, WhenBusy::default(), false);
-        Self { chats, conversation, opening, prepare, busy, watched }
+        let (prepare, metadata, busy, watched) = (None, None, WhenBusy::default(), false);
+        Self { chats, conversation, opening, prepare, metadata, busy, watched }
     }
 
     /// Sets what the run brings besides its message, such as its state, approver, settings and
@@ -107,6 +109,15 @@ impl ChatSending {
         self
     }
 
+    /// Sets the owner, title and tags of the conversation, as [`Chat::describe`](crate::Chat::describe) does: they are
+    /// written when the run begins, before the message. A new conversation gets them in this way. If somebody else
+    /// calls [`Journal::describe`](crate::journal::Journal::describe) while the conversation is opened and does not exist yet,
+    /// the message is refused, since the conversation may be that of somebody else.
+    pub fn describe(mut self, metadata: Metadata) -> Self {
+        self.metadata = Some(metadata);
+        self
+    }
+
     /// Sets what happens to the message if the conversation has a run already. The default is to
     /// wait.
     pub fn when_busy(mut self, busy: WhenBusy) -> Self {
@@ -128,7 +139,7 @@ impl IntoFuture for ChatSending {
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
 
     fn into_future(self) -> Self::IntoFuture {
-        let Self { chats, conversation, opening, prepare, busy, watched } = self;
+        let Self { chats, conversation, opening, prepare, metadata, busy, watched } = self;
         Box::pin(async move {
             check_id(&conversation)?;
             let (log, told) = (RunLog::new(), Arc::default());
@@ -138,6 +149,7 @@ impl IntoFuture for ChatSending {
             let job = Job {
                 opening,
                 prepare,
+                metadata,
                 log,
                 told: Arc::clone(&told),
                 steered: Steered::default(),

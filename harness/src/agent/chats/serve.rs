@@ -128,6 +128,9 @@ impl Serving {
     }
 
     async fn drive(&self, chat: &mut Chat, job: &mut Job) -> End {
+        if let Some(metadata) = job.metadata.take() {
+            chat.describe(&metadata).await.map_err(not_begun)?;
+        }
         let sending = match mem::replace(&mut job.opening, Opening::Resume) {
             Opening::Say(message) => chat.send(message),
             Opening::Resume => chat.resume(),

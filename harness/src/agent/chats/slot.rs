@@ -16,6 +16,7 @@ use crate::{
         Event, Outcome, Reply, Sending, Steering, Stopped, outcome::Remains, sending::Opening,
     },
     error::{Error, ErrorKind},
+    journal::Metadata,
     message::Message,
     provider::Usage,
 };
@@ -86,6 +87,7 @@ pub(super) struct Running {
 pub(super) struct Job {
     pub(super) opening: Opening,
     pub(super) prepare: Option<Prepare>,
+    pub(super) metadata: Option<Metadata>,
     pub(super) log: Arc<RunLog>,
     pub(super) told: Told,
     pub(super) steered: Steered,

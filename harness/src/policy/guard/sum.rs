@@ -127,6 +127,7 @@ pub(super) fn spent_by_agents(fact: &Fact) -> Option<(&str, &CallSpent)> {
         Fact::CallFinished { result, spent: Some(spent) }
         | Fact::CallSettled { result, spent: Some(spent), .. } => Some((result.call_id(), spent)),
         Fact::CallWaits { call, wait } => Some((call, wait.spent.as_deref()?)),
+        Fact::CallCleared { call, spent } => Some((call, spent.as_deref()?)),
         _ => None,
     }
 }
@@ -164,14 +165,18 @@ impl AgentSums {
             Fact::UnkeptAgentStarted { call } => {
                 self.unkept.insert(call.clone());
             }
-            Fact::CallWaits { call, wait } => {
-                self.unkept.remove(call);
-                let Some(spent) = wait.spent.as_deref() else { return };
-                self.said.entry(call.clone()).or_default().add(&Charge::of_agents(spent));
-                self.untold.remove(call);
-            }
+            Fact::CallWaits { call, wait } => self.states(call, wait.spent.as_deref()),
+            Fact::CallCleared { call, spent: Some(spent) } => self.states(call, Some(spent)),
             _ => {}
         }
+    }
+
+    /// A fact of a call that goes on states an amount.
+    fn states(&mut self, call: &str, spent: Option<&CallSpent>) {
+        self.unkept.remove(call);
+        let Some(spent) = spent else { return };
+        self.said.entry(call.to_owned()).or_default().add(&Charge::of_agents(spent));
+        self.untold.remove(call);
     }
 
     /// Whether a call runs agents whose conversations are in no journal, and no fact states what these have spent.
