@@ -99,7 +99,7 @@ impl ApprovedCall {
     /// The status of a call that is to run. If what had allowed it was withdrawn, it is asked about
     /// again, or is in doubt if it may have run.
     pub(super) fn may_run(self) -> Status {
-        match (self.revoked, self.again) {
+        match (self.revoked, self.has_run()) {
             (false, _) => Status::Allowed(self),
             (true, true) => Status::Doubtful(self),
             (true, false) => Status::Asked,

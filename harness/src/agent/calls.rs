@@ -435,8 +435,7 @@ impl Run<'_> {
         Ok(None)
     }
 
-    /// Records that an allowed call starts. If the call changes something, the fact is written
-    /// first.
+    /// Records that an allowed call starts. If the call changes something or may not run again, the fact is written first.
     async fn may_begin(&mut self, call: &ToolCall) -> Result<Begins, Error> {
         if !self.may_start(call)? {
             return Ok(Begins::Never);
@@ -760,10 +759,10 @@ fn runs_still(call: &str) -> ToolResult {
     ToolResult::new(call, CallOutcome::StillRunning, [ToolContent::Text(text)])
 }
 
-/// Whether a call may begin before its start is written. This does not hold for a call that runs an
-/// agent, because the agent writes into a conversation that is named after the call.
+/// Whether a call may begin before its start is written: it changes nothing, and may run again. This does not hold for a
+/// call that runs an agent, because the agent writes into a conversation that is named after the call.
 fn may_be_lost(granted: &ApprovedCall) -> bool {
-    granted.effects.is_read_only() && granted.repeat != Repeat::Continues
+    granted.effects.is_read_only() && matches!(granted.repeat, Repeat::Read | Repeat::Idempotent)
 }
 
 /// Whether an allowed call begins.

@@ -81,6 +81,8 @@ impl Machine {
                     Status::Finished(_) => return None,
                     // It has run in another process, and its outcome is not known.
                     Status::Allowed(granted) if granted.has_run() => lost(granted.effects),
+                    // It has asked something, and would have gone on with the answer.
+                    Status::Allowed(granted) if granted.begun => stopped(granted.effects),
                     Status::Asked
                     | Status::Allowed(_)
                     | Status::Waiting(Wait { awaited: Awaited::Approval { .. }, .. }, _) => (
