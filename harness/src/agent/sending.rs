@@ -560,12 +560,12 @@ async fn inside(
 ) -> Result<Reply, Stopped> {
     // If the call was told to stop, the run is stopped before it begins.
     let names = matches!(chat, Holder::Owned(_));
-    let may_begin = Box::pin(call.may_begin(names)).await;
     let effects = effects_of(offered(&chat.chat().agent, begins.own.as_deref()));
     let refused = |error| Stopped::new(Outcome::Failed, Some(error), None, Remains::default());
-    if may_begin && matches!(chat, Holder::Borrowed(_)) {
+    if matches!(chat, Holder::Borrowed(_)) {
         call.admit(effects).map_err(refused)?;
     }
+    let may_begin = Box::pin(call.may_begin(names)).await;
     if let (Holder::Owned(new), true) = (&mut chat, may_begin) {
         // What `enters` needs is freed before the run begins.
         let wants = begins.own.as_ref().and_then(|own| own.wants.as_ref());
