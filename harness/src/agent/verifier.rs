@@ -72,7 +72,8 @@ impl Sending<'_> {
     /// argument `answer`. Members that it does not take are left out, so a tool without arguments
     /// checks what the run has done. The tools have the state and the limits of the agent's tools,
     /// and the model need not know them. The program calls them, so no permission is needed, and
-    /// only the verdict is a fact, not the calls.
+    /// only the verdict is a fact, not the calls. An agent that such a tool runs has limits of its own, and what it
+    /// spends does not count for the conversation.
     ///
     /// # Errors
     /// The run fails before its first request if one of the tools may not be repeated: an answer is

@@ -87,6 +87,9 @@ pub trait Journal: Send + Sync {
     /// it ([`parent`](Metadata::parent)), directly or indirectly. Conversations that were forked
     /// from it keep the facts that they share with it. Returns whether the conversation existed.
     ///
+    /// Do not delete the conversation of an agent alone while the call that runs it is open: if the process ended
+    /// during the call, `resume` begins the agent anew.
+    ///
     /// # Errors
     /// Fails with [`ErrorKind::Busy`] if one of these conversations is held, and with
     /// [`ErrorKind::Journal`] if they cannot be deleted. Nothing is deleted then.
