@@ -59,7 +59,7 @@ pub(crate) fn pushed(text: &str) -> Option<Value> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(crate::times(300)))]
+    #![proptest_config(ProptestConfig { cases: crate::times(300), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn every_prefix_of_a_value_is_shown_and_only_grows(value in values(), pretty: bool) {

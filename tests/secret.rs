@@ -645,7 +645,7 @@ fn ranges(covered: &[bool]) -> Vec<Range<usize>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(crate::times(600)))]
+    #![proptest_config(ProptestConfig { cases: crate::times(600), failure_persistence: None, ..ProptestConfig::default() })]
 
     /// Words that overlap, hold one another, begin alike and end alike: every byte of each of them
     /// is gone, and no other byte is.

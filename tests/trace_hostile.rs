@@ -108,7 +108,7 @@ fn bounded(lines: &str, events: &[TraceEvent]) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(crate::times(40)))]
+    #![proptest_config(ProptestConfig { cases: crate::times(40), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn whatever_a_trace_says_it_is_shown_within_bounds(lines in lines()) {

@@ -13,7 +13,7 @@ use harness::{
     tool::ToolSchema,
     wire::{anthropic, chat, responses},
 };
-use proptest::prelude::*;
+use proptest::{prelude::*, test_runner::FileFailurePersistence};
 use serde_json::{Value, json};
 
 fn words() -> impl Strategy<Value = String> {
@@ -333,7 +333,14 @@ fn assert_chat_takes(body: &Value) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: crate::times(40), ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: crate::times(40),
+        failure_persistence: Some(Box::new(FileFailurePersistence::Direct(concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/proptest-regressions/wire_encode_random.txt"
+        )))),
+        ..ProptestConfig::default()
+    })]
 
     #[test]
     fn any_conversation_is_one_that_anthropic_takes(turns in proptest::collection::vec(turn(), 1..5)) {
