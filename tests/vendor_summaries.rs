@@ -13,7 +13,7 @@ use harness::{
     journal::{Envelope, Fact, Journal, MemoryJournal, VendorSummary},
     policy::FallbackProvider,
     provider::{Settings, ToolChoice},
-    testing::{LoopbackServer, ScriptedProvider, anthropic, reply},
+    testing::{Answer, LoopbackServer, ScriptedProvider, anthropic, reply},
 };
 use serde_json::{Value, json};
 
@@ -160,6 +160,38 @@ async fn a_long_conversation_goes_on_behind_the_vendors_summaries_with_its_newes
             assert_eq!(before[..common], now[..common], "{wire}: the vendor has read it before");
         }
     }
+}
+
+/// The conversation goes on with the key of another account, which does not verify what it has thought.
+#[tokio::test(start_paused = true)]
+async fn thinking_behind_the_vendors_summary_that_is_refused_is_left_out() {
+    let vendor = Vendor::of("anthropic", Lie::None).await;
+    let agent_of =
+        |url: &str| agent_with(thinking_provider("anthropic", url), Window::new().keep_results());
+    let journal = MemoryJournal::new();
+    let mut chat = agent_of(&vendor.server.url()).open(&journal, "a").await.unwrap();
+    let mut turn = 0;
+    while chat.context().summed_up == 0 || !thinks(&vendor.state().requests.last().unwrap().2) {
+        talks(&mut chat, turn..turn + 1).await.unwrap();
+        turn += 1;
+        assert!(turn < 80, "no thinking behind a summary");
+    }
+    drop(chat);
+    let other = LoopbackServer::answering(|request| match thinks(request.body()) {
+        true => {
+            let words = "messages.1.content.0: Invalid `signature` in `thinking` block";
+            let error = json!({"type": "invalid_request_error", "message": words});
+            Answer::json(400, &json!({"type": "error", "error": error}))
+        }
+        false => anthropic::body().text("Yes.").answer(),
+    });
+    let other = other.await.unwrap();
+    let mut chat = agent_of(&other.url()).open(&journal, "a").await.unwrap();
+    for sent in [2, 3] {
+        assert_eq!(chat.send("Still there?").await.unwrap().text(), "Yes.");
+        assert_eq!(other.requests().len(), sent);
+    }
+    assert!(other.requests().iter().all(|it| it.text().contains("\"compaction\"")));
 }
 
 /// The list of what was said, from its first byte on.

@@ -4,7 +4,7 @@ use harness::{
     AnthropicProvider, Block, CallOutcome, Message, Outcome, Provider, ReasoningBlock, RetryPolicy,
     Role, TextBlock, ToolCall, ToolContent, ToolResult, Transcript,
     message::VendorData,
-    provider::{Request, accumulate},
+    provider::{Effort, Request, accumulate},
     testing::{Answer, LoopbackServer, anthropic, responses},
 };
 use serde_json::{Value, json};
@@ -121,6 +121,56 @@ async fn clones_of_a_provider_know_what_was_refused_and_other_conversations_keep
     other.push(Message::user("Rome?")).unwrap();
     accumulate(it.stream(Request::new(&other).unwrap())).await.unwrap();
     assert!(server.requests()[3].text().contains("foreign"), "it is another conversation");
+}
+
+/// Within a budget, a turn whose thinking is left out goes on without any.
+#[tokio::test]
+async fn an_open_turn_goes_on_although_its_thinking_is_refused() {
+    let think = |proof: &str| {
+        let data = VendorData::new("anthropic", json!({"signature": proof}).to_string()).unwrap();
+        Block::Reasoning(ReasoningBlock::new("Hm.", Some(data)))
+    };
+    for proofs in [vec!["foreign"], vec!["own", "foreign"], vec!["foreign", "own"]] {
+        for (effort, model) in [
+            (Effort::High, "claude-sonnet-4-5"),
+            (Effort::Tokens(2_000), "claude-opus-4-1"),
+            (Effort::Tokens(2_000), "my-own"),
+        ] {
+            let mut transcript = begun("anthropic");
+            transcript.push(Message::user("Look.")).unwrap();
+            for (at, proof) in proofs.iter().enumerate() {
+                let id = at.to_string();
+                let call = Block::ToolCall(ToolCall::new(&*id, "look", "{}"));
+                transcript.push(Message::assistant([think(proof), call])).unwrap();
+                let result =
+                    ToolResult::new(&*id, CallOutcome::Succeeded, [ToolContent::from("42")]);
+                transcript.push(Message::new(Role::Tool, [Block::ToolResult(result)])).unwrap();
+            }
+            let server = LoopbackServer::answering(|request| {
+                let body = request.json();
+                let turn = &list(&body)[3]["content"][0]["type"];
+                if request.text().contains("foreign") {
+                    return refused(REFUSALS[0].1);
+                }
+                match (&body["thinking"]["type"] == "enabled", turn == "thinking") {
+                    (true, false) => refused("Expected `thinking`, but found `tool_use`"),
+                    (false, true) => {
+                        refused("When thinking is disabled, .. cannot contain `thinking`")
+                    }
+                    _ => anthropic::body().text("Warm.").answer(),
+                }
+            });
+            let server = server.await.unwrap();
+            let it = AnthropicProvider::builder().api_key("k").base_url(server.url()).model(model);
+            let it = it.effort(effort).build().unwrap().with_retry(RetryPolicy::none());
+            for _ in 0..2 {
+                accumulate(it.stream(Request::new(&transcript).unwrap()))
+                    .await
+                    .unwrap_or_else(|err| panic!("{model} {proofs:?}: {err}"));
+            }
+            assert_eq!(server.requests().len(), 3);
+        }
+    }
 }
 
 #[tokio::test]

@@ -1,12 +1,15 @@
 //! Members of a request that a server refuses by their names.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{
+    Arc, Mutex,
+    atomic::{AtomicUsize, Ordering},
+};
 
 use harness::{
     Agent, AnthropicProvider, ChatCompletionsProvider, Event, OpenAIProvider, Provider,
     SideEffects, Stopped, Tool,
     policy::RetryPolicy,
-    provider::{Effort, Settings},
+    provider::{Effort, PromptCache, Settings},
     testing::{Answer, LoopbackServer, ReceivedRequest, anthropic, chat, responses},
 };
 use serde_json::{Value, json};
@@ -222,6 +225,41 @@ async fn a_server_without_any_marks_gets_none() {
     assert!(!server.requests().last().unwrap().text().contains("cache_control"));
 }
 
+/// Pydantic names the member alone.
+#[tokio::test]
+async fn marks_that_are_refused_without_their_place_are_all_left_out() {
+    for (model, times) in
+        [("us.anthropic.claude-sonnet-4-6-v1:0", 1), ("claude-sonnet-4-6", 2), ("m", 2)]
+    {
+        let server = server(|body| {
+            let has = body.to_string().contains("cache_control");
+            has.then(|| said(400, "cache_control: Extra inputs are not permitted"))
+        })
+        .await;
+        let (result, dropped) = talk(to_messages(&server, model)).await;
+        result.unwrap_or_else(|err| panic!("{model}: {err}"));
+        assert_eq!(dropped, vec!["cache_control"; times], "{model}");
+        assert_eq!(server.requests().len(), times + 2, "{model}");
+    }
+}
+
+#[tokio::test]
+async fn a_limit_whose_value_is_refused_is_the_programs_own() {
+    for words in [
+        "Invalid value for 'max_tokens': must be at most 4096.",
+        "Unsupported value: 'max_tokens' does not support 77777 with this model.",
+    ] {
+        let server = server(move |body| body.get("max_tokens").map(|_| said(400, words))).await;
+        let builder = ChatCompletionsProvider::builder().base_url(server.url()).model("m");
+        let provider = builder.max_tokens(77_777).build().unwrap();
+        let (result, dropped) = talk(provider.with_retry(RetryPolicy::none())).await;
+        let told = result.unwrap_err().error().unwrap().to_string();
+        assert!(told.contains("`Settings::max_tokens`"), "{told}");
+        assert!(dropped.is_empty());
+        assert!(bodies(&server).iter().all(|body| body["max_tokens"] == 77_777));
+    }
+}
+
 #[tokio::test]
 async fn the_limit_is_sent_under_the_name_that_the_server_takes() {
     for (old, refused, taken) in [
@@ -292,6 +330,23 @@ async fn what_the_program_wants_is_an_error_with_the_name_of_its_setting() {
     assert!(dropped.is_empty());
 }
 
+/// A cache that is off is not left on.
+#[tokio::test]
+async fn a_cache_that_cannot_be_turned_off_is_an_error() {
+    for form in forms("prompt_cache_options") {
+        let server =
+            server(move |body| body.get("prompt_cache_options").map(|_| form.clone())).await;
+        let off = Settings { prompt_cache: Some(PromptCache::Off), ..Settings::default() };
+        let builder = OpenAIProvider::builder().base_url(server.url()).api_key("k");
+        let provider = builder.model("gpt-5.6").settings(off).build().unwrap();
+        let (result, dropped) = talk(provider.with_retry(RetryPolicy::none())).await;
+        let told = result.unwrap_err().error().unwrap().to_string();
+        assert!(told.contains("`Settings::prompt_cache`"), "{told}");
+        assert!(dropped.is_empty());
+        assert_eq!(server.requests().len(), 2, "one for each message of the user");
+    }
+}
+
 #[tokio::test]
 async fn a_member_of_extra_is_the_programs_own() {
     let server =
@@ -314,6 +369,25 @@ async fn what_did_not_help_is_forgotten() {
     assert!(dropped.is_empty());
     let has: Vec<bool> =
         bodies(&server).iter().map(|body| body.get("stream_options").is_some()).collect();
+    assert_eq!(has, [true, false, true, false]);
+}
+
+/// Gateways add an id and a time to each refusal.
+#[tokio::test]
+async fn what_did_not_help_is_forgotten_whatever_else_the_server_says() {
+    let number = AtomicUsize::new(1);
+    let server = server(move |_| {
+        let number = number.fetch_add(7_919, Ordering::Relaxed);
+        let words = format!(
+            "tools[0].parameters: property 'store' is unsupported at {number}s (request id: {number:x}-a{number})"
+        );
+        Some(said(400, &words))
+    })
+    .await;
+    let (result, dropped) = talk(to_responses(&server, "m")).await;
+    result.expect_err("a refusal");
+    assert!(dropped.is_empty());
+    let has: Vec<bool> = bodies(&server).iter().map(|body| body.get("store").is_some()).collect();
     assert_eq!(has, [true, false, true, false]);
 }
 

@@ -150,6 +150,17 @@ fn for_openai(schema: &Value) -> Vec<String> {
     faults
 }
 
+fn references(schema: &Value) -> Vec<&str> {
+    match schema {
+        Value::Object(map) => {
+            let own = map.get("$ref").and_then(Value::as_str);
+            own.into_iter().chain(map.values().flat_map(references)).collect()
+        }
+        Value::Array(all) => all.iter().flat_map(references).collect(),
+        _ => Vec::new(),
+    }
+}
+
 fn faults(vendor: &str, schema: &Value) -> Vec<String> {
     if vendor == "anthropic" { for_anthropic(schema) } else { for_openai(schema) }
 }
@@ -234,6 +245,38 @@ fn faulty() -> Vec<(Value, Vec<&'static str>)> {
             json!({"type": "object", "properties": {"a": text()}, "not": {"required": ["z"]}, "enum": [{"a": "b"}]}),
             vec!["z"],
         ),
+        (
+            json!({"type": "object", "$ref": "#/$defs/A", "description": "Own.", "properties": {"b": {"type": "integer"}}, "required": ["b"],
+                "$defs": {"A": {"type": "object", "description": "More.", "properties": {"a": text(), "b": {"minimum": 1}}, "required": ["a"]}}}),
+            vec![
+                r#""a":{"type":"string"}"#,
+                r#""required":["b","a"]"#,
+                r#""allOf":[{"type":"integer"},{"minimum":1}]"#,
+                "Own. More.",
+            ],
+        ),
+        (
+            json!({"type": "object", "properties": {"a": {"$ref": "#/definitions/A"}}, "definitions": {"A": {"type": "string", "required": true}}}),
+            vec![],
+        ),
+        (
+            json!({"type": "object", "properties": {
+                "p": {"type": "array", "items": [{"type": "object", "properties": {"deep": text()}}, {"type": "number"}]},
+                "q": {"$ref": "#/properties/p/items/0"},
+            }}),
+            vec![r##""q":{"$ref":"#/$defs/"##],
+        ),
+        (
+            json!({"$ref": "#/definitions/Args/items/0", "definitions": {"Args": {"items": [{"type": "object", "properties": {"a": text()}}]}}}),
+            vec![r#""a":{"type":"string"}"#],
+        ),
+        (
+            json!({"type": "object", "anyOf": [
+                {"type": "object", "properties": {"a": {"type": "object", "properties": {"next": {"$ref": "#/anyOf/0/properties/a"}}}}},
+                {"type": "object", "properties": {"b": {"$ref": "#/anyOf/0/properties/a"}}},
+            ]}),
+            vec![r##""b":{"$ref":"#/$defs/"##, r##""next":{"$ref":"#/$defs/"##],
+        ),
     ]
 }
 
@@ -244,6 +287,9 @@ fn each_vendor_takes_the_schemas_of_servers_and_loses_none_of_their_rules() {
         assert!(before.iter().any(|faults| !faults.is_empty()), "{schema}");
         for (vendor, sent) in sent(&schema) {
             assert_eq!(faults(vendor, &sent), [""; 0], "{vendor}: {schema} became {sent}");
+            for name in references(&sent) {
+                assert!(sent.pointer(&name[1..]).is_some(), "{vendor}: {name} in {sent}");
+            }
             let words = sent.to_string();
             for rule in &rules {
                 assert!(words.contains(rule), "{vendor}: `{rule}` of {schema} is not in {sent}");

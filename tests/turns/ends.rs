@@ -93,6 +93,64 @@ async fn the_program_sets_how_long_the_silence_is() {
     assert!(begun.elapsed() >= Duration::from_secs(40), "{:?}", begun.elapsed());
 }
 
+/// The pieces, each a while after the one before.
+fn slow(pieces: &[String]) -> Answer {
+    let mut end = 0;
+    pieces.iter().fold(Answer::sse(pieces.concat()), |answer, piece| {
+        let begin = end;
+        end += piece.len();
+        if begin > 0 { answer.pause_at(begin, Duration::from_secs(20)) } else { answer }
+    })
+}
+
+fn stopped_chunk(delta: &Value) -> String {
+    let choice = json!({"index": 0, "delta": delta, "finish_reason": "stop"});
+    stream(&[json!({"id": "1", "object": "chat.completion.chunk", "choices": [choice]})])
+}
+
+/// Older endpoints of Gemini give a stop reason with each chunk, and gateways one in the first event of Messages.
+#[tokio::test(start_paused = true)]
+async fn content_behind_a_stop_reason_is_waited_for() {
+    let said = |words: &str| stopped_chunk(&json!({"role": "assistant", "content": words}));
+    let chunks = [said("One, "), said("two, "), said("three."), "data: [DONE]\n\n".to_owned()];
+    let mut events = anthropic::body().text("One, two, three.").events();
+    events[0]["message"]["stop_reason"] = json!("end_turn");
+    let events: Vec<String> = events.into_iter().map(|event| stream(&[event])).collect();
+    for (wire, pieces) in [("chat", &chunks[..]), ("anthropic", &events[..])] {
+        let server = LoopbackServer::start([slow(pieces)]).await.unwrap();
+        let agent = Agent::builder(provider(wire, &server)).build().unwrap();
+        let reply = agent.run("?").await.unwrap_or_else(|err| panic!("{wire}: {err}"));
+        assert_eq!(reply.text(), "One, two, three.", "{wire}");
+    }
+    // Without its end, such an answer is not whole.
+    let server = LoopbackServer::start([open(chunks[..2].concat())]).await.unwrap();
+    let agent = Agent::builder(provider("chat", &server)).build().unwrap();
+    let stopped = agent.run("?").await.unwrap_err();
+    assert!(stopped.error().unwrap().is_timeout(), "{stopped}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn pieces_of_a_call_behind_a_stop_reason_are_waited_for() {
+    let call = |function: Value| {
+        let call = json!({"index": 0, "id": "c", "type": "function", "function": function});
+        stopped_chunk(&json!({"tool_calls": [call]}))
+    };
+    let pieces = [
+        call(json!({"name": "book", "arguments": "{\"city\":"})),
+        call(json!({"arguments": "\"Os"})),
+        call(json!({"arguments": "lo\"}"})),
+        "data: [DONE]\n\n".to_owned(),
+    ];
+    let last = chat::body().text("Booked.").answer();
+    let server = LoopbackServer::start([slow(&pieces), last]).await.unwrap();
+    let (book, calls) = counting("book", WRITE);
+    let agent = Agent::builder(provider("chat", &server)).tools([book]).build().unwrap();
+    let reply = agent.run("Book it.").await.unwrap();
+    assert_eq!((reply.text(), calls.load(Ordering::Relaxed)), ("Booked.", 1));
+    let body = server.requests()[1].text();
+    assert!(body.contains("Oslo"), "{body}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn without_a_stop_reason_silence_is_an_error_as_before() {
     let begun = anthropic::body().text("All of it.").events();

@@ -589,7 +589,8 @@ impl AgentBuilder {
     }
 
     /// Sets when the model has to search for tools. By default it has to if the tools need more
-    /// than a tenth of the model's window (of 128,000 tokens if its size is not known). The model
+    /// than a tenth of the model's window (of 128,000 tokens if its size is not known), or are more
+    /// than a request [may have](crate::models::Model::request_tools). The model
     /// then has the tool `tool_search`, and gets the tools that it finds from its next turn on. See
     /// `guide/mcp.md`, "Many tools".
     pub fn tool_search(mut self, search: ToolSearch) -> Self {
@@ -682,9 +683,9 @@ impl AgentBuilder {
         };
         tools.check_state(context.values(), announced)?;
         tool_search.check(|name| tools.get(name).is_some())?;
-        let of_model = || caught(|| models.find(provider.name(), provider.model()).window);
-        let window_tokens = window.set_tokens().or_else(|| of_model().unwrap_or_default());
-        let names = searched(&tools, &tool_search, window_tokens);
+        let model = caught(|| models.find(provider.name(), provider.model())).unwrap_or_default();
+        let window_tokens = window.set_tokens().or(model.window);
+        let names = searched(&tools, &tool_search, window_tokens, model.request_tools);
         if !names.is_empty() {
             if tools.get(TOOL_SEARCH).is_some() {
                 let text = format!(

@@ -199,7 +199,9 @@ impl<D: Dialect> Answer<D> {
         if self.decoder.heard() > self.heard {
             self.heard = self.decoder.heard();
             let pause = self.clocks.between_events;
-            let pause = if self.decoder.has_stopped() { pause.min(self.silence) } else { pause };
+            // A server that gives a stop reason with each chunk gives one with the first.
+            let has_stopped = self.decoder.has_stopped() && self.heard > 1;
+            let pause = if has_stopped { pause.min(self.silence) } else { pause };
             self.until = from(now, pause).min(self.whole);
         }
         now >= self.until

@@ -93,7 +93,6 @@ impl AnthropicProvider {
     with_retry!();
 
     fn question(&self, request: &Request<'_>) -> Result<Question, Error> {
-        let request = &*self.lessons.without_refused(request);
         let own = request.settings_over(&self.options.settings);
         let extra = &own.as_ref().unwrap_or(&self.options.settings).extra;
         // Context management by the vendor excludes a signed summary.
@@ -101,6 +100,7 @@ impl AnthropicProvider {
             true => Cow::Borrowed(request),
             false => request.for_model(&self.name, &self.options.model),
         };
+        let request = &*self.lessons.without_refused(request);
         let mut headers = self.headers.clone();
         if request.asks_for_summary() || request.begins_with_summary() {
             add_beta(&mut headers, SUMMARIES);

@@ -179,8 +179,7 @@ impl Lessons {
             return Some((Lesson::Thinking(id), !sent.without_thinking));
         }
         if let Some(refusal) = Refusal::of(err) {
-            let refused = sent.optional.iter().filter(|member| member.is_refused_by(&refusal));
-            let refused = refused.fold(RefusedMembers::default(), RefusedMembers::with);
+            let refused = sent.optional.refused_by(&refusal);
             if !refused.is_empty() {
                 let before = self.refused.fetch_or(refused.bits(), Ordering::Relaxed);
                 let before = RefusedMembers::of_bits(before);
@@ -205,6 +204,33 @@ impl Lessons {
         }
         ways.insert(asked, next);
         Some((Lesson::Way(asked), true))
+    }
+
+    /// Forgets those of these lessons after which the server has refused the request again for the same reason: `before`
+    /// taught the last one, and `err` nothing new.
+    pub(super) fn forget_vain(&self, lessons: &[Lesson], before: &Error, err: &Error) {
+        let refusal = Refusal::of(err);
+        let names_again = |members: &RefusedMembers| {
+            refusal.as_ref().is_some_and(|refusal| !members.refused_by(refusal).is_empty())
+        };
+        // Servers add ids and times to their words.
+        let words = |err: &Error| -> Vec<String> {
+            let words = err.message().split_whitespace();
+            words
+                .filter(|it| !it.contains(|it: char| it.is_ascii_digit()))
+                .map(str::to_owned)
+                .collect()
+        };
+        let says_it_again = words(before) == words(err);
+        for (at, lesson) in (1..).zip(lessons) {
+            let is_vain = match lesson {
+                Lesson::Refused(members) => names_again(members),
+                _ => at == lessons.len() && says_it_again,
+            };
+            if is_vain {
+                self.forget(std::slice::from_ref(lesson));
+            }
+        }
     }
 
     /// Forgets lessons that did not help.

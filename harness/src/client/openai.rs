@@ -93,9 +93,9 @@ impl OpenAIProvider {
     with_retry!();
 
     fn question(&self, request: &Request<'_>) -> Result<Question, Error> {
-        let request = &*self.lessons.without_refused(request);
         let own = request.settings_over(&self.options.settings);
         let request = &*request.for_model(&self.name, &self.options.model);
+        let request = &*self.lessons.without_refused(request);
         if request.asks_for_summary() {
             let mut options = self.options.clone();
             options.settings = own.unwrap_or(options.settings);

@@ -186,10 +186,9 @@ impl Transport {
                         }
                     };
                     let told = lessons.learn(&request, takes, sent, &err);
-                    // The same words again: it was about something else.
-                    let is_same = failed
-                        .as_ref()
-                        .is_some_and(|before| before.last().message() == err.message());
+                    if let (None, Some(before)) = (&told, &failed) {
+                        lessons.forget_vain(&learnt, before.last(), &err);
+                    }
                     let advice = match told {
                         Some(_) => None,
                         None => Refusal::of(&err).and_then(|refusal| {
@@ -215,14 +214,7 @@ impl Transport {
                             lessons.forget(&learnt);
                             return Err(err);
                         }
-                        None => {
-                            if is_same {
-                                lessons.forget(
-                                    learnt.last().map(std::slice::from_ref).unwrap_or_default(),
-                                );
-                            }
-                            return Err(err);
-                        }
+                        None => return Err(err),
                     }
                 }
             };

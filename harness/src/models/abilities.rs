@@ -186,6 +186,7 @@ pub(super) fn of(name: &str) -> Option<Model> {
         images: Some(images),
         request_images: None,
         request_bytes: None,
+        request_tools: None,
         documents: Some(documents),
         audio: Some(audio),
         strict_tools: strict,
@@ -193,6 +194,14 @@ pub(super) fn of(name: &str) -> Option<Model> {
         cache_life,
         deferred_tools: Some(deferred_tools),
     })
+}
+
+/// How many tools a request to a model of this host may have, whoever passes it on.
+///
+/// Sources: <https://platform.openai.com/docs/api-reference/chat/create>, <https://console.groq.com/docs/api-reference>, and the
+/// refusal `Invalid 'tools': array too long. Expected an array with maximum length 128`, also at Azure and Copilot.
+pub(super) fn tools(host: Host) -> Option<u32> {
+    matches!(host, Host::OpenAi | Host::Groq).then_some(128)
 }
 
 /// The abilities of all models of a host.

@@ -64,7 +64,8 @@ pub(super) fn listed(provider: &str, model: &str) -> Model {
         let others = row.filter(|row| row.host == Host::Anthropic).map(|row| row.names);
         let mut names = std::iter::once(name).chain(others.into_iter().flatten().copied());
         let able = names.find_map(abilities::of).unwrap_or_default();
-        known = known.over(Model { price, window, ..Model::default() }).over(able);
+        let request_tools = abilities::tools(host);
+        known = known.over(Model { price, window, request_tools, ..Model::default() }).over(able);
     }
     match own {
         Some((host, _)) => known.over(abilities::at(host)),

@@ -36,6 +36,8 @@ pub struct Model {
     pub request_images: Option<u32>,
     /// How many bytes a request may have.
     pub request_bytes: Option<u64>,
+    /// How many tools a request may have.
+    pub request_tools: Option<u32>,
     /// Whether it accepts PDF documents. If unknown, they are not sent.
     pub documents: Option<bool>,
     /// Whether it accepts audio. If unknown, no audio is sent.
@@ -64,6 +66,7 @@ impl Model {
             images,
             request_images,
             request_bytes,
+            request_tools,
             documents,
             audio,
             strict_tools,
@@ -81,6 +84,7 @@ impl Model {
             images: images.or(base.images),
             request_images: request_images.or(base.request_images),
             request_bytes: request_bytes.or(base.request_bytes),
+            request_tools: request_tools.or(base.request_tools),
             documents: documents.or(base.documents),
             audio: audio.or(base.audio),
             strict_tools: strict_tools.or(base.strict_tools),

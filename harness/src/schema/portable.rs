@@ -8,6 +8,8 @@
 //! `object schema missing properties`, `array schema missing items`, `when using anyOf, type should be defined in anyOf items
 //! instead of the parent schema`.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value, json};
 
 use super::{StrictForm, limits::said_of};
@@ -18,13 +20,18 @@ const DEEPEST: usize = 128;
 /// The longest schema that is quoted in a description, in bytes.
 const LONGEST: usize = 1_500;
 
+/// The size of all copies of parts that are moved, in bytes, and how often copies are made.
+const COPIED: usize = 256 * 1024;
+const ROUNDS: usize = 8;
+
 const TYPES: [&str; 7] = ["null", "boolean", "integer", "number", "string", "array", "object"];
 
 /// Words whose value may be `null`.
 const DATA: [&str; 4] = ["const", "default", "example", "examples"];
 
 /// Words with schemas by names, with lists of schemas, and with one schema.
-const MAPS: [&str; 4] = ["properties", "patternProperties", "$defs", "dependentSchemas"];
+const MAPS: [&str; 5] =
+    ["properties", "patternProperties", "$defs", "definitions", "dependentSchemas"];
 const LISTS: [&str; 4] = ["anyOf", "oneOf", "allOf", "prefixItems"];
 const PARTS: [&str; 11] = [
     "items",
@@ -43,13 +50,34 @@ const PARTS: [&str; 11] = [
 impl StrictForm {
     /// The schema of a tool's arguments as this vendor takes it without strict mode.
     pub(super) fn portable(self, schema: &Value) -> Value {
-        let mut mended = schema.clone();
+        let mut schema = schema.clone();
         // References go from the root, which may have the definitions under the older name.
-        if let Value::Object(map) = &mut mended {
+        if let Value::Object(map) = &mut schema {
             renamed(map, "definitions", "$defs");
         }
-        let renames = mended.get("definitions").is_none();
-        Mending { form: self, renames }.part(&mut mended, 0);
+        if schema.get("definitions").is_none() {
+            each_reference(&mut schema, &mut |name| {
+                if let Some(rest) = name.strip_prefix("#/definitions/") {
+                    *name = format!("#/$defs/{rest}");
+                }
+            });
+        }
+        let mut room = COPIED;
+        let mut mended = self.mended(&schema);
+        for _ in 0..ROUNDS {
+            let lost = lost(&mut mended, &schema);
+            if lost.is_empty() {
+                break;
+            }
+            define(&mut schema, lost, &mut room);
+            mended = self.mended(&schema);
+        }
+        mended
+    }
+
+    fn mended(self, schema: &Value) -> Value {
+        let mut mended = schema.clone();
+        Mending { form: self }.part(&mut mended, 0);
         without_flag(&mut mended);
         let source = mended.clone();
         if let Value::Object(map) = &mut mended {
@@ -83,8 +111,6 @@ impl StrictForm {
 /// One pass over a schema.
 struct Mending {
     form: StrictForm,
-    /// Whether `#/definitions/` is now `#/$defs/`.
-    renames: bool,
 }
 
 impl Mending {
@@ -104,8 +130,13 @@ impl Mending {
         for word in MAPS {
             match map.get_mut(word) {
                 Some(Value::Object(parts)) => {
-                    let of_names = parts.values_mut();
-                    of_names.for_each(|part| self.named(part, depth + 1));
+                    for part in parts.values_mut() {
+                        self.named(part, depth + 1);
+                        // That of a member is read below.
+                        if word != "properties" {
+                            without_flag(part);
+                        }
+                    }
                 }
                 Some(_) => _ = map.shift_remove(word),
                 None => {}
@@ -151,12 +182,6 @@ impl Mending {
         // The name of `$id` up to draft 4.
         if map.get("id").is_some_and(Value::is_string) {
             map.shift_remove("id");
-        }
-        if self.renames
-            && let Some(Value::String(name)) = map.get_mut("$ref")
-            && let Some(rest) = name.strip_prefix("#/definitions/")
-        {
-            *name = format!("#/$defs/{rest}");
         }
         for (word, limit) in [("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")] {
             let Some(Value::Bool(is)) = map.get(word) else { continue };
@@ -367,15 +392,74 @@ fn nameable(map: &mut Map<String, Value>) {
     }
 }
 
-/// Replaces a reference at the root by its target.
+/// Calls `each` with the references of a schema.
+fn each_reference(schema: &mut Value, each: &mut dyn FnMut(&mut String)) {
+    match schema {
+        Value::Object(map) => {
+            for (word, value) in map {
+                match value {
+                    Value::String(name) if word == "$ref" => each(name),
+                    value => each_reference(value, each),
+                }
+            }
+        }
+        Value::Array(all) => all.iter_mut().for_each(|value| each_reference(value, each)),
+        _ => {}
+    }
+}
+
+/// The references whose targets were moved: they are in `schema` and not in `mended`.
+fn lost(mended: &mut Value, schema: &Value) -> Vec<String> {
+    let mut names = Vec::new();
+    each_reference(mended, &mut |name| names.push(name.clone()));
+    names.sort_unstable();
+    names.dedup();
+    let has =
+        |of: &Value, name: &str| name.strip_prefix('#').is_some_and(|at| of.pointer(at).is_some());
+    names.retain(|name| has(schema, name) && !has(mended, name));
+    names
+}
+
+/// Gives a copy of each of these targets to the definitions, which stay where they are.
+fn define(schema: &mut Value, names: Vec<String>, room: &mut usize) {
+    let mut places = BTreeMap::new();
+    for name in names {
+        let target = name.strip_prefix('#').and_then(|at| schema.pointer(at)).cloned();
+        let Some((target, map)) = target.zip(schema.as_object_mut()) else { continue };
+        let Some(left) = room.checked_sub(target.to_string().len()) else { continue };
+        let known = map.entry("$defs").or_insert_with(|| json!({}));
+        let Value::Object(known) = known else { continue };
+        let own = (1..).map(|number| format!("part_{number}")).find(|own| !known.contains_key(own));
+        let Some(own) = own else { continue };
+        *room = left;
+        places.insert(name, format!("#/$defs/{own}"));
+        known.insert(own, target);
+    }
+    each_reference(schema, &mut |name| {
+        if let Some(place) = places.get(name) {
+            name.clone_from(place);
+        }
+    });
+}
+
+/// Replaces a reference at the root by its target. What stands beside it holds, too.
 fn inline(map: &mut Map<String, Value>, source: &Value, depth: usize) {
     let Some(Value::String(name)) = map.get("$ref") else { return };
     let target =
         name.strip_prefix('#').and_then(|place| source.pointer(place)).and_then(Value::as_object);
     let (Some(target), true) = (target.cloned(), depth < 16) else { return };
     map.shift_remove("$ref");
+    let (mut both, mut rules) = (Map::new(), Vec::new());
     for (word, value) in target {
-        map.entry(word).or_insert(value);
+        match map.get(&word) {
+            None => _ = map.insert(word, value),
+            Some(own) if *own == value => {}
+            Some(_) => _ = both.insert(word, value),
+        }
+    }
+    join(map, both, &mut rules);
+    for rule in rules {
+        said_of(map, &rule);
     }
     inline(map, source, depth + 1);
 }

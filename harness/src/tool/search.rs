@@ -66,12 +66,13 @@ impl Default for ToolSearch {
 impl ToolSearch {
     /// Tools are searched for if all tools together need more than ten percent of the model's window and more than
     /// ten of them would have to be searched for. The program's own tools are then still told from the first request on,
-    /// unless they alone need more than 2.5 percent of the window.
+    /// unless they alone need more than 2.5 percent of the window. The same holds for tools that are more than a request
+    /// [may have](crate::models::Model::request_tools), whatever they need.
     pub fn new() -> Self {
         Self { share: Some(10), always: Vec::new() }
     }
 
-    /// The model is always told of all tools at once, however many they are.
+    /// The model is always told of all tools at once, however many they are. A vendor refuses a request with too many.
     pub fn off() -> Self {
         Self { share: None, always: Vec::new() }
     }

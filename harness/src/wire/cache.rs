@@ -39,7 +39,7 @@ pub(super) fn write(
             body.optional(OptionalMember::CacheRetention, |out| raw(out, "\"24h\""));
         }
         (Some(CacheLife::Options), PromptCache::Off) => {
-            body.optional(OptionalMember::CacheOptions, |out| raw(out, r#"{"mode":"explicit"}"#));
+            body.member("prompt_cache_options", |out| raw(out, r#"{"mode":"explicit"}"#));
         }
         _ => {}
     }

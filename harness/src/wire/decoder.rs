@@ -173,9 +173,9 @@ impl<D: Dialect> Decoder<D> {
         let Self { sse, dialect, out, known, heard, .. } = self;
         let (shape, delta) = known.shape.as_ref().filter(|_| sse.is_between())?;
         let alike = shape.read(bytes).filter(|alike| alike.length <= out.limits.event)?;
-        let (has_stopped, events) = (dialect.has_stopped(), out.events.len());
+        let stopped = out.stopped(dialect);
         let result = dialect.again(*delta, alike.text, out)?;
-        *heard += u64::from(!has_stopped || out.events.len() > events);
+        *heard += u64::from(out.counts(stopped));
         known.served = known.served.saturating_add(1);
         *bytes = bytes.get(alike.length..).unwrap_or_default();
         Some(result)
@@ -236,9 +236,10 @@ impl<D: Dialect> Decoder<D> {
         result
     }
 
-    /// Whether the answer has its stop reason and only its end is missing.
+    /// Whether the answer has its stop reason and only its end is missing. It has none at a server whose content goes on
+    /// behind a stop reason, such as one that gives it with each chunk.
     pub(crate) fn has_stopped(&self) -> bool {
-        !self.failed && !self.out.done && self.dialect.has_stopped()
+        !self.failed && !self.out.done && self.out.stopped(&self.dialect).is_some()
     }
 
     /// Ends an answer that [has stopped](Self::has_stopped), after a silence.
@@ -340,17 +341,13 @@ fn read<D: Dialect>(
     if out.done {
         return Ok(false);
     }
-    // After the stop reason, a record without content only keeps the connection open.
-    let (has_stopped, events) = (dialect.has_stopped(), out.events.len());
-    let counts = |is_event: bool, out: &Outlet| {
-        u64::from(is_event && (!has_stopped || out.events.len() > events))
-    };
+    let stopped = out.stopped(dialect);
     // The dialect decides about errors.
     if record.event != b"error" && pace.tries() {
         let result = dialect.read_common(record.data, out);
         pace.tried(result.is_some());
         if let Some(is_event) = result {
-            *heard = heard.saturating_add(counts(is_event?, out));
+            *heard = heard.saturating_add(u64::from(is_event? && out.counts(stopped)));
             return Ok(true);
         }
     }
@@ -360,7 +357,7 @@ fn read<D: Dialect>(
         data = Cow::Owned(marked);
     }
     let is_event = dialect.read(&text(record.event), &data, out)?;
-    *heard = heard.saturating_add(counts(is_event, out));
+    *heard = heard.saturating_add(u64::from(is_event && out.counts(stopped)));
     Ok(false)
 }
 
@@ -396,6 +393,8 @@ pub(crate) struct Outlet {
     /// The number of bytes of arguments so far, for each block.
     calls: HashMap<u32, usize>,
     halves: Halves,
+    /// Whether content has come behind a stop reason, which then is no sign of the end.
+    goes_on: bool,
     done: bool,
 }
 
@@ -403,7 +402,29 @@ impl Outlet {
     fn new(limits: AnswerLimits) -> Self {
         let events = VecDeque::new();
         let (calls, halves) = (HashMap::new(), Halves::default());
-        Self { events, limits, size: 0, parts: 0, calls, halves, done: false }
+        let (goes_on, done) = (false, false);
+        Self { events, limits, size: 0, parts: 0, calls, halves, goes_on, done }
+    }
+
+    /// The number of events, if only the end of the answer is missing.
+    fn stopped(&self, dialect: &impl Dialect) -> Option<usize> {
+        (dialect.has_stopped() && !self.goes_on).then_some(self.events.len())
+    }
+
+    /// Whether a record that has been read since then counts as an event. After the stop reason, one without content only
+    /// keeps the connection open.
+    fn counts(&mut self, stopped: Option<usize>) -> bool {
+        let Some(before) = stopped else { return true };
+        self.goes_on = self.events.iter().skip(before).any(|event| {
+            matches!(
+                event,
+                StreamEvent::TextDelta { .. }
+                    | StreamEvent::ReasoningDelta { .. }
+                    | StreamEvent::ToolCallStart { .. }
+                    | StreamEvent::ToolCallDelta { .. }
+            )
+        });
+        self.events.len() > before
     }
 
     pub(super) fn started(&mut self, id: Option<String>, model: Option<String>) {

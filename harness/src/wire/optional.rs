@@ -18,7 +18,6 @@ pub(crate) enum OptionalMember {
     CacheBreakpoint,
     CacheKey,
     CacheRetention,
-    CacheOptions,
     DeferLoading,
     ParallelToolCalls,
 }
@@ -35,7 +34,7 @@ struct MemberRow {
 }
 
 impl OptionalMember {
-    const ALL: [Self; 14] = [
+    const ALL: [Self; 13] = [
         Self::StreamOptions,
         Self::LimitName,
         Self::Store,
@@ -47,7 +46,6 @@ impl OptionalMember {
         Self::CacheBreakpoint,
         Self::CacheKey,
         Self::CacheRetention,
-        Self::CacheOptions,
         Self::DeferLoading,
         Self::ParallelToolCalls,
     ];
@@ -131,13 +129,6 @@ impl OptionalMember {
                 taken_by: "OpenAI and Azure, up to gpt-5.5",
                 setting: "`Settings::prompt_cache`",
             },
-            Self::CacheOptions => MemberRow {
-                path: "prompt_cache_options",
-                wires: &["responses", "chat"],
-                purpose: "turns writes to the cache off",
-                taken_by: "OpenAI and Azure, from gpt-5.6 on",
-                setting: "`Settings::prompt_cache`",
-            },
             Self::DeferLoading => MemberRow {
                 path: "*.defer_loading",
                 wires: &["anthropic", "responses"],
@@ -163,6 +154,10 @@ impl OptionalMember {
 
     /// Whether the server refuses this member.
     pub(crate) fn is_refused_by(self, refusal: &Refusal) -> bool {
+        // The value is the program's, and another name would not help.
+        if self == Self::LimitName && refusal.is_of_value {
+            return false;
+        }
         let also: &[&str] = match self {
             Self::LimitName => &["max_completion_tokens"],
             Self::DeferLoading => &["*.tool_search", "*.tool_reference"],
@@ -174,7 +169,7 @@ impl OptionalMember {
 
 /// The members that only the program asks for, with the settings for them. A request without one would be another
 /// request.
-const ASKED: [(&str, &str); 25] = [
+const ASKED: [(&str, &str); 26] = [
     ("temperature", "`Settings::temperature`"),
     ("top_p", "`Settings::top_p`"),
     ("stop", "`Settings::stop`"),
@@ -199,6 +194,7 @@ const ASKED: [(&str, &str); 25] = [
     ("safety_identifier", "`Settings::user`"),
     ("metadata", "`Settings::user`"),
     ("prompt_cache_key", "`Settings::cache_key`"),
+    ("prompt_cache_options", "`Settings::prompt_cache`"),
     ("service_tier", "`Settings::extra`"),
 ];
 
@@ -237,6 +233,17 @@ impl RefusedMembers {
         self.0 == 0
     }
 
+    /// Those of them that the server refuses.
+    pub(crate) fn refused_by(self, refusal: &Refusal) -> Self {
+        let named = self.iter().filter(|member| member.is_refused_by(refusal));
+        let named = named.fold(Self::default(), Self::with);
+        // Without its place, `cache_control` is first taken for that of the whole request.
+        match named.has(OptionalMember::CacheControl) {
+            true => Self(named.0 & !Self::bit(OptionalMember::CacheMarks)),
+            false => named,
+        }
+    }
+
     /// The members that are in this set.
     pub(crate) fn iter(self) -> impl Iterator<Item = OptionalMember> {
         OptionalMember::ALL.into_iter().filter(move |member| self.has(*member))
@@ -266,7 +273,13 @@ impl RefusedMembers {
 pub(crate) struct Refusal {
     /// The places that are named: the names from the root, without indexes.
     named: Vec<Vec<String>>,
+    /// Whether it is about the value of a member.
+    is_of_value: bool,
 }
+
+/// Words of a refusal that is about a value, in lower case.
+const OF_VALUE: [&str; 4] =
+    ["invalid value", "invalid_value", "unsupported value", "unsupported_value"];
 
 /// Words of a refusal, in lower case.
 const REFUSED: [&str; 26] = [
@@ -343,17 +356,15 @@ impl Refusal {
         }
         named.extend(located);
         named.retain(|path| !path.is_empty());
-        Some(Self { named })
+        let is_of_value = OF_VALUE.iter().any(|known| lower.contains(known));
+        Some(Self { named, is_of_value })
     }
 
     /// Whether it names the member with this path.
     fn names(&self, path: &str) -> bool {
         self.named.iter().any(|named| match (path.strip_prefix("*."), path.strip_prefix('=')) {
-            // A word without its place may stand anywhere, except for the one that is also a member of the body.
-            (Some(leaf), _) => {
-                let places = usize::from(leaf == OptionalMember::CacheControl.name());
-                named.iter().skip(places).any(|name| name == leaf)
-            }
+            // A word without its place may stand anywhere.
+            (Some(leaf), _) => named.iter().any(|name| name == leaf),
             (None, Some(alone)) => named.len() == 1 && named.iter().all(|name| name == alone),
             (None, None) => {
                 let names = path.split('.');

@@ -233,7 +233,8 @@ impl Dialect for Answer {
             "message_stop" => self.complete(out)?,
             // An answer in one piece.
             "message" => {
-                if let Ok(message) = reader::from_str(data) {
+                if let Ok(message) = reader::from_str::<Message<'_>>(data) {
+                    self.stop = message.stop_reason.owned();
                     self.start(message, out)?;
                 }
                 self.complete(out)?;
@@ -359,7 +360,6 @@ impl Answer {
             self.usage.replace(&usage);
             out.usage(self.usage.known());
         }
-        self.stop = message.stop_reason.owned();
         // Blocks in the start event are complete: no events follow for them.
         for (index, block) in (0_u64..).zip(message.content.0) {
             let json = block.get();
