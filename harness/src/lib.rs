@@ -147,7 +147,6 @@ pub mod message;
 pub mod models;
 pub mod policy;
 pub mod provider;
-mod schema;
 pub mod secret;
 mod sse;
 mod stop;

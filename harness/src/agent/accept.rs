@@ -3,6 +3,10 @@
 
 use std::{marker::PhantomData, pin::pin, sync::Arc};
 
+use harness_schema::{
+    DerivedAnswer, ReadFault, SchemaChecker, UnusableSchema, WRAPPED, never_read, never_read_in,
+    schema_of_answer,
+};
 use serde_json::{Map, Value};
 
 use super::{
@@ -18,10 +22,6 @@ use crate::{
     journal::{AnswerCheck, Fact, WantedAnswer},
     message::{Block, CallOutcome, Message, Role, ToolContent, Transcript},
     provider::{AnswerWay, Provider, in_words},
-    schema::{
-        Checker, DerivedAnswer, Misfit, Unusable, WRAPPED, never_read, never_read_in,
-        schema_of_answer,
-    },
     unwind::{Panicked, Shielded, caught},
 };
 
@@ -83,14 +83,14 @@ pub(super) fn without_schema<'m>(message: &'m Message, schema: Option<&Value>) -
 /// Reads answers as values of a type.
 pub(super) struct Reader<T> {
     schema: DerivedAnswer,
-    checker: Result<Checker, Unusable>,
+    checker: Result<SchemaChecker, UnusableSchema>,
     of: PhantomData<fn() -> T>,
 }
 
 impl<T: Answer> Reader<T> {
     pub(super) fn new() -> Self {
         let schema = schema_of_answer::<T>();
-        let checker = Checker::of_answer(&schema.checked);
+        let checker = SchemaChecker::of_answer(&schema.checked);
         Self { schema, checker, of: PhantomData }
     }
 
@@ -139,7 +139,7 @@ pub(super) fn unreadable<T: Answer>() -> Option<String> {
     let schema = schema_of_answer::<T>();
     let check = |value| match serde_json::from_value::<T>(value) {
         Ok(_) => Ok(()),
-        Err(error) => Err(Misfit::from(error.to_string())),
+        Err(error) => Err(ReadFault::from(error.to_string())),
     };
     // Reading the type may run code of the program. If that panics on a made-up value, it proves
     // nothing.
@@ -165,18 +165,18 @@ impl<T> Reader<T> {
     }
 }
 
-fn no_schema(unusable: &Unusable) -> Vec<String> {
+fn no_schema(unusable: &UnusableSchema) -> Vec<String> {
     vec![format!("the schema of the answer is not valid: {unusable}")]
 }
 
 /// The value of an answer, if it matches the schema.
-fn checked(checker: &Checker, value: Value) -> Result<Value, Vec<String>> {
+fn checked(checker: &SchemaChecker, value: Value) -> Result<Value, Vec<String>> {
     checker.read(value).map_err(|(_, faults)| faults.iter().map(ToString::to_string).collect())
 }
 
 /// The value of an answer that was accepted, as the model has written it.
 fn as_written(words: &[String], schema: &Value) -> Value {
-    let fits = |value: Value| match Checker::of_answer(schema) {
+    let fits = |value: Value| match SchemaChecker::of_answer(schema) {
         Ok(checker) => checked(&checker, value.clone()).map(|_| value),
         Err(unusable) => Err(no_schema(&unusable)),
     };
@@ -337,7 +337,7 @@ impl Run<'_> {
             (Some(Wants { faults: Some(faults), .. }), _) => caught(|| faults(&words))
                 .map_err(|panicked| fault("the type of the answer", &panicked))?,
             (_, Some(WantedAnswer { schema: Some(schema), .. })) => {
-                let checker = Checker::of_answer(schema);
+                let checker = SchemaChecker::of_answer(schema);
                 let read = checker.as_ref().map_err(no_schema);
                 let read =
                     read.and_then(|checker| find_value(&words, |value| checked(checker, value)));

@@ -2,12 +2,12 @@
 
 use std::{borrow::Cow, pin::Pin, sync::Arc, time::Duration};
 
+use harness_schema::output_schema;
 use serde_json::json;
 
 use super::{Agent, Answer, Outcome, Stopped, caller::left_in_doubt};
 use crate::{
     message::ToolContent,
-    schema::output_schema,
     secret::beginning,
     tool::{SideEffects, Tool, ToolContext, ToolError, ToolOutput, ToolRegistry},
 };

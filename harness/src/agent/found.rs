@@ -2,6 +2,8 @@
 
 use std::{collections::HashSet, sync::Arc};
 
+use harness_schema::{SchemaCache, ToolSchema};
+
 use super::{Chat, Event, run::Run};
 use crate::{
     context::percent,
@@ -9,7 +11,6 @@ use crate::{
     journal::Fact,
     message::{CallOutcome, ToolCall, ToolResult},
     provider::ContextMeter,
-    schema::{Forms, ToolSchema},
     tool::{FEW_TOOLS, TOOL_SEARCH, Tool, ToolRegistry, ToolSearch},
 };
 
@@ -55,7 +56,7 @@ pub(super) struct Told {
     /// What this was made for: the number of searches, and the address of the offered tools.
     of: (usize, usize),
     pub(super) schemas: Vec<ToolSchema>,
-    pub(super) forms: Forms,
+    pub(super) forms: SchemaCache,
 }
 
 impl Chat {
@@ -76,7 +77,7 @@ impl Chat {
         // A tool that does not exist any more is not offered.
         let more = names.filter(|name| tools.is_searched(name)).filter_map(|name| tools.get(name));
         schemas.extend(more.map(|tool| tool.schema().clone()));
-        let told = Arc::new(Told { of, schemas, forms: Forms::default() });
+        let told = Arc::new(Told { of, schemas, forms: SchemaCache::default() });
         self.told = Some(Arc::clone(&told));
         Some(told)
     }

@@ -7,6 +7,7 @@ use std::{
     sync::Arc,
 };
 
+use harness_schema::WRAPPED;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -19,7 +20,6 @@ use super::{
 use crate::{
     error::{Error, ErrorKind},
     message::Transcript,
-    schema::WRAPPED,
 };
 
 /// A type of which a model can give a value as its answer: it can be read from JSON and has a

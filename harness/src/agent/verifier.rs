@@ -2,6 +2,7 @@
 
 use std::{fmt, future::Future, pin::Pin, sync::Arc};
 
+use harness_schema::WRAPPED;
 use serde_json::{Map, Value};
 
 use super::{Answering, Chat, Sending, Steps, accept::Wants, run::Run};
@@ -9,7 +10,6 @@ use crate::{
     error::{Error, ErrorKind},
     journal::Source,
     message::{CallOutcome, ToolCall},
-    schema::WRAPPED,
     tool::{Dispatched, SideEffects, Tool, ToolList},
 };
 

@@ -2,6 +2,7 @@
 
 use std::{borrow::Cow, fmt};
 
+use harness_schema::StrictForm;
 use reqwest::header::{AUTHORIZATION, HeaderMap};
 
 use super::{
@@ -15,7 +16,6 @@ use crate::{
     error::Error,
     models,
     provider::{AnswerLimits, EventStream, Provider, Request},
-    schema::StrictForm,
     secret::Secrets,
     wire::{Takes, chat},
 };

@@ -3,11 +3,12 @@
 
 use std::borrow::Cow;
 
+use harness_schema::StrictForm;
+
 use super::{address, credentials};
 use crate::{
     error::{Error, ErrorKind},
     models::{self, Maker},
-    schema::StrictForm,
     wire::chat::{CallIds, ThoughtReplay},
 };
 

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use harness_schema::SchemaChecker;
 use rmcp::{
     model::{CallToolRequest, CallToolRequestParams, ClientRequest, ServerResult},
     service::{PeerRequestOptions, ServiceError},
@@ -21,7 +22,6 @@ use super::{
 };
 use crate::{
     message::ToolContent,
-    schema::Checker,
     tls,
     tool::{ToolContext, ToolError, ToolOutput},
 };
@@ -38,7 +38,7 @@ pub(super) struct Remote {
     /// A hash of the server's description of the tool.
     pub(super) definition: String,
     /// The checker of the tool's structured content.
-    pub(super) output: Option<Arc<Checker>>,
+    pub(super) output: Option<Arc<SchemaChecker>>,
 }
 
 /// The type of a result without a type that says that a task was begun, as the version 2025-11-25 has it.

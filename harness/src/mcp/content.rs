@@ -1,12 +1,12 @@
 //! Turns the result of a server into a tool's output. It is read from JSON, so that one unknown part does not spoil
 //! the others.
 
+use harness_schema::SchemaChecker;
 use serde_json::Value;
 
 use super::{IN_DOUBT, OUTCOME, lines::VALUES};
 use crate::{
     message::{Link, Media, ToolContent, count_values},
-    schema::Checker,
     secret::beginning,
     tool::{ToolError, ToolOutput},
 };
@@ -24,7 +24,10 @@ const ADDRESS: usize = 8 << 10;
 ///
 /// # Errors
 /// Fails with the server's text if the server says that the call has failed.
-pub(super) fn output(result: &Value, declared: Option<&Checker>) -> Result<ToolOutput, ToolError> {
+pub(super) fn output(
+    result: &Value,
+    declared: Option<&SchemaChecker>,
+) -> Result<ToolOutput, ToolError> {
     let mut parts = match result.get("content") {
         Some(Value::Array(blocks)) => {
             let mut parts: Vec<ToolContent> = blocks.iter().take(PARTS).map(part).collect();
@@ -288,7 +291,7 @@ mod tests {
     fn a_structure_that_does_not_fit_is_no_value_and_fails_no_call() {
         let schema =
             json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]});
-        let checker = Checker::new(&schema).expect("a schema");
+        let checker = SchemaChecker::new(&schema).expect("a schema");
         let of = |value: Value| {
             let result =
                 json!({"content": [{"type": "text", "text": "said"}], "structuredContent": value});

@@ -2,6 +2,8 @@
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
+use harness_schema::SchemaChecker;
+
 use super::{
     McpServerBuilder,
     call::Remote,
@@ -14,7 +16,6 @@ use super::{
 };
 use crate::{
     error::{Error, ErrorKind},
-    schema::Checker,
     tool::{Tool, ToolRegistry},
 };
 
@@ -202,9 +203,9 @@ fn make(link: &Arc<Link>, sight: &Sight, tool: Listed) -> (Tool, usize) {
     let (effects, idempotent) = sight.trust.of(&tool.name, tool.annotations.as_ref());
     let name = name::of(&link.name, &tool.name);
     // An output schema that cannot be used is ignored, since no call depends on it.
-    let output = tool.output.and_then(|schema| Some((Checker::new(&schema).ok()?, schema)));
+    let output = tool.output.and_then(|schema| Some((SchemaChecker::new(&schema).ok()?, schema)));
     let (checker, schema) = output.unzip();
-    let size = checker.as_ref().map_or(0, Checker::pattern_size);
+    let size = checker.as_ref().map_or(0, SchemaChecker::pattern_size);
     let remote = Remote {
         link: Arc::clone(link),
         name: tool.name,

@@ -1,5 +1,6 @@
 //! The questions that a server asks before it runs a call, and how they are kept until they are answered.
 
+use harness_schema::SchemaChecker;
 use rmcp::model::{
     ElicitRequestParams, ElicitResult, ElicitationAction, InputRequest, InputRequiredResult,
     InputResponses,
@@ -8,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::asking::{Heard, McpForm, Person, QUESTIONS, Running, accepted};
-use crate::{schema::Checker, tool::ToolError};
+use crate::tool::ToolError;
 
 /// The questions of a server, and the answers so far: the token of a call that waits.
 #[derive(Debug, Serialize, Deserialize)]
@@ -152,7 +153,7 @@ fn response(question: &ElicitRequestParams, answer: &Value) -> Result<ElicitResu
         },
     };
     let filled = Value::Object(filled);
-    let filled = match Checker::new(&schema).map(|checker| checker.read(filled.clone())) {
+    let filled = match SchemaChecker::new(&schema).map(|checker| checker.read(filled.clone())) {
         Ok(Err((_, faults))) => {
             let faults: Vec<String> = faults.iter().map(|fault| fault.line()).collect();
             return Err(faults.join("; "));

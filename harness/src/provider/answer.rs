@@ -5,10 +5,9 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
+use harness_schema::{NotStrict, StrictForm, ToolSchema};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-
-use crate::schema::{NotStrict, StrictForm, ToolSchema};
 
 /// How a model is told the schema of its answer, and held to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

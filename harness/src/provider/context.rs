@@ -1,12 +1,10 @@
 //! The composition of a request's tokens.
 
+use harness_schema::ToolSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Usage;
-use crate::{
-    message::{Block, Media, MediaKind, Message, Messages},
-    schema::ToolSchema,
-};
+use crate::message::{Block, Media, MediaKind, Message, Messages};
 
 /// The composition of a request's tokens.
 ///

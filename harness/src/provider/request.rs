@@ -2,13 +2,13 @@
 
 use std::{borrow::Cow, sync::Arc, time::Duration};
 
+use harness_schema::{EncodedSchema, SchemaCache, SchemaForm, ToolSchema};
 use tokio_util::sync::CancellationToken;
 
 use super::{AnswerSchema, Effort, Found, Ledger, Lost, Sent, Settings};
 use crate::{
     error::Error,
     message::{Message, Messages, Transcript},
-    schema::{Forms, Parameters, Told, ToolSchema},
 };
 
 /// One request to a provider: one call. It borrows large data, so making one copies nothing.
@@ -22,7 +22,7 @@ pub struct Request<'a> {
     system: Option<&'a str>,
     messages: &'a Messages,
     tools: &'a [ToolSchema],
-    forms: Option<&'a Forms>,
+    forms: Option<&'a SchemaCache>,
     /// The searches that found tools among these.
     found: Found<'a>,
     settings: Option<&'a Settings>,
@@ -119,7 +119,7 @@ impl<'a> Request<'a> {
 
     /// Adds the cached schemas of these tools, which later requests use again.
     #[must_use]
-    pub(crate) fn with_forms(mut self, forms: &'a Forms) -> Self {
+    pub(crate) fn with_forms(mut self, forms: &'a SchemaCache) -> Self {
         self.forms = Some(forms);
         self
     }
@@ -370,7 +370,7 @@ impl<'a> Request<'a> {
     }
 
     /// The schemas of the tools in this form, in the order of the tools.
-    pub(crate) fn parameters(&self, told: Told) -> Arc<[Parameters]> {
+    pub(crate) fn parameters(&self, told: SchemaForm) -> Arc<[EncodedSchema]> {
         match self.forms {
             Some(forms) => forms.get(told, self.tools),
             None => told.of(self.tools),

@@ -3,6 +3,9 @@
 
 use std::{fmt, time::Duration};
 
+use harness_schema::{
+    DerivedSchema, Range, SchemaChecker, ToolSchema, ValueFault, never_read, schema_of, step,
+};
 use serde_json::{Map, Value};
 
 use super::{
@@ -14,10 +17,7 @@ use super::{
     review::Review,
     tool::unusable,
 };
-use crate::{
-    message::Arguments,
-    schema::{Checker, Derived, Fault, Range, ToolSchema, never_read, schema_of, step},
-};
+use crate::message::Arguments;
 
 /// The declaration that `#[tool]` makes of a function. For a function `calc` it is the constant `calc::TOOL`.
 ///
@@ -159,19 +159,19 @@ impl ToolDef {
 
     fn made(&'static self) -> &'static MadeSchema {
         (self.schema)().made.get_or_init(|| {
-            let Derived { told, checked } =
+            let DerivedSchema { told, checked } =
                 schema_of(self.params.iter().filter_map(ParamDef::property));
             let schema = ToolSchema {
                 name: self.name.to_owned(),
                 description: self.description.trim().to_owned(),
                 input_schema: told,
             };
-            MadeSchema { schema, checker: Checker::of_arguments(&checked) }
+            MadeSchema { schema, checker: SchemaChecker::of_arguments(&checked) }
         })
     }
 
     /// The checker that checks the arguments of each call.
-    pub(super) fn checker(&'static self) -> Result<&'static Checker, ToolError> {
+    pub(super) fn checker(&'static self) -> Result<&'static SchemaChecker, ToolError> {
         self.made().checker.as_ref().map_err(|err| ToolError::new(unusable(self.name, err)))
     }
 
@@ -288,10 +288,11 @@ impl ToolDef {
             }
         }
         // In the order of the parameters; faults of other arguments come last.
-        let place =
-            |fault: &Fault| named.iter().position(|name| fault.is_of(name)).unwrap_or(named.len());
+        let place = |fault: &ValueFault| {
+            named.iter().position(|name| fault.is_of(name)).unwrap_or(named.len())
+        };
         faults.sort_by_key(place);
-        Err(ToolError::BadArguments(faults.iter().map(Fault::line).collect()))
+        Err(ToolError::BadArguments(faults.iter().map(ValueFault::line).collect()))
     }
 
     /// Checks these arguments and returns all their faults; nothing is run.

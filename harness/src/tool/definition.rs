@@ -59,7 +59,9 @@ impl Tool {
     pub(crate) fn pattern_size(&self) -> usize {
         match &self.body {
             Body::Declared { .. } => 0,
-            Body::Made(made) => made.checker().map_or(0, crate::schema::Checker::pattern_size),
+            Body::Made(made) => {
+                made.checker().map_or(0, harness_schema::SchemaChecker::pattern_size)
+            }
         }
     }
 

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use harness_schema::nearest;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 use tokio::time::{Instant, timeout, timeout_at};
@@ -17,7 +18,6 @@ use super::{
 use crate::{
     error::Error,
     message::{Arguments, CallOutcome, ToolCall, ToolContent, ToolResult, are_none, is_too_deep},
-    schema::nearest,
     unwind::{Panicked, Shielded, caught, dropped},
 };
 

@@ -59,4 +59,11 @@ pub use self::{
     threads::{StillRunning, still_running},
     tool::{ReconcileFault, ReconcileFuture, Reconciled, Tool, ToolFuture},
 };
-pub use crate::schema::{NotStrict, StrictForm, ToolSchema, Unchecked};
+#[doc = include_str!("../../guide/strict.md")]
+#[doc(inline)]
+pub use harness_schema::StrictForm;
+#[doc = include_str!("../../guide/schema.md")]
+#[doc(inline)]
+pub use harness_schema::ToolSchema;
+#[doc(inline)]
+pub use harness_schema::{NotStrict, Unchecked};

@@ -5,6 +5,7 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
+use harness_schema::{SchemaCache, ToolSchema, misspelt};
 use serde_json::{Map, Value};
 
 use super::{
@@ -15,7 +16,6 @@ use super::{
 use crate::{
     error::{Error, ErrorKind},
     message::Arguments,
-    schema::{Forms, ToolSchema, misspelt},
     secret::Secrets,
 };
 
@@ -44,7 +44,7 @@ impl<I: IntoIterator<Item = Tool>> ToolList for I {
 pub struct ToolRegistry {
     tools: Arc<Vec<Tool>>,
     schemas: OnceLock<Vec<ToolSchema>>,
-    forms: Forms,
+    forms: SchemaCache,
     limits: ToolLimits,
     secrets: Secrets,
     /// The names of tools that exist and are not offered now.
@@ -187,7 +187,7 @@ impl ToolRegistry {
         let only = Self {
             tools: Arc::new(offered.into_iter().cloned().collect()),
             schemas: OnceLock::new(),
-            forms: Forms::default(),
+            forms: SchemaCache::default(),
             limits: self.limits.clone(),
             secrets: self.secrets.clone(),
             left_out: others.into_iter().map(|tool| tool.name().to_owned()).collect(),
@@ -243,7 +243,7 @@ impl ToolRegistry {
         }
         // The schemas are made again when they are next asked for.
         self.schemas.take();
-        self.forms = Forms::default();
+        self.forms = SchemaCache::default();
         Arc::make_mut(&mut self.tools).push(tool);
         Ok(())
     }
@@ -324,7 +324,7 @@ impl ToolRegistry {
     }
 
     /// The encoded forms of these schemas, kept from one request to the next.
-    pub(crate) fn forms(&self) -> &Forms {
+    pub(crate) fn forms(&self) -> &SchemaCache {
         &self.forms
     }
 }

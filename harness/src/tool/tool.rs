@@ -10,6 +10,7 @@ use std::{
     time::Duration,
 };
 
+use harness_schema::{SchemaChecker, ToolSchema, Unchecked, UnusableSchema, ValueFault};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tokio::runtime::Handle;
@@ -27,7 +28,6 @@ use super::{
 };
 use crate::{
     message::{Arguments, Fingerprint, same},
-    schema::{Checker, Fault, ToolSchema, Unchecked, Unusable},
     unwind::{Panicked, caught},
 };
 
@@ -138,7 +138,7 @@ pub(super) struct Made {
     /// Whether an argument has a default.
     pub(super) has_defaults: bool,
     /// Made when it is first needed.
-    checker: OnceLock<Result<Checker, Unusable>>,
+    checker: OnceLock<Result<SchemaChecker, UnusableSchema>>,
 }
 
 impl Made {
@@ -146,7 +146,7 @@ impl Made {
     fn read(&self, arguments: Map<String, Value>) -> Result<Map<String, Value>, ToolError> {
         let checker = self.checker().map_err(ToolError::new)?;
         let mut read = checker.read(Value::Object(arguments)).map_err(|(_, faults)| {
-            ToolError::BadArguments(faults.iter().map(Fault::line).collect())
+            ToolError::BadArguments(faults.iter().map(ValueFault::line).collect())
         })?;
         checker.integers(&mut read);
         match read {
@@ -155,14 +155,15 @@ impl Made {
         }
     }
 
-    pub(super) fn checker(&self) -> Result<&Checker, String> {
-        let made = self.checker.get_or_init(|| Checker::of_arguments(&self.schema.input_schema));
+    pub(super) fn checker(&self) -> Result<&SchemaChecker, String> {
+        let made =
+            self.checker.get_or_init(|| SchemaChecker::of_arguments(&self.schema.input_schema));
         made.as_ref().map_err(|err| unusable(&self.schema.name, err))
     }
 }
 
 /// The message for a tool whose schema cannot be used to check calls.
-pub(super) fn unusable(name: &str, err: &Unusable) -> String {
+pub(super) fn unusable(name: &str, err: &UnusableSchema) -> String {
     format!("the schema of the tool `{name}` cannot be used: {err}")
 }
 
@@ -728,7 +729,7 @@ impl Tool {
             Body::Declared { def, .. } => def.checker().ok(),
             Body::Made(made) => made.checker().ok(),
         };
-        checker.map(Checker::unchecked).unwrap_or_default()
+        checker.map(SchemaChecker::unchecked).unwrap_or_default()
     }
 
     /// Calls the tool. Nothing happens before the future is polled; dropping the future stops the tool.

@@ -3,13 +3,13 @@
 //! nearly everywhere, and text after the user's message always works. The choice depends only on
 //! the table of models, the schema and the request.
 
+use harness_schema::{StrictForm, ToolSchema};
 use serde_json::Value;
 
 use crate::{
     message::Message,
     models::SchemaAnswers,
     provider::{About, AnswerSchema, AnswerWay, Effort, Request, Settings, ToolChoice},
-    schema::{StrictForm, ToolSchema},
 };
 
 /// The name of the format, which the vendors require.

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use harness_schema::{EncodedSchema, ToolSchema};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -14,7 +15,6 @@ use crate::{
     error::{Error, ErrorKind},
     message::is_strict,
     provider::{Draft, Part, merge},
-    schema::{Parameters, ToolSchema},
 };
 
 /// The body of a request, written member by member. A member that the program's `extra` replaces is
@@ -150,7 +150,7 @@ impl<'a> Body<'a> {
 
 /// Reserves memory for these tools at once: a growing buffer is sometimes copied, depending on the
 /// allocator.
-pub(super) fn room_for(out: &mut Draft, tools: &[ToolSchema], parameters: &[Parameters]) {
+pub(super) fn room_for(out: &mut Draft, tools: &[ToolSchema], parameters: &[EncodedSchema]) {
     /// The size of a tool's JSON besides its own texts.
     const AROUND: usize = 128;
     let sizes = tools.iter().zip(parameters).map(|(tool, parameters)| {

@@ -1,12 +1,12 @@
 //! One field of a form: what a person is shown of it, and how a typed line is read.
 
+use harness_schema::SchemaChecker;
 use serde_json::{Map, Number, Value};
 
 use super::{
     secrets::{names_a_secret, speaks_of_a_secret},
     sheet::{Sheet, Style},
 };
-use crate::schema::Checker;
 
 /// The typed text that stands for an empty text.
 const EMPTY: &str = "\"\"";
@@ -319,7 +319,7 @@ impl Field {
     /// The faults of a value against the schema. There are none if the schema cannot be compiled here: then only
     /// the requester checks the value.
     fn faults(&self, value: &Value) -> Vec<String> {
-        let Ok(checker) = Checker::new(&self.schema) else { return Vec::new() };
+        let Ok(checker) = SchemaChecker::new(&self.schema) else { return Vec::new() };
         checker.faults(value).iter().map(ToString::to_string).collect()
     }
 }

@@ -2,6 +2,9 @@
 
 use std::{fmt, sync::OnceLock};
 
+use harness_schema::{
+    Length, MemberSchema, Range, ReadFault, SchemaChecker, ToolSchema, UnusableSchema,
+};
 use serde_json::Value;
 
 use super::{
@@ -9,10 +12,7 @@ use super::{
     literal::TakesLiteral,
     param::{Origin, ToolParam},
 };
-use crate::{
-    schema::{Checker, Length, Misfit, Property, Range, ToolSchema, Unusable},
-    tool::{Places, StateType, ToolDef},
-};
+use crate::tool::{Places, StateType, ToolDef};
 
 /// The declaration of a deprecated function, behind a name that is not deprecated. Code that names a deprecated
 /// function without a warning must be deprecated itself; the implementation of this trait is, and no code names it.
@@ -34,7 +34,7 @@ pub struct SchemaCell {
 #[derive(Debug)]
 pub(in crate::tool) struct MadeSchema {
     pub(in crate::tool) schema: ToolSchema,
-    pub(in crate::tool) checker: Result<Checker, Unusable>,
+    pub(in crate::tool) checker: Result<SchemaChecker, UnusableSchema>,
 }
 
 impl SchemaCell {
@@ -67,7 +67,7 @@ pub const fn rule(holds: bool, message: &str) {
 }
 
 /// Decodes an argument and discards the value.
-type Reads = fn(&ParamDef, Option<Value>, Option<&Checker>) -> Result<(), Misfit>;
+type Reads = fn(&ParamDef, Option<Value>, Option<&SchemaChecker>) -> Result<(), ReadFault>;
 
 /// The declaration of a parameter.
 #[derive(Clone, Copy)]
@@ -91,8 +91,8 @@ pub struct ParamDef {
 
 impl ParamDef {
     /// The property that the schema has for this parameter; `None` if the host supplies it.
-    pub(in crate::tool) fn property(&self) -> Option<Property<'static>> {
-        Some(Property {
+    pub(in crate::tool) fn property(&self) -> Option<MemberSchema<'static>> {
+        Some(MemberSchema {
             name: self.name,
             description: self.description,
             schema: self.schema?,
@@ -109,8 +109,8 @@ impl ParamDef {
     pub(in crate::tool) fn check(
         &self,
         value: Option<Value>,
-        checker: Option<&Checker>,
-    ) -> Result<(), Misfit> {
+        checker: Option<&SchemaChecker>,
+    ) -> Result<(), ReadFault> {
         (self.check)(self, value, checker)
     }
 
@@ -128,10 +128,10 @@ impl ParamDef {
     /// `checker`.
     pub(in crate::tool) fn read<T>(
         &self,
-        decode: fn(Option<&Value>) -> Result<T, Misfit>,
+        decode: fn(Option<&Value>) -> Result<T, ReadFault>,
         value: Option<Value>,
-        checker: Option<&Checker>,
-    ) -> Result<Option<T>, Misfit> {
+        checker: Option<&SchemaChecker>,
+    ) -> Result<Option<T>, ReadFault> {
         if self.has_default && value.as_ref().is_none_or(Value::is_null) {
             return Ok(None);
         }

@@ -2,11 +2,10 @@
 
 use std::mem::discriminant;
 
+use harness_schema::schema_of_type;
 use schemars::JsonSchema;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
-
-use crate::schema::schema_of_type;
 
 /// Asks a value for its JSON: the method with the bound is found before that of [`ByName`].
 #[derive(Debug)]

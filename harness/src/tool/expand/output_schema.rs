@@ -2,11 +2,11 @@
 
 use std::{fmt, marker::PhantomData};
 
+use harness_schema::output_schema;
 use schemars::JsonSchema;
 use serde_json::Value;
 
 use super::reconcile::Never;
-use crate::schema::output_schema;
 
 /// The return type of a function.
 pub struct Returned<T>(PhantomData<fn() -> T>);

@@ -7,6 +7,7 @@ use std::{
     str::FromStr,
 };
 
+use harness_schema::{ReadFault, ValueFault, step};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{
     Deserializer,
@@ -15,10 +16,7 @@ use serde::{
 };
 use serde_json::Value;
 
-use crate::{
-    schema::{Fault, Misfit, step},
-    tool::{CancellationToken, Progress, State, StateType, ToolContext},
-};
+use crate::tool::{CancellationToken, Progress, State, StateType, ToolContext};
 
 /// A type that a function with `#[tool]` can take.
 ///
@@ -56,7 +54,7 @@ pub enum Origin<T> {
         /// Whether the argument may be left out.
         optional: fn() -> bool,
         /// Decodes the argument; `None` is an argument that was left out.
-        decode: fn(Option<&Value>) -> Result<T, Misfit>,
+        decode: fn(Option<&Value>) -> Result<T, ReadFault>,
     },
     /// The host supplies it.
     Host {
@@ -118,17 +116,18 @@ impl<T: Send + Sync + 'static> ToolParam<FromHost> for Option<State<T>> {
 }
 
 /// Decodes an argument. The error says where in the argument the fault is.
-fn decode<T: DeserializeOwned>(value: Option<&Value>) -> Result<T, Misfit> {
+fn decode<T: DeserializeOwned>(value: Option<&Value>) -> Result<T, ReadFault> {
     let Some(value) = value else {
         return T::deserialize(Missing).map_err(|err| err.to_string().into());
     };
     // The place of the fault is only looked for if the value cannot be decoded.
-    T::deserialize(value)
-        .or_else(|_| serde_path_to_error::deserialize(value).map_err(|err| Misfit(explain(&err))))
+    T::deserialize(value).or_else(|_| {
+        serde_path_to_error::deserialize(value).map_err(|err| ReadFault(explain(&err)))
+    })
 }
 
 /// The place of the fault as a JSON pointer, and the fault.
-fn explain(err: &serde_path_to_error::Error<serde_json::Error>) -> Fault {
+fn explain(err: &serde_path_to_error::Error<serde_json::Error>) -> ValueFault {
     use serde_path_to_error::Segment;
     let mut pointer = String::new();
     for segment in err.path().iter() {
@@ -139,7 +138,7 @@ fn explain(err: &serde_path_to_error::Error<serde_json::Error>) -> Fault {
             Segment::Unknown => break,
         });
     }
-    Fault { at: pointer, reason: err.inner().to_string() }
+    ValueFault { at: pointer, reason: err.inner().to_string() }
 }
 
 /// An argument that was left out: only a type that can do without a value decodes it.

@@ -7,6 +7,7 @@
 
 use std::borrow::Cow;
 
+use harness_schema::{EncodedSchema, SchemaForm, StrictForm};
 use serde_json::Map;
 
 use super::{
@@ -21,7 +22,6 @@ use crate::{
     },
     models::{Model, Models, SchemaAnswers},
     provider::{AnswerWay, Draft, Found, Request, Settings, ToolChoice},
-    schema::{Parameters, StrictForm, Told},
     secret::beginning,
     wire::{
         Encoded,
@@ -390,11 +390,14 @@ fn tools(
 ) {
     // Found tools are read at the place of the search, and cannot have a mark.
     let last = request.tools().iter().rposition(|tool| !found.has(&tool.name));
-    let told =
-        if strict { Told::Held(StrictForm::Anthropic) } else { Told::Plain(StrictForm::Anthropic) };
+    let told = if strict {
+        SchemaForm::Held(StrictForm::Anthropic)
+    } else {
+        SchemaForm::Plain(StrictForm::Anthropic)
+    };
     let parameters = request.parameters(told);
     room_for(out, request.tools(), &parameters);
-    for (at, (tool, Parameters { json, strict })) in
+    for (at, (tool, EncodedSchema { json, strict })) in
         request.tools().iter().zip(&*parameters).enumerate()
     {
         comma(out);

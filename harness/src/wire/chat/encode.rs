@@ -3,6 +3,8 @@
 
 use std::borrow::Cow;
 
+use harness_schema::{EncodedSchema, SchemaForm, StrictForm};
+
 use super::{Origin, WIRE, extra, thought::FIELDS, turns};
 use crate::{
     error::Error,
@@ -11,7 +13,6 @@ use crate::{
     },
     models::{Models, SchemaAnswers, Thinking},
     provider::{AnswerWay, Draft, Effort, Request, Settings, ToolChoice},
-    schema::{Parameters, StrictForm, Told},
     wire::{
         Encoded,
         answer::{self, Forced, NAME, Plan, Server},
@@ -215,10 +216,10 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     // Keywords that the vendor refuses are left out even without strict mode.
     let told = match (options.strict_form, strict) {
         // The lengths let a model come to an end.
-        (form, _) if forced.is_some() => Told::Plain(form),
-        (form, true) if form.is_held() => Told::Held(form),
-        (form, _) if form.is_held() => Told::Plain(form),
-        (form, _) => Told::Readable(form),
+        (form, _) if forced.is_some() => SchemaForm::Plain(form),
+        (form, true) if form.is_held() => SchemaForm::Held(form),
+        (form, _) if form.is_held() => SchemaForm::Plain(form),
+        (form, _) => SchemaForm::Readable(form),
     };
     body.tools(|out| tools(out, request, told));
     if !request.tools().is_empty() {
@@ -295,10 +296,10 @@ fn choice(choice: &ToolChoice) -> serde_json::Value {
     }
 }
 
-fn tools(out: &mut Draft, request: &Request<'_>, told: Told) {
+fn tools(out: &mut Draft, request: &Request<'_>, told: SchemaForm) {
     let parameters = request.parameters(told);
     room_for(out, request.tools(), &parameters);
-    for (tool, Parameters { json, strict }) in request.tools().iter().zip(&*parameters) {
+    for (tool, EncodedSchema { json, strict }) in request.tools().iter().zip(&*parameters) {
         comma(out);
         raw(out, r#"{"type":"function","function":{"#);
         member(out, "name", &tool.name);

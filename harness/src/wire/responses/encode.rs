@@ -5,6 +5,8 @@
 
 use std::{borrow::Cow, collections::HashMap};
 
+use harness_schema::{EncodedSchema, SchemaForm, StrictForm, ToolSchema};
+
 use super::{
     WIRE,
     item::{PICTURE, wanted},
@@ -18,7 +20,6 @@ use crate::{
     },
     models::{Models, SchemaAnswers},
     provider::{AnswerWay, Draft, Effort, Found, Request, Settings, ToolChoice},
-    schema::{Parameters, StrictForm, Told, ToolSchema},
     wire::{
         Encoded,
         answer::{self, Forced, NAME, Plan, Server},
@@ -298,8 +299,12 @@ impl<'a> Loaded<'a> {
     }
 }
 
-fn told(strict: bool) -> Told {
-    if strict { Told::Held(StrictForm::OpenAI) } else { Told::Plain(StrictForm::OpenAI) }
+fn told(strict: bool) -> SchemaForm {
+    if strict {
+        SchemaForm::Held(StrictForm::OpenAI)
+    } else {
+        SchemaForm::Plain(StrictForm::OpenAI)
+    }
 }
 
 fn tools(
@@ -328,7 +333,7 @@ fn tools(
 fn function(
     out: &mut Draft,
     tool: &ToolSchema,
-    parameters: &Parameters,
+    parameters: &EncodedSchema,
     says_strict: bool,
     deferred: bool,
 ) {

@@ -8,7 +8,6 @@ use serde_json::{Map, Value, json};
 use super::{close::close, length::Length, range::Range};
 
 /// The description of a tool for the model, against which its calls are checked.
-#[doc = include_str!("../../guide/schema.md")]
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolSchema {
     /// The name of the tool.
@@ -44,7 +43,7 @@ fn generator() -> SchemaGenerator {
 }
 
 /// The schema of a type's serialized form; `None` if the schema has no content.
-pub(crate) fn output_schema<T: schemars::JsonSchema>() -> Option<Value> {
+pub fn output_schema<T: schemars::JsonSchema>() -> Option<Value> {
     let settings = SchemaSettings::draft2020_12().for_serialize().with(|settings| {
         settings.inline_subschemas = true;
         settings.meta_schema = None;
@@ -58,30 +57,40 @@ pub(crate) fn output_schema<T: schemars::JsonSchema>() -> Option<Value> {
 }
 
 /// One member of an object whose schema is derived.
-pub(crate) struct Property<'a> {
-    pub(crate) name: &'a str,
-    pub(crate) description: &'a str,
-    pub(crate) schema: fn(&mut SchemaGenerator) -> Schema,
-    pub(crate) range: Option<Range>,
-    pub(crate) length: Option<Length>,
-    pub(crate) pattern: Option<&'a str>,
-    pub(crate) default: Option<Value>,
-    pub(crate) examples: Vec<Value>,
+#[derive(Debug)]
+pub struct MemberSchema<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// What it is, in words for the model.
+    pub description: &'a str,
+    /// Makes the schema of its type.
+    pub schema: fn(&mut SchemaGenerator) -> Schema,
+    /// The limits of a number.
+    pub range: Option<Range>,
+    /// The limits of the length of a text or a list.
+    pub length: Option<Length>,
+    /// The regular expression that a text matches.
+    pub pattern: Option<&'a str>,
+    /// The value if it is left out.
+    pub default: Option<Value>,
+    /// Values that it may have.
+    pub examples: Vec<Value>,
     /// Whether it is optional.
-    pub(crate) optional: bool,
+    pub optional: bool,
 }
 
 /// The derived schema of an object.
-pub(crate) struct Derived {
+#[derive(Debug)]
+pub struct DerivedSchema {
     /// The schema that is sent to the model.
-    pub(crate) told: Value,
+    pub told: Value,
     /// The schema for the check: the same, with the limits of number types that the model need not
     /// know.
-    pub(crate) checked: Value,
+    pub checked: Value,
 }
 
 /// The schema of an object with these members, in their order.
-pub(crate) fn schema_of<'a>(members: impl Iterator<Item = Property<'a>>) -> Derived {
+pub fn schema_of<'a>(members: impl Iterator<Item = MemberSchema<'a>>) -> DerivedSchema {
     let mut generator = generator();
     let mut properties = Map::new();
     let mut required = Vec::new();
@@ -108,26 +117,27 @@ pub(crate) fn schema_of<'a>(members: impl Iterator<Item = Property<'a>>) -> Deri
     tidy(&mut told);
     limit(&mut checked);
     tidy(&mut checked);
-    Derived { told, checked }
+    DerivedSchema { told, checked }
 }
 
 /// The name of the member that contains an answer which is not an object, because vendors accept
 /// only objects.
-pub(crate) const WRAPPED: &str = "answer";
+pub const WRAPPED: &str = "answer";
 
 /// The derived schema of an answer.
-pub(crate) struct DerivedAnswer {
+#[derive(Debug)]
+pub struct DerivedAnswer {
     /// The schema that is sent to the model, that of an object.
-    pub(crate) told: Value,
+    pub told: Value,
     /// The schema for the check: the same, with the limits of number types that the model need not
     /// know.
-    pub(crate) checked: Value,
+    pub checked: Value,
     /// Whether the answer is the member [`WRAPPED`] of that object.
-    pub(crate) wrapped: bool,
+    pub wrapped: bool,
 }
 
 /// Derives the schema of an answer from its type.
-pub(crate) fn schema_of_answer<T: schemars::JsonSchema>() -> DerivedAnswer {
+pub fn schema_of_answer<T: schemars::JsonSchema>() -> DerivedAnswer {
     let mut generator = generator();
     let mut checked = generator.subschema_for::<T>().to_value();
     let mut definitions = generator.take_definitions(true);
@@ -194,7 +204,10 @@ fn limit(schema: &mut Value) {
 }
 
 /// The schema of one member.
-fn property(member: Property<'_>, generator: &mut SchemaGenerator) -> Option<Map<String, Value>> {
+fn property(
+    member: MemberSchema<'_>,
+    generator: &mut SchemaGenerator,
+) -> Option<Map<String, Value>> {
     let mut value = (member.schema)(generator).to_value();
     // The program's own examples replace the generated one.
     let written = if member.examples.is_empty() { written_as(&value) } else { None };
@@ -236,7 +249,7 @@ fn property(member: Property<'_>, generator: &mut SchemaGenerator) -> Option<Map
 }
 
 /// The schema of one type.
-pub(crate) fn schema_of_type<T: schemars::JsonSchema>() -> Value {
+pub fn schema_of_type<T: schemars::JsonSchema>() -> Value {
     let mut value = generator().subschema_for::<T>().to_value();
     tidy(&mut value);
     value

@@ -20,14 +20,14 @@ const LINE_ENDS: &str = r"[^\n\r\u{2028}\u{2029}]";
 
 /// A compiled pattern.
 #[derive(Debug)]
-pub(super) struct Pattern {
+pub(super) struct CompiledPattern {
     regex: Regex,
     /// The maximum size of its program, in KiB. A search takes at most this many steps for each
     /// byte of the text, times a constant.
     pub(super) size: usize,
 }
 
-impl Pattern {
+impl CompiledPattern {
     pub(super) fn is_match(&self, text: &str) -> bool {
         self.regex.is_match(text)
     }
@@ -35,18 +35,18 @@ impl Pattern {
 
 /// The patterns of one schema.
 #[derive(Debug, Default)]
-pub(super) struct Patterns {
+pub(super) struct PatternCompiler {
     /// The size of those that were compiled, and of those that are too large to be compiled, in KiB.
     pub(super) size: usize,
 }
 
-impl Patterns {
+impl PatternCompiler {
     /// Compiles a pattern.
     ///
     /// # Errors
     /// The reason, if the pattern is invalid, too large, or needs what this engine does not support:
     /// lookaround, backreferences or Unicode classes; also if the patterns before it are together too large.
-    pub(super) fn compile(&mut self, pattern: &str) -> Result<Pattern, String> {
+    pub(super) fn compile(&mut self, pattern: &str) -> Result<CompiledPattern, String> {
         if self.size >= TOGETHER {
             let why = "cannot be used: the patterns of the schema have together more than";
             return Err(format!("{why} {TOGETHER} KiB"));
@@ -61,7 +61,7 @@ impl Patterns {
             match RegexBuilder::new(&translated).size_limit(size * 1024).build() {
                 Ok(regex) => {
                     self.size += size;
-                    return Ok(Pattern { regex, size });
+                    return Ok(CompiledPattern { regex, size });
                 }
                 Err(err) if size >= LARGEST => {
                     self.size += size;
@@ -208,10 +208,10 @@ fn unicode<'a>(rest: &'a str, out: &mut String) -> Result<&'a str, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{LARGEST, LONGEST, Pattern, Patterns, TOGETHER};
+    use super::{CompiledPattern, LARGEST, LONGEST, PatternCompiler, TOGETHER};
 
-    fn compile(pattern: &str) -> Result<Pattern, String> {
-        Patterns::default().compile(pattern)
+    fn compile(pattern: &str) -> Result<CompiledPattern, String> {
+        PatternCompiler::default().compile(pattern)
     }
 
     #[test]
@@ -264,7 +264,7 @@ mod tests {
 
     #[test]
     fn the_patterns_of_a_schema_have_one_limit_together() {
-        let mut patterns = Patterns::default();
+        let mut patterns = PatternCompiler::default();
         // Each is below its own limit, or just above.
         for large in ["a{0,1200}", "a{0,4000}", "a{1000}{1000}"].iter().cycle().take(1_000) {
             let _ = patterns.compile(large);

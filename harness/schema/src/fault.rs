@@ -4,20 +4,21 @@ use std::fmt;
 
 /// A fault at one place of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Fault {
+pub struct ValueFault {
     /// A JSON pointer into the value; empty for the value itself.
-    pub(crate) at: String,
-    pub(crate) reason: String,
+    pub at: String,
+    /// What is wrong there, in words for the model.
+    pub reason: String,
 }
 
-impl Fault {
+impl ValueFault {
     /// A fault of the value itself.
-    pub(crate) fn new(reason: impl Into<String>) -> Self {
+    pub fn new(reason: impl Into<String>) -> Self {
         Self { at: String::new(), reason: reason.into() }
     }
 
     /// The same fault, as seen from the object that contains the value as a member.
-    pub(crate) fn below(self, name: &str) -> Self {
+    pub fn below(self, name: &str) -> Self {
         Self { at: step(name) + &self.at, ..self }
     }
 
@@ -30,12 +31,12 @@ impl Fault {
     }
 
     /// Whether the fault is in this member of the outermost object.
-    pub(crate) fn is_of(&self, name: &str) -> bool {
+    pub fn is_of(&self, name: &str) -> bool {
         self.argument().is_some_and(|(argument, _)| argument == name)
     }
 
     /// One line of a refusal: the argument in backticks, the place inside it, and the reason.
-    pub(crate) fn line(&self) -> String {
+    pub fn line(&self) -> String {
         let reason = &self.reason;
         let pause = if reason.starts_with("is ") { "" } else { ":" };
         let argument = self.argument();
@@ -47,7 +48,7 @@ impl Fault {
     }
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for ValueFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { at, reason } = self;
         match at.is_empty() {
@@ -69,16 +70,16 @@ fn in_short(place: &str) -> String {
 }
 
 /// A name as a step of a JSON pointer.
-pub(crate) fn step(name: &str) -> String {
+pub fn step(name: &str) -> String {
     format!("/{}", name.replace('~', "~0").replace('/', "~1"))
 }
 
 /// The reason why a type could not read a value.
 #[derive(Debug)]
-pub struct Misfit(pub(crate) Fault);
+pub struct ReadFault(pub ValueFault);
 
-impl From<String> for Misfit {
+impl From<String> for ReadFault {
     fn from(reason: String) -> Self {
-        Self(Fault::new(reason))
+        Self(ValueFault::new(reason))
     }
 }

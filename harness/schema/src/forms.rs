@@ -10,7 +10,8 @@ use super::{StrictForm, ToolSchema};
 
 /// The form in which schemas are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Told {
+#[non_exhaustive]
+pub enum SchemaForm {
     /// As the vendor takes it, without strict mode: unchanged in most cases.
     Plain(StrictForm),
     /// In the form to which the vendor holds the model, for the tools that have such a form.
@@ -21,18 +22,19 @@ pub(crate) enum Told {
 
 /// A schema in the form in which it is sent.
 #[derive(Debug)]
-pub(crate) struct Parameters {
-    pub(crate) json: String,
+pub struct EncodedSchema {
+    /// The schema as JSON.
+    pub json: String,
     /// Whether the vendor holds the model to it.
-    pub(crate) strict: bool,
+    pub strict: bool,
 }
 
 /// The schemas of all tools.
-type All = Arc<[Parameters]>;
+type EncodedSchemas = Arc<[EncodedSchema]>;
 
-impl Told {
+impl SchemaForm {
     /// The schemas of these tools in this form.
-    pub(crate) fn of(self, tools: &[ToolSchema]) -> All {
+    pub fn of(self, tools: &[ToolSchema]) -> EncodedSchemas {
         let (Self::Plain(form) | Self::Held(form) | Self::Readable(form)) = self;
         let mut held = match self {
             Self::Held(form) => form.of_all(tools),
@@ -41,14 +43,14 @@ impl Told {
         .into_iter();
         let parameters = tools.iter().map(|tool| {
             if let Some(Ok(strict)) = held.next() {
-                return Parameters { json: strict.to_string(), strict: true };
+                return EncodedSchema { json: strict.to_string(), strict: true };
             }
             let plain = form.portable(&tool.input_schema);
             let readable = match self {
                 Self::Readable(form) => form.readable(&plain),
                 Self::Plain(_) | Self::Held(_) => None,
             };
-            Parameters { json: readable.unwrap_or(plain).to_string(), strict: false }
+            EncodedSchema { json: readable.unwrap_or(plain).to_string(), strict: false }
         });
         parameters.collect()
     }
@@ -56,11 +58,11 @@ impl Told {
 
 /// The schemas of one agent's tools, in each form in which they have been sent. Clones share them.
 #[derive(Clone, Default)]
-pub(crate) struct Forms(Arc<Mutex<Vec<(Told, All)>>>);
+pub struct SchemaCache(Arc<Mutex<Vec<(SchemaForm, EncodedSchemas)>>>);
 
-impl Forms {
+impl SchemaCache {
     /// The schemas in this form. `tools` must always be the same.
-    pub(crate) fn get(&self, told: Told, tools: &[ToolSchema]) -> All {
+    pub fn get(&self, told: SchemaForm, tools: &[ToolSchema]) -> EncodedSchemas {
         let mut forms = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, known)) = forms.iter().find(|(of, _)| *of == told) {
             return Arc::clone(known);
@@ -71,7 +73,7 @@ impl Forms {
     }
 }
 
-impl fmt::Debug for Forms {
+impl fmt::Debug for SchemaCache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Forms").finish_non_exhaustive()
     }

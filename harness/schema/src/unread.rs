@@ -4,20 +4,20 @@
 //! reported.
 
 use super::{
-    compile::{Checker, Unchecked},
-    node::Id,
+    compile::{SchemaChecker, Unchecked},
+    node::NodeId,
 };
 
 const REASON: &str = "a part of it is not checked";
 
-impl Checker {
+impl SchemaChecker {
     /// Removes rules that would invert the result of a part that is not checked.
     pub(super) fn leave_open(&mut self) {
         if self.unchecked.is_empty() {
             return;
         }
         let is_unsure = self.unsure();
-        let is_unsure = |id: Id| is_unsure.get(id).copied().unwrap_or_default();
+        let is_unsure = |id: NodeId| is_unsure.get(id).copied().unwrap_or_default();
         let mut told = Vec::new();
         for node in &mut self.nodes {
             let at = node.at.as_deref().unwrap_or_default();
@@ -53,7 +53,7 @@ impl Checker {
     /// For each node, whether some part of it, at any depth, is not checked.
     fn unsure(&self) -> Vec<bool> {
         let mut is_unsure: Vec<bool> = self.nodes.iter().map(|node| node.unread).collect();
-        let mut above: Vec<Vec<Id>> = vec![Vec::new(); self.nodes.len()];
+        let mut above: Vec<Vec<NodeId>> = vec![Vec::new(); self.nodes.len()];
         for (id, node) in self.nodes.iter().enumerate() {
             for below in node.all_below() {
                 if let Some(above) = above.get_mut(below) {
@@ -61,7 +61,7 @@ impl Checker {
                 }
             }
         }
-        let mut open: Vec<Id> =
+        let mut open: Vec<NodeId> =
             (0..self.nodes.len()).filter(|id| is_unsure.get(*id) == Some(&true)).collect();
         while let Some(id) = open.pop() {
             for above in above.get(id).into_iter().flatten() {

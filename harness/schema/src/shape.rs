@@ -6,28 +6,28 @@ use std::collections::HashSet;
 use serde_json::Value;
 
 use super::{
-    check::Spent,
-    compile::Checker,
-    fault::Fault,
-    node::{Id, Node},
+    check::CheckCost,
+    compile::SchemaChecker,
+    fault::ValueFault,
+    node::{NodeId, SchemaNode},
     number::written_as_float,
 };
 
 /// The maximum depth of a value: that of one that is read from JSON. A deeper one does not fit.
 const DEEPEST: usize = 128;
 
-impl Checker {
+impl SchemaChecker {
     /// Returns the value if it fits, or without the `null` of optional members at every depth if it
     /// fits only then. Models in strict mode write `null` for members that they omit.
     ///
     /// # Errors
     /// The value and its faults.
-    pub(crate) fn read(&self, mut value: Value) -> Result<Value, (Value, Vec<Fault>)> {
+    pub fn read(&self, mut value: Value) -> Result<Value, (Value, Vec<ValueFault>)> {
         if self.fits(&value) {
             return Ok(value);
         }
         let changed =
-            has(&value, &Value::is_null) && self.shape(self.root, &mut value, Spelling::Null);
+            has(&value, &Value::is_null) && self.shape(self.root, &mut value, OtherNotation::Null);
         if changed && self.fits(&value) {
             return Ok(value);
         }
@@ -37,37 +37,37 @@ impl Checker {
 
     /// Changes each `3.0` to `3` where the schema expects an integer. JSON Schema accepts both, and
     /// models write it. Returns whether something has changed.
-    pub(crate) fn integers(&self, value: &mut Value) -> bool {
-        has(value, &is_float) && self.shape(self.root, value, Spelling::Float)
+    pub fn integers(&self, value: &mut Value) -> bool {
+        has(value, &is_float) && self.shape(self.root, value, OtherNotation::Float)
     }
 
     /// The same for a member of the object that the schema describes.
-    pub(crate) fn integers_of(&self, name: &str, value: &mut Value) -> bool {
+    pub fn integers_of(&self, name: &str, value: &mut Value) -> bool {
         let rules = self.node(self.root).object.as_deref();
         let property = rules.and_then(|rules| rules.property(name));
         has(value, &is_float)
-            && property.is_some_and(|it| self.shape(it.id, value, Spelling::Float))
+            && property.is_some_and(|it| self.shape(it.id, value, OtherNotation::Float))
     }
 
     /// Converts a value that this part of the schema describes. Returns whether something has
     /// changed.
-    fn shape(&self, id: Id, value: &mut Value, of: Spelling) -> bool {
-        Shaping { checker: self, of, spent: Spent::default() }.value(vec![id], value, 0)
+    fn shape(&self, id: NodeId, value: &mut Value, of: OtherNotation) -> bool {
+        ValueShaper { checker: self, of, spent: CheckCost::default() }.value(vec![id], value, 0)
     }
 }
 
 /// One pass that converts a value.
-struct Shaping<'a> {
-    checker: &'a Checker,
-    of: Spelling,
+struct ValueShaper<'a> {
+    checker: &'a SchemaChecker,
+    of: OtherNotation,
     /// The work done to find the meant choices. A pass with too much work ends, and a value that is
     /// not converted by then does not fit.
-    spent: Spent,
+    spent: CheckCost,
 }
 
-impl<'a> Shaping<'a> {
+impl<'a> ValueShaper<'a> {
     /// Converts a value to which these parts of the schema apply together.
-    fn value(&mut self, ids: Vec<Id>, value: &mut Value, depth: usize) -> bool {
+    fn value(&mut self, ids: Vec<NodeId>, value: &mut Value, depth: usize) -> bool {
         if depth > DEEPEST {
             return false;
         }
@@ -105,7 +105,11 @@ impl<'a> Shaping<'a> {
 
     /// Converts the value itself, and collects all parts of the schema that apply to it, each of
     /// them once.
-    fn in_place(&mut self, mut open: Vec<Id>, value: &mut Value) -> (Vec<&'a Node>, bool) {
+    fn in_place(
+        &mut self,
+        mut open: Vec<NodeId>,
+        value: &mut Value,
+    ) -> (Vec<&'a SchemaNode>, bool) {
         let (mut nodes, mut changed, mut seen) = (Vec::new(), false, HashSet::new());
         open.reverse();
         while let Some(id) = open.pop() {
@@ -135,16 +139,18 @@ impl<'a> Shaping<'a> {
     }
 
     /// Converts a number, or removes `null` members, by one part of the schema.
-    fn itself(&mut self, node: &Node, value: &mut Value) -> bool {
+    fn itself(&mut self, node: &SchemaNode, value: &mut Value) -> bool {
         let is_integer = node.kinds.is_some_and(|it| it.has("integer") && !it.has("number"));
         match (self.of, value) {
-            (Spelling::Float, value @ Value::Number(_)) if is_integer => {
+            (OtherNotation::Float, value @ Value::Number(_)) if is_integer => {
                 let Value::Number(number) = &*value else { return false };
                 let Some(integer) = written_as_float(number) else { return false };
                 *value = Value::from(integer);
                 true
             }
-            (Spelling::Null, Value::Object(members)) if members.values().any(Value::is_null) => {
+            (OtherNotation::Null, Value::Object(members))
+                if members.values().any(Value::is_null) =>
+            {
                 let Some(rules) = node.object.as_deref() else { return false };
                 let before = members.len();
                 members.retain(|name, value| {
@@ -157,14 +163,14 @@ impl<'a> Shaping<'a> {
         }
     }
 
-    fn nearly_fits(&mut self, id: Id, value: &Value) -> bool {
+    fn nearly_fits(&mut self, id: NodeId, value: &Value) -> bool {
         self.checker.nearly_fits(id, value, &mut self.spent)
     }
 }
 
 /// Another notation that is accepted for the schema's own.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Spelling {
+enum OtherNotation {
     /// `null` for an optional member.
     Null,
     /// `3.0` for `3`.

@@ -11,10 +11,10 @@ use serde_json::{Map, Value};
 use super::{
     fault::step,
     node::{
-        ArrayRules, Choice, Condition, Id, Kinds, MANY, Node, NumberRules, ObjectRules, Property,
-        StringRules, Values,
+        AllowedValues, ArrayRules, ChoiceRules, ConditionRules, MANY, NodeId, NumberRules,
+        ObjectMember, ObjectRules, SchemaNode, StringRules, TypeSet,
     },
-    pattern::Patterns,
+    pattern::PatternCompiler,
 };
 
 /// The maximum nesting depth of a schema.
@@ -25,28 +25,24 @@ const LONGEST_CHAIN: usize = 64;
 
 /// A compiled schema, which checks values.
 #[derive(Debug)]
-pub(crate) struct Checker {
-    pub(super) nodes: Vec<Node>,
-    pub(super) root: Id,
+pub struct SchemaChecker {
+    pub(super) nodes: Vec<SchemaNode>,
+    pub(super) root: NodeId,
     pub(super) unchecked: Vec<Unchecked>,
     /// Whether the value is an answer, and not the arguments of a tool.
     pub(super) of_answer: bool,
-    #[cfg_attr(
-        not(feature = "mcp"),
-        expect(dead_code, reason = "only the tools of a server are measured together")
-    )]
-    patterns: Patterns,
+    patterns: PatternCompiler,
 }
 
 /// The reason why a schema cannot be used: no value could ever be checked against it.
 #[derive(Clone, Debug)]
-pub(crate) struct Unusable {
+pub struct UnusableSchema {
     /// JSON pointer into the schema.
     at: String,
     reason: String,
 }
 
-impl fmt::Display for Unusable {
+impl fmt::Display for UnusableSchema {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { at, reason } = self;
         if at.is_empty() { f.write_str(reason) } else { write!(f, "at `{at}`: {reason}") }
@@ -84,7 +80,8 @@ impl Unchecked {
         &self.pointer
     }
 
-    pub(crate) fn reason(&self) -> &str {
+    /// The reason why this part is not checked.
+    pub fn reason(&self) -> &str {
         &self.reason
     }
 
@@ -104,30 +101,30 @@ impl fmt::Display for Unchecked {
     }
 }
 
-impl Checker {
+impl SchemaChecker {
     /// Compiles a schema.
     ///
     /// # Errors
     /// If it has a reference to something outside of it, a reference to itself for the same value,
     /// or too many levels.
-    pub(crate) fn new(schema: &Value) -> Result<Self, Unusable> {
-        let mut compiler = Compiler {
+    pub fn new(schema: &Value) -> Result<Self, UnusableSchema> {
+        let mut compiler = SchemaCompiler {
             schema,
             nodes: Vec::new(),
             targets: HashMap::new(),
             waiting: Vec::new(),
             unchecked: Vec::new(),
             anchors: None,
-            patterns: Patterns::default(),
+            patterns: PatternCompiler::default(),
         };
         let root = compiler.target("#", "")?;
         while let Some((id, pointer, schema)) = compiler.waiting.pop() {
             let node = compiler.node(schema, &pointer, 0)?;
             if let Some(place) = compiler.nodes.get_mut(id) {
-                *place = Node { shared: place.shared, ..node };
+                *place = SchemaNode { shared: place.shared, ..node };
             }
         }
-        let Compiler { nodes, targets, mut unchecked, patterns, .. } = compiler;
+        let SchemaCompiler { nodes, targets, mut unchecked, patterns, .. } = compiler;
         // A part with several references may be compiled more than once.
         let mut seen = HashSet::new();
         unchecked.retain(|part| seen.insert(part.clone()));
@@ -141,7 +138,7 @@ impl Checker {
     ///
     /// # Errors
     /// The same as [`new`](Self::new).
-    pub(crate) fn of_answer(schema: &Value) -> Result<Self, Unusable> {
+    pub fn of_answer(schema: &Value) -> Result<Self, UnusableSchema> {
         Ok(Self { of_answer: true, ..Self::new(schema)? })
     }
 
@@ -150,7 +147,7 @@ impl Checker {
     ///
     /// # Errors
     /// The same as [`new`](Self::new).
-    pub(crate) fn of_arguments(schema: &Value) -> Result<Self, Unusable> {
+    pub fn of_arguments(schema: &Value) -> Result<Self, UnusableSchema> {
         let mut checker = Self::new(schema)?;
         let never = checker.nodes.len();
         let Some(root) = checker.nodes.get_mut(checker.root) else { return Ok(checker) };
@@ -164,26 +161,25 @@ impl Checker {
             && !rules.unread_patterns
         {
             rules.others = Some(never);
-            checker.nodes.push(Node { never: true, ..Node::default() });
+            checker.nodes.push(SchemaNode { never: true, ..SchemaNode::default() });
         }
         Ok(checker)
     }
 
     /// The parts of the schema that are sent but not checked.
-    pub(crate) fn unchecked(&self) -> &[Unchecked] {
+    pub fn unchecked(&self) -> &[Unchecked] {
         &self.unchecked
     }
 
     /// The size of the compiled patterns, in KiB.
-    #[cfg(feature = "mcp")]
-    pub(crate) fn pattern_size(&self) -> usize {
+    pub fn pattern_size(&self) -> usize {
         self.patterns.size
     }
 
     /// The node with this index.
     #[inline]
-    pub(super) fn node(&self, id: Id) -> &Node {
-        static ANY: Node = Node {
+    pub(super) fn node(&self, id: NodeId) -> &SchemaNode {
+        static ANY: SchemaNode = SchemaNode {
             never: false,
             kinds: None,
             values: None,
@@ -205,8 +201,8 @@ impl Checker {
     }
 
     /// Fails if a check would not end, because a schema needs its own result for the same value.
-    fn ends(&self, targets: &HashMap<String, Id>) -> Result<(), Unusable> {
-        let place = |id: Id| {
+    fn ends(&self, targets: &HashMap<String, NodeId>) -> Result<(), UnusableSchema> {
+        let place = |id: NodeId| {
             let known = targets.iter().find(|(_, target)| **target == id);
             known.map(|(pointer, _)| pointer.as_str()).unwrap_or_default()
         };
@@ -261,25 +257,25 @@ impl Checker {
     }
 }
 
-fn unusable(at: &str, reason: impl Into<String>) -> Unusable {
-    Unusable { at: at.to_owned(), reason: reason.into() }
+fn unusable(at: &str, reason: impl Into<String>) -> UnusableSchema {
+    UnusableSchema { at: at.to_owned(), reason: reason.into() }
 }
 
-struct Compiler<'a> {
+struct SchemaCompiler<'a> {
     schema: &'a Value,
-    nodes: Vec<Node>,
+    nodes: Vec<SchemaNode>,
     /// The node for each place that is a target of references.
-    targets: HashMap<String, Id>,
+    targets: HashMap<String, NodeId>,
     /// Targets that are not compiled yet.
-    waiting: Vec<(Id, String, &'a Value)>,
+    waiting: Vec<(NodeId, String, &'a Value)>,
     unchecked: Vec<Unchecked>,
     /// The places of all `$anchor`, collected at the first use.
     anchors: Option<HashMap<String, String>>,
-    patterns: Patterns,
+    patterns: PatternCompiler,
 }
 
-impl<'a> Compiler<'a> {
-    fn add(&mut self, node: Node) -> Id {
+impl<'a> SchemaCompiler<'a> {
+    fn add(&mut self, node: SchemaNode) -> NodeId {
         self.nodes.push(node);
         self.nodes.len() - 1
     }
@@ -289,7 +285,7 @@ impl<'a> Compiler<'a> {
     }
 
     /// The node of a reference's target, which is compiled later.
-    fn target(&mut self, reference: &str, at: &str) -> Result<Id, Unusable> {
+    fn target(&mut self, reference: &str, at: &str) -> Result<NodeId, UnusableSchema> {
         let own = self.schema.get("$id").and_then(Value::as_str);
         let local = own.and_then(|own| reference.strip_prefix(own.trim_end_matches('#')));
         let local = local.filter(|rest| rest.is_empty() || rest.starts_with('#'));
@@ -320,7 +316,7 @@ impl<'a> Compiler<'a> {
             return Ok(*id);
         }
         let schema = self.schema.pointer(&pointer).ok_or_else(missing)?;
-        let id = self.add(Node::default());
+        let id = self.add(SchemaNode::default());
         self.targets.insert(pointer.clone(), id);
         self.waiting.push((id, pointer, schema));
         Ok(id)
@@ -354,39 +350,55 @@ impl<'a> Compiler<'a> {
     }
 
     /// The node of a part of the schema.
-    fn child(&mut self, schema: &'a Value, at: String, depth: usize) -> Result<Id, Unusable> {
+    fn child(
+        &mut self,
+        schema: &'a Value,
+        at: String,
+        depth: usize,
+    ) -> Result<NodeId, UnusableSchema> {
         let node = self.node(schema, &at, depth + 1)?;
         // A part that is only a reference uses the node of its target, unless it adds rules of its
         // own.
         if let ([target], true) = (node.all.as_slice(), node.about.is_none()) {
             let target = *target;
-            let alone = Node { all: Vec::new(), shared: false, format: None, at: None, ..node };
+            let alone =
+                SchemaNode { all: Vec::new(), shared: false, format: None, at: None, ..node };
             if alone.is_silent() {
                 return Ok(target);
             }
-            return Ok(self.add(Node { all: vec![target], ..alone }));
+            return Ok(self.add(SchemaNode { all: vec![target], ..alone }));
         }
         Ok(self.add(node))
     }
 
-    fn children(&mut self, list: &'a [Value], at: &str, depth: usize) -> Result<Vec<Id>, Unusable> {
+    fn children(
+        &mut self,
+        list: &'a [Value],
+        at: &str,
+        depth: usize,
+    ) -> Result<Vec<NodeId>, UnusableSchema> {
         let list = list.iter().enumerate();
         list.map(|(index, it)| self.child(it, format!("{at}/{index}"), depth)).collect()
     }
 
-    fn node(&mut self, schema: &'a Value, at: &str, depth: usize) -> Result<Node, Unusable> {
+    fn node(
+        &mut self,
+        schema: &'a Value,
+        at: &str,
+        depth: usize,
+    ) -> Result<SchemaNode, UnusableSchema> {
         if depth > DEEPEST {
             let reason = format!("the schema is nested more than {DEEPEST} levels deep");
             return Err(unusable("", reason));
         }
         let before = self.unchecked.len();
-        let mut node = Node::default();
+        let mut node = SchemaNode::default();
         let map = match schema {
             Value::Object(map) => map,
-            Value::Bool(open) => return Ok(Node { never: !open, ..node }),
+            Value::Bool(open) => return Ok(SchemaNode { never: !open, ..node }),
             Value::Null | Value::Number(_) | Value::String(_) | Value::Array(_) => {
                 self.not_checked(at, "schema", "it is neither an object nor a boolean");
-                return Ok(Node { unread: true, ..node });
+                return Ok(SchemaNode { unread: true, ..node });
             }
         };
         for (word, value) in map {
@@ -408,10 +420,10 @@ impl<'a> Compiler<'a> {
                             .collect(),
                         None => list.clone(),
                     };
-                    node.values = Some(Values::new(list));
+                    node.values = Some(AllowedValues::new(list));
                 }
                 ("const", only) if !map.contains_key("enum") => {
-                    node.values = Some(Values::new(vec![only.clone()]));
+                    node.values = Some(AllowedValues::new(vec![only.clone()]));
                 }
                 ("allOf", Value::Array(list)) => {
                     let all = self.children(list, &place(), depth)?;
@@ -419,7 +431,7 @@ impl<'a> Compiler<'a> {
                 }
                 ("anyOf" | "oneOf", Value::Array(list)) => {
                     let ids = self.children(list, &place(), depth)?;
-                    node.choices.push(Choice { ids, one: word == "oneOf" });
+                    node.choices.push(ChoiceRules { ids, one: word == "oneOf" });
                 }
                 ("not", schema) => node.not = Some(self.child(schema, place(), depth)?),
                 ("if", schema) => {
@@ -431,7 +443,7 @@ impl<'a> Compiler<'a> {
                     };
                     let (then, otherwise) = (branch("then")?, branch("else")?);
                     node.condition =
-                        Some(Box::new(Condition { test, is_sure: true, then, otherwise }));
+                        Some(Box::new(ConditionRules { test, is_sure: true, then, otherwise }));
                 }
                 ("description", Value::String(about)) => {
                     let first = about.lines().map(str::trim).find(|line| !line.is_empty());
@@ -464,16 +476,17 @@ impl<'a> Compiler<'a> {
         Ok(node)
     }
 
-    fn kinds(&mut self, value: &Value, at: &str) -> Option<Kinds> {
+    fn kinds(&mut self, value: &Value, at: &str) -> Option<TypeSet> {
         let names = match value {
             Value::String(one) => vec![Some(one.as_str())],
             list => list.as_array().into_iter().flatten().map(Value::as_str).collect(),
         };
-        let known: Option<Vec<Kinds>> = names.into_iter().map(|name| Kinds::one(name?)).collect();
+        let known: Option<Vec<TypeSet>> =
+            names.into_iter().map(|name| TypeSet::one(name?)).collect();
         if known.is_none() {
             self.not_checked(at, "type", format!("{value} is not of the standard"));
         }
-        known.map(|known| known.into_iter().fold(Kinds::NONE, Kinds::and))
+        known.map(|known| known.into_iter().fold(TypeSet::NONE, TypeSet::and))
     }
 
     fn number(&mut self, map: &Map<String, Value>, at: &str) -> Option<Box<NumberRules>> {
@@ -527,7 +540,7 @@ impl<'a> Compiler<'a> {
         map: &'a Map<String, Value>,
         at: &str,
         depth: usize,
-    ) -> Result<Option<Box<ArrayRules>>, Unusable> {
+    ) -> Result<Option<Box<ArrayRules>>, UnusableSchema> {
         let mut rules = ArrayRules {
             least: count(map, "minItems"),
             most: count(map, "maxItems"),
@@ -571,7 +584,7 @@ impl<'a> Compiler<'a> {
         map: &'a Map<String, Value>,
         at: &str,
         depth: usize,
-    ) -> Result<Option<Box<ObjectRules>>, Unusable> {
+    ) -> Result<Option<Box<ObjectRules>>, UnusableSchema> {
         let mut rules = ObjectRules {
             least: count(map, "minProperties"),
             most: count(map, "maxProperties"),
@@ -586,7 +599,7 @@ impl<'a> Compiler<'a> {
             for (name, schema) in properties {
                 let id = self.child(schema, format!("{at}/properties{}", step(name)), depth)?;
                 let required = open.remove(name.as_str());
-                rules.properties.push(Property { name: name.clone(), id, required });
+                rules.properties.push(ObjectMember { name: name.clone(), id, required });
             }
             if rules.properties.len() >= MANY {
                 let names = rules.properties.iter().enumerate();

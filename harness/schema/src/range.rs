@@ -103,7 +103,7 @@ impl Range {
     }
 
     /// Whether the range contains no number.
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         match (self.low, self.high) {
             (Some(Edge::Integer(low)), Some(Edge::Integer(high))) => low > high,
             (Some(Edge::Float(low)), Some(Edge::Float(high))) => {
@@ -118,7 +118,7 @@ impl Range {
     }
 
     /// Adds the range to the schema of a number.
-    pub(crate) fn describe(&self, schema: &mut Map<String, Value>) {
+    pub fn describe(&self, schema: &mut Map<String, Value>) {
         if let Some(low) = self.low.and_then(Edge::to_value) {
             schema.insert("minimum".to_owned(), Value::Number(low));
         }

@@ -4,27 +4,27 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::{Number, Value};
 
-use super::{number::is_whole, pattern::Pattern};
+use super::{number::is_whole, pattern::CompiledPattern};
 
 /// The index of a node.
-pub(super) type Id = usize;
+pub(super) type NodeId = usize;
 
 /// One part of a schema. Absent rules take no memory.
 #[derive(Debug, Default)]
-pub(super) struct Node {
+pub(super) struct SchemaNode {
     /// No value is allowed here.
     pub(super) never: bool,
-    pub(super) kinds: Option<Kinds>,
-    pub(super) values: Option<Box<Values>>,
+    pub(super) kinds: Option<TypeSet>,
+    pub(super) values: Option<Box<AllowedValues>>,
     pub(super) number: Option<Box<NumberRules>>,
     pub(super) string: Option<Box<StringRules>>,
     pub(super) array: Option<Box<ArrayRules>>,
     pub(super) object: Option<Box<ObjectRules>>,
     /// Schemas that also apply to the same value: `allOf`, and the target of `$ref`.
-    pub(super) all: Vec<Id>,
-    pub(super) choices: Vec<Choice>,
-    pub(super) not: Option<Id>,
-    pub(super) condition: Option<Box<Condition>>,
+    pub(super) all: Vec<NodeId>,
+    pub(super) choices: Vec<ChoiceRules>,
+    pub(super) not: Option<NodeId>,
+    pub(super) condition: Option<Box<ConditionRules>>,
     /// The first line of the description.
     pub(super) about: Option<Box<str>>,
     pub(super) format: Option<Box<str>>,
@@ -38,9 +38,9 @@ pub(super) struct Node {
 
 /// The types of JSON Schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Kinds(u8);
+pub(super) struct TypeSet(u8);
 
-impl Kinds {
+impl TypeSet {
     pub(super) const NONE: Self = Self(0);
 
     const NAMES: [&'static str; 7] =
@@ -80,7 +80,7 @@ impl Kinds {
 
 /// The values of `enum`, or the single value of `const`.
 #[derive(Debug)]
-pub(super) struct Values {
+pub(super) struct AllowedValues {
     pub(super) list: Vec<Value>,
     /// The texts among them, if there are many.
     pub(super) texts: HashSet<String>,
@@ -89,7 +89,7 @@ pub(super) struct Values {
 /// With at least this many values, texts among them are found by hash.
 pub(super) const MANY: usize = 16;
 
-impl Values {
+impl AllowedValues {
     pub(super) fn new(list: Vec<Value>) -> Box<Self> {
         let texts = if list.len() < MANY {
             HashSet::new()
@@ -113,54 +113,54 @@ pub(super) struct NumberRules {
 pub(super) struct StringRules {
     pub(super) shortest: Option<u64>,
     pub(super) longest: Option<u64>,
-    pub(super) pattern: Option<(String, Pattern)>,
+    pub(super) pattern: Option<(String, CompiledPattern)>,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct ArrayRules {
-    pub(super) first: Vec<Id>,
-    pub(super) items: Option<Id>,
+    pub(super) first: Vec<NodeId>,
+    pub(super) items: Option<NodeId>,
     pub(super) least: Option<u64>,
     pub(super) most: Option<u64>,
     pub(super) unique: bool,
     /// The schema of items that must be contained, with the minimum and the maximum number of them.
-    pub(super) contains: Option<(Id, u64, Option<u64>)>,
-    pub(super) unevaluated: Option<Id>,
+    pub(super) contains: Option<(NodeId, u64, Option<u64>)>,
+    pub(super) unevaluated: Option<NodeId>,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct ObjectRules {
     /// In the order of the schema.
-    pub(super) properties: Vec<Property>,
+    pub(super) properties: Vec<ObjectMember>,
     /// The index of each of them, if there are many.
     pub(super) index: HashMap<String, usize>,
     /// Required members that are not listed as properties.
     pub(super) required: Vec<String>,
     /// Whether the schema has `properties`, even an empty one.
     pub(super) lists: bool,
-    pub(super) patterns: Vec<(Pattern, Id)>,
+    pub(super) patterns: Vec<(CompiledPattern, NodeId)>,
     /// A name that matches none of the patterns may match one that could not be compiled.
     pub(super) unread_patterns: bool,
-    pub(super) others: Option<Id>,
-    pub(super) names: Option<Id>,
+    pub(super) others: Option<NodeId>,
+    pub(super) names: Option<NodeId>,
     pub(super) least: Option<u64>,
     pub(super) most: Option<u64>,
     pub(super) with: Vec<(String, Vec<String>)>,
-    pub(super) with_schema: Vec<(String, Id)>,
-    pub(super) unevaluated: Option<Id>,
+    pub(super) with_schema: Vec<(String, NodeId)>,
+    pub(super) unevaluated: Option<NodeId>,
 }
 
 /// A member that a schema lists.
 #[derive(Debug)]
-pub(super) struct Property {
+pub(super) struct ObjectMember {
     pub(super) name: String,
-    pub(super) id: Id,
+    pub(super) id: NodeId,
     pub(super) required: bool,
 }
 
 impl ObjectRules {
     #[inline]
-    pub(super) fn property(&self, name: &str) -> Option<&Property> {
+    pub(super) fn property(&self, name: &str) -> Option<&ObjectMember> {
         if self.index.is_empty() {
             return self.properties.iter().find(|property| property.name == name);
         }
@@ -169,24 +169,24 @@ impl ObjectRules {
 }
 
 #[derive(Debug)]
-pub(super) struct Choice {
-    pub(super) ids: Vec<Id>,
+pub(super) struct ChoiceRules {
+    pub(super) ids: Vec<NodeId>,
     /// Whether at most one of them may fit: `oneOf`.
     pub(super) one: bool,
 }
 
 #[derive(Debug)]
-pub(super) struct Condition {
-    pub(super) test: Id,
+pub(super) struct ConditionRules {
+    pub(super) test: NodeId,
     /// Whether the test is checked completely; otherwise it is unknown which branch applies.
     pub(super) is_sure: bool,
-    pub(super) then: Option<Id>,
-    pub(super) otherwise: Option<Id>,
+    pub(super) then: Option<NodeId>,
+    pub(super) otherwise: Option<NodeId>,
 }
 
-impl Node {
+impl SchemaNode {
     /// The nodes that apply to the same value.
-    pub(super) fn in_place(&self) -> impl Iterator<Item = Id> {
+    pub(super) fn in_place(&self) -> impl Iterator<Item = NodeId> {
         let condition = self.condition.as_deref();
         let condition = condition
             .into_iter()
@@ -202,7 +202,7 @@ impl Node {
     }
 
     /// All nodes that it refers to.
-    pub(super) fn all_below(&self) -> impl Iterator<Item = Id> {
+    pub(super) fn all_below(&self) -> impl Iterator<Item = NodeId> {
         let array = self.array.as_deref().into_iter().flat_map(|rules| {
             let contained = rules.contains.map(|(id, ..)| id);
             let others = rules.items.into_iter().chain(rules.unevaluated).chain(contained);

@@ -4,7 +4,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::fault::Misfit;
+use super::fault::ReadFault;
 
 /// Keys for the trial. Every type that can be read from a string accepts one of them, or gives
 /// another error than that it is a string.
@@ -15,31 +15,31 @@ const KEYS: [&str; 2] = ["true", "1"];
 ///
 /// An untagged enum does not report what it does with a key. Of a tuple, only the first element is
 /// tried.
-pub(crate) fn never_read(
+pub fn never_read(
     member: &str,
     root: &Value,
-    check: &dyn Fn(Value) -> Result<(), Misfit>,
+    check: &dyn Fn(Value) -> Result<(), ReadFault>,
 ) -> Option<String> {
     let schema = root.get("properties")?.get(member)?;
-    Search { check, root, seen: Vec::new() }.schema(schema, "", &|value| value)
+    UnreadSearch { check, root, seen: Vec::new() }.schema(schema, "", &|value| value)
 }
 
 /// The same for the whole value that `root` describes, such as an answer.
-pub(crate) fn never_read_in(
+pub fn never_read_in(
     root: &Value,
-    check: &dyn Fn(Value) -> Result<(), Misfit>,
+    check: &dyn Fn(Value) -> Result<(), ReadFault>,
 ) -> Option<String> {
-    Search { check, root, seen: Vec::new() }.schema(root, "", &|value| value)
+    UnreadSearch { check, root, seen: Vec::new() }.schema(root, "", &|value| value)
 }
 
-struct Search<'a> {
-    check: &'a dyn Fn(Value) -> Result<(), Misfit>,
+struct UnreadSearch<'a> {
+    check: &'a dyn Fn(Value) -> Result<(), ReadFault>,
     root: &'a Value,
     /// The definitions that have been tried, because a type may contain itself.
     seen: Vec<&'a str>,
 }
 
-impl<'a> Search<'a> {
+impl<'a> UnreadSearch<'a> {
     /// Tries all objects of a schema. `whole` builds the argument from a value at this place.
     fn schema(
         &mut self,

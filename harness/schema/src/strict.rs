@@ -13,12 +13,11 @@ use super::{
     derive::ToolSchema,
     fault::step,
     limits::{in_words, said_of},
-    pattern::Patterns,
+    pattern::PatternCompiler,
     short::in_short,
 };
 
 /// The vendor of a strict form.
-#[doc = include_str!("../../guide/strict.md")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum StrictForm {
@@ -96,7 +95,7 @@ impl ToolSchema {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn strict(&self, form: StrictForm) -> Result<Value, NotStrict> {
-        let mut writer = Writer::new(form, &self.input_schema);
+        let mut writer = StrictWriter::new(form, &self.input_schema);
         let mut schema = self.input_schema.clone();
         writer.root(&mut schema)?;
         form.holds(&schema)?;
@@ -121,25 +120,25 @@ impl StrictForm {
 
     /// The limits of a request's strict tools. Source: Anthropic's documentation of strict tool use
     /// and the texts of its errors.
-    const fn budget(self) -> Option<Budget> {
+    const fn budget(self) -> Option<StrictBudget> {
         match self {
-            Self::Anthropic => Some(Budget { tools: 20, optional: 24, unions: 16 }),
+            Self::Anthropic => Some(StrictBudget { tools: 20, optional: 24, unions: 16 }),
             Self::OpenAI | Self::Gemini | Self::Common => None,
         }
     }
 
     /// The schema with only the keywords that the vendor can read, if it refuses all others. Parts
     /// without a strict form are shortened. `None` if it is not the schema of one object.
-    pub(crate) fn readable(self, source: &Value) -> Option<Value> {
+    pub fn readable(self, source: &Value) -> Option<Value> {
         let mut schema = source.clone();
-        let mut writer = Writer::new(self, source);
+        let mut writer = StrictWriter::new(self, source);
         writer.in_short = true;
         writer.root(&mut schema).ok()?;
         Some(schema)
     }
 
     /// Whether the vendor holds the model to the form.
-    pub(crate) const fn is_held(self) -> bool {
+    pub const fn is_held(self) -> bool {
         !matches!(self, Self::Gemini)
     }
 
@@ -148,7 +147,7 @@ impl StrictForm {
         if self != Self::OpenAI {
             return Ok(());
         }
-        let size = Size::of(schema, 1);
+        let size = SchemaSize::of(schema, 1);
         let limits = [
             (size.properties, 5_000, "properties"),
             (size.levels, 10, "levels of objects"),
@@ -219,15 +218,15 @@ impl StrictForm {
 }
 
 /// The rest of a request's limits.
-struct Budget {
+struct StrictBudget {
     tools: usize,
     optional: usize,
     unions: usize,
 }
 
-impl Budget {
+impl StrictBudget {
     fn take(&mut self, form: &Value) -> Result<(), NotStrict> {
-        let size = Size::of(form, 1);
+        let size = SchemaSize::of(form, 1);
         let wanted = [
             (1, &mut self.tools, "strict tools"),
             (size.optional, &mut self.optional, "members that may be left out"),
@@ -248,7 +247,7 @@ impl Budget {
 
 /// The quantities of a schema that vendors limit.
 #[derive(Default)]
-struct Size {
+struct SchemaSize {
     properties: usize,
     levels: usize,
     values: usize,
@@ -257,7 +256,7 @@ struct Size {
     unions: usize,
 }
 
-impl Size {
+impl SchemaSize {
     fn of(schema: &Value, level: usize) -> Self {
         let mut size = Self::default();
         size.add(schema, level);
@@ -329,7 +328,7 @@ const DEEPEST: usize = 128;
 const MOST_PARTS: usize = 5_000;
 
 /// Writes one strict form.
-struct Writer<'a> {
+struct StrictWriter<'a> {
     form: StrictForm,
     /// The schema itself, to which references refer.
     source: &'a Value,
@@ -341,10 +340,10 @@ struct Writer<'a> {
     depth: usize,
     /// Whether a part without a strict form is shortened instead of being an error.
     in_short: bool,
-    patterns: Patterns,
+    patterns: PatternCompiler,
 }
 
-impl<'a> Writer<'a> {
+impl<'a> StrictWriter<'a> {
     fn new(form: StrictForm, source: &'a Value) -> Self {
         let (referred, patterns) = Default::default();
         Self { form, source, referred, parts: 0, depth: 0, in_short: false, patterns }

@@ -1,4 +1,4 @@
-//! Checks a value against a [compiled schema](Checker), and lists its faults.
+//! Checks a value against a [compiled schema](SchemaChecker), and lists its faults.
 //!
 //! The same pass answers both questions. First it writes no texts and stops at the first fault.
 //! Only if there is one, it runs again and lists each fault with its place.
@@ -11,11 +11,14 @@ use std::{
 use serde_json::{Map, Number, Value};
 
 use super::{
-    compile::Checker,
-    fault::{Fault, step},
-    node::{ArrayRules, Choice, Id, MANY, Node, NumberRules, ObjectRules, StringRules, Values},
+    compile::SchemaChecker,
+    fault::{ValueFault, step},
+    node::{
+        AllowedValues, ArrayRules, ChoiceRules, MANY, NodeId, NumberRules, ObjectRules, SchemaNode,
+        StringRules,
+    },
     number::{canonical, compare, equal, is_multiple},
-    pattern::Pattern,
+    pattern::CompiledPattern,
     words,
 };
 
@@ -48,13 +51,13 @@ const DEEP: &str = "nested too deeply";
 const TOO_LARGE: &str = "too large to be checked against the schema; write less at once";
 
 /// The place of a value.
-pub(super) enum Place<'a> {
+pub(super) enum ValuePlace<'a> {
     Root,
-    Name(&'a Place<'a>, &'a str),
-    Index(&'a Place<'a>, usize),
+    Name(&'a ValuePlace<'a>, &'a str),
+    Index(&'a ValuePlace<'a>, usize),
 }
 
-impl Place<'_> {
+impl ValuePlace<'_> {
     fn pointer(&self) -> String {
         match self {
             Self::Root => String::new(),
@@ -64,62 +67,63 @@ impl Place<'_> {
     }
 }
 
-impl Checker {
+impl SchemaChecker {
     /// Whether the value fits the schema.
-    pub(crate) fn fits(&self, value: &Value) -> bool {
-        let mut check = Check::new(self, true);
-        check.node(self.root, value, &Place::Root, 0) && check.is_answered()
+    pub fn fits(&self, value: &Value) -> bool {
+        let mut check = ValueCheck::new(self, true);
+        check.node(self.root, value, &ValuePlace::Root, 0) && check.is_answered()
     }
 
     /// The faults of the value, up to a maximum number.
-    pub(crate) fn faults(&self, value: &Value) -> Vec<Fault> {
-        let mut check = Check::new(self, false);
-        check.node(self.root, value, &Place::Root, 0);
+    pub fn faults(&self, value: &Value) -> Vec<ValueFault> {
+        let mut check = ValueCheck::new(self, false);
+        check.node(self.root, value, &ValuePlace::Root, 0);
         if check.overrun {
-            check.faults.push(Fault::new(TOO_LARGE));
+            check.faults.push(ValueFault::new(TOO_LARGE));
         } else if check.too_deep {
             // Other faults may be caused by the parts that were not checked.
             check.faults.retain(|fault| fault.reason.starts_with(DEEP));
             if check.faults.is_empty() {
                 let text = format!("{DEEP} to be checked against the schema; write it flatter");
-                check.faults.push(Fault::new(text));
+                check.faults.push(ValueFault::new(text));
             }
         } else if check.faults.is_empty() && !self.fits(value) {
-            check.faults.push(Fault::new("is not what the schema says"));
+            check.faults.push(ValueFault::new("is not what the schema says"));
         }
         check.faults
     }
 
     /// The faults of a member of the object that the schema describes.
-    pub(crate) fn faults_of(&self, name: &str, value: &Value) -> Vec<Fault> {
+    pub fn faults_of(&self, name: &str, value: &Value) -> Vec<ValueFault> {
         let rules = self.node(self.root).object.as_deref();
         let Some(property) = rules.and_then(|rules| rules.property(name)) else {
             return Vec::new();
         };
-        let mut check = Check::new(self, false);
-        check.node(property.id, value, &Place::Root, 0);
+        let mut check = ValueCheck::new(self, false);
+        check.node(property.id, value, &ValuePlace::Root, 0);
         check.faults
     }
 
     /// Whether the value fits this part of the schema if optional members may be `null`. Adds the
     /// work to `spent`.
-    pub(super) fn nearly_fits(&self, id: Id, value: &Value, spent: &mut Spent) -> bool {
-        let Spent { steps, searched } = *spent;
-        let mut check = Check { lenient: true, steps, searched, ..Check::new(self, true) };
-        let fits = check.node(id, value, &Place::Root, 0) && check.is_answered();
-        *spent = Spent { steps: check.steps, searched: check.searched };
+    pub(super) fn nearly_fits(&self, id: NodeId, value: &Value, spent: &mut CheckCost) -> bool {
+        let CheckCost { steps, searched } = *spent;
+        let mut check =
+            ValueCheck { lenient: true, steps, searched, ..ValueCheck::new(self, true) };
+        let fits = check.node(id, value, &ValuePlace::Root, 0) && check.is_answered();
+        *spent = CheckCost { steps: check.steps, searched: check.searched };
         fits
     }
 }
 
 /// The work of several passes through one value.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Spent {
+pub(super) struct CheckCost {
     steps: usize,
     searched: usize,
 }
 
-impl Spent {
+impl CheckCost {
     /// Counts a step. Returns whether it was still allowed.
     pub(super) fn step(&mut self) -> bool {
         self.steps += 1;
@@ -127,7 +131,7 @@ impl Spent {
     }
 
     /// Whether the pattern matches a text. `None` if the search would take too long.
-    pub(super) fn matches(&mut self, pattern: &Pattern, text: &str) -> Option<bool> {
+    pub(super) fn matches(&mut self, pattern: &CompiledPattern, text: &str) -> Option<bool> {
         // An empty text is also searched.
         let size = (text.len() + 1).saturating_mul(pattern.size);
         self.searched = self.searched.saturating_add(size);
@@ -136,13 +140,13 @@ impl Spent {
 }
 
 /// One pass through a value.
-struct Check<'a> {
-    checker: &'a Checker,
+struct ValueCheck<'a> {
+    checker: &'a SchemaChecker,
     /// The faults are not read, so the first one ends the pass.
     quiet: bool,
     /// Optional members may be `null`.
     lenient: bool,
-    faults: Vec<Fault>,
+    faults: Vec<ValueFault>,
     /// The number of faults that are enough.
     most: usize,
     steps: usize,
@@ -155,17 +159,17 @@ struct Check<'a> {
     too_deep: bool,
     /// Cached results of shared nodes for a value, identified by its address. The value is borrowed
     /// during this pass, so addresses are unique.
-    known: HashMap<(Id, usize), bool>,
+    known: HashMap<(NodeId, usize), bool>,
     /// Shared nodes and values whose faults are already listed.
-    told: HashSet<(Id, usize)>,
+    told: HashSet<(NodeId, usize)>,
 }
 
 fn address(value: &Value) -> usize {
     std::ptr::from_ref(value).addr()
 }
 
-impl<'a> Check<'a> {
-    fn new(checker: &'a Checker, quiet: bool) -> Self {
+impl<'a> ValueCheck<'a> {
+    fn new(checker: &'a SchemaChecker, quiet: bool) -> Self {
         Self {
             checker,
             quiet,
@@ -188,9 +192,9 @@ impl<'a> Check<'a> {
 
     /// Records a fault and returns `false`, the result for the value. After a part was skipped,
     /// faults are not recorded, because they may be caused by that.
-    fn fault(&mut self, place: &Place<'_>, reason: impl FnOnce() -> String) -> bool {
+    fn fault(&mut self, place: &ValuePlace<'_>, reason: impl FnOnce() -> String) -> bool {
         if !self.quiet && !self.overrun && self.faults.len() < self.most.min(MOST_IN_ALL) {
-            let fault = Fault { at: place.pointer(), reason: reason() };
+            let fault = ValueFault { at: place.pointer(), reason: reason() };
             if !self.faults.contains(&fault) {
                 self.faults.push(fault);
             }
@@ -204,8 +208,8 @@ impl<'a> Check<'a> {
     }
 
     /// Whether the pattern matches a text.
-    fn matches(&mut self, pattern: &Pattern, text: &str) -> bool {
-        let mut spent = Spent { steps: self.steps, searched: self.searched };
+    fn matches(&mut self, pattern: &CompiledPattern, text: &str) -> bool {
+        let mut spent = CheckCost { steps: self.steps, searched: self.searched };
         let found = spent.matches(pattern, text);
         self.searched = spent.searched;
         self.overrun |= found.is_none();
@@ -213,7 +217,7 @@ impl<'a> Check<'a> {
     }
 
     /// Whether a value is one of the allowed ones.
-    fn is_among(&mut self, values: &Values, value: &Value) -> bool {
+    fn is_among(&mut self, values: &AllowedValues, value: &Value) -> bool {
         match value {
             Value::String(text) if values.list.len() >= MANY => values.texts.contains(text),
             value => {
@@ -224,15 +228,15 @@ impl<'a> Check<'a> {
     }
 
     /// Whether the value fits, without recording faults.
-    fn fits(&mut self, id: Id, value: &Value, depth: usize) -> bool {
+    fn fits(&mut self, id: NodeId, value: &Value, depth: usize) -> bool {
         let told = std::mem::replace(&mut self.quiet, true);
-        let fits = self.node(id, value, &Place::Root, depth);
+        let fits = self.node(id, value, &ValuePlace::Root, depth);
         self.quiet = told;
         fits
     }
 
     /// Whether the value fits this part of the schema.
-    fn node(&mut self, id: Id, value: &Value, place: &Place<'_>, depth: usize) -> bool {
+    fn node(&mut self, id: NodeId, value: &Value, place: &ValuePlace<'_>, depth: usize) -> bool {
         let checker = self.checker;
         let node = checker.node(id);
         self.steps += 1;
@@ -262,7 +266,7 @@ impl<'a> Check<'a> {
     }
 
     #[cold]
-    fn too_much(&mut self, place: &Place<'_>, depth: usize) -> bool {
+    fn too_much(&mut self, place: &ValuePlace<'_>, depth: usize) -> bool {
         if depth <= DEEPEST {
             self.overrun = true;
             return false;
@@ -271,7 +275,13 @@ impl<'a> Check<'a> {
         self.fault(place, || format!("{DEEP}: more than {DEEPEST} steps of the schema lead here"))
     }
 
-    fn rules(&mut self, node: &'a Node, value: &Value, place: &Place<'_>, depth: usize) -> bool {
+    fn rules(
+        &mut self,
+        node: &'a SchemaNode,
+        value: &Value,
+        place: &ValuePlace<'_>,
+        depth: usize,
+    ) -> bool {
         if node.never {
             return self.fault(place, || "nothing is allowed here".to_owned());
         }
@@ -317,7 +327,13 @@ impl<'a> Check<'a> {
     }
 
     /// Checks `anyOf`, `oneOf`, `not` and `if`.
-    fn applied(&mut self, node: &'a Node, value: &Value, place: &Place<'_>, depth: usize) -> bool {
+    fn applied(
+        &mut self,
+        node: &'a SchemaNode,
+        value: &Value,
+        place: &ValuePlace<'_>,
+        depth: usize,
+    ) -> bool {
         let mut fits = true;
         for choice in &node.choices {
             if !self.choice(choice, value, place, depth) {
@@ -343,7 +359,13 @@ impl<'a> Check<'a> {
         fits
     }
 
-    fn choice(&mut self, choice: &Choice, value: &Value, place: &Place<'_>, depth: usize) -> bool {
+    fn choice(
+        &mut self,
+        choice: &ChoiceRules,
+        value: &Value,
+        place: &ValuePlace<'_>,
+        depth: usize,
+    ) -> bool {
         let mut fitting = 0;
         for id in &choice.ids {
             if self.fits(*id, value, depth) {
@@ -371,9 +393,9 @@ impl<'a> Check<'a> {
     #[cold]
     fn none_fits(
         &mut self,
-        choice: &Choice,
+        choice: &ChoiceRules,
         value: &Value,
-        place: &Place<'_>,
+        place: &ValuePlace<'_>,
         depth: usize,
     ) -> bool {
         let checker = self.checker;
@@ -386,7 +408,7 @@ impl<'a> Check<'a> {
         }
         if let Some((tag, tags)) = words::tag(checker, &choice.ids).filter(|_| value.is_object()) {
             let expected = words::one_of(&tags);
-            return self.fault(&Place::Name(place, tag), || match value.get(tag) {
+            return self.fault(&ValuePlace::Name(place, tag), || match value.get(tag) {
                 Some(other) => format!("expected {expected}, found {}", words::found(other)),
                 None => format!("is required: {expected}"),
             });
@@ -405,7 +427,7 @@ impl<'a> Check<'a> {
         })
     }
 
-    fn number(&mut self, rules: &NumberRules, number: &Number, place: &Place<'_>) -> bool {
+    fn number(&mut self, rules: &NumberRules, number: &Number, place: &ValuePlace<'_>) -> bool {
         let NumberRules { least, most, above, below, multiple } = rules;
         let is = |limit: &Option<Number>, wrong: &[Ordering]| {
             limit.as_ref().is_some_and(|limit| wrong.contains(&compare(number, limit)))
@@ -423,7 +445,7 @@ impl<'a> Check<'a> {
         }
     }
 
-    fn string(&mut self, rules: &StringRules, text: &str, place: &Place<'_>) -> bool {
+    fn string(&mut self, rules: &StringRules, text: &str, place: &ValuePlace<'_>) -> bool {
         let StringRules { shortest, longest, pattern } = rules;
         let mut fits = true;
         if shortest.is_some() || longest.is_some() {
@@ -452,11 +474,11 @@ impl<'a> Check<'a> {
 
     fn array(
         &mut self,
-        node: &'a Node,
+        node: &'a SchemaNode,
         rules: &'a ArrayRules,
         whole: &Value,
         items: &[Value],
-        place: &Place<'_>,
+        place: &ValuePlace<'_>,
         depth: usize,
     ) -> bool {
         let mut fits = true;
@@ -480,7 +502,7 @@ impl<'a> Check<'a> {
         }
         for (index, item) in items.iter().enumerate() {
             if let Some(id) = rules.first.get(index).copied().or(rules.items)
-                && !self.node(id, item, &Place::Index(place, index), depth + 1)
+                && !self.node(id, item, &ValuePlace::Index(place, index), depth + 1)
             {
                 fits = false;
                 if self.quiet {
@@ -501,7 +523,7 @@ impl<'a> Check<'a> {
         }
         if let Some(others) = rules.unevaluated {
             for (index, item) in items.iter().enumerate() {
-                let place = Place::Index(place, index);
+                let place = ValuePlace::Index(place, index);
                 if !self.covers_item(node, whole, index, depth + 1, &mut HashSet::new())
                     && !self.node(others, item, &place, depth + 1)
                 {
@@ -525,14 +547,14 @@ impl<'a> Check<'a> {
 
     fn object(
         &mut self,
-        node: &'a Node,
+        node: &'a SchemaNode,
         rules: &'a ObjectRules,
         whole: &Value,
         members: &Map<String, Value>,
-        place: &Place<'_>,
+        place: &ValuePlace<'_>,
         depth: usize,
     ) -> bool {
-        let is_root = matches!(place, Place::Root) && !self.quiet;
+        let is_root = matches!(place, ValuePlace::Root) && !self.quiet;
         let mut fits = true;
         let names = rules.properties.len() + rules.required.len() + rules.with.len();
         self.looks_at(members.len() + names);
@@ -563,9 +585,9 @@ impl<'a> Check<'a> {
     }
 
     #[cold]
-    fn missing(&mut self, id: Id, name: &str, place: &Place<'_>) -> bool {
+    fn missing(&mut self, id: NodeId, name: &str, place: &ValuePlace<'_>) -> bool {
         let checker = self.checker;
-        self.fault(&Place::Name(place, name), || words::required(checker, Some(id)))
+        self.fault(&ValuePlace::Name(place, name), || words::required(checker, Some(id)))
     }
 
     /// Checks one member of an object. Counts it in `absent` if it is to be treated as missing.
@@ -573,11 +595,11 @@ impl<'a> Check<'a> {
         &mut self,
         rules: &'a ObjectRules,
         (name, value): (&str, &Value),
-        place: &Place<'_>,
+        place: &ValuePlace<'_>,
         depth: usize,
         absent: &mut u64,
     ) -> bool {
-        let below = Place::Name(place, name);
+        let below = ValuePlace::Name(place, name);
         let mut fits = true;
         let listed = rules.property(name);
         if let Some(property) = listed {
@@ -610,7 +632,7 @@ impl<'a> Check<'a> {
         }
         let Some(others) = rules.others else { return fits };
         if self.checker.node(others).never {
-            let is_argument = matches!(place, Place::Root) && !self.checker.of_answer;
+            let is_argument = matches!(place, ValuePlace::Root) && !self.checker.of_answer;
             return self.fault(&below, || words::unknown(name, rules, is_argument));
         }
         self.node(others, value, &below, depth + 1) && fits
@@ -619,17 +641,17 @@ impl<'a> Check<'a> {
     /// Checks the rules for an object as a whole.
     fn whole_object(
         &mut self,
-        node: &'a Node,
+        node: &'a SchemaNode,
         rules: &'a ObjectRules,
         whole: &Value,
         members: &Map<String, Value>,
-        place: &Place<'_>,
+        place: &ValuePlace<'_>,
         (depth, absent): (usize, u64),
     ) -> bool {
         let mut fits = true;
         let checker = self.checker;
         for name in rules.required.iter().filter(|name| !members.contains_key(*name)) {
-            fits = self.fault(&Place::Name(place, name), || words::required(checker, None));
+            fits = self.fault(&ValuePlace::Name(place, name), || words::required(checker, None));
         }
         let count = (members.len() as u64).saturating_sub(absent);
         if rules.least.is_some_and(|least| count < least)
@@ -647,7 +669,7 @@ impl<'a> Check<'a> {
             |name: &str| members.get(name).is_some_and(|value| !(absent > 0 && value.is_null()));
         for (name, needed) in rules.with.iter().filter(|(name, _)| is_there(name)) {
             for needed in needed.iter().filter(|needed| !members.contains_key(*needed)) {
-                fits = self.fault(&Place::Name(place, needed), || {
+                fits = self.fault(&ValuePlace::Name(place, needed), || {
                     format!("is required, because `{name}` is there")
                 });
             }
@@ -665,7 +687,7 @@ impl<'a> Check<'a> {
                 if self.covers_member(node, whole, name, depth + 1, &mut HashSet::new()) {
                     continue;
                 }
-                let below = Place::Name(place, name);
+                let below = ValuePlace::Name(place, name);
                 fits &= if self.checker.node(others).never {
                     self.fault(&below, || words::unknown_among(checker, node, name))
                 } else {
@@ -677,23 +699,23 @@ impl<'a> Check<'a> {
     }
 
     /// Whether a member's name fits.
-    fn name(&mut self, names: Id, name: &str, place: &Place<'_>, depth: usize) -> bool {
+    fn name(&mut self, names: NodeId, name: &str, place: &ValuePlace<'_>, depth: usize) -> bool {
         let text = Value::from(name);
         // The cache is for values that stay in memory; this one does not.
-        let mut check = Check {
+        let mut check = ValueCheck {
             lenient: self.lenient,
             steps: self.steps,
             searched: self.searched,
-            ..Check::new(self.checker, self.quiet)
+            ..ValueCheck::new(self.checker, self.quiet)
         };
-        let fits = check.node(names, &text, &Place::Root, depth + 1);
+        let fits = check.node(names, &text, &ValuePlace::Root, depth + 1);
         (self.steps, self.searched) = (check.steps, check.searched);
         self.overrun |= check.overrun;
         self.too_deep |= check.too_deep;
         if fits {
             return true;
         }
-        self.fault(&Place::Name(place, name), || match check.faults.first() {
+        self.fault(&ValuePlace::Name(place, name), || match check.faults.first() {
             Some(fault) => format!("this name is not allowed: {}", fault.reason),
             None => "this name is not allowed".to_owned(),
         })
@@ -703,15 +725,15 @@ impl<'a> Check<'a> {
     /// evaluates a member. Parts in `seen` do not evaluate it.
     fn covers_member(
         &mut self,
-        node: &'a Node,
+        node: &'a SchemaNode,
         whole: &Value,
         name: &str,
         depth: usize,
-        seen: &mut HashSet<Id>,
+        seen: &mut HashSet<NodeId>,
     ) -> bool {
         self.steps += 1;
         if depth > DEEPEST || self.steps > STEPS {
-            return self.too_much(&Place::Root, depth);
+            return self.too_much(&ValuePlace::Root, depth);
         }
         if let Some(rules) = node.object.as_deref() {
             let is_named = rules.property(name).is_some()
@@ -731,15 +753,15 @@ impl<'a> Check<'a> {
 
     fn covers_item(
         &mut self,
-        node: &'a Node,
+        node: &'a SchemaNode,
         whole: &Value,
         index: usize,
         depth: usize,
-        seen: &mut HashSet<Id>,
+        seen: &mut HashSet<NodeId>,
     ) -> bool {
         self.steps += 1;
         if depth > DEEPEST || self.steps > STEPS {
-            return self.too_much(&Place::Root, depth);
+            return self.too_much(&ValuePlace::Root, depth);
         }
         if let Some(rules) = node.array.as_deref() {
             let contained = rules.contains.and_then(|(id, ..)| {
@@ -761,10 +783,10 @@ impl<'a> Check<'a> {
     /// accept it.
     fn applied_somewhere(
         &mut self,
-        node: &'a Node,
+        node: &'a SchemaNode,
         whole: &Value,
         depth: usize,
-        holds: &mut dyn FnMut(&mut Self, Id) -> bool,
+        holds: &mut dyn FnMut(&mut Self, NodeId) -> bool,
     ) -> bool {
         let choices = node.choices.iter().flat_map(|choice| &choice.ids);
         let dependent = node.object.as_deref().into_iter().flat_map(|rules| &rules.with_schema);

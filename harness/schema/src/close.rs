@@ -12,7 +12,7 @@ const IN_PLACE: [&str; 3] = ["allOf", "anyOf", "oneOf"];
 
 /// The relation of a schema to the value that it describes.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Stand {
+enum SchemaPosition {
     /// It describes the whole value.
     Alone,
     /// Other schemas also describe the value.
@@ -31,10 +31,13 @@ pub(super) fn close<'a>(
         let before = parts.len();
         let known = parts.clone();
         for schema in &mut schemas {
-            walk(schema, Stand::Alone, &mut |_, stand, name| note(&mut parts, stand, name));
+            walk(schema, SchemaPosition::Alone, &mut |_, stand, name| {
+                note(&mut parts, stand, name)
+            });
         }
         for (name, schema) in definitions.iter_mut() {
-            let stand = if known.contains(name) { Stand::Beside } else { Stand::Alone };
+            let stand =
+                if known.contains(name) { SchemaPosition::Beside } else { SchemaPosition::Alone };
             walk(schema, stand, &mut |_, stand, name| note(&mut parts, stand, name));
         }
         if parts.len() == before {
@@ -42,23 +45,24 @@ pub(super) fn close<'a>(
         }
     }
     for schema in schemas {
-        walk(schema, Stand::Alone, &mut |map, stand, _| close_one(map, stand));
+        walk(schema, SchemaPosition::Alone, &mut |map, stand, _| close_one(map, stand));
     }
     for (name, schema) in definitions {
-        let stand = if parts.contains(name) { Stand::Beside } else { Stand::Alone };
+        let stand =
+            if parts.contains(name) { SchemaPosition::Beside } else { SchemaPosition::Alone };
         walk(schema, stand, &mut |map, stand, _| close_one(map, stand));
     }
 }
 
-fn note(parts: &mut BTreeSet<String>, stand: Stand, name: Option<&str>) {
-    if let (Stand::Beside, Some(name)) = (stand, name) {
+fn note(parts: &mut BTreeSet<String>, stand: SchemaPosition, name: Option<&str>) {
+    if let (SchemaPosition::Beside, Some(name)) = (stand, name) {
         parts.insert(name.to_owned());
     }
 }
 
-fn close_one(map: &mut Map<String, Value>, stand: Stand) {
+fn close_one(map: &mut Map<String, Value>, stand: SchemaPosition) {
     let says = ["additionalProperties", "unevaluatedProperties", "patternProperties"];
-    if stand == Stand::Beside || says.iter().any(|word| map.contains_key(*word)) {
+    if stand == SchemaPosition::Beside || says.iter().any(|word| map.contains_key(*word)) {
         return;
     }
     let joins = IN_PLACE.iter().chain(&["$ref"]).any(|word| map.contains_key(*word));
@@ -78,27 +82,27 @@ fn several(map: &Map<String, Value>) -> bool {
 }
 
 /// Called with each object of a schema.
-type Visit<'a> = dyn FnMut(&mut Map<String, Value>, Stand, Option<&str>) + 'a;
+type VisitObject<'a> = dyn FnMut(&mut Map<String, Value>, SchemaPosition, Option<&str>) + 'a;
 
 /// Visits every object of a schema, from the inside out, with its relation to its value and the
 /// name of the definition that it refers to.
-fn walk(schema: &mut Value, stand: Stand, visit: &mut Visit<'_>) {
+fn walk(schema: &mut Value, stand: SchemaPosition, visit: &mut VisitObject<'_>) {
     let Value::Object(map) = schema else { return };
     for word in ["properties", "patternProperties"] {
         if let Some(Value::Object(children)) = map.get_mut(word) {
-            children.values_mut().for_each(|child| walk(child, Stand::Alone, visit));
+            children.values_mut().for_each(|child| walk(child, SchemaPosition::Alone, visit));
         }
     }
     for word in ["items", "additionalProperties"] {
         if let Some(child) = map.get_mut(word) {
-            walk(child, Stand::Alone, visit);
+            walk(child, SchemaPosition::Alone, visit);
         }
     }
     if let Some(Value::Array(children)) = map.get_mut("prefixItems") {
-        children.iter_mut().for_each(|child| walk(child, Stand::Alone, visit));
+        children.iter_mut().for_each(|child| walk(child, SchemaPosition::Alone, visit));
     }
     let is_whole = !map.contains_key("properties") && !several(map);
-    let below = if is_whole { stand } else { Stand::Beside };
+    let below = if is_whole { stand } else { SchemaPosition::Beside };
     for word in IN_PLACE {
         if let Some(Value::Array(children)) = map.get_mut(word) {
             children.iter_mut().for_each(|child| walk(child, below, visit));
@@ -106,13 +110,13 @@ fn walk(schema: &mut Value, stand: Stand, visit: &mut Visit<'_>) {
     }
     let name = map.get("$ref").and_then(Value::as_str);
     let name = name.and_then(|name| name.strip_prefix("#/$defs/")).map(str::to_owned);
-    let refers = if map.contains_key("properties") { Stand::Beside } else { stand };
+    let refers = if map.contains_key("properties") { SchemaPosition::Beside } else { stand };
     match name {
         // For a reference, the relation of its target counts.
-        Some(name) if refers == Stand::Beside => {
-            visit(map, Stand::Beside, Some(&name));
-            if stand == Stand::Alone {
-                visit(map, Stand::Alone, None);
+        Some(name) if refers == SchemaPosition::Beside => {
+            visit(map, SchemaPosition::Beside, Some(&name));
+            if stand == SchemaPosition::Alone {
+                visit(map, SchemaPosition::Alone, None);
             }
         }
         name => visit(map, stand, name.as_deref()),

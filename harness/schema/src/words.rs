@@ -5,9 +5,9 @@ use std::{cmp::Ordering, collections::HashSet};
 use serde_json::{Number, Value};
 
 use super::{
-    compile::Checker,
+    compile::SchemaChecker,
     nearest::nearest,
-    node::{Id, Node, NumberRules, ObjectRules},
+    node::{NodeId, NumberRules, ObjectRules, SchemaNode},
     number::compare,
 };
 
@@ -21,11 +21,11 @@ const QUOTED: usize = 200;
 pub(super) const NOTHING: &str = "nothing, because the schema allows no value here";
 
 /// The expectation of a part of the schema in a few words, if there is one.
-pub(super) fn expectation(checker: &Checker, id: Id) -> Option<String> {
+pub(super) fn expectation(checker: &SchemaChecker, id: NodeId) -> Option<String> {
     of_node(checker.node(id)).or_else(|| of_node(followed(checker, id)))
 }
 
-pub(super) fn of_node(node: &Node) -> Option<String> {
+pub(super) fn of_node(node: &SchemaNode) -> Option<String> {
     if let Some(values) = &node.values {
         let all: Vec<String> = values.list.iter().map(found).collect();
         return Some(match all.as_slice() {
@@ -45,7 +45,7 @@ pub(super) fn of_node(node: &Node) -> Option<String> {
 }
 
 /// The part itself, or the target of its reference if it has no rules of its own.
-pub(super) fn followed(checker: &Checker, mut id: Id) -> &Node {
+pub(super) fn followed(checker: &SchemaChecker, mut id: NodeId) -> &SchemaNode {
     loop {
         let node = checker.node(id);
         match node.all.as_slice() {
@@ -89,7 +89,7 @@ pub(super) fn text(text: &str) -> String {
 }
 
 /// The text about a missing value.
-pub(super) fn required(checker: &Checker, id: Option<Id>) -> String {
+pub(super) fn required(checker: &SchemaChecker, id: Option<NodeId>) -> String {
     let expected = id.and_then(|id| expectation(checker, id));
     let about = id.and_then(|id| {
         let (own, followed) = (checker.node(id), followed(checker, id));
@@ -126,7 +126,7 @@ fn no_such(name: &str, known: &[&str], is_argument: bool) -> String {
 }
 
 /// The same if several parts of the schema list the members of the object.
-pub(super) fn unknown_among(checker: &Checker, node: &Node, name: &str) -> String {
+pub(super) fn unknown_among(checker: &SchemaChecker, node: &SchemaNode, name: &str) -> String {
     let mut known = Vec::new();
     let (mut nodes, mut seen) = (vec![node], HashSet::new());
     while let Some(node) = nodes.pop() {
@@ -145,7 +145,7 @@ pub(super) fn unknown_among(checker: &Checker, node: &Node, name: &str) -> Strin
 }
 
 /// The text about a value that `not` excludes.
-pub(super) fn excluded(checker: &Checker, not: Id, value: &Value) -> String {
+pub(super) fn excluded(checker: &SchemaChecker, not: NodeId, value: &Value) -> String {
     match expectation(checker, not) {
         Some(not) => format!("must not be {not}, found {}", found(value)),
         None => format!("is excluded by the schema (`not`): {}", found(value)),
@@ -192,19 +192,27 @@ pub(super) fn count(
     format!("must have {limits}, not {found}")
 }
 
-pub(super) fn contains(checker: &Checker, id: Id, limits: [Option<u64>; 2], found: u64) -> String {
+pub(super) fn contains(
+    checker: &SchemaChecker,
+    id: NodeId,
+    limits: [Option<u64>; 2],
+    found: u64,
+) -> String {
     let what = expectation(checker, id).unwrap_or_else(|| "what the schema says".to_owned());
     let count = count(limits, found, ["item", "items"]);
     format!("{count}, that is {what}")
 }
 
 /// The field that distinguishes the choices, and its values as JSON.
-pub(super) fn tag<'a>(checker: &'a Checker, choices: &[Id]) -> Option<(&'a str, Vec<String>)> {
-    let constant = |id: Id| match checker.node(id).values.as_deref()?.list.as_slice() {
+pub(super) fn tag<'a>(
+    checker: &'a SchemaChecker,
+    choices: &[NodeId],
+) -> Option<(&'a str, Vec<String>)> {
+    let constant = |id: NodeId| match checker.node(id).values.as_deref()?.list.as_slice() {
         [only] => Some(found(only)),
         _ => None,
     };
-    let rules = |id: Id| followed(checker, id).object.as_deref();
+    let rules = |id: NodeId| followed(checker, id).object.as_deref();
     let first = rules(*choices.first()?)?;
     let tag = first.properties.iter().find(|property| constant(property.id).is_some())?;
     let tags = choices.iter().map(|id| constant(rules(*id)?.property(&tag.name)?.id));
@@ -212,8 +220,8 @@ pub(super) fn tag<'a>(checker: &'a Checker, choices: &[Id]) -> Option<(&'a str, 
 }
 
 /// The one choice that a value is meant to be, determined by its type, its tag or its names.
-pub(super) fn meant(checker: &Checker, choices: &[Id], value: &Value) -> Option<Id> {
-    let only = |wanted: &dyn Fn(&Node) -> bool| {
+pub(super) fn meant(checker: &SchemaChecker, choices: &[NodeId], value: &Value) -> Option<NodeId> {
+    let only = |wanted: &dyn Fn(&SchemaNode) -> bool| {
         let mut found = choices.iter().copied().filter(|id| {
             let node = followed(checker, *id);
             // If it gives no type, its values may determine it.
@@ -223,7 +231,7 @@ pub(super) fn meant(checker: &Checker, choices: &[Id], value: &Value) -> Option<
         });
         found.next().filter(|_| found.next().is_none())
     };
-    let is_tagged = |node: &Node| {
+    let is_tagged = |node: &SchemaNode| {
         node.object.iter().flat_map(|rules| &rules.properties).all(|property| {
             match checker.node(property.id).values.as_deref().map(|values| values.list.as_slice()) {
                 Some([tag]) => value.get(&property.name) == Some(tag),
@@ -231,7 +239,7 @@ pub(super) fn meant(checker: &Checker, choices: &[Id], value: &Value) -> Option<
             }
         })
     };
-    let is_named = |node: &Node| {
+    let is_named = |node: &SchemaNode| {
         let required = node.object.iter().flat_map(|rules| {
             let listed = rules.properties.iter().filter(|it| it.required).map(|it| &it.name);
             listed.chain(&rules.required)

@@ -77,7 +77,7 @@ impl StrictForm {
 
     fn mended(self, schema: &Value) -> Value {
         let mut mended = schema.clone();
-        Mending { form: self }.part(&mut mended, 0);
+        SchemaMender { form: self }.part(&mut mended, 0);
         without_flag(&mut mended);
         let source = mended.clone();
         if let Value::Object(map) = &mut mended {
@@ -109,11 +109,11 @@ impl StrictForm {
 }
 
 /// One pass over a schema.
-struct Mending {
+struct SchemaMender {
     form: StrictForm,
 }
 
-impl Mending {
+impl SchemaMender {
     fn part(&self, schema: &mut Value, depth: usize) {
         if depth > DEEPEST {
             return;

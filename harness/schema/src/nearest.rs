@@ -9,10 +9,7 @@ const LONGEST: usize = 200;
 /// The nearest candidate that may have been misspelt as this word, if both are probably names: at
 /// most a quarter of the letters are wrong, or in words of three letters two neighbours are
 /// swapped.
-pub(crate) fn misspelt<'a>(
-    word: &str,
-    candidates: impl IntoIterator<Item = &'a str>,
-) -> Option<&'a str> {
+pub fn misspelt<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     if word.len() > LONGEST {
         return None;
     }
@@ -42,10 +39,7 @@ fn is_swapped(word: &str, other: &str) -> bool {
 
 /// The candidate that was probably meant: at most a third of its letters are wrong, or one of the
 /// two words begins with the other.
-pub(crate) fn nearest<'a>(
-    word: &str,
-    candidates: impl IntoIterator<Item = &'a str>,
-) -> Option<&'a str> {
+pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     if word.len() > LONGEST {
         return None;
     }
