@@ -41,7 +41,8 @@ fn agent(model: &ScriptedProvider) -> Agent {
 
 #[tokio::test]
 async fn calls_whose_results_are_new_are_no_repetitions_and_nor_are_those_beside_them() {
-    let ways: [(&str, fn(usize) -> ScriptedReply); 3] = [
+    type Does = fn(usize) -> ScriptedReply;
+    let ways: [(&str, Does); 3] = [
         ("alone", |_| reply().call("look", json!({}))),
         ("by turns", |turn| reply().call(["press", "look"][turn % 2], json!({}))),
         ("at once", |_| reply().call("press", json!({})).call("look", json!({}))),
