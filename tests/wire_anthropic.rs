@@ -117,11 +117,21 @@ fn f1_2_usage_is_replaced_and_never_added_up() {
 }
 
 #[test]
-fn f1_2_only_message_stop_proves_that_an_answer_is_complete() {
+fn f1_2_message_stop_or_a_stop_reason_after_whole_blocks_ends_an_answer() {
     let [last, _] = end("end_turn");
-    let decoded = decode(&named(&[&[start()], &text(0, "Hi")[..], &[last]].concat()));
+    let decoded = decode(&named(&[&[start()], &text(0, "Hi")[..], &[last.clone()]].concat()));
     assert_eq!(decoded.text(), "Hi");
-    assert_eq!(decoded.error().kind(), ErrorKind::CutOff);
+    assert_eq!(decoded.stop(), StopReason::Complete);
+    let mut early = start();
+    early["message"]["stop_reason"] = json!("end_turn");
+    let (hi, open) = (text(0, "Hi"), &text(0, "Hi")[..2]);
+    for cut in [
+        [&[start()], &hi[..]].concat(),
+        [&[early], &hi[..]].concat(),
+        [&[start()], open, &[last]].concat(),
+    ] {
+        assert_eq!(decode(&named(&cut)).error().kind(), ErrorKind::CutOff);
+    }
 }
 
 #[test]

@@ -98,6 +98,8 @@ impl SystemProxy {
         };
         let raw = proxy.raw_auth().map(|(user, password)| (user.to_owned(), password.to_owned()));
         if let Some((user, password)) = raw.or_else(basic) {
+            // They are decoded here, and the client decodes those of an address once more.
+            let [user, password] = [user, password].map(|text| text.replace('%', "%25"));
             address.set_username(&user).ok()?;
             address.set_password(Some(&password)).ok()?;
         }
@@ -168,7 +170,14 @@ mod tests {
 
     #[test]
     fn the_proxy_gets_its_user_and_password() {
-        let address = proxies("").address(&Url::parse("http://a.b/").unwrap()).unwrap();
-        assert_eq!(address.as_str(), "http://ann:p%40ss@proxy.example:3128/");
+        for proxy in [
+            "http://ann:p%40ss@proxy.example:3128/",
+            "http://a%25b:100%2541@proxy.example:3128/",
+            "socks5h://a%25b:100%2541@proxy.example:3128/",
+        ] {
+            let proxies = SystemProxy::new(Matcher::builder().all(proxy).build(), "");
+            let address = proxies.address(&Url::parse("http://a.b/").unwrap()).unwrap();
+            assert_eq!(address.as_str(), proxy);
+        }
     }
 }

@@ -6,5 +6,5 @@ mod listed_tools;
 mod local_servers;
 mod powers;
 mod provenance;
-mod repeated_calls;
+mod repetitions;
 mod retry_functions;

@@ -1,8 +1,11 @@
 //! A typed answer is found wherever a person would find it, and only if there is one.
 
+use std::sync::{Arc, Mutex};
+
 use harness::{
-    Agent,
+    Agent, Tool,
     testing::{ScriptedProvider, reply},
+    tool::SideEffects,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -41,6 +44,8 @@ async fn a_value_is_found_in_the_words_around_it() {
         format!("Maybe {{\"title\": \"Emma\", \"year\": 1815}}?</think>\n\n{JSON}"),
         format!("I use {{braces}} and [1] as in {{\"city\": \"Oslo\"}}. So: {JSON}, see [2]."),
         format!("The answer is {JSON}"),
+        format!("{{\"title\": \"Emma\",}} or rather {JSON}"),
+        format!("Begin with {{\"title\". {JSON}"),
         format!("Step {{1: look at \"{{\" first.\n{JSON}"),
         serde_json::Value::String(JSON.to_owned()).to_string(),
     ];
@@ -61,6 +66,8 @@ async fn a_part_of_a_value_that_cannot_be_read_is_no_answer() {
         format!("[{JSON},]"),
         format!("{{\"first\": {JSON}"),
         format!("```json\n{{ \"first\": {JSON}, }}\n```"),
+        format!("{{\"first\": 1, // such as {JSON}\n \"second\": 2}}"),
+        format!("{{\"all\": [{{\"title\": \"Emma\"}}, .., {JSON}]}}"),
     ];
     for words in words {
         let model = ScriptedProvider::new([reply().text(&words)]);
@@ -119,5 +126,29 @@ async fn a_text_that_only_begins_values_is_read_in_bounded_time() {
         let model = ScriptedProvider::new([reply().text(words)]);
         let agent = Agent::builder(model).build().unwrap();
         agent.run("Which book?").answer::<Book>().tries(0).await.unwrap_err();
+    }
+}
+
+#[tokio::test]
+async fn a_tool_that_checks_an_answer_gets_the_value_that_was_accepted() {
+    for words in [
+        "[1, 2]",
+        "{\"answer\": [1, 2]}",
+        "Not {\"x\": 1}, but [1, 2].",
+        "Not [\"a\"] and not {\"answer\": 1}:\n```\n[1, 2]\n```",
+    ] {
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let sees = Arc::clone(&seen);
+        let schema = serde_json::json!({"type": "object", "properties": {"answer": {}}});
+        let check =
+            Tool::new("check", "Checks.", schema, SideEffects::NONE, move |_, arguments| {
+                sees.lock().unwrap().push(serde_json::Value::Object(arguments).to_string());
+                Box::pin(async { Ok("It is right.".into()) })
+            });
+        let model = ScriptedProvider::new([reply().text(words)]);
+        let agent = Agent::builder(model).build().unwrap();
+        let answer = agent.run("Which?").answer::<Vec<u8>>().tries(0).verify_by(0, [check]).await;
+        assert_eq!(answer.unwrap().value(), &[1, 2], "{words}");
+        assert_eq!(*seen.lock().unwrap(), [r#"{"answer":[1,2]}"#], "{words}");
     }
 }

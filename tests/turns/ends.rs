@@ -162,3 +162,21 @@ async fn without_a_stop_reason_silence_is_an_error_as_before() {
     let stopped = agent.run("?").await.unwrap_err();
     assert!(stopped.error().unwrap().is_timeout(), "{stopped}");
 }
+
+#[tokio::test]
+async fn an_answer_with_a_stop_reason_is_whole_although_the_stream_ends_without_its_last_event() {
+    for (wire, text) in [
+        ("chat", said(&chat::body().call("c", "book", json!({})))),
+        ("anthropic", without_end(&anthropic::body().call("c", "book", json!({})).events())),
+    ] {
+        let last = match wire {
+            "chat" => chat::body().text("Booked.").answer(),
+            _ => anthropic::body().text("Booked.").answer(),
+        };
+        let server = LoopbackServer::start([Answer::sse(text), last]).await.unwrap();
+        let (book, calls) = counting("book", WRITE);
+        let agent = Agent::builder(provider(wire, &server)).tools([book]).build().unwrap();
+        let reply = agent.run("Book it.").await.unwrap_or_else(|err| panic!("{wire}: {err}"));
+        assert_eq!((reply.text(), calls.load(Ordering::Relaxed)), ("Booked.", 1), "{wire}");
+    }
+}

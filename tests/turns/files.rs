@@ -186,3 +186,137 @@ async fn a_refusal_that_is_about_something_else_ends_the_run_as_before() {
     let agent = Agent::builder(provider("anthropic", &server.unwrap())).build().unwrap();
     agent.run("?").await.unwrap_err();
 }
+
+/// A picture or another file of so many bytes, with the name `mark` in its base64.
+fn large(mime: &str, mark: &str, bytes: usize) -> Media {
+    Media::from_bytes(mime, [PNG, mark.repeat(bytes / mark.len()).as_bytes()].concat())
+}
+
+fn base64(mark: &str) -> String {
+    let media = large("image/png", mark, mark.len() * 2);
+    media.base64().expect("data")[16..].to_owned()
+}
+
+/// A server that refuses the bodies that `refused` names, and says "All seen." to others. It keeps all bodies.
+async fn picky(
+    refused: impl Fn(&str) -> Option<Answer> + Send + 'static,
+) -> (LoopbackServer, Arc<Mutex<Vec<String>>>) {
+    let bodies = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&bodies);
+    let server = LoopbackServer::answering(move |request| {
+        let body = request.text();
+        let answer = refused(&body).unwrap_or_else(|| says("anthropic"));
+        seen.lock().unwrap().push(body);
+        answer
+    });
+    (server.await.unwrap(), bodies)
+}
+
+fn agent(server: &LoopbackServer) -> Agent {
+    Agent::builder(provider("anthropic", server)).build().unwrap()
+}
+
+#[tokio::test]
+async fn one_picture_that_is_too_large_is_left_out_and_no_other_file() {
+    for words in [
+        "messages.4.content.1.image: image exceeds 5 MB maximum: 6000000 bytes > 5242880 bytes",
+        "messages.4.content.1.image: At least one of the image dimensions exceed max allowed size: 8000 pixels",
+    ] {
+        let too_large = base64("Huge!!");
+        let mark = too_large.clone();
+        let (server, bodies) =
+            picky(move |body| body.contains(&mark).then(|| refuses(400, words))).await;
+        let mut chat = agent(&server).chat();
+        let old = [Block::text("One."), Block::Image(large("image/png", "Before", 9_000))];
+        chat.send(Message::new(Role::User, old)).await.unwrap();
+        let new = [
+            Block::text("Compare."),
+            Block::Document(Media::from_text("text/plain", "A page.")),
+            Block::Image(large("image/png", "Small!", 600)),
+            Block::Image(large("image/png", "Huge!!", 6_000)),
+        ];
+        let said = chat.send(Message::new(Role::User, new)).await;
+        assert_eq!(said.unwrap().text(), "All seen.", "{words}");
+        let bodies = bodies.lock().unwrap();
+        assert_eq!(bodies.len(), 3, "{words}: one refusal");
+        let last = bodies.last().unwrap();
+        for stays in [base64("Before"), base64("Small!"), "A page.".to_owned()] {
+            assert!(last.contains(&stays), "{words}: {last}");
+        }
+        assert!(last.contains("because the server takes none of this size"), "{last}");
+    }
+}
+
+#[tokio::test]
+async fn files_that_are_not_too_many_stay() {
+    let (server, bodies) = picky(|body| {
+        (pictures(body) > 2).then(|| refuses(400, "At most 2 image(s) may be provided."))
+    })
+    .await;
+    let all = [Block::text("Compare."), Block::Document(Media::from_text("text/plain", "A page."))];
+    let all = all.into_iter().chain((0..4).map(|number| Block::Image(picture(number))));
+    agent(&server).run(Message::new(Role::User, all)).await.unwrap();
+    let last = bodies.lock().unwrap().last().unwrap().clone();
+    assert!(last.contains("A page.") && pictures(&last) == 2, "{last}");
+
+    // A picture whose data is elsewhere makes no request small.
+    let mark = base64("Huge!!");
+    let (server, bodies) = picky(move |body| {
+        body.contains(&mark).then(|| refuses(413, "Request exceeds the maximum size"))
+    })
+    .await;
+    let all = [
+        Block::text("Compare."),
+        Block::Image(Media::from_url("https://a.example/b.png")),
+        Block::Image(large("image/png", "Huge!!", 60_000)),
+    ];
+    agent(&server).run(Message::new(Role::User, all)).await.unwrap();
+    let last = bodies.lock().unwrap().last().unwrap().clone();
+    assert!(last.contains("https://a.example/b.png"), "{last}");
+}
+
+#[tokio::test]
+async fn a_server_that_takes_no_pictures_refuses_one_request() {
+    let (server, bodies) = picky(|body| {
+        (pictures(body) > 0)
+            .then(|| refuses(400, "At most 0 image(s) may be provided in one request."))
+    })
+    .await;
+    let all = (0..8).map(|number| Block::Image(picture(number)));
+    let all = Message::new(Role::User, all.chain([Block::text("Compare.")]));
+    agent(&server).run(all).await.unwrap();
+    assert_eq!(bodies.lock().unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn files_whose_absence_does_not_help_are_sent_again() {
+    // A long text is too large without its file, too; of large files, some are tried.
+    for (text, file, requests) in
+        [("x".repeat(200_000), 600, 1), ("Compare.".to_owned(), 30_000, 4)]
+    {
+        let refusing = Arc::new(AtomicUsize::new(1));
+        let refuses_now = Arc::clone(&refusing);
+        let (server, bodies) = picky(move |_| {
+            let refused = refuses(413, "Request exceeds the maximum size");
+            (refuses_now.load(Ordering::Relaxed) == 1).then_some(refused)
+        })
+        .await;
+        let journal = MemoryJournal::new();
+        let mut chat = agent(&server).open(&journal, "a").await.unwrap();
+        let marks = ["First!", "Second", "Third!"];
+        let files = marks.map(|mark| Block::Image(large("image/png", mark, file)));
+        let said = Message::new(Role::User, files.into_iter().chain([Block::text(text)]));
+        chat.send(said).await.unwrap_err();
+        assert_eq!(bodies.lock().unwrap().len(), requests, "{requests}");
+        drop(chat);
+        refusing.store(0, Ordering::Relaxed);
+        let mut chat = agent(&server).open(&journal, "a").await.unwrap();
+        chat.send("And now?").await.unwrap();
+        let bodies = bodies.lock().unwrap();
+        let last = bodies.last().unwrap();
+        for mark in marks {
+            assert!(last.contains(&base64(mark)), "{requests}: {mark}: {last}");
+        }
+        assert!(!last.contains("left out"), "{last}");
+    }
+}

@@ -28,8 +28,9 @@ use crate::{
 /// How often the model may answer again, unless the program sets it.
 const TRIES: u32 = 2;
 
-/// A function that lists everything that is wrong with an answer.
-type Faults = Arc<dyn Fn(&[String]) -> Vec<String> + Send + Sync>;
+/// A function that finds the value of an answer, in the object that was asked for, or lists everything
+/// that is wrong with it.
+type Reads = Arc<dyn Fn(&[String]) -> Result<Value, Vec<String>> + Send + Sync>;
 
 /// What a run wants of its answer. Cloning is cheap.
 #[derive(Clone)]
@@ -37,7 +38,7 @@ pub(super) struct Wants {
     /// The schema that the answer has to match.
     pub(super) schema: Option<Value>,
     /// Checks the answer against the schema and reads it as the type.
-    pub(super) faults: Option<Faults>,
+    pub(super) reads: Option<Reads>,
     /// Why no value can ever be read as the type, if that is so.
     pub(super) unreadable: Option<fn() -> Option<String>>,
     pub(super) tries: u32,
@@ -47,7 +48,7 @@ pub(super) struct Wants {
 
 impl Default for Wants {
     fn default() -> Self {
-        Self { schema: None, faults: None, unreadable: None, tries: TRIES, verifier: None }
+        Self { schema: None, reads: None, unreadable: None, tries: TRIES, verifier: None }
     }
 }
 
@@ -107,13 +108,23 @@ impl<T: Answer> Reader<T> {
     /// The answer as JSON, without the object that it may be wrapped in, or everything that is
     /// wrong with it.
     pub(super) fn json(&self, words: &[String]) -> Result<Value, Vec<String>> {
-        let checker = self.checker.as_ref().map_err(no_schema)?;
-        Ok(match find_value(words, |value| checked(checker, self.inside(value)))? {
+        Ok(match self.found(words)? {
             Value::Object(mut map) if self.schema.wrapped => {
                 map.shift_remove(WRAPPED).unwrap_or_default()
             }
             value => value,
         })
+    }
+
+    fn found(&self, words: &[String]) -> Result<Value, Vec<String>> {
+        let checker = self.checker.as_ref().map_err(no_schema)?;
+        find_value(words, |value| checked(checker, self.inside(value)))
+    }
+
+    /// The answer as JSON, in the object that it may be wrapped in, if it can be read as the type, or
+    /// everything that is wrong with it.
+    pub(super) fn accepted(&self, words: &[String]) -> Result<Value, Vec<String>> {
+        self.read(words).and_then(|_| self.found(words))
     }
 
     /// Reads an answer, or lists everything that is wrong with it.
@@ -172,16 +183,6 @@ fn no_schema(unusable: &UnusableSchema) -> Vec<String> {
 /// The value of an answer, if it matches the schema.
 fn checked(checker: &SchemaChecker, value: Value) -> Result<Value, Vec<String>> {
     checker.read(value).map_err(|(_, faults)| faults.iter().map(ToString::to_string).collect())
-}
-
-/// The value of an answer that was accepted, as the model has written it.
-fn as_written(words: &[String], schema: &Value) -> Value {
-    let fits = |value: Value| match SchemaChecker::of_answer(schema) {
-        Ok(checker) => checked(&checker, value.clone()).map(|_| value),
-        Err(unusable) => Err(no_schema(&unusable)),
-    };
-    // A value that is wanted inside of an object may have come without it.
-    find_value(words, fits).or_else(|_| find_value(words, Ok)).unwrap_or_default()
 }
 
 /// The texts of the model's last message: all of it, and the last part alone if there are several
@@ -332,22 +333,21 @@ impl Run<'_> {
         self.settle()?;
         let machine = &self.chat.machine;
         let words = last_words(machine.transcript());
-        let faults = match (self.chat.wants(), machine.wanted()) {
+        let read = match (self.chat.wants(), machine.wanted()) {
             // Reading the type may run code of the program.
-            (Some(Wants { faults: Some(faults), .. }), _) => caught(|| faults(&words))
+            (Some(Wants { reads: Some(reads), .. }), _) => caught(|| reads(&words))
                 .map_err(|panicked| fault("the type of the answer", &panicked))?,
             (_, Some(WantedAnswer { schema: Some(schema), .. })) => {
                 let checker = SchemaChecker::of_answer(schema);
                 let read = checker.as_ref().map_err(no_schema);
-                let read =
-                    read.and_then(|checker| find_value(&words, |value| checked(checker, value)));
-                read.err().unwrap_or_default()
+                read.and_then(|checker| find_value(&words, |value| checked(checker, value)))
             }
-            _ => Vec::new(),
+            _ => Ok(words.first().cloned().unwrap_or_default().into()),
         };
-        if !faults.is_empty() {
-            return self.reject(AnswerCheck::Schema, faults);
-        }
+        let value = match read {
+            Ok(value) => value,
+            Err(faults) => return self.reject(AnswerCheck::Schema, faults),
+        };
         let verifier = self.chat.wants().and_then(|wants| wants.verifier.clone());
         let Some((_, verifier)) = verifier else {
             return self.chat.record(&Fact::AnswerAccepted {});
@@ -360,13 +360,7 @@ impl Run<'_> {
         let read = verifier.sources();
         let verdict = match verifier {
             Verifier::Function(function) => caught(|| function(words)).map_err(fault)?,
-            Verifier::Tools(tools) => {
-                let value = match self.chat.machine.wanted().and_then(|it| it.schema.as_ref()) {
-                    Some(schema) => as_written(&words, schema),
-                    None => words.into_iter().next().unwrap_or_default().into(),
-                };
-                self.by_tools(&tools, value)
-            }
+            Verifier::Tools(tools) => self.by_tools(&tools, value),
         };
         let mut verdict = pin!(Shielded::new(verdict));
         let verdict = loop {

@@ -184,10 +184,12 @@ impl Candidates {
                         if rest.starts_with("{\"") || err.is_eof() {
                             self.wrong = Some(no_value(&err));
                         }
-                        // A part of a value that is none is not the answer.
+                        // A part of a value that is none is not the answer, nor is a comment in it.
                         if begins_value(rest) {
-                            let behind = (2..read).rev().find(|end| rest.is_char_boundary(*end));
-                            at += behind.unwrap_or(1);
+                            let end = balanced(rest);
+                            work = work.saturating_sub(end.unwrap_or(rest.len()));
+                            let behind = || (2..read).rev().find(|at| rest.is_char_boundary(*at));
+                            at += end.or_else(behind).unwrap_or(1);
                             continue;
                         }
                     }
@@ -206,6 +208,27 @@ fn begins_value(text: &str) -> bool {
     let inside = text.get(1..).unwrap_or_default().trim_start();
     let is_list = text.starts_with('[') && inside.starts_with(['{', '[']);
     inside.starts_with('"') || is_list
+}
+
+/// Where the brackets at the beginning of a text are closed, if they are.
+fn balanced(text: &str) -> Option<usize> {
+    let (mut open, mut in_string, mut escaped) = (0_usize, false, false);
+    for (at, byte) in text.bytes().enumerate() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' => escaped = in_string,
+            b'"' => in_string = !in_string,
+            b'{' | b'[' if !in_string => open += 1,
+            b'}' | b']' if !in_string => {
+                open -= 1;
+                if open == 0 {
+                    return Some(at + 1);
+                }
+            }
+            _ => {}
+        }
+    }
+    None
 }
 
 fn no_value(err: &serde_json::Error) -> String {

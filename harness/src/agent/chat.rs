@@ -16,7 +16,7 @@ use super::{
 use crate::{
     context::FileLimits,
     error::{Error, ErrorKind},
-    journal::{Envelope, Fact},
+    journal::{ClearedResult, Envelope, Fact},
     message::{Message, Transcript},
     policy::{AgentSums, Budget, Guard, Guardrails, Limits, TaintTracker},
     provider::{Sent, Usage},
@@ -70,6 +70,8 @@ pub struct Chat {
     pub(super) is_strict: bool,
     /// What a request may have, as far as its server has said so.
     pub(super) file_limits: FileLimits,
+    /// The files that were left out since the last answer, as they were sent before.
+    pub(super) files_before: Vec<ClearedResult>,
     /// The tools as the model gets them, if it has found some by searching.
     pub(super) told: Option<Arc<Told>>,
     /// What a person has allowed for the rest of the conversation.
@@ -126,6 +128,7 @@ impl Chat {
             lowered: None,
             is_strict: false,
             file_limits: FileLimits::default(),
+            files_before: Vec::new(),
             heard_ends: HashSet::new(),
             taint: TaintTracker::default(),
             values: None,

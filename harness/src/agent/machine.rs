@@ -13,7 +13,7 @@ use std::{collections::HashSet, mem, sync::Arc};
 pub use self::provenance::Provenance;
 use self::window::Window;
 pub(super) use self::{
-    clearing::SentFiles,
+    clearing::{SentFile, SentFiles},
     provenance::Provenances,
     window::{Measured, Seen},
 };

@@ -264,6 +264,7 @@ impl Run<'_> {
         let Some(answer) = self.answer.take_if(|answer| answer.is_complete()) else {
             return self.interrupt(Some(cut_off()));
         };
+        self.chat.files_before.clear();
         let several = answer.asked().map(str::to_owned);
         let ProviderResponse { message, stop, usage, id, model, provider } = answer.finish()?;
         self.context = self.context.measured(&usage);

@@ -393,10 +393,10 @@ impl Wants {
     pub(super) fn of<T: Answer>() -> Self {
         let reader = Reader::<T>::new();
         let schema = reader.told().clone();
-        let faults = move |words: &[String]| reader.read(words).err().unwrap_or_default();
+        let reads = move |words: &[String]| reader.accepted(words);
         Self {
             schema: Some(schema),
-            faults: Some(Arc::new(faults)),
+            reads: Some(Arc::new(reads)),
             unreadable: Some(unreadable::<T>),
             ..Self::default()
         }

@@ -33,15 +33,41 @@ impl FileLimits {
 pub(crate) enum TooMuch {
     /// Pictures, of which the server takes this number, if it names one.
     Images(Option<usize>),
+    /// One picture is larger than the server takes.
+    OneImage,
     Bytes,
 }
 
-/// The words of servers for pictures, and for limits of their number.
+/// The words of servers for pictures, and for limits.
 const PICTURES: [&str; 4] = ["image", "picture", "media", "photo"];
-const LIMITS: [&str; 7] = ["too many", "too much", "at most", "max", "limit", "exceed", "up to"];
-/// The words for a whole request, and for its size.
+const LIMITS: [&str; 8] =
+    ["too many", "too much", "too large", "at most", "max", "limit", "exceed", "up to"];
+/// The words for a number of pictures, and for the size of one or of all.
+const NUMBERS: [&str; 4] = ["too many", "too much", "number of", " count"];
+const MEASURES: [&str; 12] = [
+    "mb",
+    "mib",
+    "byte",
+    "bytes",
+    "size",
+    "pixel",
+    "pixels",
+    "px",
+    "dimension",
+    "dimensions",
+    "width",
+    "height",
+];
+/// The words for a whole request, for all of its files, and for their size.
 const REQUESTS: [&str; 5] = ["request", "payload", "body", "entity", "content"];
+const ALL: [&str; 7] =
+    ["total", "combined", "payload", "body", "entity", "request size", "request too"];
 const SIZES: [&str; 3] = ["size", "bytes", " mb"];
+
+/// A request with more pictures than this may have only smaller ones.
+///
+/// Source: <https://platform.claude.com/docs/en/build-with-claude/vision>.
+const MANY_IMAGES: usize = 20;
 
 /// What a request with so many pictures had too many of, if a server has refused it for that. One
 /// that did not fit into the window is none.
@@ -54,12 +80,21 @@ pub(crate) fn too_much(error: &Error, images: usize) -> Option<TooMuch> {
     let names = |word: &str| PICTURES.iter().any(|known| word.starts_with(known));
     let is_about = words.split(|letter: char| !letter.is_ascii_alphabetic()).any(names);
     if is_about && has(&LIMITS) && images > 0 {
+        if words.contains("many-image") {
+            return Some(TooMuch::Images((images > MANY_IMAGES).then_some(MANY_IMAGES)));
+        }
+        let mut parts = words.split(|letter: char| !letter.is_ascii_alphanumeric());
+        let digits = |letter: char| letter.is_ascii_digit();
+        let is_measure = |word: &str| MEASURES.contains(&word.trim_start_matches(digits));
+        if !has(&NUMBERS) && parts.any(is_measure) {
+            return Some(if has(&ALL) { TooMuch::Bytes } else { TooMuch::OneImage });
+        }
         // A number in a path, such as `messages.2`, is the place of the picture.
         let bare = |word: &str| word.trim_matches(|c: char| !c.is_alphanumeric()).parse().ok();
-        let numbers = words.split_whitespace().filter_map(bare);
-        return Some(TooMuch::Images(
-            numbers.filter(|number| *number > 0 && *number < images).max(),
-        ));
+        let numbers: Vec<usize> = words.split_whitespace().filter_map(bare).collect();
+        let takes_none = numbers == [0];
+        let fewer = numbers.into_iter().filter(|number| *number < images);
+        return Some(TooMuch::Images(fewer.max().filter(|most| *most > 0 || takes_none)));
     }
     // A limit of tokens is another one.
     let is_large = words.contains("too large") || (has(&SIZES) && has(&LIMITS));
@@ -82,18 +117,29 @@ mod tests {
             (11, 400, "Too many images in request. Max is 10.", images(Some(10))),
             (6, 400, "At most 5 image(s) may be provided in one request.", images(Some(5))),
             (5, 400, "Image count 5 exceeds limit 4 per request.", images(Some(4))),
+            (5, 400, "At most 0 image(s) may be provided in one request.", images(Some(0))),
+            (3, 400, "Too much media: 0 document pages + 3 images", images(None)),
             (
-                21,
+                31,
                 400,
                 "dimensions exceed max allowed size for many-image requests: 2000 pixels",
-                images(None),
+                images(Some(20)),
             ),
             (
                 3,
                 400,
-                "messages.2: image exceeds 5 MB maximum: 6000000 bytes > 5242880 bytes",
-                images(None),
+                "messages.2.content.1.image: image exceeds 5 MB maximum: 6000000 bytes > 5242880 bytes",
+                Some(TooMuch::OneImage),
             ),
+            (
+                3,
+                400,
+                "At least one of the image dimensions exceed max allowed size: 8000 pixels",
+                Some(TooMuch::OneImage),
+            ),
+            (3, 400, "image exceeds 20MB limit", Some(TooMuch::OneImage)),
+            (3, 400, "The image size is too large.", Some(TooMuch::OneImage)),
+            (3, 400, "Total image size exceeds the limit of 50 MB", Some(TooMuch::Bytes)),
             (3, 413, "<html>413 Request Entity Too Large</html>", Some(TooMuch::Bytes)),
             (3, 413, "Request exceeds the maximum size", Some(TooMuch::Bytes)),
             (

@@ -12,10 +12,11 @@ pub struct ClearedResult {
     pub call: String,
     /// The line.
     pub text: String,
-    /// How many of its files are left out, from the first one on. The rest of it stays, and the line
-    /// comes before it. `None` if the line replaces the whole result.
+    /// Which of its files are left out, by their numbers from 0 on; all others are sent, those that
+    /// were left out before, too. The rest of it stays, and the line is in the place of the first of
+    /// them. `None` if the line replaces the whole result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub files: Option<u64>,
+    pub files: Option<Vec<u64>>,
     /// The index, in the transcript, of the message of the user whose files are meant. There is no
     /// call then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -28,13 +29,21 @@ impl ClearedResult {
         Self { call: call.into(), text: text.into(), files: None, message: None }
     }
 
-    /// Leaves out so many files of the result of this call, from the first one on.
-    pub fn files(call: impl Into<String>, files: u64, text: impl Into<String>) -> Self {
-        Self { files: Some(files), ..Self::new(call, text) }
+    /// Leaves out these files of the result of this call, by their numbers from 0 on, and no others.
+    pub fn files(
+        call: impl Into<String>,
+        files: impl IntoIterator<Item = u64>,
+        text: impl Into<String>,
+    ) -> Self {
+        Self { files: Some(files.into_iter().collect()), ..Self::new(call, text) }
     }
 
     /// The same for the message of the user at this index of the transcript.
-    pub fn files_of_user(message: u64, files: u64, text: impl Into<String>) -> Self {
+    pub fn files_of_user(
+        message: u64,
+        files: impl IntoIterator<Item = u64>,
+        text: impl Into<String>,
+    ) -> Self {
         Self { message: Some(message), ..Self::files("", files, text) }
     }
 }

@@ -1,6 +1,8 @@
 //! Turns the result of a server into a tool's output. It is read from JSON, so that one unknown part does not spoil
 //! the others.
 
+use std::collections::HashMap;
+
 use harness_schema::SchemaChecker;
 use serde_json::Value;
 
@@ -103,31 +105,54 @@ fn says(part: &ToolContent, value: &Value) -> bool {
     said == *value
 }
 
-/// The work of [`has_data`], in bytes of the text times texts and numbers of the value. More takes too long.
+/// The work of [`has_data`], in bytes of the text times values inside of the value. More takes too long.
 const WORK: usize = 1 << 28;
 
-/// Whether a text has all texts and numbers of this value. Many servers write a summary, and leave the data to the structure.
+/// Whether a text surely has all data of this value, each as often as the value has it. Many servers write a summary, and
+/// leave the data to the structure.
 fn has_data(text: &str, value: &Value) -> bool {
-    let mut data = Vec::new();
+    let mut data = HashMap::new();
     leaves(value, &mut data);
     let is_small = text.len().saturating_mul(data.len()) <= WORK;
     is_small
-        && data.iter().all(|leaf| {
-            let written = leaf.to_string();
+        && data.into_iter().all(|(written, times)| {
             // A text of the message may be JSON itself, or plain.
-            let plain = leaf.as_str().unwrap_or(&written);
-            text.contains(plain) || text.contains(written.trim_matches('"'))
+            let escaped = written.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+            let plain: Option<String> = escaped.and_then(|_| serde_json::from_str(&written).ok());
+            let has = |words: &str| stands_in(text, words).take(times).count() == times;
+            has(escaped.unwrap_or(&written)) || plain.is_some_and(|plain| has(&plain))
         })
 }
 
-/// The texts and numbers in a value.
-fn leaves<'v>(value: &'v Value, found: &mut Vec<&'v Value>) {
+/// The JSON of what has no others inside of it, and how often a value has it.
+fn leaves(value: &Value, found: &mut HashMap<String, usize>) {
     match value {
         Value::Array(items) => items.iter().for_each(|item| leaves(item, found)),
         Value::Object(members) => members.values().for_each(|member| leaves(member, found)),
-        Value::String(_) | Value::Number(_) => found.push(value),
-        Value::Bool(_) | Value::Null => {}
+        Value::String(_) | Value::Number(_) | Value::Bool(_) | Value::Null => {
+            *found.entry(value.to_string()).or_default() += 1;
+        }
     }
+}
+
+/// The places of a text in which these words are no part of other words or numbers.
+fn stands_in<'t>(text: &'t str, words: &'t str) -> impl Iterator<Item = usize> + 't {
+    let joins = |letter: char| letter.is_alphanumeric() || letter == '_';
+    let begins = words.chars().next().is_some_and(joins);
+    let ends = words.chars().next_back().is_some_and(joins);
+    let is_number = words.parse::<f64>().is_ok();
+    let places = text.match_indices(words).map(|(at, _)| at);
+    places.filter(move |at| {
+        let (before, rest) = text.split_at_checked(*at).unwrap_or_default();
+        let behind = rest.strip_prefix(words).unwrap_or_default();
+        let mut after = behind.chars();
+        let (before, after, second) = (before.chars().next_back(), after.next(), after.next());
+        let is_digit = |letter: Option<char>| letter.is_some_and(|it| it.is_ascii_digit());
+        let is_part = is_number
+            && (matches!(before, Some('.' | ',' | '-' | '+'))
+                || matches!(after, Some('.' | ',')) && is_digit(second));
+        !(is_part || begins && before.is_some_and(joins) || ends && after.is_some_and(joins))
+    })
 }
 
 /// Reads one part.
@@ -261,6 +286,31 @@ mod tests {
         for text in ["a\"1 and b2", r#"["a\"1", "b2"]"#] {
             let listed = json!({"content": [{"type": "text", "text": text}], "structuredContent": {"ids": ["a\"1", "b2"]}});
             assert_eq!(texts(&listed), [text]);
+        }
+        for (text, value) in [
+            ("The check took 15 ms.", json!({"fault": 5})),
+            ("Version 1.5, -5 degrees, 5,000 of x5", json!({"n": 5})),
+            ("Deleted 3 files.", json!({"deleted": 3, "dry_run": true})),
+            ("It is true.", json!({"ok": true, "saved": true})),
+            ("Found 3", json!({"n": 3, "next": null})),
+            ("0 tests have failed.", json!({"passed": 0, "failed": 0})),
+            ("That is all.", json!({"name": "a"})),
+            ("said \\", json!({"name": "said \""})),
+        ] {
+            let said =
+                json!({"content": [{"type": "text", "text": text}], "structuredContent": value});
+            assert_eq!(texts(&said), [text.to_owned(), value.to_string()]);
+        }
+        for (text, value) in [
+            ("It is 5.", json!({"n": 5})),
+            ("5, of 7; null (-3.5)", json!({"list": [7, 5, null], "n": -3.5})),
+            ("true and \"a b\"", json!({"ok": true, "name": "a b"})),
+            ("[1, 2, 1]", json!({"result": [1, 2, 1]})),
+            ("Nothing.", json!({})),
+        ] {
+            let said =
+                json!({"content": [{"type": "text", "text": text}], "structuredContent": value});
+            assert_eq!(texts(&said), [text]);
         }
         let same = json!({"content": [{"type": "text", "text": "{\n  \"n\": 3\n}"}], "structuredContent": {"n": 3}});
         let read = output(&same, None).expect("an output");

@@ -1,6 +1,6 @@
 //! Applies the fact that clears: results, arguments and files are left out of what is sent.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::{
     Machine, cannot,
@@ -15,18 +15,23 @@ use crate::{
 /// The files that are left out of what is sent.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LeftOut {
-    /// How many files are left out, from the first one on, and the line in their place: by the index of the message and
-    /// the id of the call, which is empty for a message of the user.
-    files: HashMap<(usize, String), (usize, String)>,
+    /// Which files are left out, and the line in their place: by the index of the message and the id
+    /// of the call, which is empty for a message of the user.
+    files: HashMap<(usize, String), (BTreeSet<usize>, String)>,
 }
 
 impl LeftOut {
-    fn insert(&mut self, at: usize, cleared: &ClearedResult, count: usize) {
-        self.files.insert((at, cleared.call.clone()), (count, cleared.text.clone()));
+    fn insert(&mut self, at: usize, cleared: &ClearedResult, files: BTreeSet<usize>) {
+        let place = (at, cleared.call.clone());
+        match files.is_empty() {
+            true => self.files.remove(&place),
+            false => self.files.insert(place, (files, cleared.text.clone())),
+        };
     }
 
-    fn count(&self, at: usize, call: &str) -> usize {
-        self.files.get(&(at, call.to_owned())).map_or(0, |(count, _)| *count)
+    fn of(&self, at: usize, call: &str) -> BTreeSet<usize> {
+        let files = self.files.get(&(at, call.to_owned()));
+        files.map(|(files, _)| files.clone()).unwrap_or_default()
     }
 
     pub(super) fn retain(&mut self, is_kept: impl Fn(usize) -> bool) {
@@ -39,31 +44,30 @@ impl LeftOut {
             return message.clone();
         }
         let of = |call: &str| self.files.get(&(at, call.to_owned()));
-        let mut gone = 0;
+        let mut number = 0..;
         message.with_blocks(|block| match block {
             Block::ToolResult(result) => {
-                let (count, line) = of(result.call_id())?;
-                Some(Block::ToolResult(without_files(result, *count, line)))
+                let (files, line) = of(result.call_id())?;
+                Some(Block::ToolResult(without_files(result, files, line)))
             }
             block => {
                 block.media()?;
-                let (count, line) = of("")?;
-                gone += 1;
-                (gone <= *count).then(|| Block::text(line))
+                let (files, line) = of("")?;
+                files.contains(&number.next()?).then(|| Block::text(line))
             }
         })
     }
 }
 
-/// The result without so many of its files, and with the line in their place.
-fn without_files(result: &ToolResult, count: usize, line: &str) -> ToolResult {
-    let mut gone = 0;
+/// The result without these files, and with the line in the place of the first of them.
+fn without_files(result: &ToolResult, files: &BTreeSet<usize>, line: &str) -> ToolResult {
+    let mut number = 0..;
     let content = result.content().iter().filter_map(|part| {
-        if part.media().is_none() || gone == count {
-            return Some(part.clone());
+        let number = part.media().and_then(|_| number.next());
+        match number.filter(|number| files.contains(number)) {
+            None => Some(part.clone()),
+            gone => (gone.as_ref() == files.first()).then(|| ToolContent::Text(line.to_owned())),
         }
-        gone += 1;
-        (gone == 1).then(|| ToolContent::Text(line.to_owned()))
     });
     let content: Vec<ToolContent> = content.collect();
     ToolResult::new(result.call_id(), result.outcome(), content)
@@ -78,6 +82,15 @@ pub(super) fn has_files(message: &Message) -> bool {
     message.role() != Role::Assistant && message.blocks().iter().any(has)
 }
 
+/// A file that is sent.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::agent) struct SentFile<'a> {
+    /// Its number among the files of its result or message.
+    pub(in crate::agent) number: usize,
+    pub(in crate::agent) kind: MediaKind,
+    pub(in crate::agent) media: &'a Media,
+}
+
 /// The files of a result, or of a message of the user, that are sent.
 #[derive(Clone, Debug)]
 pub(in crate::agent) struct SentFiles<'a> {
@@ -85,9 +98,31 @@ pub(in crate::agent) struct SentFiles<'a> {
     pub(in crate::agent) message: usize,
     /// The call of the result, and the name of its tool.
     pub(in crate::agent) call: Option<(&'a str, &'a str)>,
-    /// How many files before them are left out already.
-    pub(in crate::agent) left_out: usize,
-    pub(in crate::agent) files: Vec<(MediaKind, &'a Media)>,
+    /// The numbers of those that are left out already.
+    pub(in crate::agent) left_out: BTreeSet<usize>,
+    pub(in crate::agent) files: Vec<SentFile<'a>>,
+}
+
+impl<'a> SentFiles<'a> {
+    fn new(
+        message: usize,
+        call: Option<(&'a str, &'a str)>,
+        left_out: BTreeSet<usize>,
+        files: impl Iterator<Item = (MediaKind, &'a Media)>,
+    ) -> Self {
+        let files = files.enumerate().filter(|(number, _)| !left_out.contains(number));
+        let files = files.map(|(number, (kind, media))| SentFile { number, kind, media }).collect();
+        Self { message, call, left_out, files }
+    }
+
+    /// Whether they are the files that this part of a fact is about.
+    pub(in crate::agent) fn are_of(&self, cleared: &ClearedResult) -> bool {
+        match (cleared.message, self.call) {
+            (Some(message), None) => place(message) == self.message,
+            (None, Some((id, _))) => id == cleared.call,
+            _ => false,
+        }
+    }
 }
 
 impl Machine {
@@ -108,48 +143,42 @@ impl Machine {
             let is_cleared = |call: &str| {
                 view.is_some_and(|view| view.cleared.contains_key(&(message, call.to_owned())))
             };
-            let left_out = |call: &str| view.map_or(0, |view| view.files.count(message, call));
+            let left_out =
+                |call: &str| view.map(|view| view.files.of(message, call)).unwrap_or_default();
             let asked = message.checked_sub(1).and_then(|before| all.get(before));
             for result in said.results().filter(|result| !is_cleared(result.call_id())) {
                 let mut calls = asked.into_iter().flat_map(Message::calls);
                 let tool = calls.find(|call| call.id() == result.call_id());
                 let call = (result.call_id(), tool.map_or("", |call| call.name()));
-                let left_out = left_out(result.call_id());
                 let files = result.content().iter().filter_map(ToolContent::media);
-                let files = files.skip(left_out).collect();
-                found.push(SentFiles { message, call: Some(call), left_out, files });
+                found.push(SentFiles::new(message, Some(call), left_out(call.0), files));
             }
-            let left_out = left_out("");
-            let files = said.blocks().iter().filter_map(Block::media).skip(left_out).collect();
-            found.push(SentFiles { message, call: None, left_out, files });
+            let files = said.blocks().iter().filter_map(Block::media);
+            found.push(SentFiles::new(message, None, left_out(""), files));
         }
-        found.retain(|sent| !sent.files.is_empty());
         found
     }
 
-    /// The message whose files are to be left out, and how many of them.
-    fn place_of_files(&self, cleared: &ClearedResult, count: u64) -> Result<(usize, usize), Error> {
+    /// The message whose files are to be left out, and the numbers of these files.
+    fn place_of_files(
+        &self,
+        cleared: &ClearedResult,
+        files: &[u64],
+    ) -> Result<(usize, BTreeSet<usize>), Error> {
+        let gone: BTreeSet<usize> = files.iter().map(|number| place(*number)).collect();
         let sent = self.sent_files();
-        let count = place(count);
-        let known = sent.iter().find(|files| match (cleared.message, files.call) {
-            (Some(message), None) => place(message) == files.message,
-            (None, Some((id, _))) => id == cleared.call,
-            _ => false,
-        });
-        let fits = |files: &&SentFiles<'_>| {
-            (files.left_out..files.left_out.saturating_add(files.files.len()))
-                .contains(&count.wrapping_sub(1))
+        let known = sent.iter().find(|files| files.are_of(cleared));
+        let has_all = |it: &&SentFiles<'_>| {
+            gone.last().is_none_or(|last| *last < it.left_out.len() + it.files.len())
         };
-        match known.filter(fits) {
-            Some(files) => Ok((files.message, count)),
+        match known.filter(has_all) {
+            Some(files) => Ok((files.message, gone)),
             None => {
                 let of = match cleared.message {
                     Some(message) => format!("the message {message}"),
                     None => format!("the result of the call `{}`", cleared.call),
                 };
-                Err(cannot(format!(
-                    "{count} files of {of} cannot be left out: so many are not sent"
-                )))
+                Err(cannot(format!("{of} is not sent with the files {files:?}")))
             }
         }
     }
@@ -166,8 +195,8 @@ impl Machine {
         let mut places = Vec::with_capacity(results.len());
         let mut files = Vec::new();
         for cleared in results {
-            if let Some(count) = cleared.files {
-                files.push((self.place_of_files(cleared, count)?, cleared));
+            if let Some(gone) = &cleared.files {
+                files.push((self.place_of_files(cleared, gone)?, cleared));
                 continue;
             }
             let Some(at) = can.get(&*cleared.call) else {
@@ -200,8 +229,8 @@ impl Machine {
         for (at, cleared) in places {
             view.cleared.insert((at, cleared.call.clone()), cleared.text.clone());
         }
-        for ((at, count), cleared) in files {
-            view.files.insert(at, cleared, count);
+        for ((at, gone), cleared) in files {
+            view.files.insert(at, cleared, gone);
         }
         if let Some(vendor) = &mut view.vendor {
             let all = self.transcript.messages();

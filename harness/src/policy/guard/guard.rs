@@ -10,7 +10,7 @@ use std::{
 use super::{
     Budget, Guardrails,
     budget_limits::{self, Chain, NO_TOKENS},
-    repeats::{Came, Repeats, is_warned, with_call_note, with_note},
+    repeats::{Came, Repeats, with_note},
     sum::{Charge, Sum, Unknown, spent_by_agents, unknown_spent},
 };
 use crate::{
@@ -311,16 +311,6 @@ impl Guard {
             let detail = format!("`{tool}` gave the same result {} times", most.turns);
             return reached(Limit::Repetitions, detail);
         }
-        let repeated = self.repeats.most_made().zip(rails.repeated_calls);
-        if let Some((most, _)) = repeated.filter(|(most, limit)| most.turns >= *limit) {
-            let tool = beginning(&most.tool, 100);
-            let detail = format!(
-                "`{tool}` was called with the same arguments in {} turns, with nothing new in between; \
-                 `Guardrails::polling` allows that to a tool which waits for something",
-                most.turns
-            );
-            return reached(Limit::Repetitions, detail);
-        }
         match self.price(provider, model, None) {
             Some(_) => None,
             None => self.chain.refuses_unknown_cost(&no_price(provider, model)),
@@ -389,12 +379,8 @@ impl Guard {
     pub(crate) fn noted(&self, call: &ToolCall, result: ToolResult) -> ToolResult {
         let turns = self.repeats.turns_with(call, &result);
         let is_next = |limit: u32| turns >= 2 && turns.saturating_add(1) == limit;
-        if self.rails.repetitions.is_some_and(is_next) {
-            return with_note(&result);
-        }
-        let turns = self.repeats.turns_of(call);
-        match self.rails.repeated_calls.is_some_and(|limit| is_warned(turns, limit)) {
-            true => with_call_note(&result),
+        match self.rails.repetitions.is_some_and(is_next) {
+            true => with_note(&result),
             false => result,
         }
     }

@@ -1,4 +1,4 @@
-//! The loop guard: it detects that the model gets the same result, or makes the same call, again and again.
+//! The loop guard: it detects that the model gets the same result again and again.
 
 use std::{
     borrow::Cow,
@@ -18,10 +18,6 @@ const NOTE: &str = "Note: you have had this very result before. Repeating the ca
                     it, and doing so once more ends the run. Try something else, or answer with \
                     what you know.";
 
-/// The note that the model reads in the result of a call that it has made in many turns with the same arguments.
-const SAME_CALL: &str = "Note: you have made this very call many times in this run, and nothing new in between. The \
-                         run ends if you go on like this. Try something else, or answer with what you know.";
-
 /// The results that the model has had so far, and in how many turns.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Repeats {
@@ -29,8 +25,6 @@ pub(super) struct Repeats {
     /// The last result of each call.
     results: HashMap<u64, u64>,
     heard: HashMap<u64, Heard>,
-    /// The calls since the last one that was new, whatever their results.
-    made: HashMap<u64, Heard>,
 }
 
 #[derive(Clone, Debug)]
@@ -77,7 +71,7 @@ impl Came {
     }
 }
 
-/// The result or the call that was repeated most often in this run.
+/// The result that was repeated most often in this run.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Repeated {
     pub(super) tool: String,
@@ -98,21 +92,7 @@ impl Repeats {
             // A new result shows that the model does not repeat itself.
             self.heard.clear();
         }
-        if before.is_none() && shows_news {
-            // So does a new call: who edits and tests by turns makes the same test again.
-            self.made.clear();
-        }
         self.heard.entry(thing).or_insert_with(|| Heard::new(&tool)).count(self.turn);
-        self.made.entry(call).or_insert_with(|| Heard::new(&tool)).count(self.turn);
-    }
-
-    /// The number of turns with this call since the last call that was new, this turn included.
-    pub(super) fn turns_of(&self, call: &ToolCall) -> u32 {
-        match self.made.get(&of_call(call)) {
-            Some(made) if made.last == self.turn => made.turns,
-            Some(made) => made.turns.saturating_add(1),
-            None => 1,
-        }
     }
 
     /// The number of turns in which this result was had, this one included.
@@ -128,45 +108,20 @@ impl Repeats {
 
     /// The result that was repeated most often.
     pub(super) fn most(&self) -> Option<Repeated> {
-        most_of(&self.heard)
+        let most = self.heard.values().max_by_key(|heard| (heard.turns, &heard.tool))?;
+        Some(Repeated { tool: most.tool.clone(), turns: most.turns })
     }
-
-    /// The call that was made in most turns since the last call that was new.
-    pub(super) fn most_made(&self) -> Option<Repeated> {
-        most_of(&self.made)
-    }
-}
-
-fn most_of(all: &HashMap<u64, Heard>) -> Option<Repeated> {
-    let most = all.values().max_by_key(|heard| (heard.turns, &heard.tool))?;
-    Some(Repeated { tool: most.tool.clone(), turns: most.turns })
-}
-
-/// Whether the model is warned when it has made the same call in so many turns: at half of the limit, and in the last
-/// turn before it.
-pub(super) fn is_warned(turns: u32, limit: u32) -> bool {
-    turns > 1 && turns < limit && (turns == limit / 2 || turns == limit.saturating_sub(1))
 }
 
 /// The result with the note that it is a repetition.
 pub(super) fn with_note(result: &ToolResult) -> ToolResult {
-    with(result, NOTE)
-}
-
-/// The result with the note that its call is a repetition.
-pub(super) fn with_call_note(result: &ToolResult) -> ToolResult {
-    with(result, SAME_CALL)
-}
-
-fn with(result: &ToolResult, note: &str) -> ToolResult {
-    let note = ToolContent::Text(note.to_owned());
+    let note = ToolContent::Text(NOTE.to_owned());
     let content = result.content().iter().cloned().chain([note]);
     result.said_as(result.outcome(), content)
 }
 
 fn noted(result: &ToolResult) -> bool {
-    let last = result.content().last();
-    matches!(last, Some(ToolContent::Text(text)) if [NOTE, SAME_CALL].contains(&text.as_str()))
+    matches!(result.content().last(), Some(ToolContent::Text(text)) if text == NOTE)
 }
 
 /// A hash of the counted result: the result of exactly this call, or an error of the tool whatever the arguments.

@@ -126,6 +126,10 @@ impl OpenBlock {
         matches!(self.kind, Kind::Call { .. })
     }
 
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed
+    }
+
     /// Whether pieces of arguments belong to it.
     pub(super) fn takes_input(&self) -> bool {
         matches!(self.kind, Kind::Call { .. } | Kind::Opaque { .. })

@@ -49,6 +49,8 @@ pub struct Answer {
     next: u32,
     usage: WireUsage,
     stop: Option<String>,
+    /// Whether the stop reason has come behind the blocks, and not with the start.
+    stopped: bool,
     calls: bool,
 }
 
@@ -323,15 +325,17 @@ impl Dialect for Answer {
     }
 
     fn has_stopped(&self) -> bool {
-        self.stop.is_some()
+        self.stopped
     }
 
     fn end_without_mark(&mut self, out: &mut Outlet) -> Result<(), Error> {
         self.complete(out)
     }
 
-    fn end(&mut self, _: &mut Outlet) -> Result<(), Error> {
-        Ok(())
+    fn end(&mut self, out: &mut Outlet) -> Result<(), Error> {
+        // Some servers send no `message_stop`. A stop reason after the last block is enough.
+        let is_whole = self.stopped && self.blocks.iter().all(OpenBlock::is_closed);
+        if is_whole { self.complete(out) } else { Ok(()) }
     }
 }
 
@@ -376,6 +380,7 @@ impl Answer {
         }
         if let Some(stop) = stop.filter(|stop| !stop.is_empty()) {
             self.stop = Some(stop.into_owned());
+            self.stopped = true;
         }
     }
 
