@@ -227,28 +227,28 @@ fn length(expr: &Expr) -> Option<usize> {
 fn kind(expr: &Expr) -> TokenStream {
     if let Expr::Array(list) = ungroup(expr) {
         let mut kinds = list.elems.iter().map(|item| kind(item).to_string());
-        let Some(first) = kinds.next() else { return quote!(Empty) };
-        let is_number = |kind: &str| kind == "Integer" || kind == "Float";
+        let Some(first) = kinds.next() else { return quote!(EmptyList) };
+        let is_number = |kind: &str| kind == "IntegerLiteral" || kind == "FloatLiteral";
         let joined = kinds.try_fold(first, |first, next| {
-            if first == next || next == "Empty" && first.starts_with("List") {
+            if first == next || next == "EmptyList" && first.starts_with("ListLiteral") {
                 Some(first)
-            } else if first == "Empty" && next.starts_with("List") {
+            } else if first == "EmptyList" && next.starts_with("ListLiteral") {
                 Some(next)
             } else {
-                (is_number(&first) && is_number(&next)).then(|| "Float".to_owned())
+                (is_number(&first) && is_number(&next)).then(|| "FloatLiteral".to_owned())
             }
         });
         return match joined.and_then(|kind| kind.parse::<TokenStream>().ok()) {
-            Some(kind) => quote!(List<#kind>),
-            None => quote!(Mixed),
+            Some(kind) => quote!(ListLiteral<#kind>),
+            None => quote!(MixedList),
         };
     }
     match literal(expr) {
-        Some(Literal::Integer(_)) => quote!(Integer),
-        Some(Literal::Float(_)) => quote!(Float),
-        Some(Literal::Bool) => quote!(Bool),
-        Some(Literal::Char) => quote!(Char),
-        Some(Literal::Text | Literal::Other) | None => quote!(Text),
+        Some(Literal::Integer(_)) => quote!(IntegerLiteral),
+        Some(Literal::Float(_)) => quote!(FloatLiteral),
+        Some(Literal::Bool) => quote!(BoolLiteral),
+        Some(Literal::Char) => quote!(CharLiteral),
+        Some(Literal::Text | Literal::Other) | None => quote!(TextLiteral),
     }
 }
 

@@ -53,7 +53,7 @@ pub(crate) fn companion(
         return wrap(handle, visibility, &definition, krate);
     }
     let declared = deprecated::declared(handle, &tool.ident, &definition, krate);
-    let named = quote!(<Self as #krate::__private::Declared>::TOOL);
+    let named = quote!(<Self as #krate::__private::DeclaredTool>::TOOL);
     let companion = wrap(handle, visibility, &named, krate);
     quote!(#companion #declared)
 }
@@ -68,7 +68,7 @@ pub(crate) fn stub(handle: &Ident, visibility: &Visibility, krate: &TokenStream)
     let definition = quote!(&#private::ToolDef::new(#name, "", #private::SideEffects::NONE, &[], || {
         static SCHEMA: #private::SchemaCell = #private::SchemaCell::new();
         &SCHEMA
-    }, #private::Call::refusal));
+    }, #private::DeclaredCall::refusal));
     wrap(handle, visibility, &definition, krate)
 }
 
@@ -195,7 +195,7 @@ fn review(path: &TokenStream, self_type: Option<&TokenStream>, krate: &TokenStre
             let path = replace_self(path.clone(), ty);
             quote! {
                 .reviewed(|#this, #arguments| {
-                    #review(#path, #private::Shared::get::<#ty>(#this), #arguments)
+                    #review(#path, #private::SharedReceiver::get::<#ty>(#this), #arguments)
                 })
             }
         }
@@ -227,34 +227,35 @@ fn reconcile_by(
         Some(lent) => lent.clone(),
         None => quote!(#never.like(&#local)),
     });
-    let receiver = tool.is_method.then(|| quote!(let #this = #private::Call::receiver(&#call);));
+    let receiver =
+        tool.is_method.then(|| quote!(let #this = #private::DeclaredCall::receiver(&#call);));
     let held = self_type
         .filter(|_| tool.is_method)
-        .map(|ty| quote!(#private::Shared::get::<#ty>(&#this),));
+        .map(|ty| quote!(#private::SharedReceiver::get::<#ty>(&#this),));
     let path = match self_type {
         Some(ty) => replace_self(path.clone(), ty),
         None => path.clone(),
     };
-    let asks = at(Place::of(&path), quote!(#private::Taken::way));
+    let asks = at(Place::of(&path), quote!(#private::ArgumentTypes::way));
     let known = tool.params.iter().all(|param| param.is_known);
     let sent_by = match known {
-        true => quote!(let #sent = #private::Sent;),
+        true => quote!(let #sent = #private::CanBeSent;),
         false => quote! {
             use #private::NotSent as _;
-            let #carried = #private::Carried((#(#locals,)*));
+            let #carried = #private::CarriedArguments((#(#locals,)*));
             let #sent = #carried.__harness_way();
-            let #private::Carried((#(#locals,)*)) = #carried;
+            let #private::CarriedArguments((#(#locals,)*)) = #carried;
         },
     };
     let taken_from_call = take_all(&call, consts, krate);
     quote! {
         .reconciled(|mut #call| {
             let (#(#private::Option::Some(#locals),)* true) = #taken_from_call else {
-                return #private::Call::unknown(#call);
+                return #private::DeclaredCall::unknown(#call);
             };
             #receiver
             #sent_by
-            let #taken = #private::taken(|#never| (#held #(#asked,)*));
+            let #taken = #private::argument_types(|#never| (#held #(#asked,)*));
             let #way = #asks(&#taken, #path);
             #sent.find_out(#way, async move { #way.find_out(#path, (#held #(#passed,)*)).await })
         })
@@ -263,8 +264,8 @@ fn reconcile_by(
 
 /// The values of all parameters, and whether there is no fault.
 fn take_all(call: &Ident, consts: &[Ident], krate: &TokenStream) -> TokenStream {
-    let call_type = quote!(#krate::__private::Call);
-    quote!((#(#call_type::take(&mut #call, &#consts),)* #call_type::fits(&mut #call)))
+    let call_type = quote!(#krate::__private::DeclaredCall);
+    quote!((#(#call_type::take(&mut #call, &#consts),)* #call_type::is_valid(&mut #call)))
 }
 
 /// The type as which a borrowed parameter is lent.
@@ -272,10 +273,10 @@ fn lend(passed: &Passed, local: &Ident, krate: &TokenStream) -> Option<TokenStre
     let private = quote!(#krate::__private);
     match passed {
         Passed::Owned => None,
-        Passed::Lent(elem) => Some(quote!(<#elem as #private::Lent>::lend(&#local))),
+        Passed::Lent(elem) => Some(quote!(<#elem as #private::LentType>::lend(&#local))),
         Passed::LentOption(elem) => {
             let held = quote!(#private::Option::as_ref(&#local));
-            Some(quote!(#private::Option::map(#held, <#elem as #private::Lent>::lend)))
+            Some(quote!(#private::Option::map(#held, <#elem as #private::LentType>::lend)))
         }
     }
 }
@@ -368,7 +369,7 @@ fn parameter(
     quote! {
         #function
         #(#functions)*
-        const #constant: #private::Param<#owned> =
+        const #constant: #private::TypedParam<#owned> =
             #make #same #arguments #default #(#limits)* #examples;
         #(#rules)*
     }
@@ -409,7 +410,7 @@ fn typed(
 
 /// An inferred type, with the span of the written one.
 fn inferred(Place(first, last): Place, krate: &TokenStream) -> TokenStream {
-    let head = at(Place(first, first), quote!(#krate::__private::Same < _));
+    let head = at(Place(first, first), quote!(#krate::__private::SameType < _));
     let tail = quote::quote_spanned!(last=> >);
     quote!(#head #tail)
 }
@@ -429,7 +430,7 @@ fn rule(
         Condition::IsNotShared(part) => {
             let asked = |held: TokenStream| {
                 quote!(#private::is_no(&|| {
-                    use #private::NotHeld as _;
+                    use #private::WithoutSharedState as _;
                     #held.__harness_is_shared()
                 }))
             };
@@ -438,7 +439,7 @@ fn rule(
                 Some(part) => {
                     let asked = asked(quote!(__HELD));
                     quote!({
-                        const __HELD: #private::Held<#part> = #private::Held::ASKED;
+                        const __HELD: #private::SharedStateProbe<#part> = #private::SharedStateProbe::ASKED;
                         #asked
                     })
                 }
@@ -453,12 +454,12 @@ fn rule(
             match (integers.iter().min(), integers.iter().max()) {
                 (Some(least), Some(greatest)) => {
                     let zero = integers.contains(&0);
-                    let holds = here(quote!(#private::Param::holds::<#kind>));
+                    let holds = here(quote!(#private::TypedParam::accepts_integers::<#kind>));
                     quote!(#holds (#lent #held, #least, #greatest, #zero))
                 }
                 _ => {
                     return here(
-                        quote!(const _: () = #private::Param::takes::<#kind>(#lent #held);),
+                        quote!(const _: () = #private::TypedParam::accepts::<#kind>(#lent #held);),
                     );
                 }
             }
@@ -497,14 +498,15 @@ fn run(
         });
     let passed: Vec<TokenStream> = passed.collect();
     // The call has the span of the function's name, and so has the error about its future.
-    let receiver = tool.is_method.then(|| quote!(let #this = #private::Call::receiver(&#call);));
+    let receiver =
+        tool.is_method.then(|| quote!(let #this = #private::DeclaredCall::receiver(&#call);));
     let function = match self_type {
         Some(ty) => at(Place::of(ident), quote!(<#ty>::#ident)),
         None => quote!(#ident),
     };
     let held = self_type
         .filter(|_| tool.is_method)
-        .map(|ty| quote!(#private::Shared::get::<#ty>(&#this),));
+        .map(|ty| quote!(#private::SharedReceiver::get::<#ty>(&#this),));
     let mut arguments = Group::new(Delimiter::Parenthesis, quote!(#held #(#passed),*));
     arguments.set_span(ident.span());
     let invoked = quote!(#function #arguments);
@@ -525,30 +527,30 @@ fn run(
     let answer = match &tool.output {
         Output::Plain(place) => {
             let ty = inferred(*place, krate);
-            quote!(#private::Plain.answer::<#ty, _>(#invoked))
+            quote!(#private::InfallibleForm.answer::<#ty, _>(#invoked))
         }
         Output::Result(ok, err) => {
             let (ok, err) = (inferred(*ok, krate), inferred(*err, krate));
             quote! {
-                use #private::{Otherwise as _, WithCauses as _, WithOwnForm as _, WithWords as _};
+                use #private::{NotAResult as _, WithCauses as _, WithOwnForm as _, WithWords as _};
                 let #out = #invoked;
-                (&&&#private::Kind::of(&#out).__harness_failing()).__harness_form().answer_result::<#ok, #err, _>(#out)
+                (&&&#private::ReturnKind::of(&#out).__harness_failing()).__harness_form().answer_result::<#ok, #err, _>(#out)
             }
         }
         Output::Asked(place) => {
             let ty = inferred(*place, krate);
             quote! {
-                use #private::{Otherwise as _, WithCauses as _, WithOwnForm as _, WithWords as _};
+                use #private::{NotAResult as _, WithCauses as _, WithOwnForm as _, WithWords as _};
                 let #out = #invoked;
-                (&&&#private::Kind::of(&#out).__harness_failing()).__harness_form().answer::<#ty, _>(#out)
+                (&&&#private::ReturnKind::of(&#out).__harness_failing()).__harness_form().answer::<#ty, _>(#out)
             }
         }
     };
     let marker = shared.map(|ty| quote!(#private::PhantomData::<#private::Arc<#ty>>,));
     let ignored = shared.map(|_| quote!(_,));
     let how = match (is_asked, tool.is_async) {
-        (false, true) => quote!(#private::Call::run(#call, async move { #answer })),
-        (false, false) => quote!(#private::Call::block(#call, move || { #answer })),
+        (false, true) => quote!(#private::DeclaredCall::run(#call, async move { #answer })),
+        (false, false) => quote!(#private::DeclaredCall::block(#call, move || { #answer })),
         (true, is_async) => {
             let (run, body) = if is_async {
                 (quote!(run), quote!(async move { #answer }))
@@ -557,7 +559,7 @@ fn run(
             };
             quote! {
                 use #private::NotSent as _;
-                let #carried = #private::Carried((#marker #(#locals,)*));
+                let #carried = #private::CarriedArguments((#marker #(#locals,)*));
                 let #way = #carried.__harness_way();
                 #way.#run(#call, #carried, move |(#ignored #(#locals,)*)| #body)
             }
@@ -567,7 +569,7 @@ fn run(
     quote! {
         |mut #call| {
             let (#(#private::Option::Some(#locals),)* true) = #taken_from_call else {
-                return #private::Call::refusal(#call);
+                return #private::DeclaredCall::refusal(#call);
             };
             #receiver
             #how

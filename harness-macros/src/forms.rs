@@ -100,7 +100,7 @@ fn lent(
     // one the span of the last token of `T`.
     let first = reference.and_token.span();
     let last = elem.clone().into_iter().last().map_or(first, |token| token.span());
-    let head = at(Place(first, first), quote!(#krate::__private::Owned<));
+    let head = at(Place(first, first), quote!(#krate::__private::OwnedForm<));
     let tail = quote::quote_spanned!(last=> >);
     ok.then(|| quote!(#head #elem #tail))
 }

@@ -260,7 +260,7 @@ fn rule_of_key(name: &str, key: &Type, krate: &TokenStream) -> Rule {
         place: Place::of(key),
         condition: Condition::Holds(quote!({
             use #private::OtherKey as _;
-            type __Key = #private::Key<#ty>;
+            type __Key = #private::MapKeyProbe<#ty>;
             __Key::__HARNESS_IS_PARSED || __Key::__HARNESS_IS_CONVERTED || __Key::__HARNESS_IS_NAME
         })),
         message: format!(

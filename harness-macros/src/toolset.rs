@@ -69,7 +69,7 @@ pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> TokenStream {
         let tool = if *deprecated {
             let handle = quote::format_ident!("__Tool");
             let declared = deprecated::declared(&handle, &tool.ident, &definition, &krate);
-            quote!(enum #handle {} #declared <#handle as #krate::__private::Declared>::TOOL)
+            quote!(enum #handle {} #declared <#handle as #krate::__private::DeclaredTool>::TOOL)
         } else {
             quote! {
                 const __TOOL: &'static #krate::__private::ToolDef = #definition;

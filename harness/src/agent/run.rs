@@ -29,7 +29,7 @@ use crate::{
     message::{CallOutcome, Message, ToolCall, ToolContent, ToolResult},
     policy::{Guard, LimitReached, Warning},
     provider::{Accumulator, AnswerWay, ContextTokens, Ledger, Usage},
-    tool::{CallIdentity, LateEnd, ended_in, was_told},
+    tool::{CallIdentity, LateEnd, ended_in, mark_reported},
     trace::{Cast, Happened},
 };
 
@@ -563,7 +563,7 @@ impl<'a> Run<'a> {
             let LateEnd { number, identity, outcome, content, file } = end;
             let limit = self.contexts.spilling().limit();
             let tools = self.chat.agent.tools();
-            if file.is_none() && tools.fits(&content, (limit, None)) {
+            if file.is_none() && tools.is_within(&content, (limit, None)) {
                 let result = tools.readable_to(limit, &identity.call, outcome, content);
                 all = all.and(self.heard(number, &identity, result));
             }
@@ -586,7 +586,7 @@ impl<'a> Run<'a> {
         result: ToolResult,
     ) -> Result<(), Error> {
         self.chat.heard_ends.insert(number);
-        was_told(number);
+        mark_reported(number);
         if self.chat.machine.was_given(&identity.tool, &result) {
             return Ok(());
         }

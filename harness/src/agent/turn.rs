@@ -447,7 +447,7 @@ impl Hearing<'_, '_> {
         // An early call never waits for a place.
         let place = match self.contexts.places_of(tools.get(call.name())) {
             None => None,
-            Some(places) => match places.try_take() {
+            Some(places) => match places.try_acquire() {
                 None => return false,
                 place => place,
             },

@@ -32,7 +32,7 @@ use crate::{
     journal::{InterruptCause, LimitScope},
     message::CallOutcome,
     provider::{StopReason, Usage},
-    tool::Dispatched,
+    tool::DispatchOutcome,
 };
 
 /// The spans that are open, and the histograms.
@@ -489,12 +489,12 @@ impl Scope {
     }
 
     /// Runs a call to its end, and then ends its span.
-    pub(crate) async fn call<F: Future<Output = Dispatched>>(self, run: F) -> Dispatched {
+    pub(crate) async fn call<F: Future<Output = DispatchOutcome>>(self, run: F) -> DispatchOutcome {
         let Self { span, words } = self;
         let unless_it_ends = Unended(span.clone());
         let ended = run.instrument(span.clone()).await;
         unless_it_ends.disarm();
-        let Dispatched::Result(result) = &ended else {
+        let DispatchOutcome::Result(result) = &ended else {
             span.record("harness.call.outcome", "waits");
             return ended;
         };
