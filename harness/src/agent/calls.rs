@@ -35,7 +35,7 @@ use crate::{
         RUNS_ON, ReconcileFailure, ReconcileOutcome, Review, SideEffects, Tool, ToolContext,
         equal_still_running, is_still_running,
     },
-    trace::Scope,
+    trace::SpanScope,
 };
 
 /// How many calls run at the same time, at most.
@@ -229,7 +229,7 @@ pub(super) fn begin(
     call: &ToolCall,
     context: ToolContext,
     place: Option<ConcurrencyPermit>,
-    scope: Scope,
+    scope: SpanScope,
 ) -> Running {
     let (offered, call) = (offered.clone(), call.clone());
     Box::pin(async move {

@@ -30,7 +30,7 @@ use crate::{
     policy::{Guard, LimitReached, Warning},
     provider::{Accumulator, AnswerWay, ContextTokens, Ledger, Usage},
     tool::{CallIdentity, LateEnd, ended_in, mark_reported},
-    trace::{Cast, Happened},
+    trace::{Happened, RunParticipants},
 };
 
 /// How long the journal may take to write the end of a run.
@@ -421,7 +421,7 @@ impl<'a> Run<'a> {
         };
         let transcript = self.chat.transcript().clone();
         let conversation = transcript.messages().first().or(said).map(Message::id);
-        let cast = Cast {
+        let cast = RunParticipants {
             provider: agent.answers().0,
             model: agent.answers().1,
             tools: self.chat.tools().tools().iter().map(|tool| tool.name().to_owned()).collect(),
@@ -432,7 +432,7 @@ impl<'a> Run<'a> {
         };
         self.chat.tracer.begin(cast, said);
         self.contexts.are_traced_as(self.chat.tracer.run_name());
-        self.chat.tracer.meets(self.chat.machine.open_calls());
+        self.chat.tracer.add_open_calls(self.chat.machine.open_calls());
     }
 
     fn trace_end(&mut self, outcome: Outcome) {

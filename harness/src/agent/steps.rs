@@ -621,7 +621,7 @@ impl Apart {
         }
         chat.durable = Some(Durable::collecting(self.name, self.life));
         chat.tracer.within(&self.traced);
-        chat.tracer.meets(chat.machine.open_calls());
+        chat.tracer.add_open_calls(chat.machine.open_calls());
         chat
     }
 }

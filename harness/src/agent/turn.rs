@@ -162,7 +162,7 @@ impl Run<'_> {
             offered: &offered,
             policy,
             transcript: chat.machine.transcript(),
-            listened: chat.tracer.wants_chunks(),
+            listened: chat.tracer.is_listening(),
             tracer: &mut chat.tracer,
             guard: &mut chat.guard,
             answer: answer.insert(Accumulator::avoiding(Arc::clone(chat.machine.call_ids()))),
