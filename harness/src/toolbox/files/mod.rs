@@ -3,9 +3,9 @@
 mod code_files;
 mod code_list;
 mod difference;
-mod ignored;
+mod ignore_files;
 mod list;
-mod off_loop;
+mod blocking_work;
 mod pattern;
 mod read;
 mod root;
