@@ -6,8 +6,11 @@ use syn::{Expr, Path, Visibility, ext::IdentExt as _};
 
 use crate::{
     deprecated,
-    docs::Text,
-    model::{Condition, Given, Output, Param, Passed, Place, Rule, Tool},
+    docs::DocText,
+    model::{
+        CheckedParam, CheckedTool, GivenValue, ParamRule, PassingMode, ReturnSpans, RuleCondition,
+        SpanRange,
+    },
     names,
     rewrite::{at, replace_self},
 };
@@ -44,7 +47,7 @@ fn local(name: &str) -> Ident {
 pub(crate) fn companion(
     handle: &Ident,
     visibility: &Visibility,
-    tool: &Tool,
+    tool: &CheckedTool,
     deprecated: bool,
     krate: &TokenStream,
 ) -> TokenStream {
@@ -62,7 +65,7 @@ pub(crate) fn companion(
 pub(crate) fn stub(handle: &Ident, visibility: &Visibility, krate: &TokenStream) -> TokenStream {
     let private = quote!(#krate::__private);
     // A type with the name of the function would make another error: lists then look for this name.
-    let refused = names::hides(handle).then(|| refused(handle));
+    let refused = names::is_shadowing(handle).then(|| refused(handle));
     let handle = refused.as_ref().unwrap_or(handle);
     let name = handle.unraw().to_string();
     let definition = quote!(&#private::ToolDef::new(#name, "", #private::SideEffects::NONE, &[], || {
@@ -108,7 +111,7 @@ fn wrap(
 
 /// The definition of a tool: a constant expression.
 pub(crate) fn definition(
-    tool: &Tool,
+    tool: &CheckedTool,
     self_type: Option<&TokenStream>,
     krate: &TokenStream,
 ) -> TokenStream {
@@ -156,7 +159,7 @@ fn at_once(
     let most = owned(&quote!(#most));
     let message = "`at_once` is 0, so no call could ever begin\nhelp: let at least one run";
     let rule = quote!(#krate::__private::rule(__AT_ONCE > 0, #message));
-    let assertion = at(Place::of(&most), quote!(const _: () = #rule;));
+    let assertion = at(SpanRange::of(&most), quote!(const _: () = #rule;));
     (
         quote!(const __AT_ONCE: ::core::primitive::usize = #most; #assertion),
         quote!(.at_once(__AT_ONCE)),
@@ -165,7 +168,11 @@ fn at_once(
 
 /// The function that asks the return type for its schema. The type is inferred: the function is named in a closure
 /// that is never called.
-fn returning(tool: &Tool, self_type: Option<&TokenStream>, krate: &TokenStream) -> TokenStream {
+fn returning(
+    tool: &CheckedTool,
+    self_type: Option<&TokenStream>,
+    krate: &TokenStream,
+) -> TokenStream {
     let private = quote!(#krate::__private);
     let never = local("never");
     let count = tool.params.len() + usize::from(tool.is_method);
@@ -173,7 +180,7 @@ fn returning(tool: &Tool, self_type: Option<&TokenStream>, krate: &TokenStream) 
     let taken = if count == 0 { quote!(_) } else { quote!(#never) };
     let ident = &tool.ident;
     let function = match self_type {
-        Some(ty) => at(Place::of(ident), quote!(<#ty>::#ident)),
+        Some(ty) => at(SpanRange::of(ident), quote!(<#ty>::#ident)),
         None => quote!(#ident),
     };
     let returned = if tool.is_async { quote!(returned_later) } else { quote!(returned) };
@@ -189,7 +196,7 @@ fn returning(tool: &Tool, self_type: Option<&TokenStream>, krate: &TokenStream) 
 fn review(path: &TokenStream, self_type: Option<&TokenStream>, krate: &TokenStream) -> TokenStream {
     let private = quote!(#krate::__private);
     let (this, arguments) = (local("this"), local("arguments"));
-    let review = at(Place::of(path), quote!(#private::review));
+    let review = at(SpanRange::of(path), quote!(#private::review));
     match self_type {
         Some(ty) => {
             let path = replace_self(path.clone(), ty);
@@ -206,7 +213,7 @@ fn review(path: &TokenStream, self_type: Option<&TokenStream>, krate: &TokenStre
 /// The function that finds out what became of a call. It is called like the function of the tool.
 fn reconcile_by(
     path: &TokenStream,
-    tool: &Tool,
+    tool: &CheckedTool,
     consts: &[Ident],
     self_type: Option<&TokenStream>,
     krate: &TokenStream,
@@ -236,7 +243,7 @@ fn reconcile_by(
         Some(ty) => replace_self(path.clone(), ty),
         None => path.clone(),
     };
-    let asks = at(Place::of(&path), quote!(#private::ArgumentTypes::way));
+    let asks = at(SpanRange::of(&path), quote!(#private::ArgumentTypes::way));
     let known = tool.params.iter().all(|param| param.is_known);
     let sent_by = match known {
         true => quote!(let #sent = #private::CanBeSent;),
@@ -269,12 +276,12 @@ fn take_all(call: &Ident, consts: &[Ident], krate: &TokenStream) -> TokenStream 
 }
 
 /// The type as which a borrowed parameter is lent.
-fn lend(passed: &Passed, local: &Ident, krate: &TokenStream) -> Option<TokenStream> {
+fn lend(passed: &PassingMode, local: &Ident, krate: &TokenStream) -> Option<TokenStream> {
     let private = quote!(#krate::__private);
     match passed {
-        Passed::Owned => None,
-        Passed::Lent(elem) => Some(quote!(<#elem as #private::LentType>::lend(&#local))),
-        Passed::LentOption(elem) => {
+        PassingMode::Owned => None,
+        PassingMode::Lent(elem) => Some(quote!(<#elem as #private::LentType>::lend(&#local))),
+        PassingMode::LentOption(elem) => {
             let held = quote!(#private::Option::as_ref(&#local));
             Some(quote!(#private::Option::map(#held, <#elem as #private::LentType>::lend)))
         }
@@ -282,10 +289,10 @@ fn lend(passed: &Passed, local: &Ident, krate: &TokenStream) -> Option<TokenStre
 }
 
 /// The description, and a rule that it is not empty if only rustc knows it.
-fn description(tool: &Tool, krate: &TokenStream) -> (Option<TokenStream>, TokenStream) {
+fn description(tool: &CheckedTool, krate: &TokenStream) -> (Option<TokenStream>, TokenStream) {
     match &tool.description.text {
-        Text::Known(text) => (None, quote!(#text)),
-        Text::Constant(expr) => {
+        DocText::Known(text) => (None, quote!(#text)),
+        DocText::Constant(expr) => {
             let message = format!(
                 "tool `{}` has no description\nhelp: the model chooses tools by their description, \
                  and this one is empty",
@@ -293,7 +300,7 @@ fn description(tool: &Tool, krate: &TokenStream) -> (Option<TokenStream>, TokenS
             );
             let span = tool.description.span;
             let rule = quote!(#krate::__private::rule(!#krate::__private::is_blank(__DESCRIPTION), #message));
-            let assertion = at(Place(span, span), quote!(const _: () = #rule;));
+            let assertion = at(SpanRange(span, span), quote!(const _: () = #rule;));
             let constant = quote! {
                 const __DESCRIPTION: &::core::primitive::str = #expr;
                 #assertion
@@ -319,14 +326,14 @@ fn side_effects(words: &[&str], krate: &TokenStream) -> TokenStream {
 /// The constant of one parameter. It is the only place that names the bound on its type, because a bound
 /// that is named twice fails twice.
 fn parameter(
-    param: &Param,
+    param: &CheckedParam,
     constant: &Ident,
     owned: &TokenStream,
     self_type: Option<&TokenStream>,
     krate: &TokenStream,
 ) -> TokenStream {
     let private = quote!(#krate::__private);
-    let Param { name, description, default, limits, examples, rules, .. } = param;
+    let CheckedParam { name, description, default, limits, examples, rules, .. } = param;
     let of_self = |tokens: &TokenStream| match self_type {
         Some(self_type) => replace_self(tokens.clone(), self_type),
         None => tokens.clone(),
@@ -335,18 +342,18 @@ fn parameter(
     let make = format_ident!("__default{number}");
     let (function, default) = match default {
         None => (None, None),
-        Some(Given::Json(json)) => {
+        Some(GivenValue::Json(json)) => {
             let json = in_json(json, krate);
             (None, Some(quote!(.or_json(|| #json))))
         }
-        Some(Given::Typed(expr)) => {
+        Some(GivenValue::Typed(expr)) => {
             let (function, value, json) = typed(&of_self(expr), &make, &param.passed, owned, krate);
             (Some(function), Some(quote!(.or(#value, || #json))))
         }
     };
     let shown = examples.iter().enumerate().map(|(at, example)| match example {
-        Given::Json(json) => (None, in_json(json, krate)),
-        Given::Typed(expr) => {
+        GivenValue::Json(json) => (None, in_json(json, krate)),
+        GivenValue::Typed(expr) => {
             let make = format_ident!("__example{number}_{at}");
             let (function, _, json) = typed(&of_self(expr), &make, &param.passed, owned, krate);
             (Some(function), json)
@@ -360,10 +367,10 @@ fn parameter(
         None => rule(one, constant, krate),
     });
     // All of it has the span of the type, for rustc underlines the call if the type borrows.
-    let place = Place::of(owned);
-    let Place(first, last) = place;
-    let make = at(Place(first, first), quote!(#private::param::<));
-    let arguments = at(Place(last, last), quote!(, _>(#name, #description)));
+    let place = SpanRange::of(owned);
+    let SpanRange(first, last) = place;
+    let make = at(SpanRange(first, first), quote!(#private::param::<));
+    let arguments = at(SpanRange(last, last), quote!(, _>(#name, #description)));
     // The type is named once, because rustc's errors differ where it can be inferred.
     let same = inferred(place, krate);
     quote! {
@@ -385,17 +392,17 @@ fn in_json(json: &TokenStream, krate: &TokenStream) -> TokenStream {
 fn typed(
     expr: &TokenStream,
     make: &Ident,
-    passed: &Passed,
+    passed: &PassingMode,
     owned: &TokenStream,
     krate: &TokenStream,
 ) -> (TokenStream, TokenStream, TokenStream) {
     let private = quote!(#krate::__private);
     // A `&str` has a value of its own type.
     let (returns, value) = match passed {
-        Passed::Lent(elem) if elem.to_string() == "str" => {
+        PassingMode::Lent(elem) if elem.to_string() == "str" => {
             (quote!(&'static #elem), quote!(|| #private::ToOwned::to_owned(#make())))
         }
-        Passed::LentOption(elem) if elem.to_string() == "str" => (
+        PassingMode::LentOption(elem) if elem.to_string() == "str" => (
             quote!(#private::Option<&'static #elem>),
             quote!(|| #private::Option::map(#make(), #private::ToOwned::to_owned)),
         ),
@@ -409,25 +416,25 @@ fn typed(
 }
 
 /// An inferred type, with the span of the written one.
-fn inferred(Place(first, last): Place, krate: &TokenStream) -> TokenStream {
-    let head = at(Place(first, first), quote!(#krate::__private::SameType < _));
+fn inferred(SpanRange(first, last): SpanRange, krate: &TokenStream) -> TokenStream {
+    let head = at(SpanRange(first, first), quote!(#krate::__private::SameType < _));
     let tail = quote::quote_spanned!(last=> >);
     quote!(#head #tail)
 }
 
 /// A rule with the span of its place: its function is `track_caller`, so the error is there, too.
 fn rule(
-    Rule { place, condition, message }: &Rule,
+    ParamRule { place, condition, message }: &ParamRule,
     constant: &Ident,
     krate: &TokenStream,
 ) -> TokenStream {
     let private = quote!(#krate::__private);
     let here = |tokens| at(*place, tokens);
     let condition = match condition {
-        Condition::Supplied(true) => quote!(#private::ParamDef::is_injected(&#constant.def)),
-        Condition::Supplied(false) => quote!(!#private::ParamDef::is_injected(&#constant.def)),
-        Condition::Holds(condition) => condition.clone(),
-        Condition::IsNotShared(part) => {
+        RuleCondition::Supplied(true) => quote!(#private::ParamDef::is_injected(&#constant.def)),
+        RuleCondition::Supplied(false) => quote!(!#private::ParamDef::is_injected(&#constant.def)),
+        RuleCondition::Holds(condition) => condition.clone(),
+        RuleCondition::IsNotShared(part) => {
             let asked = |held: TokenStream| {
                 quote!(#private::is_no(&|| {
                     use #private::WithoutSharedState as _;
@@ -445,10 +452,10 @@ fn rule(
                 }
             }
         }
-        Condition::TakesLiteral { kind, integers } => {
+        RuleCondition::TakesLiteral { kind, integers } => {
             let kind = qualified(kind, &private);
             // rustc underlines the argument that has the type, from its first to its last token.
-            let Place(first, last) = *place;
+            let SpanRange(first, last) = *place;
             let (lent, mut held) = (quote::quote_spanned!(first=> &), constant.clone());
             held.set_span(last);
             match (integers.iter().min(), integers.iter().max()) {
@@ -479,7 +486,7 @@ fn qualified(kind: &TokenStream, private: &TokenStream) -> TokenStream {
 
 /// The closure that answers a call.
 fn run(
-    tool: &Tool,
+    tool: &CheckedTool,
     consts: &[Ident],
     self_type: Option<&TokenStream>,
     krate: &TokenStream,
@@ -501,7 +508,7 @@ fn run(
     let receiver =
         tool.is_method.then(|| quote!(let #this = #private::DeclaredCall::receiver(&#call);));
     let function = match self_type {
-        Some(ty) => at(Place::of(ident), quote!(<#ty>::#ident)),
+        Some(ty) => at(SpanRange::of(ident), quote!(<#ty>::#ident)),
         None => quote!(#ident),
     };
     let held = self_type
@@ -512,7 +519,7 @@ fn run(
     let invoked = quote!(#function #arguments);
     let invoked = if tool.is_async {
         // The error about a future that is not `Send` is at the span of this path.
-        let here = |tokens| at(Place::of(ident), tokens);
+        let here = |tokens| at(SpanRange::of(ident), tokens);
         let is_send = if is_asked {
             let (mut way, method) = (way.clone(), here(quote!(.is_send)));
             way.set_span(way.span().located_at(ident.span()));
@@ -525,11 +532,11 @@ fn run(
         invoked
     };
     let answer = match &tool.output {
-        Output::Plain(place) => {
+        ReturnSpans::Plain(place) => {
             let ty = inferred(*place, krate);
             quote!(#private::InfallibleForm.answer::<#ty, _>(#invoked))
         }
-        Output::Result(ok, err) => {
+        ReturnSpans::Result(ok, err) => {
             let (ok, err) = (inferred(*ok, krate), inferred(*err, krate));
             quote! {
                 use #private::{NotAResult as _, WithCauses as _, WithOwnForm as _, WithWords as _};
@@ -537,7 +544,7 @@ fn run(
                 (&&&#private::ReturnKind::of(&#out).__harness_failing()).__harness_form().answer_result::<#ok, #err, _>(#out)
             }
         }
-        Output::Asked(place) => {
+        ReturnSpans::Asked(place) => {
             let ty = inferred(*place, krate);
             quote! {
                 use #private::{NotAResult as _, WithCauses as _, WithOwnForm as _, WithWords as _};

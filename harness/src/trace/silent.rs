@@ -3,7 +3,7 @@
 use std::future::Future;
 
 use super::{Happened, Redactor};
-use crate::tool::Dispatched;
+use crate::tool::DispatchOutcome;
 
 /// The place of the reporter to OpenTelemetry.
 #[derive(Default)]
@@ -40,7 +40,7 @@ impl SilentScope {
     }
 
     /// Runs a call to its end.
-    pub(crate) fn call<F: Future<Output = Dispatched>>(self, run: F) -> F {
+    pub(crate) fn call<F: Future<Output = DispatchOutcome>>(self, run: F) -> F {
         run
     }
 }

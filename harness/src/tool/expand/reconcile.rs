@@ -181,7 +181,7 @@ impl ExecutionMode for BlockingExecution {
     }
 }
 
-/// A value that never exists: closures that take it are never called and only show their types.
+/// An uninhabited type: the expansion writes closures that take it, so that rustc infers their types. They are never called.
 #[derive(Clone, Copy, Debug)]
 pub struct UninhabitedValue(Infallible);
 

@@ -193,7 +193,7 @@ pub(crate) fn name_of_arguments(message: usize, call: usize) -> String {
 /// The line that is sent in place of an argument has its size, this text, and the name by which it is read.
 pub(crate) const LEFT_OUT: &str = " bytes stood here, and were left out to save room: `read_result` reads these arguments whole as `";
 
-/// How the result of a call begins that does not run, because it repeats the line.
+/// The first words of the result of a call that does not run, because its argument is a copy of the line.
 pub(crate) const COPIED: &str = "This call was not started: its argument ";
 
 /// Whether the line stands in the place of an argument. An argument may also quote it.

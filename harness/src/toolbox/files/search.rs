@@ -10,8 +10,8 @@ use grep_matcher::{LineTerminator, Matcher as _};
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkMatch};
 
 use super::{
-    list::{PathGlob, shown},
     blocking_work::StopCheck,
+    list::{PathGlob, shown},
     pattern::LinePattern,
     root::{RootFolder, fault},
     tools::MAX_TEXT,

@@ -5,10 +5,9 @@ use std::{path::Path, sync::Arc};
 use harness_macros::toolset;
 
 use super::{
-    code_files::CodeFiles,
-    list,
     blocking_work::{OTHERS, SEARCHES, off_loop},
-    read,
+    code_files::CodeFiles,
+    list, read,
     root::RootFolder,
     search,
     write::FileWrite,

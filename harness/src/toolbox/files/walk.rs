@@ -6,8 +6,8 @@ use std::{io::Read as _, ops::ControlFlow, path::Path};
 use cap_std::fs::FileType;
 
 use super::{
-    ignore_files::{self, IgnoreFiles},
     blocking_work::StopCheck,
+    ignore_files::{self, IgnoreFiles},
     root::RootFolder,
 };
 use crate::tool::ToolError;

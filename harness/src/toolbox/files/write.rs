@@ -9,10 +9,10 @@ use std::{
 use cap_std::fs::{Dir, File, Metadata, OpenOptions};
 
 use super::{
+    blocking_work::StopCheck,
     code_files::{CodeFiles, is_in_git},
     difference::{self, OldContent, difference},
     list::shown,
-    blocking_work::StopCheck,
     root::{RootFolder, fault},
 };
 use crate::tool::{Review, Scope, ToolContext, ToolError};
