@@ -6,27 +6,28 @@ use syn::{Expr, LitStr, Meta, Path, ext::IdentExt as _};
 
 use crate::{
     diagnostics::{Errors, did_you_mean, nearest},
-    entries::{Attribute, Entry, entries},
+    entries::{AttributeEntry, KnownKeys, entries},
     values::{
-        self, AtOnce, CratePath, Flag, Handle, Method, Name, Pattern, Range, Reconcile, Review,
-        SideEffects, Timeout, Title,
+        self, AtOnceValue, CratePath, FlagValue, HandleValue, MethodValue, PatternValue,
+        RangeValue, ReconcileValue, ReviewValue, SideEffectsValue, TimeoutValue, TitleValue,
+        WrittenName,
     },
 };
 
 /// The content of `#[tool(..)]`; `None` is a value that is missing, or wrong and reported.
 #[derive(Default)]
 pub(crate) struct ToolArgs {
-    pub(crate) side_effects: Option<SideEffects>,
-    pub(crate) name: Option<Name>,
+    pub(crate) side_effects: Option<SideEffectsValue>,
+    pub(crate) name: Option<WrittenName>,
     pub(crate) description: Option<Expr>,
-    pub(crate) title: Option<Title>,
+    pub(crate) title: Option<TitleValue>,
     /// Its place.
     pub(crate) idempotent: Option<Ident>,
-    pub(crate) timeout: Option<Timeout>,
-    pub(crate) at_once: Option<AtOnce>,
-    pub(crate) review: Option<Review>,
+    pub(crate) timeout: Option<TimeoutValue>,
+    pub(crate) at_once: Option<AtOnceValue>,
+    pub(crate) review: Option<ReviewValue>,
     /// Its place, and the function.
-    pub(crate) reconcile: Option<(Ident, Reconcile)>,
+    pub(crate) reconcile: Option<(Ident, ReconcileValue)>,
     pub(crate) krate: Option<Path>,
     pub(crate) handle: Option<Ident>,
     /// Keys that are given, right or wrong: they are not missing.
@@ -40,7 +41,7 @@ impl ToolArgs {
     }
 }
 
-const TOOL: Attribute = Attribute {
+const TOOL: KnownKeys = KnownKeys {
     place: "#[tool(...)]",
     keys: &[
         "side_effects",
@@ -75,7 +76,7 @@ const TOOL: Attribute = Attribute {
 pub(crate) fn tool_args(tokens: TokenStream, errors: &mut Errors) -> ToolArgs {
     let mut args = ToolArgs::default();
     let (entries, complete) = entries(tokens, &TOOL, errors);
-    for Entry { key, value } in entries {
+    for AttributeEntry { key, value } in entries {
         let Some(known) = known_key(&key, &TOOL, &mut args.seen, errors) else { continue };
         let Some(meta) = value.meta(&key, known, errors) else { continue };
         match known {
@@ -84,14 +85,14 @@ pub(crate) fn tool_args(tokens: TokenStream, errors: &mut Errors) -> ToolArgs {
             "description" => args.description = values::description(&meta, errors),
             "title" => args.title = errors.read(&meta),
             "idempotent" => {
-                args.idempotent = errors.read(&meta).and_then(|Flag(on)| on.then_some(key))
+                args.idempotent = errors.read(&meta).and_then(|FlagValue(on)| on.then_some(key))
             }
             "timeout" => args.timeout = errors.read(&meta),
             "at_once" => args.at_once = errors.read(&meta),
             "review" => args.review = errors.read(&meta),
             "reconcile" => args.reconcile = errors.read(&meta).map(|path| (key, path)),
             "crate" => args.krate = errors.read(&meta).map(|CratePath(path)| path),
-            _ => args.handle = errors.read(&meta).map(|Handle(name)| name),
+            _ => args.handle = errors.read(&meta).map(|HandleValue(name)| name),
         }
     }
     if !complete {
@@ -109,7 +110,7 @@ pub(crate) struct ToolsetArgs {
     pub(crate) method: Option<Ident>,
 }
 
-const TOOLSET: Attribute = Attribute {
+const TOOLSET: KnownKeys = KnownKeys {
     place: "#[toolset(...)]",
     keys: &["crate", "method"],
     example: "method = more_tools",
@@ -120,7 +121,7 @@ const TOOLSET: Attribute = Attribute {
 pub(crate) fn toolset_args(tokens: TokenStream, errors: &mut Errors) -> ToolsetArgs {
     let mut args = ToolsetArgs::default();
     let mut seen = Vec::new();
-    for Entry { key, value } in entries(tokens, &TOOLSET, errors).0 {
+    for AttributeEntry { key, value } in entries(tokens, &TOOLSET, errors).0 {
         if TOOL.keys.contains(&key.unraw().to_string().as_str()) && key != "crate" {
             let of_a_tool = format!("`{key}` says something about one tool");
             let help = "write it in the `#[tool(...)]` of the method";
@@ -136,7 +137,7 @@ pub(crate) fn toolset_args(tokens: TokenStream, errors: &mut Errors) -> ToolsetA
         if known == "crate" {
             args.krate = errors.read(&meta).map(|CratePath(path)| path);
         } else {
-            args.method = errors.read(&meta).map(|Method(name)| name);
+            args.method = errors.read(&meta).map(|MethodValue(name)| name);
         }
     }
     args
@@ -146,17 +147,17 @@ pub(crate) fn toolset_args(tokens: TokenStream, errors: &mut Errors) -> ToolsetA
 #[derive(Default)]
 pub(crate) struct ParamArgs {
     pub(crate) default: Option<Expr>,
-    pub(crate) rename: Option<Name>,
-    pub(crate) range: Option<Range>,
-    pub(crate) length: Option<Range>,
-    pub(crate) pattern: Option<Pattern>,
+    pub(crate) rename: Option<WrittenName>,
+    pub(crate) range: Option<RangeValue>,
+    pub(crate) length: Option<RangeValue>,
+    pub(crate) pattern: Option<PatternValue>,
     pub(crate) examples: Vec<Expr>,
     seen: Vec<&'static str>,
     /// Whether a description was given here, which is the wrong place.
     pub(crate) meant_description: bool,
 }
 
-const PARAM: Attribute = Attribute {
+const PARAM: KnownKeys = KnownKeys {
     place: "#[param(...)]",
     keys: &["default", "rename", "range", "length", "pattern", "example"],
     example: "default = 10",
@@ -188,7 +189,7 @@ pub(crate) fn param_args(args: &mut ParamArgs, meta: &Meta, errors: &mut Errors)
     let (entries, complete) = entries(tokens, &PARAM, errors);
     // An entry that could not be read may have been meant as the description.
     args.meant_description |= !complete;
-    for Entry { key, value } in entries {
+    for AttributeEntry { key, value } in entries {
         args.meant_description |= DESCRIBING.contains(&key.to_string().as_str());
         let Some(known) = known_key(&key, &PARAM, &mut args.seen, errors) else { continue };
         if known == "range" || known == "length" {
@@ -250,11 +251,11 @@ fn of_a_parameter(key: &Ident) -> Option<String> {
 /// Checks that a key is known and was not given before.
 fn known_key(
     key: &Ident,
-    about: &Attribute,
+    about: &KnownKeys,
     seen: &mut Vec<&'static str>,
     errors: &mut Errors,
 ) -> Option<&'static str> {
-    let Attribute { place, keys: known, .. } = about;
+    let KnownKeys { place, keys: known, .. } = about;
     let (of_tool, of_param) = (*place == TOOL.place, *place == PARAM.place);
     let word = key.unraw().to_string();
     if let Some(exact) = known.iter().find(|known| **known == word) {

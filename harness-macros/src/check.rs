@@ -10,19 +10,19 @@ use syn::{
 use crate::{
     args::ToolArgs,
     diagnostics::Errors,
-    docs::{self, Docs, Text},
-    model::{Description, Param, Tool},
-    names::{fault_of_name, hides, what_it_hides},
+    docs::{self, DocText, FunctionDocs},
+    model::{CheckedParam, CheckedTool, ToolDescription},
+    names::{fault_of_name, is_shadowing, what_it_hides},
     output,
     params::check_params,
-    signature::Function,
+    signature::ToolFunction,
     types,
-    values::{AtOnce, Reconcile, Review, SIDE_EFFECTS, ungroup},
+    values::{AtOnceValue, ReconcileValue, ReviewValue, SIDE_EFFECTS, ungroup},
 };
 
 /// The place of the function.
 #[derive(Clone, Copy, PartialEq)]
-pub(crate) enum Place<'a> {
+pub(crate) enum FunctionPlace<'a> {
     /// In a module.
     Free,
     /// In an `impl` block with `#[toolset]`, beside these functions.
@@ -33,11 +33,11 @@ pub(crate) enum Place<'a> {
 /// is an error; the function that remains compiles in any case.
 pub(crate) fn check(
     args: ToolArgs,
-    function: &mut Function,
-    place: Place<'_>,
+    function: &mut ToolFunction,
+    place: FunctionPlace<'_>,
     krate: &TokenStream,
     errors: &mut Errors,
-) -> Option<Tool> {
+) -> Option<CheckedTool> {
     let docs = docs::read(&function.attributes);
     if docs::has_refused(&function.attributes) {
         errors.leave_to_rustc();
@@ -51,15 +51,16 @@ pub(crate) fn check(
     let output = output::output(&function.signature.output, errors);
     document(function, &docs, &params);
     let review = args.review.as_ref();
-    let review = review.map(|Review(path)| check_path(path, "review = each_host", place, errors));
+    let review =
+        review.map(|ReviewValue(path)| check_path(path, "review = each_host", place, errors));
     let reconcile = args.reconcile.as_ref();
     let reconcile = reconcile
-        .map(|(_, Reconcile(path))| check_path(path, "reconcile = was_paid", place, errors));
+        .map(|(_, ReconcileValue(path))| check_path(path, "reconcile = was_paid", place, errors));
     check_idempotent(&args, side_effects.as_deref(), errors);
     check_reconcile(&args, side_effects.as_deref(), &params, errors);
     let ToolArgs { idempotent, timeout, at_once, title, .. } = args;
     errors.is_empty().then_some(())?;
-    Some(Tool {
+    Some(CheckedTool {
         ident: function.signature.ident.clone(),
         name: name?,
         description: description?,
@@ -67,7 +68,7 @@ pub(crate) fn check(
         idempotent: idempotent.is_some(),
         title: title.map(|title| title.0),
         timeout: timeout.map(|timeout| timeout.0),
-        at_once: at_once.map(|AtOnce(most)| most),
+        at_once: at_once.map(|AtOnceValue(most)| most),
         review,
         reconcile,
         params: params.into_iter().collect::<Option<_>>()?,
@@ -84,7 +85,7 @@ pub(crate) fn is_tool(attribute: &Attribute) -> bool {
 
 /// Reports and removes attributes such as `#[test]` and `#[tokio::main]`, below which the function is no longer one that can be
 /// called. Other attributes are left alone, because what they make of a function can be called in the same way.
-fn check_is_callable(function: &mut Function, errors: &mut Errors) {
+fn check_is_callable(function: &mut ToolFunction, errors: &mut Errors) {
     let is_no_more =
         |attribute: &mut Attribute| ["test", "bench", "main"].contains(&word(attribute).as_str());
     for attribute in function.attributes.extract_if(.., is_no_more) {
@@ -118,7 +119,7 @@ fn word(attribute: &Attribute) -> String {
 }
 
 /// Removes a second `#[tool]`, which would expand again.
-fn check_given_once(function: &mut Function, errors: &mut Errors) {
+fn check_given_once(function: &mut ToolFunction, errors: &mut Errors) {
     for second in function.attributes.extract_if(.., |attribute| is_tool(attribute)) {
         let is_ours = second.path().segments.first().is_some_and(|first| first.ident == "harness");
         if is_ours || second.path().is_ident("tool") {
@@ -185,7 +186,7 @@ const RECONCILED: usize = 15;
 fn check_reconcile(
     args: &ToolArgs,
     side_effects: Option<&[&str]>,
-    params: &[Option<Param>],
+    params: &[Option<CheckedParam>],
     errors: &mut Errors,
 ) {
     let (Some((key, _)), Some(side_effects)) = (&args.reconcile, side_effects) else { return };
@@ -217,13 +218,13 @@ fn check_reconcile(
 fn check_path(
     path: &ExprPath,
     example: &str,
-    place: Place<'_>,
+    place: FunctionPlace<'_>,
     errors: &mut Errors,
 ) -> TokenStream {
     let first = path.path.segments.first().map(|first| &first.ident);
     let key = example.split(' ').next().unwrap_or_default();
     match place {
-        Place::Free if path.qself.is_none() && first.is_some_and(|first| first == "Self") => errors
+        FunctionPlace::Free if path.qself.is_none() && first.is_some_and(|first| first == "Self") => errors
             .push(
                 path,
                 format!(
@@ -231,7 +232,7 @@ fn check_path(
                      such as `{example}`"
                 ),
             ),
-        Place::Toolset { functions } => {
+        FunctionPlace::Toolset { functions } => {
             if let Some(name) = path.path.get_ident().filter(|name| functions.contains(name)) {
                 errors.push(
                     path,
@@ -242,7 +243,7 @@ fn check_path(
                 );
             }
         }
-        Place::Free => {}
+        FunctionPlace::Free => {}
     }
     path.to_token_stream()
 }
@@ -250,18 +251,18 @@ fn check_path(
 fn check_name(
     args: &ToolArgs,
     ident: &Ident,
-    place: Place<'_>,
+    place: FunctionPlace<'_>,
     errors: &mut Errors,
 ) -> Option<String> {
     let own = ident.unraw().to_string();
-    if let Some(handle) = args.handle.as_ref().filter(|handle| hides(handle)) {
+    if let Some(handle) = args.handle.as_ref().filter(|handle| is_shadowing(handle)) {
         let hides = what_it_hides(&handle.unraw().to_string()).unwrap_or("something else");
         let help = "help: give it another name, such as `handle = ReadFile`";
         errors.push(handle, format!("a type called `{handle}` would hide {hides}\n{help}"));
         return None;
     }
     // A method has no companion, so nothing is shadowed.
-    if place == Place::Free
+    if place == FunctionPlace::Free
         && args.handle.is_none()
         && let Some(hides) = what_it_hides(&own)
     {
@@ -300,22 +301,24 @@ fn check_name(
 
 fn check_description(
     args: &ToolArgs,
-    docs: Option<&Text>,
-    function: &Function,
+    docs: Option<&DocText>,
+    function: &ToolFunction,
     errors: &mut Errors,
-) -> Option<Description> {
+) -> Option<ToolDescription> {
     if let Some(expr) = &args.description {
         let text = match ungroup(expr) {
-            Expr::Lit(syn::ExprLit { lit: syn::Lit::Str(text), .. }) => Text::Known(text.value()),
-            _ => Text::Constant(expr.to_token_stream()),
+            Expr::Lit(syn::ExprLit { lit: syn::Lit::Str(text), .. }) => {
+                DocText::Known(text.value())
+            }
+            _ => DocText::Constant(expr.to_token_stream()),
         };
         let span =
             expr.to_token_stream().into_iter().next().map_or_else(Span::call_site, |t| t.span());
-        return Some(Description { text, span });
+        return Some(ToolDescription { text, span });
     }
     let ident = &function.signature.ident;
     if let Some(text) = docs {
-        return Some(Description { text: text.clone(), span: ident.span() });
+        return Some(ToolDescription { text: text.clone(), span: ident.span() });
     }
     if !args.saw("description") {
         errors.push(
@@ -331,7 +334,7 @@ fn check_description(
 }
 
 /// Checks the signature except the parameters. Returns whether it is a method.
-fn check_signature(signature: &Signature, place: Place<'_>, errors: &mut Errors) -> bool {
+fn check_signature(signature: &Signature, place: FunctionPlace<'_>, errors: &mut Errors) -> bool {
     if let Safety::Unsafe(token) = &signature.safety {
         errors.push(
             token,
@@ -373,7 +376,7 @@ fn check_signature(signature: &Signature, place: Place<'_>, errors: &mut Errors)
         }
     }
     let Some(FnArg::Receiver(receiver)) = signature.inputs.first() else { return false };
-    if place == Place::Free {
+    if place == FunctionPlace::Free {
         errors.push(
             receiver,
             "a method can only be a tool together with its value\nhelp: put `#[toolset]` on the \
@@ -401,13 +404,13 @@ fn check_signature(signature: &Signature, place: Place<'_>, errors: &mut Errors)
 }
 
 /// Adds the list of arguments to the doc comment, so that rustdoc and editors show it.
-fn document(function: &mut Function, docs: &Docs, params: &[Option<Param>]) {
+fn document(function: &mut ToolFunction, docs: &FunctionDocs, params: &[Option<CheckedParam>]) {
     if docs.has_arguments {
         return;
     }
     let described = params.iter().flatten().filter(|param| match &param.description {
-        Text::Known(text) => !text.is_empty(),
-        Text::Constant(_) => true,
+        DocText::Known(text) => !text.is_empty(),
+        DocText::Constant(_) => true,
     });
     let section =
         docs::arguments_section(described.map(|param| (param.name.as_str(), &param.description)));

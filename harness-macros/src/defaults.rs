@@ -9,7 +9,7 @@ use crate::{
     args::ParamArgs,
     diagnostics::Errors,
     literal::{Literal, literal, suffix},
-    model::{Condition, Given, Place, Rule},
+    model::{GivenValue, ParamRule, RuleCondition, SpanRange},
     ranges::inside,
     types::{self, PlainType},
     values::ungroup,
@@ -20,9 +20,9 @@ pub(crate) fn check_default(
     name: &str,
     ty: &Type,
     args: &ParamArgs,
-    rules: &mut Vec<Rule>,
+    rules: &mut Vec<ParamRule>,
     errors: &mut Errors,
-) -> Option<Given> {
+) -> Option<GivenValue> {
     check_given("default", name, ty, args.default.as_ref()?, args, rules, errors)
 }
 
@@ -31,9 +31,9 @@ pub(crate) fn check_examples(
     name: &str,
     ty: &Type,
     args: &ParamArgs,
-    rules: &mut Vec<Rule>,
+    rules: &mut Vec<ParamRule>,
     errors: &mut Errors,
-) -> Vec<Given> {
+) -> Vec<GivenValue> {
     let mut shown: Vec<String> = Vec::new();
     let mut given = Vec::new();
     for example in &args.examples {
@@ -55,13 +55,13 @@ fn check_given(
     ty: &Type,
     expr: &Expr,
     args: &ParamArgs,
-    rules: &mut Vec<Rule>,
+    rules: &mut Vec<ParamRule>,
     errors: &mut Errors,
-) -> Option<Given> {
-    let typed = || Some(Given::Typed(expr.to_token_stream()));
+) -> Option<GivenValue> {
+    let typed = || Some(GivenValue::Typed(expr.to_token_stream()));
     let Some(json) = json_of(expr) else { return typed() };
     let whose = format!("the {key} of `{name}`");
-    let known = match fits(&whose, ty, expr, expr) {
+    let known = match check_literal(&whose, ty, expr, expr) {
         // rustc checks whether `7u8` has this type.
         Ok(known) if !known && suffix(expr).is_some() => return typed(),
         Ok(known) => known,
@@ -91,13 +91,13 @@ fn check_given(
     // An example is an argument of the model: whether the type can read it is tried when an agent is built.
     if !known && key == "default" {
         let (shown, ty) = (types::show(expr), types::show(ty));
-        rules.push(Rule {
-            place: Place::of(expr),
-            condition: Condition::TakesLiteral { kind: kind(expr), integers: integers(expr) },
+        rules.push(ParamRule {
+            place: SpanRange::of(expr),
+            condition: RuleCondition::TakesLiteral { kind: kind(expr), integers: integers(expr) },
             message: format!("{whose} is {shown}, which is no `{ty}`"),
         });
     }
-    Some(Given::Json(json))
+    Some(GivenValue::Json(json))
 }
 
 /// The length of a literal, if it has one: a text in characters, a list in items.
@@ -113,7 +113,7 @@ fn length_of(expr: &Expr) -> Option<(i128, &'static str)> {
 }
 
 /// Whether a literal is a value of a type by its spelling: `false` if the spelling is not enough.
-fn fits<'a>(
+fn check_literal<'a>(
     whose: &str,
     ty: &Type,
     expr: &'a Expr,
@@ -133,7 +133,7 @@ fn fits<'a>(
             1 => "a list of 1 item".to_owned(),
             items => format!("a list of {items} items"),
         };
-        return fits_list(whose, ty, list, whole).unwrap_or_else(|| Err(wrong(&of)));
+        return check_list(whose, ty, list, whole).unwrap_or_else(|| Err(wrong(&of)));
     }
     let Some(value) = literal(expr) else { return Ok(false) };
     let found = match value {
@@ -147,7 +147,7 @@ fn fits<'a>(
     let plain = types::plain(ty);
     if let (Some(PlainType::Integer(..) | PlainType::Float(_)), Some(suffix)) =
         (plain, suffix(expr))
-        && !types::names_of(ty).any(|name| name == suffix)
+        && !types::type_names(ty).any(|name| name == suffix)
     {
         return Err(wrong(&format!("of the type `{suffix}`")));
     }
@@ -176,7 +176,7 @@ fn fits<'a>(
 }
 
 /// The same for a list; `None` if the type is not a list.
-fn fits_list<'a>(
+fn check_list<'a>(
     whose: &str,
     ty: &Type,
     list: &'a ExprArray,
@@ -185,12 +185,12 @@ fn fits_list<'a>(
     let all = |elem: &Type| {
         let mut known = true;
         for item in &list.elems {
-            known &= fits(whose, elem, item, whole)?;
+            known &= check_literal(whose, elem, item, whole)?;
         }
         Ok(known)
     };
     Some(match types::ungroup(ty) {
-        Type::Reference(reference) => fits_list(whose, &reference.elem, list, whole)?,
+        Type::Reference(reference) => check_list(whose, &reference.elem, list, whole)?,
         Type::Slice(slice) => all(&slice.elem),
         Type::Array(array) if length(&array.len).is_none_or(|len| len == list.elems.len()) => {
             all(&array.elem)
@@ -198,7 +198,7 @@ fn fits_list<'a>(
         Type::Tuple(tuple) if tuple.elems.len() == list.elems.len() => {
             let mut known = true;
             for (elem, item) in tuple.elems.iter().zip(&list.elems) {
-                match fits(whose, elem, item, whole) {
+                match check_literal(whose, elem, item, whole) {
                     Ok(one) => known &= one,
                     Err(wrong) => return Some(Err(wrong)),
                 }
@@ -207,7 +207,7 @@ fn fits_list<'a>(
         }
         Type::Array(_) | Type::Tuple(_) => return None,
         Type::Path(path) => match types::container(&path.path) {
-            Some(("Option", elem)) => fits_list(whose, elem, list, whole)?,
+            Some(("Option", elem)) => check_list(whose, elem, list, whole)?,
             Some((_, elem)) => all(elem),
             None if types::plain(ty).is_some() => return None,
             None => Ok(false),
@@ -227,28 +227,28 @@ fn length(expr: &Expr) -> Option<usize> {
 fn kind(expr: &Expr) -> TokenStream {
     if let Expr::Array(list) = ungroup(expr) {
         let mut kinds = list.elems.iter().map(|item| kind(item).to_string());
-        let Some(first) = kinds.next() else { return quote!(Empty) };
-        let is_number = |kind: &str| kind == "Integer" || kind == "Float";
+        let Some(first) = kinds.next() else { return quote!(EmptyList) };
+        let is_number = |kind: &str| kind == "IntegerLiteral" || kind == "FloatLiteral";
         let joined = kinds.try_fold(first, |first, next| {
-            if first == next || next == "Empty" && first.starts_with("List") {
+            if first == next || next == "EmptyList" && first.starts_with("ListLiteral") {
                 Some(first)
-            } else if first == "Empty" && next.starts_with("List") {
+            } else if first == "EmptyList" && next.starts_with("ListLiteral") {
                 Some(next)
             } else {
-                (is_number(&first) && is_number(&next)).then(|| "Float".to_owned())
+                (is_number(&first) && is_number(&next)).then(|| "FloatLiteral".to_owned())
             }
         });
         return match joined.and_then(|kind| kind.parse::<TokenStream>().ok()) {
-            Some(kind) => quote!(List<#kind>),
-            None => quote!(Mixed),
+            Some(kind) => quote!(ListLiteral<#kind>),
+            None => quote!(MixedList),
         };
     }
     match literal(expr) {
-        Some(Literal::Integer(_)) => quote!(Integer),
-        Some(Literal::Float(_)) => quote!(Float),
-        Some(Literal::Bool) => quote!(Bool),
-        Some(Literal::Char) => quote!(Char),
-        Some(Literal::Text | Literal::Other) | None => quote!(Text),
+        Some(Literal::Integer(_)) => quote!(IntegerLiteral),
+        Some(Literal::Float(_)) => quote!(FloatLiteral),
+        Some(Literal::Bool) => quote!(BoolLiteral),
+        Some(Literal::Char) => quote!(CharLiteral),
+        Some(Literal::Text | Literal::Other) | None => quote!(TextLiteral),
     }
 }
 

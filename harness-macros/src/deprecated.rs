@@ -15,7 +15,7 @@ pub(crate) fn declared(
     quote! {
         const _: () = {
             #[derive(#private::Declare)]
-            #[declare(#function impl #private::Declared for #handle {
+            #[declare(#function impl #private::DeclaredTool for #handle {
                 const TOOL: &'static #private::ToolDef = #definition;
             })]
             enum __Declare {}

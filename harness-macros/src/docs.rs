@@ -11,11 +11,11 @@ use crate::values::ungroup;
 
 /// The content of the doc comment of a function.
 #[derive(Default)]
-pub(crate) struct Docs {
+pub(crate) struct FunctionDocs {
     /// The description of the tool, up to the first section for readers of the code.
-    pub(crate) description: Option<Text>,
+    pub(crate) description: Option<DocText>,
     /// The descriptions of the parameters.
-    pub(crate) arguments: Vec<Argument>,
+    pub(crate) arguments: Vec<ArgumentDoc>,
     /// Whether there is a section for the parameters.
     pub(crate) has_arguments: bool,
     /// Whether a part of the comment is only known to rustc, so that nothing in it is found.
@@ -24,7 +24,7 @@ pub(crate) struct Docs {
     about_parameters: Vec<(String, Span)>,
 }
 
-impl Docs {
+impl FunctionDocs {
     /// The place where a parameter seems to be described in a line that is not an entry of the list.
     pub(crate) fn stray(&self, name: &str) -> Option<Span> {
         if self.arguments.iter().any(|entry| entry.name == name) {
@@ -52,13 +52,13 @@ fn describes(line: &str, name: &str) -> bool {
 
 /// Text that is known now, or only to rustc.
 #[derive(Clone)]
-pub(crate) enum Text {
+pub(crate) enum DocText {
     Known(String),
     /// A constant expression, such as `include_str!(..)`.
     Constant(TokenStream),
 }
 
-impl ToTokens for Text {
+impl ToTokens for DocText {
     fn to_tokens(&self, tokens: &mut TokenStream) {
         match self {
             Self::Known(text) => text.to_tokens(tokens),
@@ -68,7 +68,7 @@ impl ToTokens for Text {
 }
 
 /// An entry of the list of arguments.
-pub(crate) struct Argument {
+pub(crate) struct ArgumentDoc {
     pub(crate) name: String,
     pub(crate) text: String,
     pub(crate) span: Span,
@@ -80,12 +80,12 @@ pub(crate) fn is_doc(attribute: &Attribute) -> bool {
 }
 
 /// Reads the doc comment of a function.
-pub(crate) fn read(attributes: &[Attribute]) -> Docs {
+pub(crate) fn read(attributes: &[Attribute]) -> FunctionDocs {
     sections(lines(attributes))
 }
 
 /// Reads the doc comment of a parameter: all of it is the description.
-pub(crate) fn read_param(attributes: &[Attribute]) -> Option<Text> {
+pub(crate) fn read_param(attributes: &[Attribute]) -> Option<DocText> {
     text(&lines(attributes))
 }
 
@@ -106,7 +106,7 @@ fn is_call_of(call: &ExprMacro, name: &str) -> bool {
     call.mac.path.segments.last().is_some_and(|last| last.ident == name)
 }
 
-struct Line {
+struct DocLine {
     text: String,
     /// An expression in place of the text, such as `include_str!(..)`. Only rustc knows what it is.
     computed: Option<TokenStream>,
@@ -114,14 +114,14 @@ struct Line {
 }
 
 /// All lines, without their common indentation.
-fn lines(attributes: &[Attribute]) -> Vec<Line> {
+fn lines(attributes: &[Attribute]) -> Vec<DocLine> {
     let mut lines = Vec::new();
     for attribute in attributes.iter().filter(|attribute| is_doc(attribute)) {
         let Meta::NameValue(doc) = &attribute.meta else { continue };
         let span = attribute.pound_token.span();
         let Some(value) = known(&doc.value) else {
             let computed = Some(doc.value.to_token_stream());
-            lines.push(Line { text: String::new(), computed, span });
+            lines.push(DocLine { text: String::new(), computed, span });
             continue;
         };
         let is_made = matches!(ungroup(&doc.value), Expr::Macro(_));
@@ -131,17 +131,17 @@ fn lines(attributes: &[Attribute]) -> Vec<Line> {
                 line.is_empty() || line.starts_with('*')
             });
         if value.is_empty() {
-            lines.push(Line { text: String::new(), computed: None, span });
+            lines.push(DocLine { text: String::new(), computed: None, span });
         }
         lines.extend(value.lines().enumerate().map(|(number, line)| {
             let undecorated = line.trim_start().strip_prefix('*').filter(|_| stars && number > 0);
             let text = undecorated.unwrap_or(line).trim_end();
             // A `///` comment has a space that the text of a macro does not have.
             let space = if is_made && !text.is_empty() { " " } else { "" };
-            Line { text: format!("{space}{text}"), computed: None, span }
+            DocLine { text: format!("{space}{text}"), computed: None, span }
         }));
     }
-    let indent = |line: &&Line| line.text.len() - line.text.trim_start().len();
+    let indent = |line: &&DocLine| line.text.len() - line.text.trim_start().len();
     let written = || lines.iter().filter(|line| !line.text.is_empty());
     let common = written().map(|line| indent(&line)).min().unwrap_or(0);
     for line in &mut lines {
@@ -170,21 +170,21 @@ fn known(value: &Expr) -> Option<String> {
 }
 
 /// The lines as one text, or as one constant expression if a part of them is only known to rustc. `None` if there is no text.
-fn text(lines: &[Line]) -> Option<Text> {
-    let is_blank = |line: &Line| line.text.is_empty() && line.computed.is_none();
+fn text(lines: &[DocLine]) -> Option<DocText> {
+    let is_blank = |line: &DocLine| line.text.is_empty() && line.computed.is_none();
     let first = lines.iter().position(|line| !is_blank(line))?;
     let last = lines.iter().rposition(|line| !is_blank(line))?;
     let lines = lines.get(first..=last)?;
     if lines.iter().all(|line| line.computed.is_none()) {
         let texts: Vec<&str> = lines.iter().map(|line| line.text.as_str()).collect();
-        return Some(Text::Known(texts.join("\n")));
+        return Some(DocText::Known(texts.join("\n")));
     }
     let parts = lines.iter().map(|line| match &line.computed {
         Some(computed) => computed.clone(),
         None => line.text.to_token_stream(),
     });
     let parts: Vec<TokenStream> = parts.collect();
-    Some(Text::Constant(match parts.as_slice() {
+    Some(DocText::Constant(match parts.as_slice() {
         [one] => one.clone(),
         parts => quote!(::core::concat!(#(#parts, "\n"),*)),
     }))
@@ -206,10 +206,12 @@ const SECTIONS: [&str; 9] = [
 /// The headings of sections about the parameters.
 const ARGUMENTS: [&str; 4] = ["arguments", "args", "parameters", "params"];
 
-fn sections(lines: Vec<Line>) -> Docs {
-    let mut docs =
-        Docs { is_computed: lines.iter().any(|line| line.computed.is_some()), ..Docs::default() };
-    let mut description: Vec<Line> = Vec::new();
+fn sections(lines: Vec<DocLine>) -> FunctionDocs {
+    let mut docs = FunctionDocs {
+        is_computed: lines.iter().any(|line| line.computed.is_some()),
+        ..FunctionDocs::default()
+    };
+    let mut description: Vec<DocLine> = Vec::new();
     let mut in_description = true;
     let mut in_arguments = false;
     let mut fence: Option<&str> = None;
@@ -253,12 +255,12 @@ fn heading(line: &str) -> Option<String> {
 }
 
 /// Reads a bullet, or the rest of the one before.
-fn read_bullet(line: &Line, arguments: &mut Vec<Argument>) {
+fn read_bullet(line: &DocLine, arguments: &mut Vec<ArgumentDoc>) {
     let trimmed = line.text.trim_start();
     let indent = line.text.len() - trimmed.len();
     let bullet = ["- ", "* ", "+ "].into_iter().find_map(|mark| trimmed.strip_prefix(mark));
     if let Some((name, text)) = bullet.filter(|_| indent < 2).and_then(name_and_text) {
-        arguments.push(Argument { name, text, span: line.span });
+        arguments.push(ArgumentDoc { name, text, span: line.span });
         return;
     }
     if let Some(last) = arguments.last_mut().filter(|_| !trimmed.is_empty()) {
@@ -323,15 +325,15 @@ fn as_prose(text: &str) -> String {
 
 /// The list of arguments for rustdoc, which does not show comments on parameters.
 pub(crate) fn arguments_section<'a>(
-    arguments: impl Iterator<Item = (&'a str, &'a Text)>,
+    arguments: impl Iterator<Item = (&'a str, &'a DocText)>,
 ) -> Option<TokenStream> {
     let lines: Vec<String> = arguments
         .filter_map(|(name, text)| match text {
-            Text::Known(text) => {
+            DocText::Known(text) => {
                 let text = as_prose(text).replace('\n', "\n   ");
                 Some(format!(" - `{name}`: {text}"))
             }
-            Text::Constant(_) => None,
+            DocText::Constant(_) => None,
         })
         .collect();
     (!lines.is_empty()).then(|| {

@@ -12,13 +12,13 @@ use syn::{
 use crate::diagnostics::{Errors, nearest};
 
 /// One entry of an attribute.
-pub(crate) struct Entry {
+pub(crate) struct AttributeEntry {
     pub(crate) key: Ident,
-    pub(crate) value: Written,
+    pub(crate) value: EntryValue,
 }
 
 /// What follows a key.
-pub(crate) enum Written {
+pub(crate) enum EntryValue {
     /// Nothing.
     Word,
     /// `= value`
@@ -29,7 +29,7 @@ pub(crate) enum Written {
     Wrong,
 }
 
-impl Written {
+impl EntryValue {
     /// The form in which its value is read. A missing value is reported.
     pub(crate) fn meta(self, key: &Ident, known: &str, errors: &mut Errors) -> Option<Meta> {
         let path = Path::from(key.clone());
@@ -53,7 +53,7 @@ impl Written {
 }
 
 /// The properties of an attribute that are known before it is read.
-pub(crate) struct Attribute {
+pub(crate) struct KnownKeys {
     /// The name of the attribute in messages.
     pub(crate) place: &'static str,
     pub(crate) keys: &'static [&'static str],
@@ -67,10 +67,10 @@ pub(crate) struct Attribute {
 /// whether all could be read.
 pub(crate) fn entries(
     tokens: TokenStream,
-    about: &Attribute,
+    about: &KnownKeys,
     errors: &mut Errors,
-) -> (Vec<Entry>, bool) {
-    let Attribute { place, keys, example, stray } = about;
+) -> (Vec<AttributeEntry>, bool) {
+    let KnownKeys { place, keys, example, stray } = about;
     let mut complete = true;
     let read = |input: ParseStream<'_>| {
         let mut entries = Vec::new();
@@ -89,7 +89,7 @@ pub(crate) fn entries(
                     continue;
                 }
                 let value = written(&key, input, errors);
-                entries.push(Entry { key, value });
+                entries.push(AttributeEntry { key, value });
             } else {
                 let wrong = skip_entry(input);
                 complete = false;
@@ -126,33 +126,33 @@ fn with_dashes(key: &Ident, input: ParseStream<'_>) -> syn::Result<Option<TokenS
 }
 
 /// Reads the value after a key, up to the next comma.
-fn written(key: &Ident, input: ParseStream<'_>, errors: &mut Errors) -> Written {
+fn written(key: &Ident, input: ParseStream<'_>, errors: &mut Errors) -> EntryValue {
     let ends = |input: ParseStream<'_>| input.is_empty() || input.peek(Token![,]);
     if ends(input) {
-        return Written::Word;
+        return EntryValue::Word;
     }
     if input.peek(Token![=]) && !input.peek(Token![==]) {
-        let Ok(eq) = input.parse::<Token![=]>() else { return Written::Wrong };
+        let Ok(eq) = input.parse::<Token![=]>() else { return EntryValue::Wrong };
         if ends(input) {
             errors.push(key, format!("expected a value: `{key} = ...`"));
-            return Written::Wrong;
+            return EntryValue::Wrong;
         }
         let ahead = input.fork();
         return match ahead.parse::<Expr>() {
             Ok(value) if ends(&ahead) => {
                 input.advance_to(&ahead);
-                Written::Value(eq, value)
+                EntryValue::Value(eq, value)
             }
             Ok(_) => {
                 input.advance_to(&ahead);
                 let wrong = skip_entry(input);
                 errors.push(wrong, format!("expected `,` after the value of `{key}`"));
-                Written::Wrong
+                EntryValue::Wrong
             }
             Err(_) => {
                 let wrong = skip_entry(input);
                 errors.push(wrong, format!("expected a value: `{key} = ...`"));
-                Written::Wrong
+                EntryValue::Wrong
             }
         };
     }
@@ -160,12 +160,12 @@ fn written(key: &Ident, input: ParseStream<'_>, errors: &mut Errors) -> Written 
         && let Ok(TokenTree::Group(list)) = input.parse::<TokenTree>()
         && ends(input)
     {
-        return Written::List(list);
+        return EntryValue::List(list);
     }
     skip_entry(input);
     let value = if key == "range" || key == "length" { "(...)" } else { " = ..." };
     errors.push(key, format!("expected `{key}{value}`"));
-    Written::Wrong
+    EntryValue::Wrong
 }
 
 /// Skips all tokens up to the next comma.

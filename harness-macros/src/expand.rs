@@ -6,8 +6,11 @@ use syn::{Expr, Path, Visibility, ext::IdentExt as _};
 
 use crate::{
     deprecated,
-    docs::Text,
-    model::{Condition, Given, Output, Param, Passed, Place, Rule, Tool},
+    docs::DocText,
+    model::{
+        CheckedParam, CheckedTool, GivenValue, ParamRule, PassingMode, ReturnSpans, RuleCondition,
+        SpanRange,
+    },
     names,
     rewrite::{at, replace_self},
 };
@@ -44,7 +47,7 @@ fn local(name: &str) -> Ident {
 pub(crate) fn companion(
     handle: &Ident,
     visibility: &Visibility,
-    tool: &Tool,
+    tool: &CheckedTool,
     deprecated: bool,
     krate: &TokenStream,
 ) -> TokenStream {
@@ -53,7 +56,7 @@ pub(crate) fn companion(
         return wrap(handle, visibility, &definition, krate);
     }
     let declared = deprecated::declared(handle, &tool.ident, &definition, krate);
-    let named = quote!(<Self as #krate::__private::Declared>::TOOL);
+    let named = quote!(<Self as #krate::__private::DeclaredTool>::TOOL);
     let companion = wrap(handle, visibility, &named, krate);
     quote!(#companion #declared)
 }
@@ -62,13 +65,13 @@ pub(crate) fn companion(
 pub(crate) fn stub(handle: &Ident, visibility: &Visibility, krate: &TokenStream) -> TokenStream {
     let private = quote!(#krate::__private);
     // A type with the name of the function would make another error: lists then look for this name.
-    let refused = names::hides(handle).then(|| refused(handle));
+    let refused = names::is_shadowing(handle).then(|| refused(handle));
     let handle = refused.as_ref().unwrap_or(handle);
     let name = handle.unraw().to_string();
     let definition = quote!(&#private::ToolDef::new(#name, "", #private::SideEffects::NONE, &[], || {
         static SCHEMA: #private::SchemaCell = #private::SchemaCell::new();
         &SCHEMA
-    }, #private::Call::refusal));
+    }, #private::DeclaredCall::refusal));
     wrap(handle, visibility, &definition, krate)
 }
 
@@ -108,7 +111,7 @@ fn wrap(
 
 /// The definition of a tool: a constant expression.
 pub(crate) fn definition(
-    tool: &Tool,
+    tool: &CheckedTool,
     self_type: Option<&TokenStream>,
     krate: &TokenStream,
 ) -> TokenStream {
@@ -156,7 +159,7 @@ fn at_once(
     let most = owned(&quote!(#most));
     let message = "`at_once` is 0, so no call could ever begin\nhelp: let at least one run";
     let rule = quote!(#krate::__private::rule(__AT_ONCE > 0, #message));
-    let assertion = at(Place::of(&most), quote!(const _: () = #rule;));
+    let assertion = at(SpanRange::of(&most), quote!(const _: () = #rule;));
     (
         quote!(const __AT_ONCE: ::core::primitive::usize = #most; #assertion),
         quote!(.at_once(__AT_ONCE)),
@@ -165,7 +168,11 @@ fn at_once(
 
 /// The function that asks the return type for its schema. The type is inferred: the function is named in a closure
 /// that is never called.
-fn returning(tool: &Tool, self_type: Option<&TokenStream>, krate: &TokenStream) -> TokenStream {
+fn returning(
+    tool: &CheckedTool,
+    self_type: Option<&TokenStream>,
+    krate: &TokenStream,
+) -> TokenStream {
     let private = quote!(#krate::__private);
     let never = local("never");
     let count = tool.params.len() + usize::from(tool.is_method);
@@ -173,7 +180,7 @@ fn returning(tool: &Tool, self_type: Option<&TokenStream>, krate: &TokenStream) 
     let taken = if count == 0 { quote!(_) } else { quote!(#never) };
     let ident = &tool.ident;
     let function = match self_type {
-        Some(ty) => at(Place::of(ident), quote!(<#ty>::#ident)),
+        Some(ty) => at(SpanRange::of(ident), quote!(<#ty>::#ident)),
         None => quote!(#ident),
     };
     let returned = if tool.is_async { quote!(returned_later) } else { quote!(returned) };
@@ -189,13 +196,13 @@ fn returning(tool: &Tool, self_type: Option<&TokenStream>, krate: &TokenStream) 
 fn review(path: &TokenStream, self_type: Option<&TokenStream>, krate: &TokenStream) -> TokenStream {
     let private = quote!(#krate::__private);
     let (this, arguments) = (local("this"), local("arguments"));
-    let review = at(Place::of(path), quote!(#private::review));
+    let review = at(SpanRange::of(path), quote!(#private::review));
     match self_type {
         Some(ty) => {
             let path = replace_self(path.clone(), ty);
             quote! {
                 .reviewed(|#this, #arguments| {
-                    #review(#path, #private::Shared::get::<#ty>(#this), #arguments)
+                    #review(#path, #private::SharedReceiver::get::<#ty>(#this), #arguments)
                 })
             }
         }
@@ -206,7 +213,7 @@ fn review(path: &TokenStream, self_type: Option<&TokenStream>, krate: &TokenStre
 /// The function that finds out what became of a call. It is called like the function of the tool.
 fn reconcile_by(
     path: &TokenStream,
-    tool: &Tool,
+    tool: &CheckedTool,
     consts: &[Ident],
     self_type: Option<&TokenStream>,
     krate: &TokenStream,
@@ -227,34 +234,35 @@ fn reconcile_by(
         Some(lent) => lent.clone(),
         None => quote!(#never.like(&#local)),
     });
-    let receiver = tool.is_method.then(|| quote!(let #this = #private::Call::receiver(&#call);));
+    let receiver =
+        tool.is_method.then(|| quote!(let #this = #private::DeclaredCall::receiver(&#call);));
     let held = self_type
         .filter(|_| tool.is_method)
-        .map(|ty| quote!(#private::Shared::get::<#ty>(&#this),));
+        .map(|ty| quote!(#private::SharedReceiver::get::<#ty>(&#this),));
     let path = match self_type {
         Some(ty) => replace_self(path.clone(), ty),
         None => path.clone(),
     };
-    let asks = at(Place::of(&path), quote!(#private::Taken::way));
+    let asks = at(SpanRange::of(&path), quote!(#private::ArgumentTypes::way));
     let known = tool.params.iter().all(|param| param.is_known);
     let sent_by = match known {
-        true => quote!(let #sent = #private::Sent;),
+        true => quote!(let #sent = #private::CanBeSent;),
         false => quote! {
             use #private::NotSent as _;
-            let #carried = #private::Carried((#(#locals,)*));
+            let #carried = #private::CarriedArguments((#(#locals,)*));
             let #sent = #carried.__harness_way();
-            let #private::Carried((#(#locals,)*)) = #carried;
+            let #private::CarriedArguments((#(#locals,)*)) = #carried;
         },
     };
     let taken_from_call = take_all(&call, consts, krate);
     quote! {
         .reconciled(|mut #call| {
             let (#(#private::Option::Some(#locals),)* true) = #taken_from_call else {
-                return #private::Call::unknown(#call);
+                return #private::DeclaredCall::unknown(#call);
             };
             #receiver
             #sent_by
-            let #taken = #private::taken(|#never| (#held #(#asked,)*));
+            let #taken = #private::argument_types(|#never| (#held #(#asked,)*));
             let #way = #asks(&#taken, #path);
             #sent.find_out(#way, async move { #way.find_out(#path, (#held #(#passed,)*)).await })
         })
@@ -263,28 +271,28 @@ fn reconcile_by(
 
 /// The values of all parameters, and whether there is no fault.
 fn take_all(call: &Ident, consts: &[Ident], krate: &TokenStream) -> TokenStream {
-    let call_type = quote!(#krate::__private::Call);
-    quote!((#(#call_type::take(&mut #call, &#consts),)* #call_type::fits(&mut #call)))
+    let call_type = quote!(#krate::__private::DeclaredCall);
+    quote!((#(#call_type::take(&mut #call, &#consts),)* #call_type::is_valid(&mut #call)))
 }
 
 /// The type as which a borrowed parameter is lent.
-fn lend(passed: &Passed, local: &Ident, krate: &TokenStream) -> Option<TokenStream> {
+fn lend(passed: &PassingMode, local: &Ident, krate: &TokenStream) -> Option<TokenStream> {
     let private = quote!(#krate::__private);
     match passed {
-        Passed::Owned => None,
-        Passed::Lent(elem) => Some(quote!(<#elem as #private::Lent>::lend(&#local))),
-        Passed::LentOption(elem) => {
+        PassingMode::Owned => None,
+        PassingMode::Lent(elem) => Some(quote!(<#elem as #private::LentType>::lend(&#local))),
+        PassingMode::LentOption(elem) => {
             let held = quote!(#private::Option::as_ref(&#local));
-            Some(quote!(#private::Option::map(#held, <#elem as #private::Lent>::lend)))
+            Some(quote!(#private::Option::map(#held, <#elem as #private::LentType>::lend)))
         }
     }
 }
 
 /// The description, and a rule that it is not empty if only rustc knows it.
-fn description(tool: &Tool, krate: &TokenStream) -> (Option<TokenStream>, TokenStream) {
+fn description(tool: &CheckedTool, krate: &TokenStream) -> (Option<TokenStream>, TokenStream) {
     match &tool.description.text {
-        Text::Known(text) => (None, quote!(#text)),
-        Text::Constant(expr) => {
+        DocText::Known(text) => (None, quote!(#text)),
+        DocText::Constant(expr) => {
             let message = format!(
                 "tool `{}` has no description\nhelp: the model chooses tools by their description, \
                  and this one is empty",
@@ -292,7 +300,7 @@ fn description(tool: &Tool, krate: &TokenStream) -> (Option<TokenStream>, TokenS
             );
             let span = tool.description.span;
             let rule = quote!(#krate::__private::rule(!#krate::__private::is_blank(__DESCRIPTION), #message));
-            let assertion = at(Place(span, span), quote!(const _: () = #rule;));
+            let assertion = at(SpanRange(span, span), quote!(const _: () = #rule;));
             let constant = quote! {
                 const __DESCRIPTION: &::core::primitive::str = #expr;
                 #assertion
@@ -318,14 +326,14 @@ fn side_effects(words: &[&str], krate: &TokenStream) -> TokenStream {
 /// The constant of one parameter. It is the only place that names the bound on its type, because a bound
 /// that is named twice fails twice.
 fn parameter(
-    param: &Param,
+    param: &CheckedParam,
     constant: &Ident,
     owned: &TokenStream,
     self_type: Option<&TokenStream>,
     krate: &TokenStream,
 ) -> TokenStream {
     let private = quote!(#krate::__private);
-    let Param { name, description, default, limits, examples, rules, .. } = param;
+    let CheckedParam { name, description, default, limits, examples, rules, .. } = param;
     let of_self = |tokens: &TokenStream| match self_type {
         Some(self_type) => replace_self(tokens.clone(), self_type),
         None => tokens.clone(),
@@ -334,18 +342,18 @@ fn parameter(
     let make = format_ident!("__default{number}");
     let (function, default) = match default {
         None => (None, None),
-        Some(Given::Json(json)) => {
+        Some(GivenValue::Json(json)) => {
             let json = in_json(json, krate);
             (None, Some(quote!(.or_json(|| #json))))
         }
-        Some(Given::Typed(expr)) => {
+        Some(GivenValue::Typed(expr)) => {
             let (function, value, json) = typed(&of_self(expr), &make, &param.passed, owned, krate);
             (Some(function), Some(quote!(.or(#value, || #json))))
         }
     };
     let shown = examples.iter().enumerate().map(|(at, example)| match example {
-        Given::Json(json) => (None, in_json(json, krate)),
-        Given::Typed(expr) => {
+        GivenValue::Json(json) => (None, in_json(json, krate)),
+        GivenValue::Typed(expr) => {
             let make = format_ident!("__example{number}_{at}");
             let (function, _, json) = typed(&of_self(expr), &make, &param.passed, owned, krate);
             (Some(function), json)
@@ -359,16 +367,16 @@ fn parameter(
         None => rule(one, constant, krate),
     });
     // All of it has the span of the type, for rustc underlines the call if the type borrows.
-    let place = Place::of(owned);
-    let Place(first, last) = place;
-    let make = at(Place(first, first), quote!(#private::param::<));
-    let arguments = at(Place(last, last), quote!(, _>(#name, #description)));
+    let place = SpanRange::of(owned);
+    let SpanRange(first, last) = place;
+    let make = at(SpanRange(first, first), quote!(#private::param::<));
+    let arguments = at(SpanRange(last, last), quote!(, _>(#name, #description)));
     // The type is named once, because rustc's errors differ where it can be inferred.
     let same = inferred(place, krate);
     quote! {
         #function
         #(#functions)*
-        const #constant: #private::Param<#owned> =
+        const #constant: #private::TypedParam<#owned> =
             #make #same #arguments #default #(#limits)* #examples;
         #(#rules)*
     }
@@ -384,17 +392,17 @@ fn in_json(json: &TokenStream, krate: &TokenStream) -> TokenStream {
 fn typed(
     expr: &TokenStream,
     make: &Ident,
-    passed: &Passed,
+    passed: &PassingMode,
     owned: &TokenStream,
     krate: &TokenStream,
 ) -> (TokenStream, TokenStream, TokenStream) {
     let private = quote!(#krate::__private);
     // A `&str` has a value of its own type.
     let (returns, value) = match passed {
-        Passed::Lent(elem) if elem.to_string() == "str" => {
+        PassingMode::Lent(elem) if elem.to_string() == "str" => {
             (quote!(&'static #elem), quote!(|| #private::ToOwned::to_owned(#make())))
         }
-        Passed::LentOption(elem) if elem.to_string() == "str" => (
+        PassingMode::LentOption(elem) if elem.to_string() == "str" => (
             quote!(#private::Option<&'static #elem>),
             quote!(|| #private::Option::map(#make(), #private::ToOwned::to_owned)),
         ),
@@ -408,28 +416,28 @@ fn typed(
 }
 
 /// An inferred type, with the span of the written one.
-fn inferred(Place(first, last): Place, krate: &TokenStream) -> TokenStream {
-    let head = at(Place(first, first), quote!(#krate::__private::Same < _));
+fn inferred(SpanRange(first, last): SpanRange, krate: &TokenStream) -> TokenStream {
+    let head = at(SpanRange(first, first), quote!(#krate::__private::SameType < _));
     let tail = quote::quote_spanned!(last=> >);
     quote!(#head #tail)
 }
 
 /// A rule with the span of its place: its function is `track_caller`, so the error is there, too.
 fn rule(
-    Rule { place, condition, message }: &Rule,
+    ParamRule { place, condition, message }: &ParamRule,
     constant: &Ident,
     krate: &TokenStream,
 ) -> TokenStream {
     let private = quote!(#krate::__private);
     let here = |tokens| at(*place, tokens);
     let condition = match condition {
-        Condition::Supplied(true) => quote!(#private::ParamDef::is_injected(&#constant.def)),
-        Condition::Supplied(false) => quote!(!#private::ParamDef::is_injected(&#constant.def)),
-        Condition::Holds(condition) => condition.clone(),
-        Condition::IsNotShared(part) => {
+        RuleCondition::Supplied(true) => quote!(#private::ParamDef::is_injected(&#constant.def)),
+        RuleCondition::Supplied(false) => quote!(!#private::ParamDef::is_injected(&#constant.def)),
+        RuleCondition::Holds(condition) => condition.clone(),
+        RuleCondition::IsNotShared(part) => {
             let asked = |held: TokenStream| {
                 quote!(#private::is_no(&|| {
-                    use #private::NotHeld as _;
+                    use #private::WithoutSharedState as _;
                     #held.__harness_is_shared()
                 }))
             };
@@ -438,27 +446,27 @@ fn rule(
                 Some(part) => {
                     let asked = asked(quote!(__HELD));
                     quote!({
-                        const __HELD: #private::Held<#part> = #private::Held::ASKED;
+                        const __HELD: #private::SharedStateProbe<#part> = #private::SharedStateProbe::ASKED;
                         #asked
                     })
                 }
             }
         }
-        Condition::TakesLiteral { kind, integers } => {
+        RuleCondition::TakesLiteral { kind, integers } => {
             let kind = qualified(kind, &private);
             // rustc underlines the argument that has the type, from its first to its last token.
-            let Place(first, last) = *place;
+            let SpanRange(first, last) = *place;
             let (lent, mut held) = (quote::quote_spanned!(first=> &), constant.clone());
             held.set_span(last);
             match (integers.iter().min(), integers.iter().max()) {
                 (Some(least), Some(greatest)) => {
                     let zero = integers.contains(&0);
-                    let holds = here(quote!(#private::Param::holds::<#kind>));
+                    let holds = here(quote!(#private::TypedParam::accepts_integers::<#kind>));
                     quote!(#holds (#lent #held, #least, #greatest, #zero))
                 }
                 _ => {
                     return here(
-                        quote!(const _: () = #private::Param::takes::<#kind>(#lent #held);),
+                        quote!(const _: () = #private::TypedParam::accepts::<#kind>(#lent #held);),
                     );
                 }
             }
@@ -478,7 +486,7 @@ fn qualified(kind: &TokenStream, private: &TokenStream) -> TokenStream {
 
 /// The closure that answers a call.
 fn run(
-    tool: &Tool,
+    tool: &CheckedTool,
     consts: &[Ident],
     self_type: Option<&TokenStream>,
     krate: &TokenStream,
@@ -497,20 +505,21 @@ fn run(
         });
     let passed: Vec<TokenStream> = passed.collect();
     // The call has the span of the function's name, and so has the error about its future.
-    let receiver = tool.is_method.then(|| quote!(let #this = #private::Call::receiver(&#call);));
+    let receiver =
+        tool.is_method.then(|| quote!(let #this = #private::DeclaredCall::receiver(&#call);));
     let function = match self_type {
-        Some(ty) => at(Place::of(ident), quote!(<#ty>::#ident)),
+        Some(ty) => at(SpanRange::of(ident), quote!(<#ty>::#ident)),
         None => quote!(#ident),
     };
     let held = self_type
         .filter(|_| tool.is_method)
-        .map(|ty| quote!(#private::Shared::get::<#ty>(&#this),));
+        .map(|ty| quote!(#private::SharedReceiver::get::<#ty>(&#this),));
     let mut arguments = Group::new(Delimiter::Parenthesis, quote!(#held #(#passed),*));
     arguments.set_span(ident.span());
     let invoked = quote!(#function #arguments);
     let invoked = if tool.is_async {
         // The error about a future that is not `Send` is at the span of this path.
-        let here = |tokens| at(Place::of(ident), tokens);
+        let here = |tokens| at(SpanRange::of(ident), tokens);
         let is_send = if is_asked {
             let (mut way, method) = (way.clone(), here(quote!(.is_send)));
             way.set_span(way.span().located_at(ident.span()));
@@ -523,32 +532,32 @@ fn run(
         invoked
     };
     let answer = match &tool.output {
-        Output::Plain(place) => {
+        ReturnSpans::Plain(place) => {
             let ty = inferred(*place, krate);
-            quote!(#private::Plain.answer::<#ty, _>(#invoked))
+            quote!(#private::InfallibleForm.answer::<#ty, _>(#invoked))
         }
-        Output::Result(ok, err) => {
+        ReturnSpans::Result(ok, err) => {
             let (ok, err) = (inferred(*ok, krate), inferred(*err, krate));
             quote! {
-                use #private::{Otherwise as _, WithCauses as _, WithOwnForm as _, WithWords as _};
+                use #private::{NotAResult as _, WithCauses as _, WithOwnForm as _, WithWords as _};
                 let #out = #invoked;
-                (&&&#private::Kind::of(&#out).__harness_failing()).__harness_form().answer_result::<#ok, #err, _>(#out)
+                (&&&#private::ReturnKind::of(&#out).__harness_failing()).__harness_form().answer_result::<#ok, #err, _>(#out)
             }
         }
-        Output::Asked(place) => {
+        ReturnSpans::Asked(place) => {
             let ty = inferred(*place, krate);
             quote! {
-                use #private::{Otherwise as _, WithCauses as _, WithOwnForm as _, WithWords as _};
+                use #private::{NotAResult as _, WithCauses as _, WithOwnForm as _, WithWords as _};
                 let #out = #invoked;
-                (&&&#private::Kind::of(&#out).__harness_failing()).__harness_form().answer::<#ty, _>(#out)
+                (&&&#private::ReturnKind::of(&#out).__harness_failing()).__harness_form().answer::<#ty, _>(#out)
             }
         }
     };
     let marker = shared.map(|ty| quote!(#private::PhantomData::<#private::Arc<#ty>>,));
     let ignored = shared.map(|_| quote!(_,));
     let how = match (is_asked, tool.is_async) {
-        (false, true) => quote!(#private::Call::run(#call, async move { #answer })),
-        (false, false) => quote!(#private::Call::block(#call, move || { #answer })),
+        (false, true) => quote!(#private::DeclaredCall::run(#call, async move { #answer })),
+        (false, false) => quote!(#private::DeclaredCall::block(#call, move || { #answer })),
         (true, is_async) => {
             let (run, body) = if is_async {
                 (quote!(run), quote!(async move { #answer }))
@@ -557,7 +566,7 @@ fn run(
             };
             quote! {
                 use #private::NotSent as _;
-                let #carried = #private::Carried((#marker #(#locals,)*));
+                let #carried = #private::CarriedArguments((#marker #(#locals,)*));
                 let #way = #carried.__harness_way();
                 #way.#run(#call, #carried, move |(#ignored #(#locals,)*)| #body)
             }
@@ -567,7 +576,7 @@ fn run(
     quote! {
         |mut #call| {
             let (#(#private::Option::Some(#locals),)* true) = #taken_from_call else {
-                return #private::Call::refusal(#call);
+                return #private::DeclaredCall::refusal(#call);
             };
             #receiver
             #how

@@ -10,7 +10,7 @@ use syn::{
 use crate::{
     diagnostics::Errors,
     map_keys::can_be_key,
-    model::{Passed, Place},
+    model::{PassingMode, SpanRange},
     rewrite::{at, owned_lifetimes},
     types::{CONTAINERS, MAPS, arguments, only_argument, show, ungroup},
 };
@@ -22,12 +22,12 @@ pub(crate) fn parameter(
     ty: &Type,
     krate: &TokenStream,
     errors: &mut Errors,
-) -> Option<(TokenStream, Passed)> {
+) -> Option<(TokenStream, PassingMode)> {
     match ungroup(ty) {
         Type::Reference(reference) => {
             let owned = lent(name, reference, krate, errors)?;
             let elem = owned_lifetimes(&reference.elem);
-            Some((owned, Passed::Lent(elem)))
+            Some((owned, PassingMode::Lent(elem)))
         }
         Type::Path(TypePath { qself: None, path, .. })
             if is_option_of_reference(path).is_some() =>
@@ -35,8 +35,8 @@ pub(crate) fn parameter(
             let reference = is_option_of_reference(path)?;
             let owned = lent(name, reference, krate, errors)?;
             let elem = owned_lifetimes(&reference.elem);
-            let option = at(Place::of(path), quote!(#krate::__private::Option));
-            Some((quote!(#option<#owned>), Passed::LentOption(elem)))
+            let option = at(SpanRange::of(path), quote!(#krate::__private::Option));
+            Some((quote!(#option<#owned>), PassingMode::LentOption(elem)))
         }
         Type::Path(TypePath { path, .. }) if path.is_ident("str") => {
             // rustc reports that a `str` has no size; a second error would be noise.
@@ -47,7 +47,9 @@ pub(crate) fn parameter(
             errors.leave_to_rustc();
             None
         }
-        other => check_inside(name, other, errors).then(|| (owned_lifetimes(ty), Passed::Owned)),
+        other => {
+            check_inside(name, other, errors).then(|| (owned_lifetimes(ty), PassingMode::Owned))
+        }
     }
 }
 
@@ -100,7 +102,7 @@ fn lent(
     // one the span of the last token of `T`.
     let first = reference.and_token.span();
     let last = elem.clone().into_iter().last().map_or(first, |token| token.span());
-    let head = at(Place(first, first), quote!(#krate::__private::Owned<));
+    let head = at(SpanRange(first, first), quote!(#krate::__private::OwnedForm<));
     let tail = quote::quote_spanned!(last=> >);
     ok.then(|| quote!(#head #elem #tail))
 }

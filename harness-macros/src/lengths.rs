@@ -8,10 +8,10 @@ use crate::{
     args::ParamArgs,
     diagnostics::Errors,
     literal::{Literal, literal},
-    model::{Condition, Place, Rule},
+    model::{ParamRule, RuleCondition, SpanRange},
     ranges::is_constant,
     types::{self, PlainType},
-    values::Range,
+    values::RangeValue,
 };
 
 /// Checks a length, and returns the call that declares it.
@@ -20,11 +20,11 @@ pub(crate) fn check_length(
     ty: &Type,
     owned: &TokenStream,
     args: &ParamArgs,
-    rules: &mut Vec<Rule>,
+    rules: &mut Vec<ParamRule>,
     krate: &TokenStream,
     errors: &mut Errors,
 ) -> Option<TokenStream> {
-    let Range { low, high, inclusive, written } = args.length.as_ref()?;
+    let RangeValue { low, high, inclusive, written } = args.length.as_ref()?;
     let shown = types::show(written);
     if let Some(wrong) = has_no_length(ty) {
         let help = match wrong {
@@ -75,9 +75,9 @@ pub(crate) fn check_length(
         && (least.is_none() || most.is_none())
     {
         let order = if *inclusive { quote!(<=) } else { quote!(<) };
-        rules.push(Rule {
-            place: Place::of(written),
-            condition: Condition::Holds(quote!((#low) #order (#high))),
+        rules.push(ParamRule {
+            place: SpanRange::of(written),
+            condition: RuleCondition::Holds(quote!((#low) #order (#high))),
             message: format!(
                 "no text or list has the length {shown}\nhelp: the smaller end comes first"
             ),

@@ -4,14 +4,14 @@ use proc_macro2::{Ident, Span, TokenStream};
 use quote::ToTokens;
 use syn::Expr;
 
-use crate::docs::Text;
+use crate::docs::DocText;
 
 /// A tool.
-pub(crate) struct Tool {
+pub(crate) struct CheckedTool {
     /// The function.
     pub(crate) ident: Ident,
     pub(crate) name: String,
-    pub(crate) description: Description,
+    pub(crate) description: ToolDescription,
     /// The title that people read.
     pub(crate) title: Option<String>,
     pub(crate) side_effects: Vec<&'static str>,
@@ -24,37 +24,37 @@ pub(crate) struct Tool {
     pub(crate) review: Option<TokenStream>,
     /// The function that finds out what became of a call.
     pub(crate) reconcile: Option<TokenStream>,
-    pub(crate) params: Vec<Param>,
-    pub(crate) output: Output,
+    pub(crate) params: Vec<CheckedParam>,
+    pub(crate) output: ReturnSpans,
     pub(crate) is_async: bool,
     pub(crate) is_method: bool,
 }
 
 /// The description for the model, and the place of the error if it is empty.
-pub(crate) struct Description {
-    pub(crate) text: Text,
+pub(crate) struct ToolDescription {
+    pub(crate) text: DocText,
     pub(crate) span: Span,
 }
 
 /// A parameter.
-pub(crate) struct Param {
+pub(crate) struct CheckedParam {
     pub(crate) name: String,
     /// The owned type that is read.
     pub(crate) owned: TokenStream,
     /// Whether the spelling shows all of the type.
     pub(crate) is_known: bool,
-    pub(crate) passed: Passed,
-    pub(crate) description: Text,
-    pub(crate) default: Option<Given>,
+    pub(crate) passed: PassingMode,
+    pub(crate) description: DocText,
+    pub(crate) default: Option<GivenValue>,
     /// The limits of the values, as calls on the constant that declares the parameter.
     pub(crate) limits: Vec<TokenStream>,
-    pub(crate) examples: Vec<Given>,
+    pub(crate) examples: Vec<GivenValue>,
     /// Rules that only rustc can check.
-    pub(crate) rules: Vec<Rule>,
+    pub(crate) rules: Vec<ParamRule>,
 }
 
 /// How the value is passed to the function.
-pub(crate) enum Passed {
+pub(crate) enum PassingMode {
     /// Moved.
     Owned,
     /// Lent, as this type.
@@ -64,7 +64,7 @@ pub(crate) enum Passed {
 }
 
 /// A value in the attribute.
-pub(crate) enum Given {
+pub(crate) enum GivenValue {
     /// A literal, as an expression that makes JSON of it.
     Json(TokenStream),
     /// An expression of the parameter's type.
@@ -72,18 +72,18 @@ pub(crate) enum Given {
 }
 
 /// A rule for a parameter that rustc checks when the types are known.
-pub(crate) struct Rule {
+pub(crate) struct ParamRule {
     /// The place of the error.
-    pub(crate) place: Place,
-    pub(crate) condition: Condition,
+    pub(crate) place: SpanRange,
+    pub(crate) condition: RuleCondition,
     pub(crate) message: String,
 }
 
 /// The first and the last wrong token.
 #[derive(Clone, Copy)]
-pub(crate) struct Place(pub(crate) Span, pub(crate) Span);
+pub(crate) struct SpanRange(pub(crate) Span, pub(crate) Span);
 
-impl Place {
+impl SpanRange {
     pub(crate) fn of(tokens: impl ToTokens) -> Self {
         let mut tokens = tokens.to_token_stream().into_iter().map(|token| token.span());
         let first = tokens.next().unwrap_or_else(Span::call_site);
@@ -92,7 +92,7 @@ impl Place {
 }
 
 /// The content of a rule.
-pub(crate) enum Condition {
+pub(crate) enum RuleCondition {
     /// Whether the host supplies the parameter.
     Supplied(bool),
     /// The type accepts literals of this kind, with these integers in them.
@@ -104,11 +104,11 @@ pub(crate) enum Condition {
 }
 
 /// The return type, by the spans of its parts: the types themselves are inferred.
-pub(crate) enum Output {
+pub(crate) enum ReturnSpans {
     /// A type that is not named `Result`.
-    Plain(Place),
+    Plain(SpanRange),
     /// `Result<T, E>`, spelled out.
-    Result(Place, Place),
+    Result(SpanRange, SpanRange),
     /// A type that traits have to examine.
-    Asked(Place),
+    Asked(SpanRange),
 }

@@ -59,7 +59,7 @@ pub(crate) fn is_refused(ident: &Ident) -> bool {
 }
 
 /// Whether a type with this name would shadow something.
-pub(crate) fn hides(ident: &Ident) -> bool {
+pub(crate) fn is_shadowing(ident: &Ident) -> bool {
     what_it_hides(&ident.unraw().to_string()).is_some()
 }
 

@@ -6,13 +6,15 @@ use syn::{ReturnType, Type, TypePath};
 use crate::{
     diagnostics::Errors,
     map_keys::{all_keys, can_be_written_as_key},
-    model::{Output, Place},
+    model::{ReturnSpans, SpanRange},
     types::{arguments, plain, show, ungroup},
 };
 
 /// What the spelling of the return type shows.
-pub(crate) fn output(ty: &ReturnType, errors: &mut Errors) -> Output {
-    let ReturnType::Type(_, ty) = ty else { return Output::Plain(Place::of(TokenStream::new())) };
+pub(crate) fn output(ty: &ReturnType, errors: &mut Errors) -> ReturnSpans {
+    let ReturnType::Type(_, ty) = ty else {
+        return ReturnSpans::Plain(SpanRange::of(TokenStream::new()));
+    };
     for key in all_keys(ty).into_iter().filter(|key| !can_be_written_as_key(key)) {
         let shown = show(key);
         errors.push(
@@ -59,20 +61,22 @@ pub(crate) fn output(ty: &ReturnType, errors: &mut Errors) -> Output {
                     );
                 }
                 (Some("Result"), [ok, err]) => {
-                    return Output::Result(Place::of(ok), Place::of(err));
+                    return ReturnSpans::Result(SpanRange::of(ok), SpanRange::of(err));
                 }
                 (Some("String" | "bool" | "Vec" | "Value"), _) => {
-                    return Output::Plain(Place::of(ty));
+                    return ReturnSpans::Plain(SpanRange::of(ty));
                 }
-                _ if plain(ty).is_some() => return Output::Plain(Place::of(ty)),
+                _ if plain(ty).is_some() => return ReturnSpans::Plain(SpanRange::of(ty)),
                 _ => {}
             }
         }
-        Type::Tuple(tuple) if tuple.elems.is_empty() => return Output::Plain(Place::of(ty)),
-        Type::Reference(_) => return Output::Plain(Place::of(ty)),
+        Type::Tuple(tuple) if tuple.elems.is_empty() => {
+            return ReturnSpans::Plain(SpanRange::of(ty));
+        }
+        Type::Reference(_) => return ReturnSpans::Plain(SpanRange::of(ty)),
         _ => {}
     }
-    Output::Asked(Place::of(ty))
+    ReturnSpans::Asked(SpanRange::of(ty))
 }
 
 /// The part of a return type that is spelled as bytes. An array of a fixed length is more often a list of small numbers.

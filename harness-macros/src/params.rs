@@ -11,11 +11,11 @@ use crate::{
     args::{ParamArgs, param_args},
     defaults::{check_default, check_examples},
     diagnostics::{Errors, did_you_mean, nearest},
-    docs::{self, Argument, Docs, Text},
+    docs::{self, ArgumentDoc, DocText, FunctionDocs},
     forms,
     lengths::{check_length, check_pattern},
     map_keys,
-    model::{Condition, Param, Place, Rule},
+    model::{CheckedParam, ParamRule, RuleCondition, SpanRange},
     names::fault_of_name,
     ranges::check_range,
     rewrite::owned_lifetimes,
@@ -25,10 +25,10 @@ use crate::{
 /// Checks the parameters and removes the attributes of the library and the comments from them.
 pub(crate) fn check_params(
     signature: &mut Signature,
-    docs: &Docs,
+    docs: &FunctionDocs,
     krate: &TokenStream,
     errors: &mut Errors,
-) -> Vec<Option<Param>> {
+) -> Vec<Option<CheckedParam>> {
     let name = signature.ident.unraw().to_string();
     let mut params = Vec::new();
     let mut named: Vec<(String, String)> = Vec::new();
@@ -47,7 +47,7 @@ pub(crate) fn check_params(
         params.push(param);
     }
     let mut seen: Vec<&str> = Vec::new();
-    for Argument { name: documented, span, .. } in &docs.arguments {
+    for ArgumentDoc { name: documented, span, .. } in &docs.arguments {
         if seen.contains(&documented.as_str()) {
             errors.push_at(*span, format!("parameter `{documented}` is described twice"));
         } else if !known.contains(documented) {
@@ -79,11 +79,11 @@ fn check_receiver(attributes: &mut Vec<Attribute>, errors: &mut Errors) {
 
 fn check_param(
     input: &mut PatType,
-    docs: &Docs,
+    docs: &FunctionDocs,
     named: &mut Vec<(String, String)>,
     krate: &TokenStream,
     errors: &mut Errors,
-) -> Option<Param> {
+) -> Option<CheckedParam> {
     let comment = docs::read_param(&input.attrs);
     let comment_span = input.attrs.iter().find(|a| docs::is_doc(a)).map(|a| a.pound_token.span());
     let mut args = ParamArgs::default();
@@ -128,7 +128,7 @@ fn check_param(
     let plain = types::plain(ty);
     let mut rules = Vec::new();
     let mut supplied = |place, message| {
-        rules.push(Rule { place, condition: Condition::Supplied(false), message });
+        rules.push(ParamRule { place, condition: RuleCondition::Supplied(false), message });
     };
     let listed = docs.arguments.iter().find(|argument| argument.name == own);
     let description = match (comment, listed) {
@@ -143,28 +143,28 @@ fn check_param(
             return None;
         }
         (Some(text), None) => Some((text, comment_span)),
-        (None, Some(listed)) => Some((Text::Known(listed.text.clone()), Some(listed.span))),
+        (None, Some(listed)) => Some((DocText::Known(listed.text.clone()), Some(listed.span))),
         (None, None) => None,
     };
     let description =
-        description.filter(|(text, _)| !matches!(text, Text::Known(text) if text.is_empty()));
+        description.filter(|(text, _)| !matches!(text, DocText::Known(text) if text.is_empty()));
     if let (Some((_, Some(span))), None) = (&description, plain) {
         let message =
             format!("`{own}` is supplied by the host, so the model never sees this description");
-        supplied(Place(*span, *span), message);
+        supplied(SpanRange(*span, *span), message);
     }
     if let (Some(expr), None) = (&args.default, plain) {
         let message = format!("`{own}` is supplied by the host, so it takes no default");
-        supplied(Place::of(expr), message);
+        supplied(SpanRange::of(expr), message);
     }
     for example in args.examples.iter().filter(|_| plain.is_none()) {
         let message =
             format!("`{own}` is supplied by the host, so the model never sees an example");
-        supplied(Place::of(example), message);
+        supplied(SpanRange::of(example), message);
     }
     if let (Some(rename), None) = (&args.rename, plain) {
         let message = format!("`{own}` is supplied by the host, so the model never sees its name");
-        supplied(Place::of(&rename.0), message);
+        supplied(SpanRange::of(&rename.0), message);
     }
     for held in types::parts(ty) {
         rules.push(rule_of_held(&own, ty, held));
@@ -185,23 +185,23 @@ fn check_param(
         Some((text, _)) => text,
         None => {
             let stray = docs.stray(&own);
-            let place = stray.map_or_else(|| Place::of(&ident), |span| Place(span, span));
+            let place = stray.map_or_else(|| SpanRange::of(&ident), |span| SpanRange(span, span));
             let message = undescribed(&own, stray.is_some(), docs.is_computed);
             if args.meant_description {
                 // The key in the wrong place is reported already.
             } else if plain.is_some() {
                 errors.push_at(place.0, message);
             } else {
-                let condition = Condition::Supplied(true);
-                rules.push(Rule { place, condition, message });
+                let condition = RuleCondition::Supplied(true);
+                rules.push(ParamRule { place, condition, message });
             }
-            Text::Known(String::new())
+            DocText::Known(String::new())
         }
     };
     let is_known = types::is_known(ty);
     let (owned, passed) = read?;
     let (description, limits) = (text, limits.unwrap_or_default());
-    Some(Param {
+    Some(CheckedParam {
         name: name?,
         owned,
         is_known,
@@ -233,16 +233,16 @@ fn undescribed(name: &str, is_stray: bool, is_computed: bool) -> String {
 }
 
 /// The rule that an unknown type has no shared mutable value, because each call reads a new one.
-fn rule_of_held(name: &str, ty: &Type, held: &Type) -> Rule {
+fn rule_of_held(name: &str, ty: &Type, held: &Type) -> ParamRule {
     let shown = types::show(held);
     let whole = match types::ungroup(ty) {
         Type::Reference(reference) => types::ungroup(&reference.elem),
         other => other,
     };
     let part = (!std::ptr::eq(whole, held)).then(|| owned_lifetimes(held));
-    Rule {
-        place: Place::of(held),
-        condition: Condition::IsNotShared(part),
+    ParamRule {
+        place: SpanRange::of(held),
+        condition: RuleCondition::IsNotShared(part),
         message: format!(
             "`{name}` cannot be `{shown}`, which is there to be shared and changed: it would be read \
              from the model's JSON, a new one for each call\nhelp: take `State<{shown}>` and give the \
@@ -252,15 +252,15 @@ fn rule_of_held(name: &str, ty: &Type, held: &Type) -> Rule {
 }
 
 /// The rule that the key of a map can be read from a string.
-fn rule_of_key(name: &str, key: &Type, krate: &TokenStream) -> Rule {
+fn rule_of_key(name: &str, key: &Type, krate: &TokenStream) -> ParamRule {
     let private = quote!(#krate::__private);
     let shown = types::show(key);
     let ty = owned_lifetimes(key);
-    Rule {
-        place: Place::of(key),
-        condition: Condition::Holds(quote!({
+    ParamRule {
+        place: SpanRange::of(key),
+        condition: RuleCondition::Holds(quote!({
             use #private::OtherKey as _;
-            type __Key = #private::Key<#ty>;
+            type __Key = #private::MapKeyProbe<#ty>;
             __Key::__HARNESS_IS_PARSED || __Key::__HARNESS_IS_CONVERTED || __Key::__HARNESS_IS_NAME
         })),
         message: format!(

@@ -8,9 +8,9 @@ use crate::{
     args::ParamArgs,
     diagnostics::Errors,
     literal::{Literal, literal},
-    model::{Condition, Place, Rule},
+    model::{ParamRule, RuleCondition, SpanRange},
     types::{self, PlainType},
-    values::{Range, ungroup},
+    values::{RangeValue, ungroup},
 };
 
 fn number(value: &Literal) -> Option<f64> {
@@ -23,7 +23,7 @@ fn number(value: &Literal) -> Option<f64> {
 }
 
 /// Whether a literal is in a range, if the ends are literals too.
-pub(crate) fn inside(value: &Literal, range: &Range) -> bool {
+pub(crate) fn inside(value: &Literal, range: &RangeValue) -> bool {
     let Some(value) = number(value) else { return true };
     let end = |expr: &Option<Expr>| expr.as_ref().and_then(literal).as_ref().and_then(number);
     let above = end(&range.low).is_none_or(|low| value >= low);
@@ -37,11 +37,11 @@ pub(crate) fn check_range(
     ty: &syn::Type,
     owned: &TokenStream,
     args: &ParamArgs,
-    rules: &mut Vec<Rule>,
+    rules: &mut Vec<ParamRule>,
     krate: &TokenStream,
     errors: &mut Errors,
 ) -> Option<TokenStream> {
-    let Range { low, high, inclusive, written } = args.range.as_ref()?;
+    let RangeValue { low, high, inclusive, written } = args.range.as_ref()?;
     let plain = types::plain(ty);
     let shown = types::show(ty);
     if matches!(plain, Some(PlainType::Text | PlainType::Char | PlainType::Bool | PlainType::Other))
@@ -120,16 +120,16 @@ fn as_number(expr: &Expr, float: bool) -> TokenStream {
 
 /// The rule for a range and a default that are constants, if not all of them are literals: rustc knows
 /// their values, and checks it while compiling.
-fn rules_of_constants(name: &str, ty: &syn::Type, args: &ParamArgs, float: bool) -> Vec<Rule> {
-    let Some(Range { low, high, inclusive, written }) = &args.range else { return Vec::new() };
+fn rules_of_constants(name: &str, ty: &syn::Type, args: &ParamArgs, float: bool) -> Vec<ParamRule> {
+    let Some(RangeValue { low, high, inclusive, written }) = &args.range else { return Vec::new() };
     let shown = types::show(written);
     let mut rules = Vec::new();
     let mut rule = |at: &dyn ToTokens, one: &Expr, order: TokenStream, other: &Expr, message| {
         let known = literal(one).is_some() && literal(other).is_some();
         if !known && is_constant(one) && is_constant(other) {
             let (one, other) = (as_number(one, float), as_number(other, float));
-            let condition = Condition::Holds(quote!((#one) #order (#other)));
-            rules.push(Rule { place: Place::of(at), condition, message });
+            let condition = RuleCondition::Holds(quote!((#one) #order (#other)));
+            rules.push(ParamRule { place: SpanRange::of(at), condition, message });
         }
     };
     let up_to = if *inclusive { quote!(<=) } else { quote!(<) };

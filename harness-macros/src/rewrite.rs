@@ -3,10 +3,10 @@
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote};
 
-use crate::model::Place;
+use crate::model::SpanRange;
 
 /// The same tokens with another span; tokens inside of groups keep theirs.
-pub(crate) fn at(Place(first, last): Place, tokens: TokenStream) -> TokenStream {
+pub(crate) fn at(SpanRange(first, last): SpanRange, tokens: TokenStream) -> TokenStream {
     let mut tokens: Vec<TokenTree> = tokens.into_iter().collect();
     for token in &mut tokens {
         token.set_span(first);
@@ -75,7 +75,7 @@ pub(crate) fn replace_self(tokens: TokenStream, self_type: &TokenStream) -> Toke
                 let begins_a_path =
                     matches!(tokens.peek(), Some(TokenTree::Punct(next)) if next.as_char() == ':');
                 // rustc's errors about the path are at `Self`.
-                let here = |tokens| at(Place::of(&ident), tokens);
+                let here = |tokens| at(SpanRange::of(&ident), tokens);
                 out.extend(if !begins_a_path {
                     self_type.clone()
                 } else if is_bare_path(self_type) {

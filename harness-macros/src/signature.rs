@@ -9,7 +9,7 @@ use syn::{
 };
 
 /// A function. Its body is never parsed.
-pub(crate) struct Function {
+pub(crate) struct ToolFunction {
     pub(crate) attributes: Vec<Attribute>,
     pub(crate) visibility: Visibility,
     pub(crate) defaultness: Option<Token![default]>,
@@ -17,7 +17,7 @@ pub(crate) struct Function {
     pub(crate) body: TokenStream,
 }
 
-impl Function {
+impl ToolFunction {
     /// Reads a function, which is all of the input.
     pub(crate) fn read(input: ParseStream<'_>) -> syn::Result<Self> {
         let mut function = Self::read_head(input)?;
@@ -43,7 +43,7 @@ impl Function {
     }
 }
 
-impl ToTokens for Function {
+impl ToTokens for ToolFunction {
     fn to_tokens(&self, tokens: &mut TokenStream) {
         let Self { attributes, visibility, defaultness, signature, body } = self;
         let no_generics = no_generics(&signature.generics);
@@ -81,8 +81,8 @@ fn take_place_from_last_lifetime(generics: &mut Generics) {
 }
 
 /// The item under the attribute.
-pub(crate) enum Item {
-    Function(Box<Function>),
+pub(crate) enum AnnotatedItem {
+    Function(Box<ToolFunction>),
     /// Another item: its kind with an article, and the token that shows it.
     Other(&'static str, Span),
     /// A function that syn cannot read.
@@ -90,13 +90,13 @@ pub(crate) enum Item {
 }
 
 /// Reads the item.
-pub(crate) fn read(item: &TokenStream) -> Item {
+pub(crate) fn read(item: &TokenStream) -> AnnotatedItem {
     if let Some((kind, span)) = other_kind(item) {
-        return Item::Other(kind, span);
+        return AnnotatedItem::Other(kind, span);
     }
-    match Function::read.parse2(item.clone()) {
-        Ok(function) => Item::Function(Box::new(function)),
-        Err(err) => Item::Unread(err),
+    match ToolFunction::read.parse2(item.clone()) {
+        Ok(function) => AnnotatedItem::Function(Box::new(function)),
+        Err(err) => AnnotatedItem::Unread(err),
     }
 }
 

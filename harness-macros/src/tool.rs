@@ -5,20 +5,20 @@ use quote::{ToTokens as _, quote};
 
 use crate::{
     args,
-    check::{self, Place},
+    check::{self, FunctionPlace},
     diagnostics::Errors,
     expand,
-    signature::{self, Function, Item},
+    signature::{self, AnnotatedItem, ToolFunction},
     unread,
 };
 
 pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> TokenStream {
     let mut errors = Errors::default();
     match signature::read(&item) {
-        Item::Function(function) => expand_function(attribute, *function, errors),
+        AnnotatedItem::Function(function) => expand_function(attribute, *function, errors),
         // rustc refuses attributes on expressions itself, and more tokens would only confuse it.
-        Item::Other("an expression", _) => item,
-        Item::Other(kind, span) => {
+        AnnotatedItem::Other("an expression", _) => item,
+        AnnotatedItem::Other(kind, span) => {
             let help = match kind {
                 "an `impl` block" => {
                     "\nhelp: put `#[toolset]` on the `impl` block and `#[tool(...)]` on each method"
@@ -30,7 +30,7 @@ pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> TokenStream {
             errors.push_at(span, format!("`#[tool]` goes on a function, not on {kind}{help}"));
             quote!(#item #errors)
         }
-        Item::Unread(err) => expand_unread(attribute, item, err, errors),
+        AnnotatedItem::Unread(err) => expand_unread(attribute, item, err, errors),
     }
 }
 
@@ -45,7 +45,7 @@ fn expand_unread(
     if let Some((comment, rest)) = unread::comment_behind(&item) {
         errors.push(comment, unread::COMMENT_BEHIND);
         item = rest;
-    } else if unread::comes_from_a_macro(&item) {
+    } else if unread::is_from_macro(&item) {
         errors.handle::<()>(Err(err));
     }
     let companion = match unread::name(&item) {
@@ -61,7 +61,7 @@ fn expand_unread(
 
 fn expand_function(
     attribute: TokenStream,
-    mut function: Function,
+    mut function: ToolFunction,
     mut errors: Errors,
 ) -> TokenStream {
     let written = args::tool_args(attribute, &mut errors);
@@ -76,7 +76,7 @@ fn expand_function(
              that has one",
         );
     }
-    let tool = check::check(written, &mut function, Place::Free, &krate, &mut errors);
+    let tool = check::check(written, &mut function, FunctionPlace::Free, &krate, &mut errors);
     let deprecated = function.attributes.iter().any(|a| a.path().is_ident("deprecated"));
     let visibility = function.visibility.clone();
     let has_receiver = function.signature.receiver().is_some();

@@ -24,18 +24,20 @@ pub(crate) fn expand(list: TokenStream) -> TokenStream {
             (false, Err(_)) => quote!({ #errors ::std::vec::Vec::new() }),
         };
     }
-    for Entry { path, .. } in &mut entries {
+    for ListedTool { path, .. } in &mut entries {
         if let Some(last) = path.segments.last_mut()
             && names::is_refused(&last.ident)
         {
             last.ident = expand::refused(&last.ident);
         }
     }
-    let (attributes, paths): (Vec<_>, Vec<_>) =
-        entries.iter().map(|Entry { attributes, path }| (quote!(#(#attributes)*), path)).unzip();
+    let (attributes, paths): (Vec<_>, Vec<_>) = entries
+        .iter()
+        .map(|ListedTool { attributes, path }| (quote!(#(#attributes)*), path))
+        .unzip();
     // A type that is not a tool is underlined, and not the whole list.
     let made = paths.iter().map(|path| {
-        let method = crate::rewrite::at(crate::model::Place::of(path), quote!(tool));
+        let method = crate::rewrite::at(crate::model::SpanRange::of(path), quote!(tool));
         quote!(<#path>::#method())
     });
     let unique = match paths.as_slice() {
@@ -52,17 +54,17 @@ pub(crate) fn expand(list: TokenStream) -> TokenStream {
     }}
 }
 
-struct Entry {
+struct ListedTool {
     attributes: Vec<Attribute>,
     path: Path,
 }
 
 /// Splits the list. An entry that is not a path is reported and skipped.
-fn entries(list: TokenStream, errors: &mut Errors) -> Vec<Entry> {
-    let mut entries: Vec<Entry> = Vec::new();
+fn entries(list: TokenStream, errors: &mut Errors) -> Vec<ListedTool> {
+    let mut entries: Vec<ListedTool> = Vec::new();
     for tokens in split(list) {
         let parse = |input: ParseStream<'_>| {
-            Ok(Entry {
+            Ok(ListedTool {
                 attributes: input.call(Attribute::parse_outer)?,
                 path: Path::parse_mod_style(input)?,
             })
@@ -119,7 +121,7 @@ fn explain(tokens: &TokenStream) -> String {
     let help = "help: list each tool by the path of its function: `tools![calc, files::read]`";
     let is_dot = |token: &TokenTree| matches!(token, TokenTree::Punct(p) if p.as_char() == '.');
     match all.as_slice() {
-        all if makes_a_value(all) => {
+        all if is_a_value(all) => {
             let whole = crate::types::show(tokens);
             let value = if whole.chars().count() <= SHOWN_VALUE { &whole } else { "made" };
             format!(
@@ -174,7 +176,7 @@ const SHOWN_VALUE: usize = 60;
 
 /// Whether it is a call that makes a value and cannot be meant as a function with `#[tool]`: of a function of a type, of a method
 /// other than `tools`, of a macro.
-fn makes_a_value(all: &[TokenTree]) -> bool {
+fn is_a_value(all: &[TokenTree]) -> bool {
     let [before @ .., TokenTree::Ident(name), TokenTree::Group(arguments)] = all else {
         return matches!(all, [.., TokenTree::Punct(mark), TokenTree::Group(_)] if mark.as_char() == '!');
     };

@@ -10,18 +10,18 @@ use syn::{
 
 use crate::{
     args,
-    check::{self, Place},
+    check::{self, FunctionPlace},
     deprecated,
     diagnostics::Errors,
     expand, model,
-    signature::{self, Function, Item},
+    signature::{self, AnnotatedItem, ToolFunction},
     unread,
 };
 
 pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> TokenStream {
     let mut errors = Errors::default();
     let written = args::toolset_args(attribute, &mut errors);
-    let mut block = match Block::read.parse2(item.clone()) {
+    let mut block = match ImplBlock::read.parse2(item.clone()) {
         Ok(block) => block,
         Err(err) => {
             not_a_block(&item, err, &mut errors);
@@ -48,7 +48,7 @@ pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> TokenStream {
     let method = method.unwrap_or_else(|| Ident::new("tools", Span::call_site()));
     let tools = block.take_tools(&method, &krate, &mut errors);
     let fits = errors.is_empty();
-    let Block { attributes, generics, self_type, members, .. } = &block;
+    let ImplBlock { attributes, generics, self_type, members, .. } = &block;
     let (impl_generics, _, where_clause) = generics.split_for_impl();
     let no_generics = signature::no_generics(generics);
     let trait_for = block.trait_for.as_ref().map(|(path, token)| quote!(#path #token));
@@ -69,7 +69,7 @@ pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> TokenStream {
         let tool = if *deprecated {
             let handle = quote::format_ident!("__Tool");
             let declared = deprecated::declared(&handle, &tool.ident, &definition, &krate);
-            quote!(enum #handle {} #declared <#handle as #krate::__private::Declared>::TOOL)
+            quote!(enum #handle {} #declared <#handle as #krate::__private::DeclaredTool>::TOOL)
         } else {
             quote! {
                 const __TOOL: &'static #krate::__private::ToolDef = #definition;
@@ -101,44 +101,44 @@ pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> TokenStream {
 /// The kind of the item that is in place of an `impl` block.
 fn not_a_block(item: &TokenStream, err: syn::Error, errors: &mut Errors) {
     match signature::read(item) {
-        Item::Function(function) => errors.push(
+        AnnotatedItem::Function(function) => errors.push(
             function.signature.fn_token,
             "`#[toolset]` goes on an `impl` block, not on a function\nhelp: put `#[tool(...)]` on \
              the function",
         ),
-        Item::Other("an `impl` block", _) | Item::Unread(_) => {
+        AnnotatedItem::Other("an `impl` block", _) | AnnotatedItem::Unread(_) => {
             // rustc has reported the function that cannot be read.
-            if unread::comes_from_a_macro(item) {
+            if unread::is_from_macro(item) {
                 errors.handle::<()>(Err(err));
             }
         }
-        Item::Other(kind, span) => {
+        AnnotatedItem::Other(kind, span) => {
             errors.push_at(span, format!("`#[toolset]` goes on an `impl` block, not on {kind}"));
         }
     }
 }
 
 /// An `impl` block. The bodies of its methods are never parsed.
-struct Block {
+struct ImplBlock {
     attributes: Vec<Attribute>,
     unsafety: Option<Token![unsafe]>,
     impl_token: Token![impl],
     generics: Generics,
     trait_for: Option<(TokenStream, Token![for])>,
     self_type: Type,
-    members: Vec<Member>,
+    members: Vec<BlockMember>,
 }
 
 /// A member of the block.
-enum Member {
-    Function(Box<Function>),
+enum BlockMember {
+    Function(Box<ToolFunction>),
     /// A constant, a type or a macro call.
     Other(TokenStream),
     /// A function that cannot be read, and whether it has `#[tool]`.
     Unread(TokenStream, bool),
 }
 
-impl ToTokens for Member {
+impl ToTokens for BlockMember {
     fn to_tokens(&self, tokens: &mut TokenStream) {
         match self {
             Self::Function(function) => function.to_tokens(tokens),
@@ -147,7 +147,7 @@ impl ToTokens for Member {
     }
 }
 
-impl Block {
+impl ImplBlock {
     fn read(input: ParseStream<'_>) -> syn::Result<Self> {
         let attributes = input.call(Attribute::parse_outer)?;
         let unsafety = input.parse()?;
@@ -222,9 +222,9 @@ impl Block {
     /// The names of the functions in the block.
     fn functions(&self) -> impl Iterator<Item = Ident> {
         self.members.iter().filter_map(|member| match member {
-            Member::Function(function) => Some(function.signature.ident.clone()),
-            Member::Unread(tokens, _) => unread::name(tokens).map(|(name, _)| name),
-            Member::Other(_) => None,
+            BlockMember::Function(function) => Some(function.signature.ident.clone()),
+            BlockMember::Unread(tokens, _) => unread::name(tokens).map(|(name, _)| name),
+            BlockMember::Other(_) => None,
         })
     }
 
@@ -234,15 +234,15 @@ impl Block {
         method: &Ident,
         krate: &TokenStream,
         errors: &mut Errors,
-    ) -> Vec<(Vec<Attribute>, bool, model::Tool)> {
+    ) -> Vec<(Vec<Attribute>, bool, model::CheckedTool)> {
         let functions: Vec<Ident> = self.functions().collect();
         let mut tools = Vec::new();
         let mut names: Vec<(String, bool)> = Vec::new();
         let mut marked = false;
         for member in &mut self.members {
             let function = match member {
-                Member::Function(function) => function,
-                Member::Unread(tokens, is_tool) => {
+                BlockMember::Function(function) => function,
+                BlockMember::Unread(tokens, is_tool) => {
                     marked |= *is_tool;
                     if let Some((comment, rest)) =
                         unread::comment_behind(tokens).filter(|_| *is_tool)
@@ -252,9 +252,9 @@ impl Block {
                     }
                     continue;
                 }
-                Member::Other(_) => continue,
+                BlockMember::Other(_) => continue,
             };
-            let hidden = function.attributes.extract_if(.., |attribute| hides_tool(attribute));
+            let hidden = function.attributes.extract_if(.., |attribute| is_hidden_tool(attribute));
             for hidden in hidden.collect::<Vec<_>>() {
                 marked = true;
                 errors.push(
@@ -297,7 +297,7 @@ impl Block {
             let cfgs: Vec<Attribute> =
                 function.attributes.iter().filter(|a| a.path().is_ident("cfg")).cloned().collect();
             let deprecated = function.attributes.iter().any(|a| a.path().is_ident("deprecated"));
-            let place = Place::Toolset { functions: &functions };
+            let place = FunctionPlace::Toolset { functions: &functions };
             let tool = check::check(written, function, place, krate, &mut own);
             if function.signature.ident == *method {
                 own.push(
@@ -329,8 +329,8 @@ impl Block {
         }
         if !marked && self.trait_for.is_none() {
             let has_macro = self.members.iter().any(|member| match member {
-                Member::Other(tokens) => tokens.to_string().contains('!'),
-                Member::Function(_) | Member::Unread(..) => false,
+                BlockMember::Other(tokens) => tokens.to_string().contains('!'),
+                BlockMember::Function(_) | BlockMember::Unread(..) => false,
             });
             let hidden = if has_macro { "; what a macro writes here cannot be seen" } else { "" };
             errors.push(
@@ -354,7 +354,7 @@ fn generic(ident: &Ident) -> String {
 }
 
 /// Whether it is a `#[cfg_attr(.., tool(..))]`.
-fn hides_tool(attribute: &Attribute) -> bool {
+fn is_hidden_tool(attribute: &Attribute) -> bool {
     let Meta::List(list) = &attribute.meta else { return false };
     let inside = |input: ParseStream<'_>| {
         let all = syn::punctuated::Punctuated::<Meta, Token![,]>::parse_terminated(input)?;
@@ -366,22 +366,22 @@ fn hides_tool(attribute: &Attribute) -> bool {
 }
 
 /// Reads one member: a function up to its body, or the tokens of anything else.
-fn read_member(input: ParseStream<'_>) -> syn::Result<Member> {
+fn read_member(input: ParseStream<'_>) -> syn::Result<BlockMember> {
     let ahead = input.fork();
-    if let Ok(mut function) = Function::read_head(&ahead) {
+    if let Ok(mut function) = ToolFunction::read_head(&ahead) {
         use syn::parse::discouraged::Speculative as _;
         input.advance_to(&ahead);
         function.body = rest_of_member(input)?;
-        return Ok(Member::Function(Box::new(function)));
+        return Ok(BlockMember::Function(Box::new(function)));
     }
     let tokens = rest_of_member(input)?;
     match signature::read(&tokens) {
-        Item::Unread(_) if !unread::comes_from_a_macro(&tokens) => {
+        AnnotatedItem::Unread(_) if !unread::is_from_macro(&tokens) => {
             let is_tool = unread::has_tool(&tokens);
             let rest = unread::without(tokens, "tool");
-            Ok(Member::Unread(rest, is_tool))
+            Ok(BlockMember::Unread(rest, is_tool))
         }
-        _ => Ok(Member::Other(tokens)),
+        _ => Ok(BlockMember::Other(tokens)),
     }
 }
 

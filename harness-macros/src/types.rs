@@ -113,11 +113,11 @@ pub(crate) fn parts(ty: &Type) -> Vec<&Type> {
 /// Whether it is spelled as a number, and not as an `Option` of one.
 pub(crate) fn is_number(ty: &Type) -> bool {
     matches!(plain(ty), Some(PlainType::Integer(..) | PlainType::Float(_)))
-        && !names_of(ty).any(|name| name == "Option")
+        && !type_names(ty).any(|name| name == "Option")
 }
 
 /// The names in a type, such as `Option` and `u8`.
-pub(crate) fn names_of(ty: &Type) -> impl Iterator<Item = String> {
+pub(crate) fn type_names(ty: &Type) -> impl Iterator<Item = String> {
     fn all(tokens: TokenStream) -> Vec<String> {
         let names = tokens.into_iter().flat_map(|token| match token {
             TokenTree::Ident(ident) => vec![ident.to_string()],

@@ -8,10 +8,10 @@ use syn::{
 };
 
 /// Whether `macro_rules!` has written a part of it, which rustc can read and syn perhaps not.
-pub(crate) fn comes_from_a_macro(item: &TokenStream) -> bool {
+pub(crate) fn is_from_macro(item: &TokenStream) -> bool {
     item.clone().into_iter().any(|token| match token {
         TokenTree::Group(group) => {
-            group.delimiter() == Delimiter::None || comes_from_a_macro(&group.stream())
+            group.delimiter() == Delimiter::None || is_from_macro(&group.stream())
         }
         TokenTree::Ident(_) | TokenTree::Punct(_) | TokenTree::Literal(_) => false,
     })

@@ -12,7 +12,7 @@ use syn::{
 
 use crate::{
     diagnostics::{Errors, did_you_mean, nearest},
-    entries::Written,
+    entries::EntryValue,
 };
 
 /// The words of `side_effects`.
@@ -37,10 +37,10 @@ fn string(expr: &Expr) -> Option<&LitStr> {
 }
 
 /// The side effects, without repetitions; `"none"` is the empty list.
-pub(crate) type SideEffects = Vec<&'static str>;
+pub(crate) type SideEffectsValue = Vec<&'static str>;
 
 /// Reads the side effects: one, or a list of them.
-pub(crate) fn side_effects(meta: &Meta, errors: &mut Errors) -> Option<SideEffects> {
+pub(crate) fn side_effects(meta: &Meta, errors: &mut Errors) -> Option<SideEffectsValue> {
     let list = match meta {
         Meta::NameValue(written) => match ungroup(&written.value) {
             Expr::Array(array) => array,
@@ -79,7 +79,7 @@ pub(crate) fn side_effects(meta: &Meta, errors: &mut Errors) -> Option<SideEffec
     right.then(|| no_none(words))
 }
 
-fn no_none(mut words: SideEffects) -> SideEffects {
+fn no_none(mut words: SideEffectsValue) -> SideEffectsValue {
     words.retain(|word| *word != "none");
     words
 }
@@ -129,9 +129,9 @@ fn side_effect(expr: &Expr) -> std::result::Result<&'static str, String> {
 }
 
 /// A name and its place. `check` decides which names are valid.
-pub(crate) struct Name(pub(crate) LitStr);
+pub(crate) struct WrittenName(pub(crate) LitStr);
 
-impl FromMeta for Name {
+impl FromMeta for WrittenName {
     fn from_meta(meta: &Meta) -> Result<Self> {
         let key = meta.path().to_token_stream();
         let text = match meta {
@@ -146,11 +146,11 @@ impl FromMeta for Name {
 const TITLE: usize = 100;
 
 /// The title of the tool for people.
-pub(crate) struct Title(pub(crate) String);
+pub(crate) struct TitleValue(pub(crate) String);
 
-impl FromMeta for Title {
+impl FromMeta for TitleValue {
     fn from_meta(meta: &Meta) -> Result<Self> {
-        let Name(written) = Name::from_meta(meta)?;
+        let WrittenName(written) = WrittenName::from_meta(meta)?;
         let title = written.value();
         let fault = if title.trim().is_empty() {
             "the title is empty\nhelp: leave `title` out: people then read the name of the tool"
@@ -236,9 +236,9 @@ pub(crate) fn description(meta: &Meta, errors: &mut Errors) -> Option<Expr> {
 }
 
 /// A key without a value; `= true` and `= false` are accepted as well.
-pub(crate) struct Flag(pub(crate) bool);
+pub(crate) struct FlagValue(pub(crate) bool);
 
-impl FromMeta for Flag {
+impl FromMeta for FlagValue {
     fn from_word() -> Result<Self> {
         Ok(Self(true))
     }
@@ -260,9 +260,9 @@ impl FromMeta for Flag {
 }
 
 /// A time limit, in milliseconds.
-pub(crate) struct Timeout(pub(crate) u64);
+pub(crate) struct TimeoutValue(pub(crate) u64);
 
-impl FromMeta for Timeout {
+impl FromMeta for TimeoutValue {
     fn from_expr(expr: &Expr) -> Result<Self> {
         if let Some(text) = string(expr) {
             return milliseconds(&text.value()).map(Self).map_err(Error::custom);
@@ -278,9 +278,9 @@ impl FromMeta for Timeout {
 }
 
 /// How many calls run at the same time: a number, or a constant that is one.
-pub(crate) struct AtOnce(pub(crate) Expr);
+pub(crate) struct AtOnceValue(pub(crate) Expr);
 
-impl FromMeta for AtOnce {
+impl FromMeta for AtOnceValue {
     fn from_expr(expr: &Expr) -> Result<Self> {
         const HELP: &str =
             "\nhelp: write how many calls run at the same time, such as `at_once = 2`";
@@ -423,11 +423,11 @@ impl FromMeta for CratePath {
 }
 
 /// The function that reviews calls. rustc checks its parameters and its return type.
-pub(crate) struct Review(pub(crate) ExprPath);
+pub(crate) struct ReviewValue(pub(crate) ExprPath);
 
-impl FromMeta for Review {
+impl FromMeta for ReviewValue {
     fn from_expr(expr: &Expr) -> Result<Self> {
-        let key = Named {
+        let key = FunctionKey {
             key: "review",
             example: "each_host",
             write: "`fn review(arguments: &Arguments) -> Review`",
@@ -438,11 +438,11 @@ impl FromMeta for Review {
 }
 
 /// The function that finds out what became of a call. rustc checks its parameters and its return type.
-pub(crate) struct Reconcile(pub(crate) ExprPath);
+pub(crate) struct ReconcileValue(pub(crate) ExprPath);
 
-impl FromMeta for Reconcile {
+impl FromMeta for ReconcileValue {
     fn from_expr(expr: &Expr) -> Result<Self> {
-        let key = Named {
+        let key = FunctionKey {
             key: "reconcile",
             example: "was_paid",
             write: "with the parameters of the tool that returns a `Reconciled`",
@@ -453,7 +453,7 @@ impl FromMeta for Reconcile {
 }
 
 /// A key that names a function.
-struct Named {
+struct FunctionKey {
     key: &'static str,
     example: &'static str,
     /// What to write in place of a closure.
@@ -462,7 +462,7 @@ struct Named {
     called: &'static str,
 }
 
-impl Named {
+impl FunctionKey {
     fn function(&self, expr: &Expr) -> Result<ExprPath> {
         let Self { key, example, write, called } = self;
         let written = ungroup(expr);
@@ -492,18 +492,18 @@ impl Named {
 }
 
 /// The name of the companion, if it cannot have the function's own name.
-pub(crate) struct Handle(pub(crate) Ident);
+pub(crate) struct HandleValue(pub(crate) Ident);
 
-impl FromMeta for Handle {
+impl FromMeta for HandleValue {
     fn from_expr(expr: &Expr) -> Result<Self> {
         one_name(expr, "a type's", "handle", "ReadFile").map(Self)
     }
 }
 
 /// The name of the method that returns the tools of a toolset.
-pub(crate) struct Method(pub(crate) Ident);
+pub(crate) struct MethodValue(pub(crate) Ident);
 
-impl FromMeta for Method {
+impl FromMeta for MethodValue {
     fn from_expr(expr: &Expr) -> Result<Self> {
         one_name(expr, "a method's", "method", "more_tools").map(Self)
     }
@@ -523,9 +523,9 @@ fn one_name(expr: &Expr, whose: &str, key: &str, example: &str) -> Result<Ident>
 }
 
 /// A regular expression. Errors other than wrong brackets are found when an agent is built.
-pub(crate) struct Pattern(pub(crate) LitStr);
+pub(crate) struct PatternValue(pub(crate) LitStr);
 
-impl FromMeta for Pattern {
+impl FromMeta for PatternValue {
     fn from_expr(expr: &Expr) -> Result<Self> {
         let Some(text) = string(expr) else {
             let fault = "`pattern` must be a string: `pattern = \"^[a-z]+$\"`";
@@ -545,7 +545,7 @@ fn refers_back() -> String {
         .to_owned()
 }
 
-fn looks_around() -> String {
+fn lookaround_fault() -> String {
     "the pattern looks around, which is not checked\nhelp: say it without `(?=` and `(?!`, and check \
      the rest in the function"
         .to_owned()
@@ -594,7 +594,7 @@ fn fault_of_pattern(pattern: &str) -> Option<String> {
                 if chars.next_if(|c| *c == '?').is_some() {
                     let behind = chars.next_if(|c| *c == '<').is_some();
                     if matches!((behind, chars.peek()), (_, Some('=' | '!'))) {
-                        return Some(looks_around());
+                        return Some(lookaround_fault());
                     }
                     chars.next_if(|c| !behind && *c == ':');
                 }
@@ -625,7 +625,7 @@ fn fault_of_pattern(pattern: &str) -> Option<String> {
 }
 
 /// The ends of a range as written, of numbers or of lengths.
-pub(crate) struct Range {
+pub(crate) struct RangeValue {
     pub(crate) low: Option<Expr>,
     pub(crate) high: Option<Expr>,
     pub(crate) inclusive: bool,
@@ -637,22 +637,22 @@ pub(crate) struct Range {
 pub(crate) fn range(
     key: &Ident,
     known: &str,
-    value: &Written,
+    value: &EntryValue,
     errors: &mut Errors,
-) -> Option<Range> {
+) -> Option<RangeValue> {
     let example = if known == "length" { "length(1..=64)" } else { "range(1..=100)" };
     let help = format!("\nhelp: write the ends in parentheses: `{example}`");
     let tokens = match value {
-        Written::List(list) => list.stream(),
-        Written::Value(_, value) => {
+        EntryValue::List(list) => list.stream(),
+        EntryValue::Value(_, value) => {
             errors.push(value, format!("expected `{known}(...)`{help}"));
             return None;
         }
-        Written::Word => {
+        EntryValue::Word => {
             errors.push(key, format!("expected `{known}(...)`{help}"));
             return None;
         }
-        Written::Wrong => return None,
+        EntryValue::Wrong => return None,
     };
     if tokens.is_empty() {
         errors.push(key, format!("the {known} is empty{help}"));
@@ -676,7 +676,7 @@ pub(crate) fn range(
         errors.push(&tokens, format!("the {known} has no end, so it says nothing{help}"));
         return None;
     }
-    Some(Range {
+    Some(RangeValue {
         low: start.as_deref().cloned(),
         high: end.as_deref().cloned(),
         inclusive: matches!(limits, RangeLimits::Closed(_)),

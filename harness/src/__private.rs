@@ -1,36 +1,39 @@
 //! The names that the expansions of `#[tool]`, `#[toolset]` and `tools![]` use. Nothing here is
 //! part of the public API.
 
-pub use harness_schema::{Length, Lengthy, Range, Ranged, Textual, pattern};
-
 pub use std::{
     borrow::ToOwned, marker::PhantomData, option::Option, sync::Arc, time::Duration, vec::Vec,
 };
 
 pub use harness_macros::{Declare, a_taken_name_needs_handle_equals};
+pub use harness_schema::{Length, Lengthy, Range, Ranged, Textual, pattern};
 #[cfg(feature = "collect")]
 pub use inventory;
 pub use serde_json::Value;
 
 #[cfg(feature = "collect")]
-pub use crate::tool::collect::Collected;
+pub use crate::tool::collect::CollectedTool;
 
 pub use crate::tool::{
     SideEffect, SideEffects, Tool, ToolDef,
     expand::{
-        call::{Call, Carried, NotSent, Sent, Shared, share},
-        declared::{Declared, Param, ParamDef, SchemaCell, is_blank, param, rule},
-        held::{Held, NotHeld, is_no},
+        call::{CanBeSent, CarriedArguments, DeclaredCall, NotSent, SharedReceiver, share},
+        declared::{DeclaredTool, ParamDef, SchemaCell, TypedParam, is_blank, param, rule},
         json::{ByName, JsonOf, list, value},
-        literal::{Bool, Char, Empty, Float, Integer, List, Mixed, Text},
+        literal::{
+            BoolLiteral, CharLiteral, EmptyList, FloatLiteral, IntegerLiteral, ListLiteral,
+            MixedList, TextLiteral,
+        },
         output_schema::{
-            OtherSchema, OwnSchema, Returned, SchemaInResult, returned, returned_later,
+            OtherSchema, OwnSchema, ReturnTypeProbe, SchemaInResult, returned, returned_later,
         },
-        param::{Key, Lent, OtherKey, Owned, ToolParam},
-        reconcile::{Taken, taken},
+        param::{LentType, MapKeyProbe, OtherKey, OwnedForm, ToolParam},
+        reconcile::{ArgumentTypes, argument_types},
         returned::{
-            Failing, Kind, Otherwise, Plain, Same, WithCauses, WithOwnForm, WithWords, is_send,
+            ErrorTypeProbe, InfallibleForm, NotAResult, ReturnKind, SameType, WithCauses,
+            WithOwnForm, WithWords, is_send,
         },
+        shared_state::{SharedStateProbe, WithoutSharedState, is_no},
     },
     review::review,
 };

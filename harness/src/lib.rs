@@ -239,7 +239,7 @@ macro_rules! name_a_second_toolset_of_a_type_with_toolset_method_equals {
 #[macro_export]
 macro_rules! __collect {
     ($tool:ident) => {
-        $crate::__private::inventory::submit! { $crate::__private::Collected {
+        $crate::__private::inventory::submit! { $crate::__private::CollectedTool {
             def: $tool::TOOL,
             module: ::core::module_path!(),
         } }

@@ -17,7 +17,7 @@ use crate::{
     provider::{ContextMeter, Provider},
     secret::{Secrets, is_findable},
     tool::{
-        Folder, READ_RESULT, StateType, TOOL_SEARCH, Tool, ToolContext, ToolLimits, ToolList,
+        READ_RESULT, SpillFolder, StateType, TOOL_SEARCH, Tool, ToolContext, ToolLimits, ToolList,
         ToolRegistry, ToolSearch,
     },
     trace::Trace,
@@ -656,7 +656,7 @@ impl AgentBuilder {
             return Err(Error::new(ErrorKind::Configuration, text));
         }
         if let Some(folder) = &spill_folder {
-            Folder::prepare(folder)?;
+            SpillFolder::prepare(folder)?;
             if !tools.tools().is_empty() {
                 tools = tools.reading_results()?;
             }

@@ -70,7 +70,7 @@ impl Agent {
         check_id(conversation)?;
         let id: Arc<str> = conversation.into();
         let mut tracer = Tracer::new(self.trace());
-        tracer.asks(|| holding(&*journal, &id));
+        tracer.begin_operation(|| holding(&*journal, &id));
         let hold = guarded(|| journal.hold(&id)).await;
         held(&mut tracer, &hold);
         let hold = hold?;
@@ -81,7 +81,7 @@ impl Agent {
         chat.counts_for_its_agent();
         chat.tracer = tracer;
         chat.durable = Some(Durable::new(journal, id, head, Some(hold)));
-        chat.tracer.meets(chat.machine.open_calls());
+        chat.tracer.add_open_calls(chat.machine.open_calls());
         chat.tell_answers(&facts);
         chat.inherited = chat.machine.open_calls().map(|call| call.id().to_owned()).collect();
         let doubtful = chat.doubtful();
@@ -239,7 +239,7 @@ impl Chat {
         };
         let from = durable.id().to_string();
         if !rest.is_empty() {
-            self.tracer.asks(|| appending(&*journal, id, &rest));
+            self.tracer.begin_operation(|| appending(&*journal, id, &rest));
             let appended = guarded(|| journal.append(id, forked, &rest)).await;
             let mut appended = appended.map(drop);
             let mut outcome = AppendOutcome::Written;
@@ -610,7 +610,7 @@ impl Inbox {
             let elapsed = facts.last().map_or(0, |last| last.elapsed);
             let envelope = [Envelope { life, ..Envelope::of(&fact, elapsed)? }];
             sent.extend_from_slice(&envelope);
-            tracer.asks(|| appending(&*self.journal, conversation, &envelope));
+            tracer.begin_operation(|| appending(&*self.journal, conversation, &envelope));
             match guarded(|| self.journal.append(conversation, head, &envelope)).await {
                 Ok(_) => {
                     tracer.appended(AppendOutcome::Written, None);

@@ -29,7 +29,7 @@ use crate::{
     journal::{CallSpent, Fact, Incarnation, Journal, Metadata, Source, Sources},
     message::{CallOutcome, Message, ToolCall, ToolResult},
     policy::{Approver, Budget, rest_of},
-    tool::{Asked as AskedSince, Asking, Places, SideEffects, ToolContext},
+    tool::{ConcurrencyLimit, HumanWait, HumanWaitGuard, SideEffects, ToolContext},
 };
 
 /// The approver, with the name that tells this person from others.
@@ -72,7 +72,7 @@ pub(super) struct Caller {
     /// The call that has started this run.
     above: Option<Arc<CallSite>>,
     /// Places that are held by a call that the run is part of.
-    places: Vec<Places>,
+    places: Vec<ConcurrencyLimit>,
     /// Whether somebody watches its events.
     is_watched: bool,
     /// How many levels of agents may still be nested below it.
@@ -119,7 +119,7 @@ impl Caller {
     }
 
     /// Places that are held by a call that the run is part of.
-    pub(super) fn places(&self) -> &[Places] {
+    pub(super) fn places(&self) -> &[ConcurrencyLimit] {
         &self.places
     }
 
@@ -152,7 +152,7 @@ pub(super) struct CallSite {
     /// What its agents spend in this process.
     budget: OnceLock<Budget>,
     /// How long its agents have waited for a person, or until the call was written.
-    asking: Asking,
+    asking: HumanWait,
     /// Whether it has begun without a fact in the journal, perhaps while the model is still
     /// answering.
     is_unwritten: AtomicBool,
@@ -184,7 +184,7 @@ impl CallSite {
         effects: SideEffects,
         rules: CallerRules,
         counted: Option<Box<CallSpent>>,
-        asking: Asking,
+        asking: HumanWait,
         is_unwritten: bool,
     ) -> Self {
         Self {
@@ -326,9 +326,9 @@ impl CallSite {
 
     /// A person is asked until the returned value is dropped. That time does not count in the runs
     /// above and in the calls that led here.
-    pub(super) fn pause(&self) -> Vec<(Pause, AskedSince)> {
+    pub(super) fn pause(&self) -> Vec<(Pause, HumanWaitGuard)> {
         let mut all = self.caller.above.as_ref().map(|above| above.pause()).unwrap_or_default();
-        all.push((self.caller.reporter.pause(), self.asking.begins()));
+        all.push((self.caller.reporter.pause(), self.asking.begin()));
         all
     }
 
@@ -375,7 +375,7 @@ impl CallSite {
         if !self.is_unwritten.load(Ordering::Acquire) && !is_untold {
             return true;
         }
-        let _no_time = self.asking.begins();
+        let _no_time = self.asking.begin();
         let (tells, told) = oneshot::channel();
         let unkept = is_untold.then(|| self.call.id().to_owned());
         self.caller.reporter.wants(Wanting { unkept, tells });

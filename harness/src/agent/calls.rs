@@ -31,10 +31,11 @@ use crate::{
     message::{CallOutcome, Fingerprint, Message, ToolCall, ToolContent, ToolResult, Transcript},
     policy::Question,
     tool::{
-        CallIdentity, Dispatched, Found, GRACE, Place, Places, READ_RESULT, RUNS_ON, Review,
-        SideEffects, Tool, ToolContext, Unfound, equal_still_running, runs_on,
+        CallIdentity, ConcurrencyLimit, ConcurrencyPermit, DispatchOutcome, GRACE, READ_RESULT,
+        RUNS_ON, ReconcileFailure, ReconcileOutcome, Review, SideEffects, Tool, ToolContext,
+        equal_still_running, is_still_running,
     },
-    trace::Scope,
+    trace::SpanScope,
 };
 
 /// How many calls run at the same time, at most.
@@ -134,7 +135,7 @@ impl Contexts {
         let reporter = self.caller.reporter();
         let effects = tool.map(Tool::side_effects).unwrap_or_default();
         let context = self.shared.for_call(call);
-        let asking = context.asking().clone();
+        let asking = context.human_wait().clone();
         let caller = &self.caller;
         let site = CallSite::new(caller, call, effects, rules, counted, asking, is_unwritten)
             .of_agent(tool.is_some_and(Tool::is_agent))
@@ -168,7 +169,9 @@ impl Contexts {
             .with_identity(identity)
             .with_host(Arc::new(site))
             .with_spills(self.spilling.for_call(transcript, call.name() == READ_RESULT))
-            .inside_of(self.caller.places().iter().chain(tool.and_then(Tool::places)));
+            .inside_limits(
+                self.caller.places().iter().chain(tool.and_then(Tool::concurrency_limit)),
+            );
         // With a copy in every context, adding the next message would copy the shared transcript.
         let context = match tool.is_some_and(Tool::needs::<Transcript>) {
             true => context.with(transcript.clone()),
@@ -181,8 +184,8 @@ impl Contexts {
     /// The places of this tool, if a call needs one of them before it begins. If an agent makes a
     /// call inside of a call of the same tool, that call needs none: it uses the place of the outer
     /// call.
-    pub(super) fn places_of<'t>(&self, tool: Option<&'t Tool>) -> Option<&'t Places> {
-        tool?.places().filter(|places| !places.are_among(self.caller.places()))
+    pub(super) fn places_of<'t>(&self, tool: Option<&'t Tool>) -> Option<&'t ConcurrencyLimit> {
+        tool?.concurrency_limit().filter(|limit| !limit.is_among(self.caller.places()))
     }
 
     /// Drops the contexts of a turn that is over.
@@ -196,7 +199,8 @@ impl Contexts {
     pub(super) fn with_the_truth(&self, chat: &Chat, result: ToolResult) -> ToolResult {
         let id = result.call_id();
         let identity = self.made.get(id).and_then(ToolContext::identity);
-        let runs_on = result.outcome() == CallOutcome::InDoubt && identity.is_some_and(runs_on);
+        let runs_on =
+            result.outcome() == CallOutcome::InDoubt && identity.is_some_and(is_still_running);
         let result = match runs_on {
             true => runs_still(id),
             false => result,
@@ -224,12 +228,12 @@ pub(super) fn begin(
     offered: &Offered,
     call: &ToolCall,
     context: ToolContext,
-    place: Option<Place>,
-    scope: Scope,
+    place: Option<ConcurrencyPermit>,
+    scope: SpanScope,
 ) -> Running {
     let (offered, call) = (offered.clone(), call.clone());
     Box::pin(async move {
-        let context = context.seated(place.as_ref());
+        let context = context.with_permit(place.as_ref());
         let begun = Instant::now();
         let result = scope.call(offered.tools().dispatch_call(&call, &context)).await;
         drop(place);
@@ -238,7 +242,7 @@ pub(super) fn begin(
 }
 
 /// A call that waits for a place.
-type Queued = Pin<Box<dyn Future<Output = (Ready, Option<Place>)> + Send>>;
+type Queued = Pin<Box<dyn Future<Output = (Ready, Option<ConcurrencyPermit>)> + Send>>;
 
 /// A call that is about to begin.
 #[derive(Clone)]
@@ -414,10 +418,10 @@ impl Run<'_> {
         while let Ok(Some((call, ended, elapsed))) = timeout_at(until, running.next()).await {
             let effects = offered.tools().get(call.name()).map(|tool| tool.side_effects());
             let ended = match ended {
-                Dispatched::Result(result) => {
-                    Dispatched::Result(stopped_result(result, effects.unwrap_or_default()))
+                DispatchOutcome::Result(result) => {
+                    DispatchOutcome::Result(stopped_result(result, effects.unwrap_or_default()))
                 }
-                waits @ Dispatched::Waits { .. } => waits,
+                waits @ DispatchOutcome::Waits { .. } => waits,
             };
             self.ended((call, ended, elapsed))?;
         }
@@ -508,17 +512,17 @@ impl Run<'_> {
         &mut self,
         offered: &Offered,
         next: Ready,
-    ) -> Result<(Ready, Option<Place>), Queued> {
+    ) -> Result<(Ready, Option<ConcurrencyPermit>), Queued> {
         let tool = offered.tools().get(next.call.name());
         let Some(places) = self.contexts.places_of(tool) else { return Ok((next, None)) };
         let kept = self.kept.take(next.call.id());
-        if let Some(place) = kept.or_else(|| places.try_take()) {
+        if let Some(place) = kept.or_else(|| places.try_acquire()) {
             return Ok((next, Some(place)));
         }
         let places = places.clone();
         self.chat.tracer.queued(&next.call);
         self.emit(Event::ToolQueued(&next.call));
-        Err(Box::pin(async move { (next, places.take().await) }))
+        Err(Box::pin(async move { (next, places.acquire().await) }))
     }
 
     /// Records that a call waits for somebody outside of the run.
@@ -546,7 +550,7 @@ impl Run<'_> {
         &mut self,
         call: &ToolCall,
         effects: SideEffects,
-        (fault, why): &Unfound,
+        (fault, why): &ReconcileFailure,
     ) -> Result<(), Error> {
         self.chat.tracer.reconcile_failed(call, *fault, why);
         let (outcome, text) = lost(effects);
@@ -609,22 +613,27 @@ impl Run<'_> {
             };
             match found {
                 Err(cause) => return Ok(Some(cause)),
-                Ok(Found::Happened(result)) => {
+                Ok(ReconcileOutcome::Happened(result)) => {
                     self.emit(Event::ToolResult { call, result: &result, elapsed: Duration::ZERO });
                     self.record_result(result)?;
                 }
-                Ok(Found::NotHappened) => {
+                Ok(ReconcileOutcome::NotHappened) => {
                     let spent = self.spent_by(call.id());
                     self.chat.record(&Fact::CallCleared { call: call.id().to_owned(), spent })?;
                 }
-                Ok(Found::Unknown(why)) => self.unfound(call, granted.effects, &why)?,
+                Ok(ReconcileOutcome::Unknown(why)) => self.unfound(call, granted.effects, &why)?,
             }
         }
         Ok(None)
     }
 
     /// Begins a call and reports that.
-    fn begin(&mut self, offered: &Offered, call: &ToolCall, place: Option<Place>) -> Running {
+    fn begin(
+        &mut self,
+        offered: &Offered,
+        call: &ToolCall,
+        place: Option<ConcurrencyPermit>,
+    ) -> Running {
         let scope = self.chat.tracer.call(call, false);
         self.watch.tell(Event::ToolCall(call));
         self.shown.push((call.clone(), Instant::now()));
@@ -677,7 +686,7 @@ impl Run<'_> {
     pub(super) fn ended(&mut self, (call, ended, elapsed): Ended) -> Result<(), Error> {
         self.hear_agents();
         let result = match ended {
-            Dispatched::Result(result) => {
+            DispatchOutcome::Result(result) => {
                 if let Some(awaited) = self.waits_below(&call, &result) {
                     self.chat.tracer.ran(&call, elapsed);
                     self.shown.retain(|(shown, _)| shown.id() != call.id());
@@ -685,7 +694,7 @@ impl Run<'_> {
                 }
                 self.of_all_tries(result)
             }
-            Dispatched::Waits { question, token, form } => {
+            DispatchOutcome::Waits { question, token, form } => {
                 self.chat.tracer.ran(&call, elapsed);
                 self.shown.retain(|(shown, _)| shown.id() != call.id());
                 return self.waits(&call, Awaited::Answer { question, token, form }, None);

@@ -20,7 +20,7 @@ use crate::{
     message::{Message, Transcript},
     policy::{AgentSums, Budget, Guard, Guardrails, Limits, TaintTracker},
     provider::{Sent, Usage},
-    tool::{StillRunning, Values, still_running_in},
+    tool::{SharedValues, StillRunning, still_running_in},
     trace::Tracer,
 };
 
@@ -81,7 +81,7 @@ pub struct Chat {
     /// What the conversation has read.
     pub(super) taint: TaintTracker,
     /// The values that the conversation shares with its tools.
-    pub(super) values: Option<Values>,
+    pub(super) values: Option<SharedValues>,
     /// What the current run has brought.
     pub(super) own: Option<Box<Circumstances>>,
     /// Since when each waiting call waits.

@@ -9,13 +9,13 @@ use crate::{
     journal::{Fact, Sources},
     policy::{Approver, Permissions},
     provider::{Settings, ToolChoice},
-    tool::{Places, ToolRegistry, Values},
+    tool::{ConcurrencyLimit, SharedValues, ToolRegistry},
 };
 
 /// What a run brings. None of it is written to the journal.
 #[derive(Default)]
 pub(super) struct Circumstances {
-    pub(super) values: Values,
+    pub(super) values: SharedValues,
     pub(super) settings: Option<Settings>,
     pub(super) permissions: Option<Arc<Permissions>>,
     /// Who approves calls, with the name that tells this person from others.
@@ -33,7 +33,7 @@ pub(super) struct Circumstances {
     /// The call of another agent's run that has started this run.
     pub(super) caller: Option<Arc<CallSite>>,
     /// Places that are held by a call that this run is part of.
-    pub(super) places: Vec<Places>,
+    pub(super) places: Vec<ConcurrencyLimit>,
     /// Whether that call can later continue the conversation where this run leaves it.
     pub(super) is_kept: bool,
 }

@@ -8,13 +8,13 @@ use std::{
     time::Duration,
 };
 
-use crate::{journal::Decision, message::ToolCall, tool::Dispatched};
+use crate::{journal::Decision, message::ToolCall, tool::DispatchOutcome};
 
 /// A call that runs. The future returns the call, its result, and how long it took.
 pub(super) type Running = Pin<Box<dyn Future<Output = Ended> + Send>>;
 
 /// A call that has ended.
-pub(super) type Ended = (ToolCall, Dispatched, Duration);
+pub(super) type Ended = (ToolCall, DispatchOutcome, Duration);
 
 /// The calls of the current answer that have started.
 #[derive(Default)]
@@ -32,7 +32,7 @@ struct Begun {
 
 enum State {
     Running(Running),
-    Ended(Dispatched, Duration),
+    Ended(DispatchOutcome, Duration),
 }
 
 impl Early {

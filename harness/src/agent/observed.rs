@@ -7,7 +7,7 @@ use super::{Chat, Machine, durable::is_answer};
 use crate::{
     error::Error,
     journal::{Envelope, Fact, Journal, now},
-    trace::{AppendOutcome, Asked, HoldOutcome, Tracer, Waited, WaitsFor},
+    trace::{AppendOutcome, CallWaitTime, HoldOutcome, JournalOperation, Tracer, WaitsFor},
     unwind::caught,
 };
 
@@ -17,17 +17,17 @@ pub(super) struct Waits(HashMap<String, (WaitsFor, u64)>);
 
 impl Waits {
     /// Takes a fact that was written at that time. Returns the wait that it begins or ends.
-    pub(super) fn note(&mut self, fact: &Fact, at: impl FnOnce() -> u64) -> Option<Waited> {
+    pub(super) fn note(&mut self, fact: &Fact, at: impl FnOnce() -> u64) -> Option<CallWaitTime> {
         if let Fact::CallWaits { call, wait } = fact {
             let (awaited, at) = (WaitsFor::of(&wait.awaited), at());
             self.0.insert(call.clone(), (awaited, at));
-            return Some(Waited { awaited, since: at, until: at, elsewhere: false });
+            return Some(CallWaitTime { awaited, since: at, until: at, elsewhere: false });
         }
         if self.0.is_empty() {
             return None;
         }
         let (awaited, since) = self.0.remove(ends_wait_of(fact)?)?;
-        Some(Waited { awaited, since, until: at(), elsewhere: false })
+        Some(CallWaitTime { awaited, since, until: at(), elsewhere: false })
     }
 }
 
@@ -59,7 +59,7 @@ impl Chat {
     pub(super) fn tell_news(&mut self, fact: &Fact, at: u64) {
         let waited = self.waits.note(fact, || at);
         self.keep_for_watchers(fact);
-        let waited = waited.map(|waited| Waited { elsewhere: true, ..waited });
+        let waited = waited.map(|waited| CallWaitTime { elsewhere: true, ..waited });
         self.tracer.fact(fact, waited);
     }
 
@@ -86,8 +86,12 @@ impl Chat {
         for (fact, until) in answers.iter().rev() {
             let waited = ends_wait_of(fact).and_then(|call| waits.get(call).copied());
             let until = *until;
-            let waited =
-                waited.map(|(awaited, since)| Waited { awaited, since, until, elsewhere: true });
+            let waited = waited.map(|(awaited, since)| CallWaitTime {
+                awaited,
+                since,
+                until,
+                elsewhere: true,
+            });
             self.keep_for_watchers(fact);
             self.tracer.fact(fact, waited);
         }
@@ -99,7 +103,7 @@ impl Chat {
         let Self { durable: Some(durable), tracer, .. } = self else { return };
         durable.begins();
         let Some(journal) = durable.journal().filter(|_| !durable.is_lost()) else { return };
-        tracer.asks(|| appending(&**journal, durable.id(), durable.pending()));
+        tracer.begin_operation(|| appending(&**journal, durable.id(), durable.pending()));
     }
 
     /// Traces the end of a write: everything is written, the run was stopped first, or the write
@@ -126,10 +130,14 @@ impl Chat {
 }
 
 /// Describes a write of these facts into this conversation.
-pub(super) fn appending(journal: &dyn Journal, conversation: &str, facts: &[Envelope]) -> Asked {
+pub(super) fn appending(
+    journal: &dyn Journal,
+    conversation: &str,
+    facts: &[Envelope],
+) -> JournalOperation {
     let bytes = facts.iter().map(|envelope| envelope.fact.len()).sum();
     let facts = Some((facts.len(), bytes));
-    Asked { conversation: conversation.to_owned(), journal: system(journal), facts }
+    JournalOperation { conversation: conversation.to_owned(), journal: system(journal), facts }
 }
 
 /// Traces that facts were not written.
@@ -142,8 +150,12 @@ pub(super) fn append_failed(tracer: &mut Tracer, error: &Error) {
 }
 
 /// Describes an attempt to hold this conversation.
-pub(super) fn holding(journal: &dyn Journal, conversation: &str) -> Asked {
-    Asked { conversation: conversation.to_owned(), journal: system(journal), facts: None }
+pub(super) fn holding(journal: &dyn Journal, conversation: &str) -> JournalOperation {
+    JournalOperation {
+        conversation: conversation.to_owned(),
+        journal: system(journal),
+        facts: None,
+    }
 }
 
 /// Traces whether a conversation is held.
@@ -163,17 +175,17 @@ fn system(journal: &dyn Journal) -> String {
 
 /// Traces an answer that was written from outside into a conversation with these facts.
 pub(super) fn tell_answer(tracer: &mut Tracer, machine: &Machine, facts: &[Envelope], fact: &Fact) {
-    tracer.meets(machine.open_calls());
+    tracer.add_open_calls(machine.open_calls());
     tracer.fact(fact, wait_ended_by(facts, fact, now()));
 }
 
 /// The wait in these facts that a fact has ended at that time.
-fn wait_ended_by(facts: &[Envelope], fact: &Fact, until: u64) -> Option<Waited> {
+fn wait_ended_by(facts: &[Envelope], fact: &Fact, until: u64) -> Option<CallWaitTime> {
     let ended = ends_wait_of(fact)?;
     facts.iter().rev().find_map(|envelope| match envelope.fact().ok()? {
         Fact::CallWaits { call, wait } if call == ended => {
             let (awaited, since) = (WaitsFor::of(&wait.awaited), envelope.at);
-            Some(Waited { awaited, since, until, elsewhere: false })
+            Some(CallWaitTime { awaited, since, until, elsewhere: false })
         }
         _ => None,
     })

@@ -29,8 +29,8 @@ use crate::{
     message::{CallOutcome, Message, ToolCall, ToolContent, ToolResult},
     policy::{Guard, LimitReached, Warning},
     provider::{Accumulator, AnswerWay, ContextTokens, Ledger, Usage},
-    tool::{CallIdentity, LateEnd, ended_in, was_told},
-    trace::{Cast, Happened},
+    tool::{CallIdentity, LateEnd, ended_in, mark_reported},
+    trace::{Happened, RunParticipants},
 };
 
 /// How long the journal may take to write the end of a run.
@@ -421,7 +421,7 @@ impl<'a> Run<'a> {
         };
         let transcript = self.chat.transcript().clone();
         let conversation = transcript.messages().first().or(said).map(Message::id);
-        let cast = Cast {
+        let cast = RunParticipants {
             provider: agent.answers().0,
             model: agent.answers().1,
             tools: self.chat.tools().tools().iter().map(|tool| tool.name().to_owned()).collect(),
@@ -432,7 +432,7 @@ impl<'a> Run<'a> {
         };
         self.chat.tracer.begin(cast, said);
         self.contexts.are_traced_as(self.chat.tracer.run_name());
-        self.chat.tracer.meets(self.chat.machine.open_calls());
+        self.chat.tracer.add_open_calls(self.chat.machine.open_calls());
     }
 
     fn trace_end(&mut self, outcome: Outcome) {
@@ -563,7 +563,7 @@ impl<'a> Run<'a> {
             let LateEnd { number, identity, outcome, content, file } = end;
             let limit = self.contexts.spilling().limit();
             let tools = self.chat.agent.tools();
-            if file.is_none() && tools.fits(&content, (limit, None)) {
+            if file.is_none() && tools.is_within(&content, (limit, None)) {
                 let result = tools.readable_to(limit, &identity.call, outcome, content);
                 all = all.and(self.heard(number, &identity, result));
             }
@@ -586,7 +586,7 @@ impl<'a> Run<'a> {
         result: ToolResult,
     ) -> Result<(), Error> {
         self.chat.heard_ends.insert(number);
-        was_told(number);
+        mark_reported(number);
         if self.chat.machine.was_given(&identity.tool, &result) {
             return Ok(());
         }

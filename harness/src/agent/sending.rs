@@ -442,7 +442,7 @@ impl<'a> Sending<'a> {
             own.values.take_over(announced.id(), context.values());
         }
         own.caller = call.site().cloned();
-        own.places = context.has_places().to_vec();
+        own.places = context.held_limits().to_vec();
         if let Some(site) = call.site() {
             self.budget.within(site.budget());
         }

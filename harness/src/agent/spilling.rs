@@ -10,7 +10,7 @@ use crate::{
     error::Error,
     journal::{Head, Incarnation, Journal, unknown},
     message::{Message, Transcript},
-    tool::{Folder, READ_RESULT, SpillFuture, SpillStore, Spills, WithArguments},
+    tool::{LargeResults, READ_RESULT, SpillFolder, SpillFuture, SpillStore, WithArguments},
     unwind::caught,
 };
 
@@ -89,11 +89,17 @@ impl Spilling {
     /// its first message, which stays the same if the conversation is continued from its
     /// transcript. Only a call that `reads` gets the transcript: with a copy in every call, adding
     /// the next message would copy the shared one.
-    pub(super) fn for_call(&self, transcript: &Transcript, reads: bool) -> (Option<Spills>, usize) {
+    pub(super) fn for_call(
+        &self,
+        transcript: &Transcript,
+        reads: bool,
+    ) -> (Option<LargeResults>, usize) {
         let first = || transcript.messages().first().map_or("", Message::id);
         let kept = self.place.as_ref().map(|place| match place {
             Where::Journal(kept) => self.spills(kept.clone(), transcript, reads),
-            Where::Folder(folder) => self.spills(Folder::of(folder, first()), transcript, reads),
+            Where::Folder(folder) => {
+                self.spills(SpillFolder::of(folder, first()), transcript, reads)
+            }
         });
         (kept, self.limit)
     }
@@ -103,12 +109,12 @@ impl Spilling {
         store: impl SpillStore + 'static,
         transcript: &Transcript,
         reads: bool,
-    ) -> Spills {
+    ) -> LargeResults {
         if !reads {
-            return Spills::new(store, self.limit);
+            return LargeResults::new(store, self.limit);
         }
         let said = transcript.messages().clone();
-        Spills::new(WithArguments::new(store, said, self.given), self.limit)
+        LargeResults::new(WithArguments::new(store, said, self.given), self.limit)
     }
 }
 

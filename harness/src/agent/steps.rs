@@ -25,7 +25,7 @@ use crate::{
     message::{Message, ToolCall, Transcript},
     policy::{Approval, Limits},
     provider::Usage,
-    tool::{Place, Values},
+    tool::{ConcurrencyPermit, SharedValues},
     trace::new_run,
 };
 
@@ -106,7 +106,7 @@ pub struct Steps {
     decided: HashSet<String>,
     /// Places of calls that have started and do not run yet.
     kept: KeptPlaces,
-    values: Values,
+    values: SharedValues,
     limits: Option<Limits>,
     pub(super) wants: Option<Wants>,
     /// The name of the run in which its actions are traced.
@@ -122,10 +122,10 @@ type Begun = Arc<Mutex<HashMap<usize, bool>>>;
 
 /// Places that were taken for calls before the action in which the calls run.
 #[derive(Clone, Default)]
-pub(super) struct KeptPlaces(Arc<Mutex<HashMap<String, Place>>>);
+pub(super) struct KeptPlaces(Arc<Mutex<HashMap<String, ConcurrencyPermit>>>);
 
 impl KeptPlaces {
-    fn all(&self) -> MutexGuard<'_, HashMap<String, Place>> {
+    fn all(&self) -> MutexGuard<'_, HashMap<String, ConcurrencyPermit>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -133,14 +133,14 @@ impl KeptPlaces {
         self.all().contains_key(call)
     }
 
-    fn keep(&self, call: &str, place: Option<Place>) {
+    fn keep(&self, call: &str, place: Option<ConcurrencyPermit>) {
         if let Some(place) = place {
             self.all().insert(call.to_owned(), place);
         }
     }
 
     /// The place of this call, if one was kept for it.
-    pub(super) fn take(&self, call: &str) -> Option<Place> {
+    pub(super) fn take(&self, call: &str) -> Option<ConcurrencyPermit> {
         self.all().remove(call)
     }
 }
@@ -166,7 +166,7 @@ impl Agent {
             begun: Begun::default(),
             decided: HashSet::new(),
             kept: KeptPlaces::default(),
-            values: Values::default(),
+            values: SharedValues::default(),
             limits: None,
             wants: None,
             traced: new_run().into(),
@@ -621,7 +621,7 @@ impl Apart {
         }
         chat.durable = Some(Durable::collecting(self.name, self.life));
         chat.tracer.within(&self.traced);
-        chat.tracer.meets(chat.machine.open_calls());
+        chat.tracer.add_open_calls(chat.machine.open_calls());
         chat
     }
 }
@@ -718,7 +718,7 @@ impl Run<'_> {
             let place = match self.contexts.places_of(offered.tools().get(call.name())) {
                 None => None,
                 Some(_) if self.kept.has(call.id()) => None,
-                Some(places) => places.clone().take().await,
+                Some(places) => places.clone().acquire().await,
             };
             if self.may_start(call)? {
                 self.kept.keep(call.id(), place);

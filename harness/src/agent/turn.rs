@@ -162,7 +162,7 @@ impl Run<'_> {
             offered: &offered,
             policy,
             transcript: chat.machine.transcript(),
-            listened: chat.tracer.wants_chunks(),
+            listened: chat.tracer.is_listening(),
             tracer: &mut chat.tracer,
             guard: &mut chat.guard,
             answer: answer.insert(Accumulator::avoiding(Arc::clone(chat.machine.call_ids()))),
@@ -448,7 +448,7 @@ impl Hearing<'_, '_> {
         // An early call never waits for a place.
         let place = match self.contexts.places_of(tools.get(call.name())) {
             None => None,
-            Some(places) => match places.try_take() {
+            Some(places) => match places.try_acquire() {
                 None => return false,
                 place => place,
             },

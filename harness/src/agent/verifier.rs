@@ -10,7 +10,7 @@ use crate::{
     error::{Error, ErrorKind},
     journal::Source,
     message::{CallOutcome, ToolCall},
-    tool::{Dispatched, SideEffects, Tool, ToolList},
+    tool::{DispatchOutcome, SideEffects, Tool, ToolList},
 };
 
 /// The future of a verdict about an answer.
@@ -188,9 +188,9 @@ impl Run<'_> {
             for (tools, call, context) in calls {
                 let tools = tools.map_err(|error| error.to_string())?;
                 match tools.dispatch_call(&call, &context).await {
-                    Dispatched::Result(result) if result.outcome() == CallOutcome::Succeeded => {}
-                    Dispatched::Result(result) => wrong.push(result.as_text().into_owned()),
-                    Dispatched::Waits { .. } => wrong.push(format!(
+                    DispatchOutcome::Result(result) if result.outcome() == CallOutcome::Succeeded => {}
+                    DispatchOutcome::Result(result) => wrong.push(result.as_text().into_owned()),
+                    DispatchOutcome::Waits { .. } => wrong.push(format!(
                         "the tool `{}` asks a person a question, which it cannot do while it checks an answer",
                         call.name()
                     )),

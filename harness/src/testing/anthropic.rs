@@ -6,9 +6,8 @@ use std::fmt;
 use serde_json::{Value, json};
 
 use super::{
-    Answer,
+    Answer, deltas,
     events::{kind, set, write_named},
-    pieces,
 };
 
 /// Begins the stream of one answer. Add the blocks of the answer in order.
@@ -31,9 +30,9 @@ pub fn body() -> Body {
         blocks: Vec::new(),
         stop: None,
         stop_details: None,
-        usage: Usage { input: 25, output: 15, ..Usage::default() },
+        usage: AnthropicUsage { input: 25, output: 15, ..AnthropicUsage::default() },
         ping: true,
-        end: End::Whole,
+        end: AnthropicEnd::Whole,
     }
 }
 
@@ -61,16 +60,16 @@ pub fn error(status: u16, kind: &str, message: &str) -> Answer {
 pub struct Body {
     id: String,
     model: String,
-    blocks: Vec<Block>,
+    blocks: Vec<AnthropicBlock>,
     stop: Option<String>,
     stop_details: Option<Value>,
-    usage: Usage,
+    usage: AnthropicUsage,
     ping: bool,
-    end: End,
+    end: AnthropicEnd,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Usage {
+struct AnthropicUsage {
     input: u64,
     output: u64,
     cache_write: u64,
@@ -80,13 +79,13 @@ struct Usage {
 
 /// One content block: how it starts, and the deltas between its start and its stop.
 #[derive(Clone, Debug)]
-struct Block {
+struct AnthropicBlock {
     start: Value,
     deltas: Vec<Value>,
 }
 
 #[derive(Clone, Debug)]
-enum End {
+enum AnthropicEnd {
     Whole,
     Error(Value),
     Cut { in_block: bool },
@@ -96,7 +95,7 @@ impl Body {
     /// Adds text.
     #[must_use]
     pub fn text(self, text: impl AsRef<str>) -> Self {
-        let deltas = pieces::of_words(text.as_ref());
+        let deltas = deltas::of_words(text.as_ref());
         self.with(
             json!({"type": "text", "text": ""}),
             deltas.iter().map(|text| json!({"type": "text_delta", "text": text})),
@@ -106,7 +105,7 @@ impl Body {
     /// Adds thinking with its signature. `text` may be empty, as it is when thinking is not shown.
     #[must_use]
     pub fn thinking(self, text: impl AsRef<str>, signature: &str) -> Self {
-        let deltas = pieces::of_words(text.as_ref());
+        let deltas = deltas::of_words(text.as_ref());
         let signed = json!({"type": "signature_delta", "signature": signature});
         self.with(
             json!({"type": "thinking", "thinking": "", "signature": ""}),
@@ -135,7 +134,7 @@ impl Body {
     /// Adds a call with this text as its arguments, valid or not.
     #[must_use]
     pub fn call_text(self, id: &str, name: &str, arguments: impl AsRef<str>) -> Self {
-        let deltas = pieces::of_json(arguments.as_ref());
+        let deltas = deltas::of_json(arguments.as_ref());
         // The first delta is empty.
         let deltas = std::iter::once(String::new()).chain(deltas);
         self.with(
@@ -215,26 +214,26 @@ impl Body {
     /// Ends with an error inside the stream, after the blocks so far.
     #[must_use]
     pub fn error(mut self, kind: &str, message: &str) -> Self {
-        self.end = End::Error(json!({"type": kind, "message": message}));
+        self.end = AnthropicEnd::Error(json!({"type": kind, "message": message}));
         self
     }
 
     /// Ends after the blocks so far, without a stop reason.
     #[must_use]
     pub fn cut(mut self) -> Self {
-        self.end = End::Cut { in_block: false };
+        self.end = AnthropicEnd::Cut { in_block: false };
         self
     }
 
     /// Ends inside the last block, before its `content_block_stop`.
     #[must_use]
     pub fn cut_in_block(mut self) -> Self {
-        self.end = End::Cut { in_block: true };
+        self.end = AnthropicEnd::Cut { in_block: true };
         self
     }
 
     fn with(mut self, start: Value, deltas: impl IntoIterator<Item = Value>) -> Self {
-        self.blocks.push(Block { start, deltas: deltas.into_iter().collect() });
+        self.blocks.push(AnthropicBlock { start, deltas: deltas.into_iter().collect() });
         self
     }
 
@@ -253,19 +252,19 @@ impl Body {
             for delta in &block.deltas {
                 events.push(json!({"type": "content_block_delta", "index": index, "delta": delta}));
             }
-            if !(last && matches!(self.end, End::Cut { in_block: true })) {
+            if !(last && matches!(self.end, AnthropicEnd::Cut { in_block: true })) {
                 events.push(json!({"type": "content_block_stop", "index": index}));
             }
         }
         match &self.end {
-            End::Whole => {
+            AnthropicEnd::Whole => {
                 events.push(self.message_delta());
                 events.push(json!({"type": "message_stop"}));
             }
-            End::Error(error) => {
+            AnthropicEnd::Error(error) => {
                 events.push(json!({"type": "error", "error": error, "request_id": "req_01"}));
             }
-            End::Cut { .. } => {}
+            AnthropicEnd::Cut { .. } => {}
         }
         events
     }

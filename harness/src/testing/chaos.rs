@@ -1,5 +1,5 @@
 //! Random failures: how often they happen, of which kinds they are, and their seed. Their effect is
-//! in `chaos_provider` and, for the loopback server, in `server/spoil`.
+//! in `chaos_provider` and, for the loopback server, in `server/damage`.
 
 use std::{
     collections::BTreeMap,
@@ -88,9 +88,9 @@ impl fmt::Display for Fault {
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[derive(Clone)]
-pub struct Chaos(Arc<Mutex<State>>);
+pub struct Chaos(Arc<Mutex<ChaosState>>);
 
-struct State {
+struct ChaosState {
     random: fastrand::Rng,
     rate: f64,
     kinds: Vec<Fault>,
@@ -102,7 +102,7 @@ struct State {
 impl Chaos {
     /// Failures of all kinds, in a fifth of the answers.
     pub fn seeded(seed: u64) -> Self {
-        Self(Arc::new(Mutex::new(State {
+        Self(Arc::new(Mutex::new(ChaosState {
             random: fastrand::Rng::with_seed(seed),
             rate: 0.2,
             kinds: Fault::ALL.to_vec(),
@@ -160,7 +160,7 @@ impl Chaos {
         if state.random.f64() >= state.rate {
             return None;
         }
-        let State { random, kinds, .. } = &mut *state;
+        let ChaosState { random, kinds, .. } = &mut *state;
         let fault = *random.choice(kinds.iter())?;
         *state.injected.entry(fault).or_default() += 1;
         Some((fault, state.random.fork()))
@@ -170,7 +170,7 @@ impl Chaos {
         self.state().hint
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ChaosState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

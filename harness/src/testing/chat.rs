@@ -6,7 +6,7 @@ use std::fmt;
 
 use serde_json::{Value, json};
 
-use super::{Answer, events::set, pieces};
+use super::{Answer, deltas, events::set};
 
 pub use super::responses::error;
 
@@ -31,8 +31,8 @@ pub fn body() -> Body {
         deltas: Vec::new(),
         calls: 0,
         stop: None,
-        usage: Some(Usage { prompt: 25, completion: 15, cached: 0, reasoning: 0 }),
-        end: End::Whole,
+        usage: Some(ChatUsage { prompt: 25, completion: 15, cached: 0, reasoning: 0 }),
+        end: ChatEnd::Whole,
         done: true,
     }
 }
@@ -49,13 +49,13 @@ pub struct Body {
     deltas: Vec<Value>,
     calls: usize,
     stop: Option<String>,
-    usage: Option<Usage>,
-    end: End,
+    usage: Option<ChatUsage>,
+    end: ChatEnd,
     done: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Usage {
+struct ChatUsage {
     prompt: u64,
     completion: u64,
     cached: u64,
@@ -63,7 +63,7 @@ struct Usage {
 }
 
 #[derive(Clone, Debug)]
-enum End {
+enum ChatEnd {
     Whole,
     Error(Value),
     Cut,
@@ -105,7 +105,7 @@ impl Body {
             "type": "function",
             "function": {"name": name, "arguments": ""},
         });
-        let more = pieces::of_json(arguments.as_ref())
+        let more = deltas::of_json(arguments.as_ref())
             .into_iter()
             .map(|text| json!({"index": index, "function": {"arguments": text}}));
         let deltas = std::iter::once(start).chain(more);
@@ -136,21 +136,21 @@ impl Body {
     /// includes thinking.
     #[must_use]
     pub fn usage(mut self, prompt: u64, completion: u64) -> Self {
-        self.usage = Some(Usage { prompt, completion, ..self.usage.unwrap_or_default() });
+        self.usage = Some(ChatUsage { prompt, completion, ..self.usage.unwrap_or_default() });
         self
     }
 
     /// Sets how many of the prompt's tokens came from the prompt cache.
     #[must_use]
     pub fn cached(mut self, tokens: u64) -> Self {
-        self.usage = Some(Usage { cached: tokens, ..self.usage.unwrap_or_default() });
+        self.usage = Some(ChatUsage { cached: tokens, ..self.usage.unwrap_or_default() });
         self
     }
 
     /// Sets how many of the completion's tokens were thinking.
     #[must_use]
     pub fn reasoning_tokens(mut self, tokens: u64) -> Self {
-        self.usage = Some(Usage { reasoning: tokens, ..self.usage.unwrap_or_default() });
+        self.usage = Some(ChatUsage { reasoning: tokens, ..self.usage.unwrap_or_default() });
         self
     }
 
@@ -187,19 +187,19 @@ impl Body {
     pub fn error(mut self, code: &str, message: &str) -> Self {
         let error =
             json!({"message": message, "type": "server_error", "param": null, "code": code});
-        self.end = End::Error(json!({"error": error}));
+        self.end = ChatEnd::Error(json!({"error": error}));
         self
     }
 
     /// Ends after the parts so far, without a finish reason and without `[DONE]`.
     #[must_use]
     pub fn cut(mut self) -> Self {
-        self.end = End::Cut;
+        self.end = ChatEnd::Cut;
         self
     }
 
     fn words(mut self, field: &str, text: &str) -> Self {
-        for piece in pieces::of_words(text) {
+        for piece in deltas::of_words(text) {
             let mut delta = json!({});
             set(&mut delta, field, piece);
             self.deltas.push(delta);
@@ -215,14 +215,14 @@ impl Body {
         let mut chunks = vec![self.choice(&role, None)];
         chunks.extend(self.deltas.iter().map(|delta| self.choice(delta, None)));
         match &self.end {
-            End::Whole => {
+            ChatEnd::Whole => {
                 let by_itself = if self.calls > 0 { "tool_calls" } else { "stop" };
                 let stop = self.stop.as_deref().unwrap_or(by_itself);
                 chunks.push(self.choice(&json!({}), Some(stop)));
                 chunks.extend(self.usage.map(|usage| self.chunk(&[], &counted(usage))));
             }
-            End::Error(error) => chunks.push(error.clone()),
-            End::Cut => {}
+            ChatEnd::Error(error) => chunks.push(error.clone()),
+            ChatEnd::Cut => {}
         }
         chunks
     }
@@ -256,7 +256,7 @@ impl Body {
     }
 }
 
-fn counted(Usage { prompt, completion, cached, reasoning }: Usage) -> Value {
+fn counted(ChatUsage { prompt, completion, cached, reasoning }: ChatUsage) -> Value {
     json!({
         "prompt_tokens": prompt,
         "completion_tokens": completion,
@@ -275,7 +275,7 @@ fn counted(Usage { prompt, completion, cached, reasoning }: Usage) -> Value {
 impl fmt::Display for Body {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.events().iter().try_for_each(|chunk| write!(f, "data: {chunk}\n\n"))?;
-        if self.done && matches!(self.end, End::Whole) {
+        if self.done && matches!(self.end, ChatEnd::Whole) {
             f.write_str("data: [DONE]\n\n")?;
         }
         Ok(())

@@ -112,18 +112,18 @@ pub struct JournalCounts {
 /// ```
 pub struct FaultyJournal<J> {
     inner: J,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<FaultyState>>,
 }
 
 #[derive(Default)]
-struct State {
+struct FaultyState {
     script: BTreeMap<(JournalCall, u64), JournalFault>,
-    chance: Option<Chance>,
+    chance: Option<RandomFaults>,
     called: BTreeMap<JournalCall, u64>,
     counts: JournalCounts,
 }
 
-struct Chance {
+struct RandomFaults {
     random: fastrand::Rng,
     rate: f64,
     faults: Vec<JournalFault>,
@@ -157,7 +157,8 @@ impl<J: Journal> FaultyJournal<J> {
         faults: impl IntoIterator<Item = JournalFault>,
     ) {
         let random = fastrand::Rng::with_seed(seed);
-        self.state().chance = Some(Chance { random, rate, faults: faults.into_iter().collect() });
+        self.state().chance =
+            Some(RandomFaults { random, rate, faults: faults.into_iter().collect() });
     }
 
     /// Ends all faults.
@@ -177,7 +178,7 @@ impl<J: Journal> FaultyJournal<J> {
         &self.inner
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, FaultyState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -219,7 +220,7 @@ impl<J: Journal> FaultyJournal<J> {
     }
 }
 
-impl State {
+impl FaultyState {
     /// Counts a call, and returns its fault.
     fn draw(&mut self, call: JournalCall, facts: &[Envelope]) -> Option<JournalFault> {
         let called = self.called.entry(call).or_default();
@@ -241,13 +242,13 @@ impl State {
         self.counts.facts += facts.len() as u64;
         self.counts.bytes += facts.iter().map(|fact| fact.fact.len() as u64).sum::<u64>();
         let scripted = self.script.get(&(call, number)).copied();
-        let fault = scripted.or_else(|| self.chance.as_mut().and_then(Chance::draw));
+        let fault = scripted.or_else(|| self.chance.as_mut().and_then(RandomFaults::draw));
         self.counts.faults += u64::from(fault.is_some());
         fault
     }
 }
 
-impl Chance {
+impl RandomFaults {
     fn draw(&mut self) -> Option<JournalFault> {
         let fails = self.random.f64() < self.rate;
         fails.then(|| self.random.choice(self.faults.iter()).copied()).flatten()

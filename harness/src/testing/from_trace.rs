@@ -43,14 +43,14 @@ impl ScriptedProvider {
                 Happened::TurnStarted { .. } => asked = true,
                 Happened::ModelReplied { text, reasoning, calls, stop, usage, .. } => {
                     asked = false;
-                    let said = said(reasoning, text, calls);
+                    let said = reply_of(reasoning, text, calls);
                     replies.push(said.stop(*stop).usage(*usage));
                 }
                 // An error that stopped a run between two turns is not a part of an answer.
                 Happened::Interrupted { cause, text, calls, .. } if asked => {
                     asked = false;
                     let text = text.strip_suffix("\n\n[interrupted]").unwrap_or(text);
-                    let said = said("", text, calls);
+                    let said = reply_of("", text, calls);
                     replies.push(match cause {
                         InterruptCause::Failure { error } => {
                             said.error(Error::new(ErrorKind::CutOff, error))
@@ -68,7 +68,7 @@ impl ScriptedProvider {
     }
 }
 
-fn said(reasoning: &str, text: &str, calls: &[TracedCall]) -> ScriptedReply {
+fn reply_of(reasoning: &str, text: &str, calls: &[TracedCall]) -> ScriptedReply {
     let said = if reasoning.is_empty() { reply() } else { reply().reasoning(reasoning) };
     let said = if text.is_empty() { said } else { said.text(text) };
     calls.iter().fold(said, |said, TracedCall { call, tool, arguments }| {

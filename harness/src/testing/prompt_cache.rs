@@ -72,18 +72,18 @@ const PIECE: usize = 128;
 #[derive(Debug)]
 pub struct SimulatedCache {
     is_marked: bool,
-    held: Mutex<Held>,
+    held: Mutex<CachedPrefix>,
 }
 
 #[derive(Debug, Default)]
-struct Held {
+struct CachedPrefix {
     /// How long each beginning is cached, and until when.
     beginnings: HashMap<u64, (Duration, Instant)>,
     requests: Vec<Usage>,
 }
 
 /// A part of a request after which a cached beginning can end.
-struct Block {
+struct CacheBlock {
     text: String,
     /// How long it is cached, if it is marked.
     life: Option<Duration>,
@@ -135,8 +135,8 @@ impl SimulatedCache {
     }
 }
 
-impl Held {
-    fn marked(&mut self, blocks: &[Block], now: Instant) -> Result<Usage, String> {
+impl CachedPrefix {
+    fn marked(&mut self, blocks: &[CacheBlock], now: Instant) -> Result<Usage, String> {
         let marks = blocks.iter().filter(|block| block.life.is_some()).count();
         if marks > MARKS {
             return Err(format!(
@@ -211,9 +211,9 @@ fn tokens(bytes: usize) -> u64 {
 }
 
 /// The parts of a request to Anthropic, in the order in which the vendor caches them.
-fn blocks(body: &Value) -> Vec<Block> {
+fn blocks(body: &Value) -> Vec<CacheBlock> {
     let list = |value: Option<&Value>| value.and_then(Value::as_array).cloned().unwrap_or_default();
-    let mut blocks: Vec<Block> = Vec::new();
+    let mut blocks: Vec<CacheBlock> = Vec::new();
     // A tool that is found by a search stands where it was found, and not at the beginning.
     let is_deferred = |tool: &Value| tool.get("defer_loading") == Some(&Value::Bool(true));
     let (deferred, tools): (Vec<Value>, Vec<Value>) =
@@ -248,9 +248,9 @@ fn blocks(body: &Value) -> Vec<Block> {
     blocks
 }
 
-fn block(before: &str, mut part: Value) -> Block {
+fn block(before: &str, mut part: Value) -> CacheBlock {
     let mark = part.as_object_mut().and_then(|part| part.shift_remove("cache_control"));
-    Block { text: format!("{before}{part}"), life: mark.as_ref().and_then(life) }
+    CacheBlock { text: format!("{before}{part}"), life: mark.as_ref().and_then(life) }
 }
 
 /// How long a marked part is cached.

@@ -4,7 +4,7 @@ use std::{collections::VecDeque, fmt, time::Duration};
 
 use serde_json::{Value, json};
 
-use super::{Gate, RecordedRequest, pieces};
+use super::{Gate, RecordedRequest, deltas};
 use crate::{
     context::form,
     error::{Error, ErrorKind},
@@ -78,7 +78,7 @@ pub fn reply_to(
     decide: impl FnOnce(&RecordedRequest) -> ScriptedReply + Send + 'static,
 ) -> ScriptedReply {
     let mut reply = reply();
-    reply.steps.push(Step::Decide(Box::new(decide)));
+    reply.steps.push(ReplyStep::Decide(Box::new(decide)));
     reply
 }
 
@@ -89,12 +89,12 @@ pub fn reply_to(
 /// arguments are sent in several deltas. Parts after an [`error`](Self::error), a
 /// [`cut`](Self::cut) or a [`stall`](Self::stall) are never sent.
 pub struct ScriptedReply {
-    steps: Vec<Step>,
+    steps: Vec<ReplyStep>,
     stop: Option<StopReason>,
     usage: Option<Usage>,
 }
 
-enum Step {
+enum ReplyStep {
     Started,
     Text(String),
     Reasoning(String),
@@ -115,19 +115,19 @@ impl ScriptedReply {
     /// Adds text in several deltas. Text after text belongs to the same block.
     #[must_use]
     pub fn text(self, text: impl AsRef<str>) -> Self {
-        self.text_in(pieces::of_words(text.as_ref()))
+        self.text_in(deltas::of_words(text.as_ref()))
     }
 
     /// Adds text in exactly these deltas.
     #[must_use]
     pub fn text_in(self, deltas: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        self.with(deltas.into_iter().map(|delta| Step::Text(delta.into())))
+        self.with(deltas.into_iter().map(|delta| ReplyStep::Text(delta.into())))
     }
 
     /// Adds thinking in several deltas, without a signature.
     #[must_use]
     pub fn reasoning(self, text: impl AsRef<str>) -> Self {
-        self.with(pieces::of_words(text.as_ref()).into_iter().map(Step::Reasoning))
+        self.with(deltas::of_words(text.as_ref()).into_iter().map(ReplyStep::Reasoning))
     }
 
     /// Adds thinking with a signature that is sent back with it, as vendors sign it. `text` may be
@@ -136,7 +136,7 @@ impl ScriptedReply {
     /// The signature is vendor data of the wire `scripted`: `{"signature": ..}`.
     #[must_use]
     pub fn signed_reasoning(self, text: impl AsRef<str>, signature: impl Into<String>) -> Self {
-        self.reasoning(text).with([Step::Signature(signature.into())])
+        self.reasoning(text).with([ReplyStep::Signature(signature.into())])
     }
 
     /// Adds a call. Its id is generated: `call_1`, `call_2` .. over the whole script.
@@ -159,38 +159,40 @@ impl ScriptedReply {
     /// Adds a call with this text as its arguments, valid or not, and a generated id.
     #[must_use]
     pub fn call_text(self, name: impl Into<String>, arguments: impl AsRef<str>) -> Self {
-        self.with([Step::CallStart { id: None, name: name.into() }]).arguments(arguments).end_call()
+        self.with([ReplyStep::CallStart { id: None, name: name.into() }])
+            .arguments(arguments)
+            .end_call()
     }
 
     /// Begins a call that is sent slowly or never ends: add [`arguments`](Self::arguments), pauses
     /// and gates, and [`end_call`](Self::end_call). An empty id stands for a vendor that sends none.
     #[must_use]
     pub fn begin_call(self, id: impl Into<String>, name: impl Into<String>) -> Self {
-        self.with([Step::CallStart { id: Some(id.into()), name: name.into() }])
+        self.with([ReplyStep::CallStart { id: Some(id.into()), name: name.into() }])
     }
 
     /// Adds more of the arguments of the call that was begun last, in several deltas.
     #[must_use]
     pub fn arguments(self, text: impl AsRef<str>) -> Self {
-        self.with(pieces::of_json(text.as_ref()).into_iter().map(Step::Arguments))
+        self.with(deltas::of_json(text.as_ref()).into_iter().map(ReplyStep::Arguments))
     }
 
     /// Ends the call that was begun last.
     #[must_use]
     pub fn end_call(self) -> Self {
-        self.with([Step::CallEnd])
+        self.with([ReplyStep::CallEnd])
     }
 
     /// Adds this event unchanged. Use it for events that have no method here.
     #[must_use]
     pub fn event(self, event: StreamEvent) -> Self {
-        self.with([Step::Event(event)])
+        self.with([ReplyStep::Event(event)])
     }
 
     /// Sends [`StreamEvent::Started`] here. Otherwise it is sent with the first part.
     #[must_use]
     pub fn started(self) -> Self {
-        self.with([Step::Started])
+        self.with([ReplyStep::Started])
     }
 
     /// Sets the stop reason.
@@ -216,19 +218,19 @@ impl ScriptedReply {
     /// Waits for this long on tokio's clock: with paused time it takes no real time.
     #[must_use]
     pub fn pause(self, time: Duration) -> Self {
-        self.with([Step::Pause(time)])
+        self.with([ReplyStep::Pause(time)])
     }
 
     /// Waits until the test opens the gate.
     #[must_use]
     pub fn wait_for(self, gate: &Gate) -> Self {
-        self.with([Step::Wait(gate.clone())])
+        self.with([ReplyStep::Wait(gate.clone())])
     }
 
     /// Fails here: before the first event if nothing was sent yet, otherwise in the middle.
     #[must_use]
     pub fn error(self, error: Error) -> Self {
-        self.with([Step::Error(error)])
+        self.with([ReplyStep::Error(error)])
     }
 
     /// Fails here as an overloaded service does, with status 529, which is retried.
@@ -242,38 +244,38 @@ impl ScriptedReply {
     /// Ends here before the answer is complete, as if the connection had been closed.
     #[must_use]
     pub fn cut(self) -> Self {
-        self.with([Step::Cut])
+        self.with([ReplyStep::Cut])
     }
 
     /// Sends nothing more and never ends. Use it to test cancellation, dropping and timeouts.
     #[must_use]
     pub fn stall(self) -> Self {
-        self.with([Step::Stall])
+        self.with([ReplyStep::Stall])
     }
 
-    fn with(mut self, steps: impl IntoIterator<Item = Step>) -> Self {
+    fn with(mut self, steps: impl IntoIterator<Item = ReplyStep>) -> Self {
         self.steps.extend(steps);
         self
     }
 
     /// The acts of the reply, in order, for this request.
-    pub(super) fn into_acts(self, cast: &mut Cast<'_>) -> VecDeque<Act> {
+    pub(super) fn into_acts(self, cast: &mut ReplyContext<'_>) -> VecDeque<ReplyAction> {
         let (steps, stop, usage) = self.decided(cast.request);
-        let mut acts = Acts::default();
+        let mut acts = ReplyActions::default();
         let mut called = false;
         for step in steps {
             match step {
-                Step::Started => acts.start(cast),
-                Step::Text(text) => {
-                    let block = acts.block(Kind::Text);
+                ReplyStep::Started => acts.start(cast),
+                ReplyStep::Text(text) => {
+                    let block = acts.block(ReplyBlockKind::Text);
                     acts.say(cast, StreamEvent::TextDelta { block, text });
                 }
-                Step::Reasoning(text) => {
-                    let block = acts.block(Kind::Reasoning);
+                ReplyStep::Reasoning(text) => {
+                    let block = acts.block(ReplyBlockKind::Reasoning);
                     acts.say(cast, StreamEvent::ReasoningDelta { block, text });
                 }
-                Step::Signature(signature) => {
-                    let block = acts.block(Kind::Reasoning);
+                ReplyStep::Signature(signature) => {
+                    let block = acts.block(ReplyBlockKind::Reasoning);
                     let json = json!({"signature": signature}).to_string();
                     match VendorData::new("scripted", json) {
                         Ok(data) => {
@@ -281,43 +283,43 @@ impl ScriptedReply {
                             acts.say(cast, StreamEvent::Vendor { block, part, data });
                         }
                         Err(err) => {
-                            acts.queue.push_back(Act::Fail(err));
+                            acts.queue.push_back(ReplyAction::Fail(err));
                             return acts.queue;
                         }
                     }
                     // Thinking after this one is a block with a signature of its own.
                     acts.last = None;
                 }
-                Step::CallStart { id, name } => {
+                ReplyStep::CallStart { id, name } => {
                     called = true;
                     let id = id.unwrap_or_else(|| (cast.new_id)());
-                    let block = acts.block(Kind::Call);
+                    let block = acts.block(ReplyBlockKind::Call);
                     acts.say(cast, StreamEvent::ToolCallStart { block, id, name });
                 }
-                Step::Arguments(json) => {
+                ReplyStep::Arguments(json) => {
                     let block = acts.next.saturating_sub(1);
                     acts.say(cast, StreamEvent::ToolCallDelta { block, json });
                 }
-                Step::CallEnd => {
+                ReplyStep::CallEnd => {
                     let block = acts.next.saturating_sub(1);
                     acts.say(cast, StreamEvent::ToolCallEnd { block });
                 }
-                Step::Event(event) => {
+                ReplyStep::Event(event) => {
                     called |= matches!(event, StreamEvent::ToolCallStart { .. });
                     acts.started |= matches!(event, StreamEvent::Started { .. });
                     acts.say(cast, event);
                 }
                 // All decisions were made above.
-                Step::Decide(_) => {}
-                Step::Pause(time) => acts.queue.push_back(Act::Pause(time)),
-                Step::Wait(gate) => acts.queue.push_back(Act::Wait(gate)),
-                Step::Error(err) => {
-                    acts.queue.push_back(Act::Fail(err));
+                ReplyStep::Decide(_) => {}
+                ReplyStep::Pause(time) => acts.queue.push_back(ReplyAction::Pause(time)),
+                ReplyStep::Wait(gate) => acts.queue.push_back(ReplyAction::Wait(gate)),
+                ReplyStep::Error(err) => {
+                    acts.queue.push_back(ReplyAction::Fail(err));
                     return acts.queue;
                 }
-                Step::Cut => return acts.queue,
-                Step::Stall => {
-                    acts.queue.push_back(Act::Stall);
+                ReplyStep::Cut => return acts.queue,
+                ReplyStep::Stall => {
+                    acts.queue.push_back(ReplyAction::Stall);
                     return acts.queue;
                 }
             }
@@ -329,11 +331,14 @@ impl ScriptedReply {
     }
 
     /// The steps with every decision made. Settings of the decided reply take precedence.
-    fn decided(self, request: &RecordedRequest) -> (Vec<Step>, Option<StopReason>, Option<Usage>) {
+    fn decided(
+        self,
+        request: &RecordedRequest,
+    ) -> (Vec<ReplyStep>, Option<StopReason>, Option<Usage>) {
         let Self { steps: written, mut stop, mut usage } = self;
         let mut steps = Vec::with_capacity(written.len());
         for step in written {
-            if let Step::Decide(decide) = step {
+            if let ReplyStep::Decide(decide) = step {
                 let (more, its_stop, its_usage) = decide(request).decided(request);
                 steps.extend(more);
                 stop = its_stop.or(stop);
@@ -347,7 +352,7 @@ impl ScriptedReply {
 }
 
 /// What a reply needs to know of the whole script.
-pub(super) struct Cast<'a> {
+pub(super) struct ReplyContext<'a> {
     pub(super) request: &'a RecordedRequest,
     pub(super) answer_id: String,
     pub(super) model: &'a str,
@@ -355,7 +360,7 @@ pub(super) struct Cast<'a> {
 }
 
 /// One thing that happens while a reply is given.
-pub(super) enum Act {
+pub(super) enum ReplyAction {
     Say(StreamEvent),
     Pause(Duration),
     Wait(Gate),
@@ -364,39 +369,39 @@ pub(super) enum Act {
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Kind {
+enum ReplyBlockKind {
     Text,
     Reasoning,
     Call,
 }
 
 #[derive(Default)]
-struct Acts {
-    queue: VecDeque<Act>,
+struct ReplyActions {
+    queue: VecDeque<ReplyAction>,
     started: bool,
     /// The number of the next block.
     next: u32,
     /// The kind of the block before it.
-    last: Option<Kind>,
+    last: Option<ReplyBlockKind>,
 }
 
-impl Acts {
-    fn start(&mut self, cast: &Cast<'_>) {
+impl ReplyActions {
+    fn start(&mut self, cast: &ReplyContext<'_>) {
         if !self.started {
             self.started = true;
             let (id, model) = (Some(cast.answer_id.clone()), Some(cast.model.to_owned()));
-            self.queue.push_back(Act::Say(StreamEvent::Started { id, model }));
+            self.queue.push_back(ReplyAction::Say(StreamEvent::Started { id, model }));
         }
     }
 
-    fn say(&mut self, cast: &Cast<'_>, event: StreamEvent) {
+    fn say(&mut self, cast: &ReplyContext<'_>, event: StreamEvent) {
         self.start(cast);
-        self.queue.push_back(Act::Say(event));
+        self.queue.push_back(ReplyAction::Say(event));
     }
 
     /// The number of the block for this kind: the open one, or a new one.
-    fn block(&mut self, kind: Kind) -> u32 {
-        if kind == Kind::Call || self.last != Some(kind) {
+    fn block(&mut self, kind: ReplyBlockKind) -> u32 {
+        if kind == ReplyBlockKind::Call || self.last != Some(kind) {
             self.last = Some(kind);
             self.next += 1;
         }
@@ -410,26 +415,26 @@ impl fmt::Debug for ScriptedReply {
         let mut told: Vec<(String, String)> = Vec::new();
         for step in &self.steps {
             let (what, words) = match step {
-                Step::Text(text) => ("text".to_owned(), text.as_str()),
-                Step::Reasoning(text) => ("reasoning".to_owned(), text.as_str()),
-                Step::Signature(_) => ("signature".to_owned(), ""),
-                Step::CallStart { name, .. } => (format!("call {name}"), ""),
-                Step::Arguments(json) => match told.last_mut() {
+                ReplyStep::Text(text) => ("text".to_owned(), text.as_str()),
+                ReplyStep::Reasoning(text) => ("reasoning".to_owned(), text.as_str()),
+                ReplyStep::Signature(_) => ("signature".to_owned(), ""),
+                ReplyStep::CallStart { name, .. } => (format!("call {name}"), ""),
+                ReplyStep::Arguments(json) => match told.last_mut() {
                     Some((what, all)) if what.starts_with("call ") => {
                         all.push_str(json);
                         continue;
                     }
                     _ => ("arguments".to_owned(), json.as_str()),
                 },
-                Step::CallEnd => continue,
-                Step::Started => ("started".to_owned(), ""),
-                Step::Event(event) => (format!("{event:?}"), ""),
-                Step::Decide(_) => ("what it decides from the request".to_owned(), ""),
-                Step::Pause(time) => (format!("pause {time:?}"), ""),
-                Step::Wait(_) => ("wait for a gate".to_owned(), ""),
-                Step::Error(err) => (format!("error \"{err}\""), ""),
-                Step::Cut => ("cut".to_owned(), ""),
-                Step::Stall => ("stall".to_owned(), ""),
+                ReplyStep::CallEnd => continue,
+                ReplyStep::Started => ("started".to_owned(), ""),
+                ReplyStep::Event(event) => (format!("{event:?}"), ""),
+                ReplyStep::Decide(_) => ("what it decides from the request".to_owned(), ""),
+                ReplyStep::Pause(time) => (format!("pause {time:?}"), ""),
+                ReplyStep::Wait(_) => ("wait for a gate".to_owned(), ""),
+                ReplyStep::Error(err) => (format!("error \"{err}\""), ""),
+                ReplyStep::Cut => ("cut".to_owned(), ""),
+                ReplyStep::Stall => ("stall".to_owned(), ""),
             };
             match told.last_mut() {
                 Some((last, all)) if !words.is_empty() && *last == what => all.push_str(words),

@@ -10,7 +10,7 @@ use futures_util::{StreamExt as _, stream};
 
 use super::{
     ScriptedReply, outline,
-    reply::{Act, Cast},
+    reply::{ReplyAction, ReplyContext},
 };
 use crate::{
     context::is_asked,
@@ -49,18 +49,18 @@ use crate::{
 pub struct ScriptedProvider {
     name: String,
     model: String,
-    play: Arc<Mutex<Play>>,
+    play: Arc<Mutex<ScriptState>>,
 }
 
-type Decide = dyn Fn(&RecordedRequest) -> ScriptedReply + Send + Sync;
+type DecideReply = dyn Fn(&RecordedRequest) -> ScriptedReply + Send + Sync;
 
 #[derive(Default)]
-struct Play {
+struct ScriptState {
     left: VecDeque<ScriptedReply>,
     /// The number of replies in the script.
     written: usize,
     /// Answers when no reply is left.
-    always: Option<Arc<Decide>>,
+    always: Option<Arc<DecideReply>>,
     asked: Vec<RecordedRequest>,
     /// The requests that found the script at its end.
     beyond: usize,
@@ -72,7 +72,7 @@ impl ScriptedProvider {
     /// A provider that gives these replies, one for each request.
     pub fn new(replies: impl IntoIterator<Item = ScriptedReply>) -> Self {
         let left = VecDeque::from_iter(replies);
-        Self::of(Play { written: left.len(), left, ..Play::default() })
+        Self::of(ScriptState { written: left.len(), left, ..ScriptState::default() })
     }
 
     /// A provider without a script: each reply is decided from its request.
@@ -86,10 +86,10 @@ impl ScriptedProvider {
     pub fn answering(
         decide: impl Fn(&RecordedRequest) -> ScriptedReply + Send + Sync + 'static,
     ) -> Self {
-        Self::of(Play { always: Some(Arc::new(decide)), ..Play::default() })
+        Self::of(ScriptState { always: Some(Arc::new(decide)), ..ScriptState::default() })
     }
 
-    fn of(play: Play) -> Self {
+    fn of(play: ScriptState) -> Self {
         let play = Arc::new(Mutex::new(play));
         Self { name: "scripted".to_owned(), model: "scripted".to_owned(), play }
     }
@@ -130,12 +130,12 @@ impl ScriptedProvider {
         }
     }
 
-    fn play(&self) -> MutexGuard<'_, Play> {
+    fn play(&self) -> MutexGuard<'_, ScriptState> {
         self.play.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Records the request and takes the reply from the script.
-    fn begin(&self, request: Request<'_>) -> Speech {
+    fn begin(&self, request: Request<'_>) -> OpenReply {
         let request = RecordedRequest::of(request);
         let (reply, number) = {
             let mut play = self.play();
@@ -148,17 +148,17 @@ impl ScriptedProvider {
             (reply, play.asked.len())
         };
         // From here on, dropping the speech decrements `open`.
-        let mut speech = Speech { acts: VecDeque::new(), play: Arc::clone(&self.play) };
+        let mut speech = OpenReply { acts: VecDeque::new(), play: Arc::clone(&self.play) };
         // The lock is released, because the deciding function may use the provider itself.
         let reply = match reply {
-            Ok(Turn::Written(reply)) => reply,
-            Ok(Turn::Decided(decide)) => decide(&request),
+            Ok(ScriptedTurn::Written(reply)) => reply,
+            Ok(ScriptedTurn::Decided(decide)) => decide(&request),
             Err(err) => {
-                speech.acts.push_back(Act::Fail(err));
+                speech.acts.push_back(ReplyAction::Fail(err));
                 return speech;
             }
         };
-        let mut cast = Cast {
+        let mut cast = ReplyContext {
             request: &request,
             answer_id: format!("scripted_{number}"),
             model: &self.model,
@@ -183,7 +183,7 @@ impl Provider for ScriptedProvider {
     }
 
     fn stream<'a>(&'a self, request: Request<'a>) -> EventStream<'a> {
-        let speech = async move { stream::unfold(self.begin(request), Speech::next) };
+        let speech = async move { stream::unfold(self.begin(request), OpenReply::next) };
         Box::pin(stream::once(speech).flatten())
     }
 }
@@ -200,18 +200,18 @@ impl fmt::Debug for ScriptedProvider {
     }
 }
 
-enum Turn {
+enum ScriptedTurn {
     Written(ScriptedReply),
-    Decided(Arc<Decide>),
+    Decided(Arc<DecideReply>),
 }
 
-impl Play {
-    fn take(&mut self) -> Result<Turn, Error> {
+impl ScriptState {
+    fn take(&mut self) -> Result<ScriptedTurn, Error> {
         if let Some(reply) = self.left.pop_front() {
-            return Ok(Turn::Written(reply));
+            return Ok(ScriptedTurn::Written(reply));
         }
         if let Some(decide) = &self.always {
-            return Ok(Turn::Decided(Arc::clone(decide)));
+            return Ok(ScriptedTurn::Decided(Arc::clone(decide)));
         }
         let message = format!(
             "the script of the provider has {}, and this is request {}; add a reply, or find out \
@@ -253,27 +253,27 @@ fn counted(replies: usize) -> String {
 }
 
 /// A reply that is being given. It counts as open until it is dropped.
-struct Speech {
-    acts: VecDeque<Act>,
-    play: Arc<Mutex<Play>>,
+struct OpenReply {
+    acts: VecDeque<ReplyAction>,
+    play: Arc<Mutex<ScriptState>>,
 }
 
-impl Speech {
+impl OpenReply {
     async fn next(mut self) -> Option<(Result<StreamEvent, Error>, Self)> {
         loop {
             match self.acts.pop_front()? {
-                Act::Say(event) => return Some((Ok(event), self)),
-                Act::Pause(time) => tokio::time::sleep(time).await,
-                Act::Wait(gate) => gate.pass().await,
-                Act::Stall => std::future::pending().await,
+                ReplyAction::Say(event) => return Some((Ok(event), self)),
+                ReplyAction::Pause(time) => tokio::time::sleep(time).await,
+                ReplyAction::Wait(gate) => gate.pass().await,
+                ReplyAction::Stall => std::future::pending().await,
                 // It is the last act.
-                Act::Fail(err) => return Some((Err(err), self)),
+                ReplyAction::Fail(err) => return Some((Err(err), self)),
             }
         }
     }
 }
 
-impl Drop for Speech {
+impl Drop for OpenReply {
     fn drop(&mut self) {
         self.play.lock().unwrap_or_else(PoisonError::into_inner).open -= 1;
     }

@@ -4,14 +4,14 @@ use super::{Tool, ToolDef};
 
 /// A tool that was declared somewhere in the program.
 #[derive(Debug)]
-pub struct Collected {
+pub struct CollectedTool {
     /// The declaration of the tool.
     pub def: &'static ToolDef,
     /// The module in which it is declared.
     pub module: &'static str,
 }
 
-inventory::collect!(Collected);
+inventory::collect!(CollectedTool);
 
 /// Returns every function with `#[tool]` in the program, sorted by name, without the ready tools of the library.
 /// The list is sorted because the linker's order would change from build to build, and with it every prompt. List
@@ -38,12 +38,12 @@ inventory::collect!(Collected);
 /// ```
 pub fn collected_tools() -> Vec<Tool> {
     let mut tools: Vec<Tool> =
-        inventory::iter::<Collected>().filter(foreign).map(|found| found.def.tool()).collect();
+        inventory::iter::<CollectedTool>().filter(foreign).map(|found| found.def.tool()).collect();
     tools.sort_by(|one, other| one.name().cmp(other.name()));
     tools
 }
 
 /// Whether a tool is declared outside of this library.
-fn foreign(found: &&Collected) -> bool {
+fn foreign(found: &&CollectedTool) -> bool {
     !found.module.starts_with(concat!(env!("CARGO_CRATE_NAME"), "::"))
 }

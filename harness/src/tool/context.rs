@@ -13,8 +13,9 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Place, Places, Review, Reviewed, SideEffects, State, Tool, ToolError, ToolRegistry,
-    asking::Asking, cap::cut, places::Seat, spill::Spills, state::Values, threads::CallIdentity,
+    ConcurrencyLimit, ConcurrencyPermit, Review, Reviewed, SideEffects, State, Tool, ToolError,
+    ToolRegistry, concurrency_limit::WeakPermit, detached_threads::CallIdentity,
+    human_wait::HumanWait, large_results::LargeResults, state::SharedValues, truncate::cut,
 };
 use crate::{
     error::Error,
@@ -66,7 +67,7 @@ pub struct ToolContext {
     call_id: Arc<str>,
     call: Option<Arc<ToolCall>>,
     idempotency_key: Arc<str>,
-    output: Arc<Mutex<Telling>>,
+    output: Arc<Mutex<PartialOutput>>,
     cancellation: CancellationToken,
     deadline: Option<Instant>,
     progress: Progress,
@@ -77,19 +78,19 @@ pub struct ToolContext {
     runs_nothing: bool,
     identity: Option<Arc<CallIdentity>>,
     answered: Option<Arc<Answered>>,
-    values: Values,
+    values: SharedValues,
     /// The run that the call belongs to, for the agents that the tool runs.
     host: Option<Arc<dyn Any + Send + Sync>>,
-    /// The call's place among the concurrent calls of its tool; `None` if nobody has decided on one.
-    seat: Option<Seat>,
-    /// The sets of places in which this call, or a call that encloses it, holds a place.
-    inside_of: Vec<Places>,
+    /// The call's permit among the concurrent calls of its tool; `None` if nobody has decided on one.
+    permit: Option<WeakPermit>,
+    /// The limits of which this call, or a call that encloses it, holds a permit.
+    inside_limits: Vec<ConcurrencyLimit>,
     /// The number of this attempt of the call, counted from 1.
     attempt: u32,
     /// The time for which agents of the call have waited for a person.
-    asking: Asking,
+    human_wait: HumanWait,
     /// Where large results of the conversation are kept.
-    spills: Option<Spills>,
+    spills: Option<LargeResults>,
     /// How many bytes of a result the model reads, if a conversation says so.
     readable: Option<usize>,
     /// The tools of the run that the call belongs to.
@@ -125,12 +126,12 @@ impl ToolContext {
             runs_nothing: false,
             identity: None,
             answered: None,
-            values: Values::default(),
+            values: SharedValues::default(),
             host: None,
-            seat: None,
-            inside_of: Vec::new(),
+            permit: None,
+            inside_limits: Vec::new(),
             attempt: 1,
-            asking: Asking::default(),
+            human_wait: HumanWait::default(),
             spills: None,
             readable: None,
             tools: Arc::default(),
@@ -152,10 +153,10 @@ impl ToolContext {
             identity: None,
             answered: None,
             host: None,
-            seat: None,
-            inside_of: Vec::new(),
+            permit: None,
+            inside_limits: Vec::new(),
             attempt: 1,
-            asking: Asking::default(),
+            human_wait: HumanWait::default(),
             progress: Progress { log: Arc::default(), ..self.progress.clone() },
             ..self.clone()
         }
@@ -169,12 +170,12 @@ impl ToolContext {
     }
 
     /// Adds these values. Each replaces another value of its type.
-    pub(crate) fn with_values(mut self, values: &Values) -> Self {
+    pub(crate) fn with_values(mut self, values: &SharedValues) -> Self {
         self.values.extend(values);
         self
     }
 
-    pub(crate) fn values(&self) -> &Values {
+    pub(crate) fn values(&self) -> &SharedValues {
         &self.values
     }
 
@@ -185,7 +186,7 @@ impl ToolContext {
     }
 
     /// Sets where large results of the conversation are kept, if they are, and how many bytes of one the model reads.
-    pub(crate) fn with_spills(mut self, (spills, readable): (Option<Spills>, usize)) -> Self {
+    pub(crate) fn with_spills(mut self, (spills, readable): (Option<LargeResults>, usize)) -> Self {
         (self.spills, self.readable) = (spills, Some(readable));
         self
     }
@@ -196,7 +197,7 @@ impl ToolContext {
     }
 
     /// Where large results of the conversation are kept, if they are kept.
-    pub(super) fn spills(&self) -> Option<&Spills> {
+    pub(super) fn spills(&self) -> Option<&LargeResults> {
         self.spills.as_ref()
     }
 
@@ -258,8 +259,8 @@ impl ToolContext {
 
     /// The time for which agents of the call have waited for a person. It does not count toward any time limit of
     /// the call.
-    pub(crate) fn asking(&self) -> &Asking {
-        &self.asking
+    pub(crate) fn human_wait(&self) -> &HumanWait {
+        &self.human_wait
     }
 
     /// The run that the call belongs to, if it is known and of this type.
@@ -267,26 +268,29 @@ impl ToolContext {
         Arc::clone(self.host.as_ref()?).downcast().ok()
     }
 
-    /// Sets the place that the call holds, or that it needs none.
-    pub(crate) fn seated(mut self, place: Option<&Place>) -> Self {
-        self.seat = Some(Seat::of(place));
+    /// Sets the permit that the call holds, or that it needs none.
+    pub(crate) fn with_permit(mut self, permit: Option<&ConcurrencyPermit>) -> Self {
+        self.permit = Some(WeakPermit::of(permit));
         self
     }
 
-    /// Adds sets of places in which this call, or a call that encloses it, holds a place before its tool runs.
-    pub(crate) fn inside_of<'p>(mut self, places: impl IntoIterator<Item = &'p Places>) -> Self {
-        self.inside_of.extend(places.into_iter().cloned());
+    /// Adds limits of which this call, or a call that encloses it, holds a permit before its tool runs.
+    pub(crate) fn inside_limits<'p>(
+        mut self,
+        limits: impl IntoIterator<Item = &'p ConcurrencyLimit>,
+    ) -> Self {
+        self.inside_limits.extend(limits.into_iter().cloned());
         self
     }
 
-    /// The sets of places in which this call, or a call that encloses it, holds a place.
-    pub(crate) fn has_places(&self) -> &[Places] {
-        &self.inside_of
+    /// The limits of which this call, or a call that encloses it, holds a permit.
+    pub(crate) fn held_limits(&self) -> &[ConcurrencyLimit] {
+        &self.inside_limits
     }
 
-    /// The place that the call holds.
-    pub(super) fn place(&self) -> Option<Place> {
-        self.seat.as_ref()?.place()
+    /// The permit that the call holds.
+    pub(super) fn permit(&self) -> Option<ConcurrencyPermit> {
+        self.permit.as_ref()?.permit()
     }
 
     /// Sets the key by which a service recognizes a repeated call.
@@ -338,7 +342,7 @@ impl ToolContext {
     }
 
     /// Whether the call may only produce a result that says what is wrong with it.
-    pub(super) fn runs_nothing(&self) -> bool {
+    pub(super) fn is_only_refused(&self) -> bool {
         self.runs_nothing
     }
 
@@ -450,7 +454,7 @@ impl ToolContext {
     /// Sets a function that returns the tool's output so far. It is called if the call is stopped, and the model is
     /// then told what it returns. A call that runs to its end returns its result as usual.
     pub fn on_stop(&self, output_so_far: impl Fn() -> String + Send + Sync + 'static) {
-        let telling = Telling(Some(Arc::new(output_so_far)));
+        let telling = PartialOutput(Some(Arc::new(output_so_far)));
         let mut output = self.output.lock().unwrap_or_else(PoisonError::into_inner);
         let before = std::mem::replace(&mut *output, telling);
         // The replaced function is the program's own code, so it is dropped without the lock.
@@ -530,9 +534,9 @@ impl fmt::Debug for ToolContext {
 /// A function that returns the tool's output so far. It is the tool's own code, so it may also panic when it is
 /// dropped.
 #[derive(Clone, Default)]
-struct Telling(Option<Arc<OutputSoFar>>);
+struct PartialOutput(Option<Arc<OutputSoFar>>);
 
-impl Drop for Telling {
+impl Drop for PartialOutput {
     fn drop(&mut self) {
         dropped(self.0.take());
     }
@@ -542,7 +546,7 @@ impl Drop for Telling {
 type OutputSoFar = dyn Fn() -> String + Send + Sync;
 
 /// Receives each progress report as it comes.
-type Watch = dyn Fn(&str) + Send + Sync;
+type ProgressWatcher = dyn Fn(&str) + Send + Sync;
 
 /// The longest progress report, in bytes.
 const LONGEST_REPORT: usize = 4 * 1024;
@@ -554,7 +558,7 @@ const KEPT_REPORTS: usize = 1_000;
 #[derive(Clone, Default)]
 pub struct Progress {
     log: Arc<Mutex<VecDeque<String>>>,
-    watch: Option<Arc<Watch>>,
+    watch: Option<Arc<ProgressWatcher>>,
     secrets: Secrets,
 }
 

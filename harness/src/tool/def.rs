@@ -9,9 +9,9 @@ use harness_schema::{
 use serde_json::{Map, Value};
 
 use super::{
-    Places, ReconcileFuture, SideEffects, Tool, ToolError, ToolFuture,
+    ConcurrencyLimit, ReconcileFuture, SideEffects, Tool, ToolError, ToolFuture,
     expand::{
-        call::{Call, Shared},
+        call::{DeclaredCall, SharedReceiver},
         declared::{MadeSchema, ParamDef, SchemaCell},
     },
     review::Review,
@@ -49,10 +49,10 @@ pub struct ToolDef {
     pub time_limit: Option<Duration>,
     /// The number of its calls that may run at the same time in the program, if it is limited.
     pub at_once: Option<usize>,
-    pub(super) review: Option<fn(&Shared, &Arguments) -> Review>,
-    pub(super) reconcile: Option<fn(Call) -> ReconcileFuture>,
+    pub(super) review: Option<fn(&SharedReceiver, &Arguments) -> Review>,
+    pub(super) reconcile: Option<fn(DeclaredCall) -> ReconcileFuture>,
     pub(super) params: &'static [ParamDef],
-    pub(super) run: fn(Call) -> ToolFuture,
+    pub(super) run: fn(DeclaredCall) -> ToolFuture,
     returns: Option<fn() -> Option<Value>>,
     /// The cell in which the schema is kept once it is made.
     schema: fn() -> &'static SchemaCell,
@@ -67,7 +67,7 @@ impl ToolDef {
         side_effects: SideEffects,
         params: &'static [ParamDef],
         schema: fn() -> &'static SchemaCell,
-        run: fn(Call) -> ToolFuture,
+        run: fn(DeclaredCall) -> ToolFuture,
     ) -> Self {
         Self {
             name,
@@ -121,22 +121,22 @@ impl ToolDef {
         self
     }
 
-    /// The places of the function's calls. All tools that are made of the function share them.
-    pub(super) fn places(&'static self) -> Option<&'static Places> {
+    /// How many calls of the function run at the same time. All tools that are made of the function share the limit.
+    pub(super) fn concurrency_limit(&'static self) -> Option<&'static ConcurrencyLimit> {
         let most = self.at_once?;
-        Some((self.schema)().places.get_or_init(|| Places::new(most)))
+        Some((self.schema)().concurrency.get_or_init(|| ConcurrencyLimit::new(most)))
     }
 
     /// Declares the function that reviews each call and says whether a person should look at it.
     #[must_use]
-    pub const fn reviewed(mut self, review: fn(&Shared, &Arguments) -> Review) -> Self {
+    pub const fn reviewed(mut self, review: fn(&SharedReceiver, &Arguments) -> Review) -> Self {
         self.review = Some(review);
         self
     }
 
     /// Declares the function that finds out whether an interrupted call happened.
     #[must_use]
-    pub const fn reconciled(mut self, reconcile: fn(Call) -> ReconcileFuture) -> Self {
+    pub const fn reconciled(mut self, reconcile: fn(DeclaredCall) -> ReconcileFuture) -> Self {
         self.reconcile = Some(reconcile);
         self
     }
@@ -177,7 +177,7 @@ impl ToolDef {
 
     /// Makes the tool of a method, bound to its value.
     #[doc(hidden)]
-    pub fn bind(&'static self, this: &Shared) -> Tool {
+    pub fn bind(&'static self, this: &SharedReceiver) -> Tool {
         Tool::declared(self, this.receiver())
     }
 

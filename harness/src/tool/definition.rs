@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Tool, tool::Body};
+use super::{Tool, tool::ToolBody};
 use crate::{
     error::Error,
     message::{Arguments, ToolCall},
@@ -58,8 +58,8 @@ impl Tool {
     #[cfg(feature = "mcp")]
     pub(crate) fn pattern_size(&self) -> usize {
         match &self.body {
-            Body::Declared { .. } => 0,
-            Body::Made(made) => {
+            ToolBody::Declared { .. } => 0,
+            ToolBody::Made(made) => {
                 made.checker().map_or(0, harness_schema::SchemaChecker::pattern_size)
             }
         }
@@ -67,8 +67,8 @@ impl Tool {
 
     fn has_defaults(&self) -> bool {
         match &self.body {
-            Body::Declared { def, .. } => def.params.iter().any(|param| param.has_default),
-            Body::Made(made) => made.has_defaults,
+            ToolBody::Declared { def, .. } => def.params.iter().any(|param| param.has_default),
+            ToolBody::Made(made) => made.has_defaults,
         }
     }
 

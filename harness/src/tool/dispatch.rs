@@ -10,10 +10,10 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use super::{
     ReconcileFault, Reconciled, Tool, ToolContext, ToolError, ToolOutput, ToolRegistry,
-    cap::{around, short_name},
+    detached_threads,
     error::Asks,
-    threads,
-    tool::Unfound,
+    tool::ReconcileFailure,
+    truncate::{around, short_name},
 };
 use crate::{
     error::Error,
@@ -43,35 +43,43 @@ impl ToolRegistry {
     /// Dropping the future stops the tool.
     pub async fn dispatch(&self, call: &ToolCall, context: &ToolContext) -> ToolResult {
         match self.dispatch_call(call, context).await {
-            Dispatched::Result(result) => result,
-            Dispatched::Waits { question, token, .. } => {
-                let text = ToolError::asks(question, token).told(self.secrets());
+            DispatchOutcome::Result(result) => result,
+            DispatchOutcome::Waits { question, token, .. } => {
+                let text = ToolError::asks(question, token).text_for_model(self.secrets());
                 self.failed(call, text, context).await
             }
         }
     }
 
     /// Like [`dispatch`](Self::dispatch), for callers that can wait for the answer to a tool's question.
-    pub(crate) async fn dispatch_call(&self, call: &ToolCall, context: &ToolContext) -> Dispatched {
+    pub(crate) async fn dispatch_call(
+        &self,
+        call: &ToolCall,
+        context: &ToolContext,
+    ) -> DispatchOutcome {
         match self.run(call, context).await {
-            Ok(result) => Dispatched::Result(result),
+            Ok(result) => DispatchOutcome::Result(result),
             Err(asks)
                 if is_too_deep(&asks.token) || asks.form.as_ref().is_some_and(is_too_deep) =>
             {
                 let text =
                     "the tool asks a question, and its token or its form is nested too deeply";
-                Dispatched::Result(self.failed(call, text.to_owned(), context).await)
+                DispatchOutcome::Result(self.failed(call, text.to_owned(), context).await)
             }
             Err(asks) => {
                 let Asks { question, token, form } = *asks;
-                Dispatched::Waits { question: self.readable_text(&question), token, form }
+                DispatchOutcome::Waits { question: self.readable_text(&question), token, form }
             }
         }
     }
 
     /// Finds out whether a call happened that had started in a process which is gone.
-    pub(crate) async fn reconcile(&self, call: &ToolCall, context: &ToolContext) -> Found {
-        let arguments = |why: String| Found::Unknown((ReconcileFault::Arguments, why));
+    pub(crate) async fn reconcile(
+        &self,
+        call: &ToolCall,
+        context: &ToolContext,
+    ) -> ReconcileOutcome {
+        let arguments = |why: String| ReconcileOutcome::Unknown((ReconcileFault::Arguments, why));
         let Some(tool) = self.get(call.name()) else {
             return arguments(format!("there is no tool `{}` any more", call.name()));
         };
@@ -84,25 +92,27 @@ impl ToolRegistry {
         let context = context.clone().with_deadline(deadline);
         let found = match tool.find_out(context.clone(), decoded.into_map()) {
             Ok(found) => found,
-            Err(unfound) => return Found::Unknown(unfound),
+            Err(unfound) => return ReconcileOutcome::Unknown(unfound),
         };
         match within(deadline, Shielded::new(found)).await {
             Some(Ok(Ok(Reconciled::Happened(output)))) => {
-                Found::Happened(self.readable_output(call.id(), output, &context).await)
+                ReconcileOutcome::Happened(self.readable_output(call.id(), output, &context).await)
             }
-            Some(Ok(Ok(Reconciled::NotHappened))) => Found::NotHappened,
+            Some(Ok(Ok(Reconciled::NotHappened))) => ReconcileOutcome::NotHappened,
             Some(Ok(Err(err))) => {
-                let words = caught(|| err.told(self.secrets()));
+                let words = caught(|| err.text_for_model(self.secrets()));
                 dropped(err);
-                Found::Unknown(match words {
+                ReconcileOutcome::Unknown(match words {
                     Ok(words) => (ReconcileFault::Failed, words),
                     Err(panicked) => (ReconcileFault::Panicked, panicked.to_string()),
                 })
             }
-            Some(Err(panicked)) => Found::Unknown((ReconcileFault::Panicked, panicked.to_string())),
+            Some(Err(panicked)) => {
+                ReconcileOutcome::Unknown((ReconcileFault::Panicked, panicked.to_string()))
+            }
             None => {
                 let words = "it did not end within its time limit".to_owned();
-                Found::Unknown((ReconcileFault::TimedOut, words))
+                ReconcileOutcome::Unknown((ReconcileFault::TimedOut, words))
             }
         }
     }
@@ -118,22 +128,23 @@ impl ToolRegistry {
                 return Ok(self.failed(call, self.broken(call.arguments(), &err), context).await);
             }
         };
-        if context.runs_nothing() {
+        if context.is_only_refused() {
             return Ok(self.checked_only(tool, call, &decoded, context).await);
         }
-        // A run takes the place before it reports that the call begins. A tool may pass its own context on to
-        // another tool, which has places of its own.
-        let (_place, seated) =
-            match tool.places().filter(|places| !places.are_among(context.has_places())) {
+        // A run takes the permit before it reports that the call begins. A tool may pass its own context on to
+        // another tool, which has a limit of its own.
+        let (_permit, seated) =
+            match tool.concurrency_limit().filter(|limit| !limit.is_among(context.held_limits())) {
                 None => (None, None),
-                Some(places) => {
-                    let place = tokio::select! {
+                Some(limit) => {
+                    let permit = tokio::select! {
                         biased;
-                        place = places.take() => place,
+                        permit = limit.acquire() => permit,
                         () = context.cancellation().cancelled() => return Ok(not_begun(call)),
                     };
-                    let seated = context.clone().seated(place.as_ref()).inside_of([places]);
-                    (place, Some(seated))
+                    let seated =
+                        context.clone().with_permit(permit.as_ref()).inside_limits([limit]);
+                    (permit, Some(seated))
                 }
             };
         let context = seated.as_ref().unwrap_or(context);
@@ -147,7 +158,7 @@ impl ToolRegistry {
                 ))
             })
         {
-            return Ok(self.failed(call, err.told(self.secrets()), context).await);
+            return Ok(self.failed(call, err.text_for_model(self.secrets()), context).await);
         }
         let may_repeat = tool.side_effects().may_repeat(tool.is_idempotent());
         let tries = if may_repeat { self.limits().tries.max(1) } else { 1 };
@@ -163,11 +174,11 @@ impl ToolRegistry {
             let arguments = Value::Object(arguments.into_map());
             let (outcome, content) =
                 match self.attempt(tool, context.clone().tried(attempt), arguments).await {
-                    Attempt::Ended(Ok(output)) => {
+                    AttemptOutcome::Ended(Ok(output)) => {
                         return Ok(self.readable_output(call.id(), output, context).await);
                     }
-                    Attempt::Ended(Err(ToolError::Asks(asks))) => return Err(asks),
-                    Attempt::Ended(Err(err)) if err.is_transient() && attempt < tries => {
+                    AttemptOutcome::Ended(Err(ToolError::Asks(asks))) => return Err(asks),
+                    AttemptOutcome::Ended(Err(err)) if err.is_transient() && attempt < tries => {
                         attempt += 1;
                         context
                             .progress()
@@ -180,11 +191,11 @@ impl ToolRegistry {
                         }
                         self.words(tool, err)
                     }
-                    Attempt::Ended(Err(err)) => self.words(tool, err),
-                    Attempt::Panicked(panicked) => {
+                    AttemptOutcome::Ended(Err(err)) => self.words(tool, err),
+                    AttemptOutcome::Panicked(panicked) => {
                         in_doubt(tool, format!("the tool `{}` {panicked}", call.name()))
                     }
-                    Attempt::TimedOut(after, said) => timed_out(tool, context, after, said),
+                    AttemptOutcome::TimedOut(after, said) => timed_out(tool, context, after, said),
                 };
             return Ok(self.readable(call.id(), outcome, content, context).await);
         }
@@ -200,7 +211,7 @@ impl ToolRegistry {
         context: &ToolContext,
     ) -> ToolResult {
         let text = match caught(|| tool.check(arguments)) {
-            Ok(Err(faults)) => ToolError::BadArguments(faults).told(self.secrets()),
+            Ok(Err(faults)) => ToolError::BadArguments(faults).text_for_model(self.secrets()),
             Err(panicked) => {
                 format!("the arguments cannot be read: the tool `{}` {panicked}", call.name())
             }
@@ -217,7 +228,7 @@ impl ToolRegistry {
     /// may panic.
     fn words(&self, tool: &Tool, err: ToolError) -> (CallOutcome, Vec<ToolContent>) {
         let doubtful = err.is_in_doubt();
-        let text = caught(|| err.told(self.secrets()));
+        let text = caught(|| err.text_for_model(self.secrets()));
         dropped(err);
         match text {
             Ok(text) if doubtful => in_doubt(tool, text),
@@ -257,7 +268,7 @@ impl ToolRegistry {
         is_empty && self.get(call.name()).is_some_and(takes_some)
     }
 
-    async fn attempt(&self, tool: &Tool, context: ToolContext, arguments: Value) -> Attempt {
+    async fn attempt(&self, tool: &Tool, context: ToolContext, arguments: Value) -> AttemptOutcome {
         // A tool on a thread of its own learns of its end only by this token.
         let stop = context.cancellation().child_token();
         let stop_at_the_end = stop.clone().drop_guard();
@@ -270,14 +281,14 @@ impl ToolRegistry {
             Some(deadline) => tokio::select! {
                 biased;
                 ended = &mut run => Some(ended),
-                () = context.asking().over(deadline) => None,
+                () = context.human_wait().wait_until(deadline) => None,
             },
             None => Some((&mut run).await),
         };
         match in_time {
-            Some(Ok(Ok(output))) => Attempt::Ended(Ok(output)),
-            Some(Ok(Err(err))) => Attempt::Ended(Err(err)),
-            Some(Err(panicked)) => Attempt::Panicked(panicked),
+            Some(Ok(Ok(output))) => AttemptOutcome::Ended(Ok(output)),
+            Some(Ok(Err(err))) => AttemptOutcome::Ended(Err(err)),
+            Some(Err(panicked)) => AttemptOutcome::Panicked(panicked),
             None => {
                 // The limit that was set: the clock has gone on since then, and a person may have been waited for.
                 let after = deadline.unwrap_or(begun).saturating_duration_since(begun);
@@ -285,7 +296,7 @@ impl ToolRegistry {
                 // Text that the tool returns when it stops by itself says more than its output so far.
                 let said = match timeout(GRACE, &mut run).await {
                     // The tool has ended during the grace period.
-                    Ok(Ok(Ok(output))) => return Attempt::Ended(Ok(output)),
+                    Ok(Ok(Ok(output))) => return AttemptOutcome::Ended(Ok(output)),
                     Ok(Ok(Err(err))) => {
                         let said = caught(|| err.to_string()).ok();
                         dropped(err);
@@ -293,7 +304,7 @@ impl ToolRegistry {
                     }
                     Ok(Err(_)) | Err(_) => context.output_so_far(),
                 };
-                Attempt::TimedOut(after, said)
+                AttemptOutcome::TimedOut(after, said)
             }
         }
     }
@@ -314,7 +325,7 @@ impl ToolRegistry {
 
     pub(super) fn unknown(&self, name: &str) -> String {
         let names: Vec<&str> = self.tools().iter().map(Tool::name).collect();
-        if self.leaves_out(name) {
+        if self.is_left_out(name) {
             let now = match names.as_slice() {
                 [] => "no tool is offered".to_owned(),
                 _ => format!("the offered tools are: {}", self.listed()),
@@ -351,7 +362,7 @@ impl ToolRegistry {
 }
 
 /// How a call ends.
-pub(crate) enum Dispatched {
+pub(crate) enum DispatchOutcome {
     /// The call has ended.
     Result(ToolResult),
     /// The call waits, since its tool has asked a question.
@@ -366,13 +377,13 @@ pub(crate) enum Dispatched {
 }
 
 /// What is known about a call that had started in a process which is gone.
-pub(crate) enum Found {
+pub(crate) enum ReconcileOutcome {
     /// The call happened.
     Happened(ToolResult),
     /// The call did not happen.
     NotHappened,
     /// It is not known, since the tool failed to find it out.
-    Unknown(Unfound),
+    Unknown(ReconcileFailure),
 }
 
 /// Waits for a future until the deadline, if there is one.
@@ -384,7 +395,7 @@ async fn within<F: Future>(deadline: Option<Instant>, future: F) -> Option<F::Ou
 }
 
 /// How one attempt ended.
-enum Attempt {
+enum AttemptOutcome {
     Ended(Result<ToolOutput, ToolError>),
     Panicked(Panicked),
     /// The attempt took longer than this; with the tool's output so far.
@@ -406,7 +417,7 @@ async fn recheck(
     }
 }
 
-/// The result of a call that was stopped while it waited for a place among the calls of its tool.
+/// The result of a call that was stopped while it waited for a permit among the calls of its tool.
 fn not_begun(call: &ToolCall) -> ToolResult {
     let text =
         "The call was stopped while it waited for others of its tool to end. It did not run.";
@@ -438,7 +449,7 @@ fn timed_out(
     after: Duration,
     said: Option<String>,
 ) -> (CallOutcome, Vec<ToolContent>) {
-    let runs_on = context.identity().is_some_and(threads::runs_on);
+    let runs_on = context.identity().is_some_and(detached_threads::is_still_running);
     let (outcome, truth) = if tool.side_effects().is_read_only() {
         (CallOutcome::StoppedReading, "It only reads, so nothing has changed.")
     } else if runs_on {

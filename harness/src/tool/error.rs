@@ -4,8 +4,8 @@ use std::fmt;
 
 use serde_json::Value;
 
-use super::cap::cut;
 use super::expand::returned::CAUSES;
+use super::truncate::cut;
 use crate::secret::Secrets;
 
 /// The highest number of faults of one call that the model is told.
@@ -160,7 +160,7 @@ impl ToolError {
 
     /// What the model is told. Of many faults the first ones are told, and of long ones the beginning and the end;
     /// secrets are removed from them. Other text is cleaned with the result.
-    pub(super) fn told(&self, secrets: &Secrets) -> String {
+    pub(super) fn text_for_model(&self, secrets: &Secrets) -> String {
         let lines = match self {
             Self::BadArguments(lines) => lines,
             Self::Failed(failure) => return failure.for_model.clone(),

@@ -78,7 +78,7 @@ impl ToolLimits {
     }
 
     /// The bytes of text in one result.
-    pub(super) fn said(&self) -> usize {
+    pub(super) fn output_bytes(&self) -> usize {
         self.output.unwrap_or(OUTPUT)
     }
 

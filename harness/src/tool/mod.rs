@@ -1,53 +1,55 @@
 //! Tools: what they declare, what they are given when they run, what they return, and the registry that calls them.
 
-mod asking;
-mod cap;
 #[cfg(feature = "collect")]
 pub(crate) mod collect;
+mod concurrency_limit;
 mod context;
 mod def;
 mod definition;
+mod detached_threads;
 mod dispatch;
 mod error;
 pub(crate) mod expand;
+mod human_wait;
+mod large_results;
 mod limits;
 mod output;
-mod places;
 mod registry;
 pub(crate) mod review;
 mod search;
 mod shrink;
 mod side_effects;
-mod spill;
 mod state;
-mod threads;
 mod title;
 #[expect(clippy::module_inception, reason = "the file is named after the one type in it")]
 mod tool;
+mod truncate;
 
 pub(crate) use self::{
-    asking::{Asked, Asking},
-    dispatch::{Dispatched, Found, GRACE, RUNS_ON},
-    places::{Place, Places},
+    concurrency_limit::{ConcurrencyLimit, ConcurrencyPermit},
+    detached_threads::{
+        CallIdentity, LateEnd, ended_in, equal_still_running, is_still_running, mark_reported,
+        still_running_in,
+    },
+    dispatch::{DispatchOutcome, GRACE, RUNS_ON, ReconcileOutcome},
+    human_wait::{HumanWait, HumanWaitGuard},
+    large_results::{
+        COPIED, LEFT_OUT, LargeResults, NOT_KEPT, READ_RESULT, SpillFolder, SpillFuture,
+        SpillStore, WithArguments, name_of_arguments,
+    },
     search::{FEW_TOOLS, TOOL_SEARCH},
-    spill::{
-        COPIED, Folder, LEFT_OUT, NOT_KEPT, READ_RESULT, SpillFuture, SpillStore, Spills,
-        WithArguments, name_of_arguments,
-    },
-    state::{StateType, Values},
-    threads::{
-        CallIdentity, LateEnd, ended_in, equal_still_running, runs_on, still_running_in, was_told,
-    },
-    tool::{Unfound, fault_of_name},
+    state::{SharedValues, StateType},
+    tool::{ReconcileFailure, fault_of_name},
 };
 pub use tokio_util::sync::CancellationToken;
 
-pub(crate) use self::cap::cut;
 #[cfg(feature = "collect")]
 pub use self::collect::collected_tools;
+pub(crate) use self::truncate::cut;
 pub use self::{
     context::{Answered, Progress, ToolContext, ToolInfo},
     def::ToolDef,
+    detached_threads::{StillRunning, still_running},
     error::{Asks, ToolError, ToolFailure},
     limits::ToolLimits,
     output::ToolOutput,
@@ -56,7 +58,6 @@ pub use self::{
     search::ToolSearch,
     side_effects::{SideEffect, SideEffects},
     state::State,
-    threads::{StillRunning, still_running},
     tool::{ReconcileFault, ReconcileFuture, Reconciled, Tool, ToolFuture},
 };
 #[doc = include_str!("../../guide/strict.md")]

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{ToolError, expand::search::faithful_json};
+use super::{ToolError, expand::output_faults::faithful_json};
 use crate::message::ToolContent;
 
 /// The output of a tool: any number of parts for the model, and optionally a value for the program.

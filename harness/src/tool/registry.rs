@@ -9,9 +9,9 @@ use harness_schema::{SchemaCache, ToolSchema, misspelt};
 use serde_json::{Map, Value};
 
 use super::{
-    Review, StateType, Tool, ToolLimits, Values,
-    search::{FEW_TOOLS, Index, TOOL_SEARCH, tool_search},
-    spill::{READ_RESULT, read_result},
+    Review, SharedValues, StateType, Tool, ToolLimits,
+    large_results::{READ_RESULT, read_result},
+    search::{FEW_TOOLS, TOOL_SEARCH, ToolIndex, tool_search},
 };
 use crate::{
     error::{Error, ErrorKind},
@@ -52,7 +52,7 @@ pub struct ToolRegistry {
     /// Whether large results are kept, so that `read_result` is one of the tools.
     reads_results: bool,
     /// The tools that the model has to search for, if there are any.
-    searched: Option<Arc<Index>>,
+    searched: Option<Arc<ToolIndex>>,
 }
 
 impl ToolRegistry {
@@ -90,7 +90,7 @@ impl ToolRegistry {
 
     /// Adds the tool that searches for these tools. The model is not told of them before it has found them.
     pub(crate) fn searching(mut self, names: &HashSet<String>) -> Result<Self, Error> {
-        let index = Index::of(self.tools.iter().filter(|tool| names.contains(tool.name())));
+        let index = ToolIndex::of(self.tools.iter().filter(|tool| names.contains(tool.name())));
         let index = Arc::new(index);
         self.add(tool_search(Arc::clone(&index)))?;
         self.searched = Some(index);
@@ -109,7 +109,7 @@ impl ToolRegistry {
 
     /// The names of the tools that the model has to search for, if there are some.
     pub(crate) fn searched(&self) -> Option<&HashSet<String>> {
-        self.searched.as_deref().map(Index::names)
+        self.searched.as_deref().map(ToolIndex::names)
     }
 
     /// Whether the library has added this tool.
@@ -202,14 +202,14 @@ impl ToolRegistry {
     /// The tool that was probably meant by an unknown name. Tools of agents that a tool runs are considered too.
     pub(crate) fn misspelt(&self, name: &str) -> Option<&str> {
         let names = || self.tools.iter().flat_map(Tool::names);
-        if names().any(|known| known == name) || self.leaves_out(name) {
+        if names().any(|known| known == name) || self.is_left_out(name) {
             return None;
         }
         misspelt(name, names())
     }
 
     /// Whether a tool of this name exists and is not offered now.
-    pub(super) fn leaves_out(&self, name: &str) -> bool {
+    pub(super) fn is_left_out(&self, name: &str) -> bool {
         self.left_out.iter().any(|left_out| left_out == name)
     }
 
@@ -269,7 +269,7 @@ impl ToolRegistry {
     /// Fails with all missing values.
     pub(crate) fn check_state(
         &self,
-        given: &Values,
+        given: &SharedValues,
         later: impl Fn(&StateType) -> bool,
     ) -> Result<(), Error> {
         let mut missing: Vec<String> = Vec::new();

@@ -210,7 +210,7 @@ impl fmt::Display for Scope {
     note = "a review is an ordinary function that takes the decoded arguments, `&harness::message::Arguments`, and returns a `harness::tool::Review`; named by the tool of a method, it may take `&self` before them",
     note = "it is not `async`: it may block, for it runs on a thread for that"
 )]
-pub trait Reviews<Value: ?Sized, Takes> {
+pub trait ReviewFunction<Value: ?Sized, Takes> {
     /// Reviews a call.
     fn review(self, value: &Value, arguments: &Arguments) -> Review;
 }
@@ -223,13 +223,13 @@ pub struct OfArguments;
 #[derive(Debug)]
 pub struct OfValue;
 
-impl<Value: ?Sized, F: FnOnce(&Arguments) -> Review> Reviews<Value, OfArguments> for F {
+impl<Value: ?Sized, F: FnOnce(&Arguments) -> Review> ReviewFunction<Value, OfArguments> for F {
     fn review(self, _: &Value, arguments: &Arguments) -> Review {
         self(arguments)
     }
 }
 
-impl<Value, F: FnOnce(&Value, &Arguments) -> Review> Reviews<Value, OfValue> for F {
+impl<Value, F: FnOnce(&Value, &Arguments) -> Review> ReviewFunction<Value, OfValue> for F {
     fn review(self, value: &Value, arguments: &Arguments) -> Review {
         self(value, arguments)
     }
@@ -237,7 +237,7 @@ impl<Value, F: FnOnce(&Value, &Arguments) -> Review> Reviews<Value, OfValue> for
 
 /// Reviews a call. Only here does the macro need the bound on the function.
 pub fn review<Value, Takes>(
-    review: impl Reviews<Value, Takes>,
+    review: impl ReviewFunction<Value, Takes>,
     value: &Value,
     arguments: &Arguments,
 ) -> Review {
@@ -245,4 +245,4 @@ pub fn review<Value, Takes>(
 }
 
 /// The review of a tool that was made by hand.
-pub(super) type Reviewer = Arc<dyn Fn(&Arguments) -> Review + Send + Sync>;
+pub(super) type HandmadeReview = Arc<dyn Fn(&Arguments) -> Review + Send + Sync>;

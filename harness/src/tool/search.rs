@@ -117,8 +117,8 @@ impl ToolSearch {
 
 /// The tools that a search can find.
 #[derive(Debug)]
-pub(crate) struct Index {
-    tools: Vec<Indexed>,
+pub(crate) struct ToolIndex {
+    tools: Vec<IndexedTool>,
     names: HashSet<String>,
     /// In how many tools each word occurs.
     spread: HashMap<String, f64>,
@@ -127,7 +127,7 @@ pub(crate) struct Index {
 }
 
 #[derive(Debug)]
-struct Indexed {
+struct IndexedTool {
     name: String,
     description: String,
     arguments: Vec<String>,
@@ -136,7 +136,7 @@ struct Indexed {
     length: f64,
 }
 
-impl Indexed {
+impl IndexedTool {
     fn of(tool: &Tool) -> Self {
         let schema = tool.input_schema();
         let properties = schema.get("properties").and_then(Value::as_object);
@@ -165,9 +165,9 @@ impl Indexed {
     }
 }
 
-impl Index {
+impl ToolIndex {
     pub(crate) fn of<'a>(tools: impl Iterator<Item = &'a Tool>) -> Self {
-        let tools: Vec<Indexed> = tools.map(Indexed::of).collect();
+        let tools: Vec<IndexedTool> = tools.map(IndexedTool::of).collect();
         let mut spread = HashMap::new();
         for tool in &tools {
             for word in tool.words.keys() {
@@ -190,13 +190,13 @@ impl Index {
     }
 
     /// Ranks by Okapi BM25, where a word in the name counts three times. Tools with equal scores keep their order.
-    fn best(&self, arguments: &Map<String, Value>) -> Vec<&Indexed> {
+    fn best(&self, arguments: &Map<String, Value>) -> Vec<&IndexedTool> {
         let query = arguments.get("query").and_then(Value::as_str).unwrap_or_default();
         let most = arguments.get("limit").and_then(Value::as_u64);
         let most = most.and_then(|most| usize::try_from(most).ok()).unwrap_or(FOUND).clamp(1, MOST);
         let named: HashSet<&str> = query.split([',', ' ', '\n', '`', '"']).collect();
         let words: HashSet<String> = words_of(query).collect();
-        let mut scored: Vec<(f64, &Indexed)> = Vec::new();
+        let mut scored: Vec<(f64, &IndexedTool)> = Vec::new();
         for tool in &self.tools {
             // A query that contains a tool's exact name asks for this tool.
             let mut score = if named.contains(&*tool.name) { 1e6 } else { 0.0 };
@@ -218,7 +218,7 @@ impl Index {
     }
 
     /// The text that the model reads as the result of a search.
-    fn told(&self, arguments: &Map<String, Value>) -> String {
+    fn result_text(&self, arguments: &Map<String, Value>) -> String {
         let best = self.best(arguments);
         if best.is_empty() {
             return format!(
@@ -271,7 +271,7 @@ fn words_of(text: &str) -> impl Iterator<Item = String> + '_ {
 }
 
 /// The tool by which the model searches this index.
-pub(crate) fn tool_search(index: Arc<Index>) -> Tool {
+pub(crate) fn tool_search(index: Arc<ToolIndex>) -> Tool {
     let description = format!(
         "Finds tools: {} more than those that you see can be called once you have found them. Search before you say \
          that something cannot be done.",
@@ -292,7 +292,7 @@ pub(crate) fn tool_search(index: Arc<Index>) -> Tool {
         "required": ["query"],
     });
     Tool::new(TOOL_SEARCH, description, schema, SideEffects::NONE, move |_, arguments| {
-        let told = index.told(&arguments);
+        let told = index.result_text(&arguments);
         Box::pin(async move { Ok::<_, ToolError>(told.into()) })
     })
 }
@@ -329,7 +329,7 @@ mod tests {
             tool("weather__get_forecast", "Tells what the weather will be."),
             tool("mail__send", "Sends a letter."),
         ];
-        let index = Index::of(tools.iter());
+        let index = ToolIndex::of(tools.iter());
         let find = |query: &str| {
             index.find(json!({"query": query, "limit": 1}).as_object().expect("an object"))
         };

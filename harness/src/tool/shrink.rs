@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::cap::cut;
+use super::truncate::cut;
 
 /// A text is not cut to fewer bytes than this: the note about the cut would be longer than what is left.
 const LEAST: usize = 64;
@@ -69,7 +69,7 @@ fn object(members: Map<String, Value>, room: usize) -> Value {
         .map(|(name, value)| size(value).saturating_add(name.len()).saturating_add(4))
         .collect();
     let room = room.saturating_sub(NOTE);
-    let share = super::cap::fair_share(&sizes, room);
+    let share = super::truncate::fair_share(&sizes, room);
     let mut left = room;
     let mut kept = Map::new();
     for ((name, value), size_of) in members.into_iter().zip(sizes) {

@@ -84,9 +84,9 @@ impl StateType {
 
 /// Shared values, at most one of each type. A clone is cheap.
 #[derive(Clone, Default)]
-pub(crate) struct Values(Arc<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>);
+pub(crate) struct SharedValues(Arc<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>);
 
-impl Values {
+impl SharedValues {
     /// Adds a value. It replaces another value of its type.
     pub(crate) fn insert<T: Send + Sync + 'static>(&mut self, value: Arc<T>) {
         Arc::make_mut(&mut self.0).insert(TypeId::of::<T>(), value);

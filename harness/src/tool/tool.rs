@@ -16,13 +16,13 @@ use serde_json::{Map, Value};
 use tokio::runtime::Handle;
 
 use super::{
-    Places, SideEffects, ToolContext, ToolDef, ToolError, ToolOutput, ToolRegistry,
+    ConcurrencyLimit, SideEffects, ToolContext, ToolDef, ToolError, ToolOutput, ToolRegistry,
     expand::{
-        call::{Call, OnDrop, Receiver, Shared},
+        call::{DeclaredCall, MethodReceiver, OnDrop, SharedReceiver},
         declared::ParamDef,
     },
     limits::check_depth,
-    review::{Review, Reviewer},
+    review::{HandmadeReview, Review},
     state::StateType,
     title,
 };
@@ -65,11 +65,11 @@ pub enum ReconcileFault {
 
 /// Why it is unknown whether a call happened although its tool was asked: the kind of the failure, and its text,
 /// from which secrets have not been removed.
-pub(crate) type Unfound = (ReconcileFault, String);
+pub(crate) type ReconcileFailure = (ReconcileFault, String);
 
-type Reconcile = dyn Fn(ToolContext, Map<String, Value>) -> ReconcileFuture + Send + Sync;
+type ReconcileFn = dyn Fn(ToolContext, Map<String, Value>) -> ReconcileFuture + Send + Sync;
 
-type Run = dyn Fn(ToolContext, Map<String, Value>) -> ToolFuture + Send + Sync;
+type RunFn = dyn Fn(ToolContext, Map<String, Value>) -> ToolFuture + Send + Sync;
 
 /// A tool: the name, description and schema that the model is given, what the tool declares, and the code that
 /// runs. A clone copies one pointer.
@@ -96,52 +96,52 @@ type Run = dyn Fn(ToolContext, Map<String, Value>) -> ToolFuture + Send + Sync;
 /// ```
 #[derive(Clone)]
 pub struct Tool {
-    pub(super) body: Body,
+    pub(super) body: ToolBody,
     idempotent: bool,
     time_limit: Option<Duration>,
-    review: Option<Reviewer>,
+    review: Option<HandmadeReview>,
     title: Option<Cow<'static, str>>,
     output_schema: Option<Arc<Value>>,
-    reconcile: Option<Arc<Reconcile>>,
+    reconcile: Option<Arc<ReconcileFn>>,
     /// Whether the program itself gives the results of the calls.
     external: bool,
     /// The types of the shared values that it needs, beside those that `#[tool]` has found.
     needs: Vec<StateType>,
     /// The agent that its calls run, if there is one.
-    agent: Option<Inside>,
-    /// The places that limit how many calls run at the same time, if they were set on this value.
-    places: Option<Places>,
+    agent: Option<InnerAgent>,
+    /// The limit of how many calls run at the same time, if they were set on this value.
+    concurrency: Option<ConcurrencyLimit>,
     /// The hash of a description that comes from outside of the program.
     pub(super) definition: Option<Arc<str>>,
 }
 
 /// An agent that the calls of a tool run.
 #[derive(Clone)]
-struct Inside {
+struct InnerAgent {
     agent: Arc<dyn Any + Send + Sync>,
     /// The names of its tools, and of the tools of all agents below it.
     tools: Arc<[String]>,
 }
 
 #[derive(Clone)]
-pub(super) enum Body {
+pub(super) enum ToolBody {
     /// Made by `#[tool]`; a method also has its receiver.
-    Declared { def: &'static ToolDef, receiver: Option<Receiver> },
+    Declared { def: &'static ToolDef, receiver: Option<MethodReceiver> },
     /// Made by hand.
-    Made(Arc<Made>),
+    Made(Arc<HandmadeTool>),
 }
 
-pub(super) struct Made {
+pub(super) struct HandmadeTool {
     schema: ToolSchema,
     side_effects: SideEffects,
-    run: Arc<Run>,
+    run: Arc<RunFn>,
     /// Whether an argument has a default.
     pub(super) has_defaults: bool,
     /// Made when it is first needed.
     checker: OnceLock<Result<SchemaChecker, UnusableSchema>>,
 }
 
-impl Made {
+impl HandmadeTool {
     /// The arguments as the schema describes them.
     fn read(&self, arguments: Map<String, Value>) -> Result<Map<String, Value>, ToolError> {
         let checker = self.checker().map_err(ToolError::new)?;
@@ -189,7 +189,7 @@ impl Tool {
         let members = input_schema.get("properties").and_then(Value::as_object);
         let has_defaults =
             members.is_some_and(|all| all.values().any(|it| it.get("default").is_some()));
-        let body = Body::Made(Arc::new(Made {
+        let body = ToolBody::Made(Arc::new(HandmadeTool {
             has_defaults,
             schema: ToolSchema {
                 name: name.into().into_owned(),
@@ -254,7 +254,7 @@ impl Tool {
         Self { external: true, ..tool }
     }
 
-    fn of(body: Body, idempotent: bool, time_limit: Option<Duration>) -> Self {
+    fn of(body: ToolBody, idempotent: bool, time_limit: Option<Duration>) -> Self {
         let (review, reconcile) = (None, None);
         Self {
             body,
@@ -267,14 +267,14 @@ impl Tool {
             external: false,
             needs: Vec::new(),
             agent: None,
-            places: None,
+            concurrency: None,
             definition: None,
         }
     }
 
-    pub(super) fn declared(def: &'static ToolDef, receiver: Option<Receiver>) -> Self {
+    pub(super) fn declared(def: &'static ToolDef, receiver: Option<MethodReceiver>) -> Self {
         let (idempotent, time_limit) = (def.idempotent, def.time_limit);
-        let body = Body::Declared { def, receiver };
+        let body = ToolBody::Declared { def, receiver };
         Self::of(body, idempotent, time_limit)
     }
 
@@ -326,15 +326,17 @@ impl Tool {
     /// ```
     #[must_use]
     pub fn at_once(mut self, most: usize) -> Self {
-        self.places = Some(Places::new(most));
+        self.concurrency = Some(ConcurrencyLimit::new(most));
         self
     }
 
-    /// The places that limit how many calls run at the same time, if there is a limit.
-    pub(crate) fn places(&self) -> Option<&Places> {
+    /// The limit of how many calls run at the same time, if there is a limit.
+    pub(crate) fn concurrency_limit(&self) -> Option<&ConcurrencyLimit> {
         match &self.body {
-            Body::Declared { def, .. } => self.places.as_ref().or_else(|| def.places()),
-            Body::Made(_) => self.places.as_ref(),
+            ToolBody::Declared { def, .. } => {
+                self.concurrency.as_ref().or_else(|| def.concurrency_limit())
+            }
+            ToolBody::Made(_) => self.concurrency.as_ref(),
         }
     }
 
@@ -387,7 +389,7 @@ impl Tool {
     ) -> Self {
         let all = tools.tools().iter();
         let names = all.flat_map(|tool| tool.names().map(str::to_owned));
-        self.agent = Some(Inside { agent, tools: names.collect() });
+        self.agent = Some(InnerAgent { agent, tools: names.collect() });
         self.needs.extend_from_slice(needs);
         self
     }
@@ -457,8 +459,8 @@ impl Tool {
     /// Whether the tool can find out whether a call happened.
     pub fn can_reconcile(&self) -> bool {
         let declared = match &self.body {
-            Body::Declared { def, .. } => def.reconcile.is_some(),
-            Body::Made(_) => false,
+            ToolBody::Declared { def, .. } => def.reconcile.is_some(),
+            ToolBody::Made(_) => false,
         };
         self.reconcile.is_some() || declared
     }
@@ -468,21 +470,21 @@ impl Tool {
         &self,
         context: ToolContext,
         arguments: Map<String, Value>,
-    ) -> Result<ReconcileFuture, Unfound> {
+    ) -> Result<ReconcileFuture, ReconcileFailure> {
         let none = || (ReconcileFault::Failed, "the tool has no way to find it out".to_owned());
         let panicked = |panicked: Panicked| (ReconcileFault::Panicked, panicked.to_string());
         match (&self.reconcile, &self.body) {
             (Some(reconcile), _) => caught(|| reconcile(context, arguments)).map_err(panicked),
-            (None, Body::Declared { def, receiver }) => {
+            (None, ToolBody::Declared { def, receiver }) => {
                 let reconcile = def.reconcile.ok_or_else(none)?;
                 let find_out = || {
                     let unread = |err: ToolError| (ReconcileFault::Arguments, err.to_string());
                     let arguments = def.read(arguments).map_err(unread)?;
-                    Ok(reconcile(Call::new(context, arguments, def, receiver.clone())))
+                    Ok(reconcile(DeclaredCall::new(context, arguments, def, receiver.clone())))
                 };
                 caught(find_out).map_err(panicked)?
             }
-            (None, Body::Made(_)) => Err(none()),
+            (None, ToolBody::Made(_)) => Err(none()),
         }
     }
 
@@ -494,8 +496,8 @@ impl Tool {
     /// Whether the tool reviews its calls.
     pub fn has_review(&self) -> bool {
         let declared = match &self.body {
-            Body::Declared { def, .. } => def.review.is_some(),
-            Body::Made(_) => false,
+            ToolBody::Declared { def, .. } => def.review.is_some(),
+            ToolBody::Made(_) => false,
         };
         self.review.is_some() || declared
     }
@@ -505,11 +507,11 @@ impl Tool {
     pub fn review(&self, arguments: &Arguments) -> Option<Review> {
         let said = match (&self.review, &self.body) {
             (Some(review), _) => caught(|| review(arguments)),
-            (None, Body::Declared { def, receiver }) => {
+            (None, ToolBody::Declared { def, receiver }) => {
                 let review = def.review?;
-                caught(|| review(&Shared::of(receiver.clone()), arguments))
+                caught(|| review(&SharedReceiver::of(receiver.clone()), arguments))
             }
-            (None, Body::Made(_)) => return None,
+            (None, ToolBody::Made(_)) => return None,
         };
         Some(said.unwrap_or_else(|panicked| {
             Review::refuse(format!("the review of `{}` {panicked}", self.name()))
@@ -546,24 +548,24 @@ impl Tool {
     /// The name by which the model calls it.
     pub fn name(&self) -> &str {
         match &self.body {
-            Body::Declared { def, .. } => def.name,
-            Body::Made(made) => &made.schema.name,
+            ToolBody::Declared { def, .. } => def.name,
+            ToolBody::Made(made) => &made.schema.name,
         }
     }
 
     /// The description that the model reads.
     pub fn description(&self) -> &str {
         match &self.body {
-            Body::Declared { def, .. } => def.description.trim(),
-            Body::Made(made) => &made.schema.description,
+            ToolBody::Declared { def, .. } => def.description.trim(),
+            ToolBody::Made(made) => &made.schema.description,
         }
     }
 
     /// The title that people read, if one was set.
     pub fn title(&self) -> Option<&str> {
         let declared = match &self.body {
-            Body::Declared { def, .. } => def.title,
-            Body::Made(_) => None,
+            ToolBody::Declared { def, .. } => def.title,
+            ToolBody::Made(_) => None,
         };
         self.title.as_deref().or(declared)
     }
@@ -594,8 +596,8 @@ impl Tool {
     /// ```
     pub fn output_schema(&self) -> Option<&Value> {
         let declared = match &self.body {
-            Body::Declared { def, .. } => def.output_schema(),
-            Body::Made(_) => None,
+            ToolBody::Declared { def, .. } => def.output_schema(),
+            ToolBody::Made(_) => None,
         };
         self.output_schema.as_deref().or(declared)
     }
@@ -608,16 +610,16 @@ impl Tool {
     /// The name, description and schema that the model is given.
     pub fn schema(&self) -> &ToolSchema {
         match &self.body {
-            Body::Declared { def, .. } => def.schema(),
-            Body::Made(made) => &made.schema,
+            ToolBody::Declared { def, .. } => def.schema(),
+            ToolBody::Made(made) => &made.schema,
         }
     }
 
     /// The side effects that the tool declares.
     pub fn side_effects(&self) -> SideEffects {
         match &self.body {
-            Body::Declared { def, .. } => def.side_effects,
-            Body::Made(made) => made.side_effects,
+            ToolBody::Declared { def, .. } => def.side_effects,
+            ToolBody::Made(made) => made.side_effects,
         }
     }
 
@@ -634,8 +636,8 @@ impl Tool {
     /// The types of the shared values that it needs, with repetitions.
     pub(super) fn state_types(&self) -> impl Iterator<Item = StateType> {
         let declared: &[ParamDef] = match &self.body {
-            Body::Declared { def, .. } => def.params,
-            Body::Made(_) => &[],
+            ToolBody::Declared { def, .. } => def.params,
+            ToolBody::Made(_) => &[],
         };
         declared.iter().filter_map(|param| param.needs).chain(self.needs.iter().copied())
     }
@@ -648,7 +650,7 @@ impl Tool {
     /// The fault of a tool that was made by hand, if there is one. For a tool made by `#[tool]` most of this is
     /// checked while compiling.
     pub(super) fn problem(&self) -> Option<String> {
-        if self.places.as_ref().is_some_and(Places::are_none) {
+        if self.concurrency.as_ref().is_some_and(ConcurrencyLimit::is_zero) {
             return Some(format!(
                 "no call of the tool `{}` could ever begin, since `at_once` is 0: let at least one run, or \
                  leave the tool out",
@@ -660,7 +662,7 @@ impl Tool {
         {
             return Some(problem);
         }
-        let Body::Made(made) = &self.body else { return None };
+        let ToolBody::Made(made) = &self.body else { return None };
         let ToolSchema { name, input_schema, .. } = &made.schema;
         fault_of_name(name).or_else(|| {
             if self.is_agent() && made.schema.description.trim().is_empty() {
@@ -682,10 +684,10 @@ impl Tool {
     /// How to give a tool of this kind another name, for an error message.
     pub(super) fn how_to_name(&self) -> &'static str {
         match &self.body {
-            Body::Declared { .. } => "with `#[tool(name = \"...\")]`",
-            Body::Made(_) if self.is_agent() => "as in `agent.as_tool(\"...\", ..)`",
-            Body::Made(_) if self.is_of_a_server() => "by `McpServerBuilder::named(\"...\")`",
-            Body::Made(_) => "as in `Tool::new(\"...\", ..)`",
+            ToolBody::Declared { .. } => "with `#[tool(name = \"...\")]`",
+            ToolBody::Made(_) if self.is_agent() => "as in `agent.as_tool(\"...\", ..)`",
+            ToolBody::Made(_) if self.is_of_a_server() => "by `McpServerBuilder::named(\"...\")`",
+            ToolBody::Made(_) => "as in `Tool::new(\"...\", ..)`",
         }
     }
 
@@ -696,7 +698,7 @@ impl Tool {
 
     /// The fault of a tool made by `#[tool]` that could not be found while compiling.
     pub(super) fn late_problem(&self) -> Option<&'static str> {
-        let Body::Declared { def, .. } = &self.body else { return None };
+        let ToolBody::Declared { def, .. } = &self.body else { return None };
         def.problem()
     }
 
@@ -707,8 +709,8 @@ impl Tool {
     pub fn check(&self, arguments: &Map<String, Value>) -> Result<(), Vec<String>> {
         check_depth(arguments)?;
         let checked = match &self.body {
-            Body::Declared { def, .. } => def.check(arguments.clone()),
-            Body::Made(made) => made.read(arguments.clone()).map(drop),
+            ToolBody::Declared { def, .. } => def.check(arguments.clone()),
+            ToolBody::Made(made) => made.read(arguments.clone()).map(drop),
         };
         checked.map_err(|err| match err {
             ToolError::BadArguments(lines) => lines,
@@ -718,7 +720,7 @@ impl Tool {
 
     /// The arguments as a tool made by hand gets them, if they fit.
     pub(crate) fn as_read(&self, arguments: Map<String, Value>) -> Option<Map<String, Value>> {
-        let Body::Made(made) = &self.body else { return None };
+        let ToolBody::Made(made) = &self.body else { return None };
         made.read(arguments).ok()
     }
 
@@ -726,8 +728,8 @@ impl Tool {
     /// whose value the standard does not allow. Empty if all of it is checked.
     pub fn unchecked(&self) -> &[Unchecked] {
         let checker = match &self.body {
-            Body::Declared { def, .. } => def.checker().ok(),
-            Body::Made(made) => made.checker().ok(),
+            ToolBody::Declared { def, .. } => def.checker().ok(),
+            ToolBody::Made(made) => made.checker().ok(),
         };
         checker.map(SchemaChecker::unchecked).unwrap_or_default()
     }
@@ -753,12 +755,12 @@ impl Tool {
         };
         check_depth(&arguments).map_err(ToolError::BadArguments)?;
         match &self.body {
-            Body::Declared { def, receiver } => {
+            ToolBody::Declared { def, receiver } => {
                 let arguments = def.read(arguments)?;
-                let call = Call::new(context.clone(), arguments, def, receiver.clone());
+                let call = DeclaredCall::new(context.clone(), arguments, def, receiver.clone());
                 (def.run)(call).await
             }
-            Body::Made(made) => {
+            ToolBody::Made(made) => {
                 let arguments = made.read(arguments)?;
                 (made.run)(context.clone(), arguments).await
             }

@@ -81,26 +81,30 @@
 //! read and no data is prepared for them.
 
 mod event;
-mod kept;
-mod lines;
+mod hidden_values;
+mod journal_events;
+mod line_writer;
 #[cfg(feature = "otel")]
 mod otel;
 mod page;
 mod pretty;
 mod read;
 mod redaction;
-mod remembered;
-mod shapes;
+mod secret_shapes;
 #[cfg(not(feature = "otel"))]
 mod silent;
 mod sink;
 mod tracer;
 
 #[cfg(feature = "otel")]
-use self::otel as spans;
+use self::otel::OtelSpans as Spans;
 #[cfg(not(feature = "otel"))]
-use self::silent as spans;
+use self::silent::SilentSpans as Spans;
 
+#[cfg(feature = "otel")]
+pub(crate) use self::otel::OtelScope as SpanScope;
+#[cfg(not(feature = "otel"))]
+pub(crate) use self::silent::SilentScope as SpanScope;
 pub use self::{
     event::{
         AppendOutcome, CallOfRun, Happened, HoldOutcome, SCHEMA, TraceEvent, TracedCall, WaitsFor,
@@ -112,8 +116,7 @@ pub use self::{
     sink::{RunTrace, Trace},
 };
 pub(crate) use self::{
-    kept::{Asked, Waited},
+    journal_events::{CallWaitTime, JournalOperation},
     redaction::Redactor,
-    spans::Scope,
-    tracer::{Cast, Tracer, new_run},
+    tracer::{RunParticipants, Tracer, new_run},
 };

@@ -24,7 +24,7 @@ use tracing::{
 use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 
 use self::{
-    journal::{JournalMeters, Operation, seconds},
+    journal::{JournalMeters, OperationSpan, seconds},
     names::KnownTools,
 };
 use super::{Happened, Redactor, TracedCall};
@@ -32,26 +32,26 @@ use crate::{
     journal::{InterruptCause, LimitScope},
     message::CallOutcome,
     provider::{StopReason, Usage},
-    tool::Dispatched,
+    tool::DispatchOutcome,
 };
 
 /// The spans that are open, and the histograms.
-pub(super) struct Spans {
+pub(super) struct OtelSpans {
     run: Span,
-    chat: Option<Chat>,
+    chat: Option<ChatSpan>,
     calls: HashMap<String, (Span, String)>,
     /// The current operation of the journal.
-    operation: Option<Operation>,
+    operation: Option<OperationSpan>,
     asked: (String, String),
     tools: KnownTools,
     /// `None` if there is no meter provider.
-    meters: Option<Meters>,
+    meters: Option<OtelMeters>,
     /// Whether the time of the next piece of the answer is needed.
     timed: bool,
     content: bool,
 }
 
-impl Default for Spans {
+impl Default for OtelSpans {
     fn default() -> Self {
         Self {
             run: Span::none(),
@@ -68,7 +68,7 @@ impl Default for Spans {
 }
 
 /// An answer that is being received.
-struct Chat {
+struct ChatSpan {
     span: Span,
     begun: Instant,
     /// The time of its last piece.
@@ -77,7 +77,7 @@ struct Chat {
     attributes: Vec<KeyValue>,
 }
 
-struct Meters {
+struct OtelMeters {
     duration: Histogram<f64>,
     first_chunk: Histogram<f64>,
     per_chunk: Histogram<f64>,
@@ -85,7 +85,7 @@ struct Meters {
     journal: JournalMeters,
 }
 
-impl Meters {
+impl OtelMeters {
     /// For the global meter provider, if the program has set one.
     fn global() -> Option<Self> {
         let provider = global::meter_provider();
@@ -140,14 +140,14 @@ fn measures(provider: &(dyn MeterProvider + Send + Sync)) -> bool {
     Arc::strong_count(&GIVEN) > 1
 }
 
-impl Spans {
+impl OtelSpans {
     /// For a run that begins now. `content` says whether texts may be in the spans.
     pub(super) fn new(content: bool) -> Self {
-        Self { content, meters: Meters::global(), ..Self::default() }
+        Self { content, meters: OtelMeters::global(), ..Self::default() }
     }
 
     /// Whether anything may receive the events.
-    pub(super) fn listens(&self) -> bool {
+    pub(super) fn is_listening(&self) -> bool {
         LevelFilter::current() >= LevelFilter::WARN || self.meters.is_some()
     }
 
@@ -202,7 +202,7 @@ impl Spans {
                 record_usage(&chat.span, usage);
             }
             Happened::Interrupted { cause, usage, .. } => {
-                let (kind, words, detail) = told(cause);
+                let (kind, words, detail) = describe_cause(cause);
                 event!(
                     name: "harness.interrupt",
                     parent: self.outer(),
@@ -366,16 +366,16 @@ impl Spans {
     }
 
     /// The span in which the answer is received.
-    pub(super) fn chat(&self) -> Scope {
-        Scope { span: self.speaking(), words: None }
+    pub(super) fn chat(&self) -> OtelScope {
+        OtelScope { span: self.speaking(), words: None }
     }
 
     /// The span in which the call with this id runs. It ends with the call.
-    pub(super) fn call(&mut self, id: &str, secrets: &Redactor) -> Scope {
+    pub(super) fn call(&mut self, id: &str, secrets: &Redactor) -> OtelScope {
         let Some((span, tool)) = self.calls.remove(id) else {
-            return Scope { span: Span::none(), words: None };
+            return OtelScope { span: Span::none(), words: None };
         };
-        Scope { span, words: self.content.then(|| (secrets.clone(), tool)) }
+        OtelScope { span, words: self.content.then(|| (secrets.clone(), tool)) }
     }
 
     fn speaking(&self) -> Span {
@@ -445,12 +445,12 @@ impl Spans {
         let measured = self.meters.is_some();
         self.timed = measured || !span.is_disabled();
         let attributes = if measured { of_chat(provider, model) } else { Vec::new() };
-        self.chat = Some(Chat { span, begun: Instant::now(), last: None, attributes });
+        self.chat = Some(ChatSpan { span, begun: Instant::now(), last: None, attributes });
     }
 
     fn measure(
         &self,
-        chat: &Chat,
+        chat: &ChatSpan,
         provider: &str,
         model: Option<&str>,
         usage: &Usage,
@@ -473,13 +473,13 @@ impl Spans {
 
 /// A span in which code runs, so that the spans of that code are below it.
 #[derive(Clone)]
-pub(crate) struct Scope {
+pub(crate) struct OtelScope {
     span: Span,
     /// Hides secrets in the text of a call's result, if texts may be in the spans.
     words: Option<(Redactor, String)>,
 }
 
-impl Scope {
+impl OtelScope {
     /// Runs the function. The loop calls this for each piece of an answer, so it does nothing else if
     /// nothing receives the spans.
     #[inline]
@@ -489,12 +489,12 @@ impl Scope {
     }
 
     /// Runs a call to its end, and then ends its span.
-    pub(crate) async fn call<F: Future<Output = Dispatched>>(self, run: F) -> Dispatched {
+    pub(crate) async fn call<F: Future<Output = DispatchOutcome>>(self, run: F) -> DispatchOutcome {
         let Self { span, words } = self;
-        let unless_it_ends = Unended(span.clone());
+        let unless_it_ends = UnendedCall(span.clone());
         let ended = run.instrument(span.clone()).await;
         unless_it_ends.disarm();
-        let Dispatched::Result(result) = &ended else {
+        let DispatchOutcome::Result(result) = &ended else {
             span.record("harness.call.outcome", "waits");
             return ended;
         };
@@ -508,15 +508,15 @@ impl Scope {
 }
 
 /// Marks a call as stopped, unless it ended.
-struct Unended(Span);
+struct UnendedCall(Span);
 
-impl Unended {
+impl UnendedCall {
     fn disarm(mut self) {
         self.0 = Span::none();
     }
 }
 
-impl Drop for Unended {
+impl Drop for UnendedCall {
     fn drop(&mut self) {
         self.0.record("harness.call.outcome", "stopped");
         failed(&self.0, "stopped", "the call was stopped while it ran");
@@ -587,7 +587,7 @@ fn finish_reason(stop: StopReason) -> &'static str {
 
 /// The cause as an attribute, in words, and its detail. The detail can quote the user, the model or the
 /// answer of a server.
-fn told(cause: &InterruptCause) -> (&'static str, String, &str) {
+fn describe_cause(cause: &InterruptCause) -> (&'static str, String, &str) {
     match cause {
         InterruptCause::Program => ("cancelled", "stopped by the program".to_owned(), ""),
         InterruptCause::Limit { limit, scope: LimitScope::Run, detail } => {

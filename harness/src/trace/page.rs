@@ -4,7 +4,7 @@ use std::{collections::HashMap, fmt::Write as _};
 
 use super::{
     Happened, TraceEvent,
-    pretty::{cut, time, told},
+    pretty::{cut, print_events, time},
 };
 use crate::message::CallOutcome;
 
@@ -47,7 +47,7 @@ fn hinted(text: &str) -> String {
 }
 
 /// One row: a turn or a call.
-struct Bar {
+struct TimelineBar {
     class: &'static str,
     label: String,
     hint: String,
@@ -73,7 +73,7 @@ fn section(page: &mut String, run: &str, events: &[&TraceEvent]) -> std::fmt::Re
         writeln!(page, "<span style=\"left:{}\">{}</span>", share(tick), time(tick))?;
     }
     writeln!(page, "</div>")?;
-    for Bar { class, label, hint, from, to, sign } in bars(events, ended) {
+    for TimelineBar { class, label, hint, from, to, sign } in bars(events, ended) {
         let (at, width) = (share(from.saturating_sub(began)), share(to.saturating_sub(from)));
         let took = time(to.saturating_sub(from));
         let mut wait = String::new();
@@ -91,7 +91,11 @@ fn section(page: &mut String, run: &str, events: &[&TraceEvent]) -> std::fmt::Re
             label = escaped(&label),
         )?;
     }
-    writeln!(page, "</div>\n<pre>{}</pre>\n</section>", escaped(&told(events.iter().copied())))
+    writeln!(
+        page,
+        "</div>\n<pre>{}</pre>\n</section>",
+        escaped(&print_events(events.iter().copied()))
+    )
 }
 
 fn title(run: &str, events: &[&TraceEvent]) -> String {
@@ -128,8 +132,8 @@ fn summary(events: &[&TraceEvent], whole: u64) -> String {
 }
 
 /// The turns and calls, in the order in which they began. One without an end lasts to the end of the run.
-fn bars(events: &[&TraceEvent], ended: u64) -> Vec<Bar> {
-    let mut bars: Vec<Bar> = Vec::new();
+fn bars(events: &[&TraceEvent], ended: u64) -> Vec<TimelineBar> {
+    let mut bars: Vec<TimelineBar> = Vec::new();
     // Bars without an end so far: turns by their numbers, and calls by their ids.
     let mut turns: Vec<(usize, u32)> = Vec::new();
     let mut calls: HashMap<&str, usize> = HashMap::new();
@@ -137,7 +141,7 @@ fn bars(events: &[&TraceEvent], ended: u64) -> Vec<Bar> {
         let from = event.at_us;
         let bar = |class, label: &str, hint, to: u64| {
             let label = cut(label, LABEL).unwrap_or(label).to_owned();
-            Bar { class, label, hint, from, to: to.min(ended), sign: None }
+            TimelineBar { class, label, hint, from, to: to.min(ended), sign: None }
         };
         match &event.what {
             Happened::TurnStarted { turn } => {

@@ -26,14 +26,14 @@ const SHOWN: usize = 160;
 /// Long texts are cut. A call stands at the place of its result; if it began clearly before the end of
 /// the model's answer, the line says so.
 pub fn pretty(events: &[TraceEvent]) -> String {
-    told(events)
+    print_events(events)
 }
 
 /// Prints events of a trace. It reads each event once, so its time is linear in their number, even
 /// for a damaged trace.
-pub(super) fn told<'a>(events: impl IntoIterator<Item = &'a TraceEvent>) -> String {
+pub(super) fn print_events<'a>(events: impl IntoIterator<Item = &'a TraceEvent>) -> String {
     let mut shown = String::new();
-    let mut runs: HashMap<&str, Calls<'a>> = HashMap::new();
+    let mut runs: HashMap<&str, PrintedCalls<'a>> = HashMap::new();
     for event in events {
         let calls = runs.entry(&event.run).or_default();
         calls.note(event);
@@ -50,8 +50,8 @@ pub(super) fn told<'a>(events: impl IntoIterator<Item = &'a TraceEvent>) -> Stri
 
 /// The calls of one run so far. If an id is used again in a later turn, the last one counts.
 #[derive(Default)]
-struct Calls<'a> {
-    known: HashMap<&'a str, Call<'a>>,
+struct PrintedCalls<'a> {
+    known: HashMap<&'a str, PrintedCall<'a>>,
     /// The calls that have begun since the model's last answer.
     begun: Vec<&'a str>,
     /// Whether anything of the run is shown.
@@ -59,7 +59,7 @@ struct Calls<'a> {
 }
 
 #[derive(Default)]
-struct Call<'a> {
+struct PrintedCall<'a> {
     tool: &'a str,
     arguments: &'a str,
     /// The two as they are shown, once they were.
@@ -70,7 +70,7 @@ struct Call<'a> {
     replied: Option<u64>,
 }
 
-impl<'a> Calls<'a> {
+impl<'a> PrintedCalls<'a> {
     fn note(&mut self, event: &'a TraceEvent) {
         match &event.what {
             Happened::CallStarted { call, tool, arguments, early } => {
@@ -97,7 +97,7 @@ impl<'a> Calls<'a> {
         }
     }
 
-    fn ask(&mut self, id: &'a str, tool: &'a str, arguments: &'a str) -> &mut Call<'a> {
+    fn ask(&mut self, id: &'a str, tool: &'a str, arguments: &'a str) -> &mut PrintedCall<'a> {
         let call = self.known.entry(id).or_default();
         (call.tool, call.arguments, call.shown) = (tool, arguments, None);
         call
@@ -105,8 +105,11 @@ impl<'a> Calls<'a> {
 
     /// The call as it is shown, with its arguments.
     fn shown(&mut self, id: &'a str) -> &str {
-        let call = self.known.entry(id).or_insert_with(|| Call { tool: id, ..Call::default() });
-        let Call { tool, arguments, shown, .. } = call;
+        let call = self
+            .known
+            .entry(id)
+            .or_insert_with(|| PrintedCall { tool: id, ..PrintedCall::default() });
+        let PrintedCall { tool, arguments, shown, .. } = call;
         shown.get_or_insert_with(|| format!("{}({})", short(tool), short(arguments)))
     }
 
@@ -125,12 +128,16 @@ impl<'a> Calls<'a> {
 
     /// How long before the end of the answer the call began, if it was long enough to be shown.
     fn lead(&self, id: &str) -> Option<u64> {
-        let Call { early, replied, .. } = self.known.get(id)?;
+        let PrintedCall { early, replied, .. } = self.known.get(id)?;
         Some((*replied)?.saturating_sub((*early)?)).filter(|us| *us >= 1000)
     }
 }
 
-fn line<'a>(out: &mut String, event: &'a TraceEvent, known: &mut Calls<'a>) -> std::fmt::Result {
+fn line<'a>(
+    out: &mut String,
+    event: &'a TraceEvent,
+    known: &mut PrintedCalls<'a>,
+) -> std::fmt::Result {
     match &event.what {
         Happened::RunStarted { said, .. } => match said {
             Some(said) => writeln!(out, "user -> {}", quoted(said)),

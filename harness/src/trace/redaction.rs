@@ -11,8 +11,8 @@ use std::{
 use serde_json::Value;
 
 use super::{
-    remembered::Remembered,
-    shapes::{Shape, in_word, shapes, user},
+    hidden_values::HiddenValues,
+    secret_shapes::{SecretShape, in_word, shapes, user},
 };
 use crate::secret::{HIDDEN, Names, Secrets, united, without};
 
@@ -67,13 +67,13 @@ impl Redaction {
 pub(crate) struct Redactor {
     rules: Redaction,
     known: Secrets,
-    remembered: Remembered,
+    remembered: HiddenValues,
 }
 
 impl Redactor {
     pub(super) fn new(rules: &Redaction, known: &Secrets) -> Self {
         let (rules, known) = (rules.clone(), known.clone());
-        Self { rules, known, remembered: Remembered::default() }
+        Self { rules, known, remembered: HiddenValues::default() }
     }
 
     /// A name or an id for the trace: only known secrets are hidden.
@@ -183,7 +183,7 @@ impl Redactor {
             .map(|at| from + at)
         {
             from = sign + 1;
-            if let Some(Shape { hidden, value }) = user(text, sign) {
+            if let Some(SecretShape { hidden, value }) = user(text, sign) {
                 self.remembered.add(value);
                 (read, from) = (hidden.end, hidden.end);
                 found.push(hidden);

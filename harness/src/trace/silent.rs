@@ -3,44 +3,44 @@
 use std::future::Future;
 
 use super::{Happened, Redactor};
-use crate::tool::Dispatched;
+use crate::tool::DispatchOutcome;
 
 /// The place of the reporter to OpenTelemetry.
 #[derive(Default)]
-pub(super) struct Spans;
+pub(super) struct SilentSpans;
 
-impl Spans {
-    pub(super) fn listens(&self) -> bool {
+impl SilentSpans {
+    pub(super) fn is_listening(&self) -> bool {
         false
     }
 
     pub(super) fn happened(&mut self, _: &Happened) {}
 
-    pub(super) fn asks(&mut self, _: &'static str, _: &str, _: &str) {}
+    pub(super) fn begin_operation(&mut self, _: &'static str, _: &str, _: &str) {}
 
     pub(super) fn chunk(&mut self) {}
 
-    pub(super) fn chat(&self) -> Scope {
-        Scope
+    pub(super) fn chat(&self) -> SilentScope {
+        SilentScope
     }
 
-    pub(super) fn call(&mut self, _: &str, _: &Redactor) -> Scope {
-        Scope
+    pub(super) fn call(&mut self, _: &str, _: &Redactor) -> SilentScope {
+        SilentScope
     }
 }
 
 /// The place of a span in which code runs.
 #[derive(Clone, Copy)]
-pub(crate) struct Scope;
+pub(crate) struct SilentScope;
 
-impl Scope {
+impl SilentScope {
     /// Runs the function.
     pub(crate) fn within<T>(&self, work: impl FnOnce() -> T) -> T {
         work()
     }
 
     /// Runs a call to its end.
-    pub(crate) fn call<F: Future<Output = Dispatched>>(self, run: F) -> F {
+    pub(crate) fn call<F: Future<Output = DispatchOutcome>>(self, run: F) -> F {
         run
     }
 }

@@ -4,7 +4,7 @@ use std::{fmt, fs::OpenOptions, io::Write, path::Path, sync::Arc, time::Duration
 
 use tokio::time::Instant;
 
-use super::{Redaction, Redactor, TraceEvent, lines::Lines, pretty, spans::Spans};
+use super::{Redaction, Redactor, Spans, TraceEvent, line_writer::LineWriter, pretty};
 use crate::{
     error::{Error, ErrorKind},
     secret::Secrets,
@@ -40,7 +40,7 @@ pub struct Trace {
     pub(super) began: Instant,
     #[cfg(feature = "otel")]
     content: bool,
-    lines: Option<Arc<Lines>>,
+    lines: Option<Arc<LineWriter>>,
 }
 
 impl Default for Trace {
@@ -120,7 +120,7 @@ impl Trace {
             let message = format!("the trace cannot be written to {path}: {err}");
             Error::new(ErrorKind::Configuration, message).because(err)
         })?;
-        self.lines = Some(Arc::new(Lines::to_file(file)));
+        self.lines = Some(Arc::new(LineWriter::to_file(file)));
         Ok(self)
     }
 
@@ -134,7 +134,7 @@ impl Trace {
     /// [`flush`](Self::flush) waits for them.
     #[must_use]
     pub fn to_writer(mut self, writer: impl Write + Send + 'static) -> Self {
-        self.lines = Some(Arc::new(Lines::to_writer(writer)));
+        self.lines = Some(Arc::new(LineWriter::to_writer(writer)));
         self
     }
 

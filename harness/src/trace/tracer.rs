@@ -8,9 +8,9 @@ use std::{
 };
 
 use super::{
-    CallOfRun, Happened, Redactor, RunTrace, SCHEMA, Scope, Trace, TraceEvent, TracedCall,
-    kept::{Operation, Waited, told},
-    spans::Spans,
+    CallOfRun, Happened, Redactor, RunTrace, SCHEMA, SpanScope, Spans, Trace, TraceEvent,
+    TracedCall,
+    journal_events::{CallWaitTime, PendingOperation, wait_duration},
 };
 use crate::{
     journal::{Decision, Fact, InterruptCause},
@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// The provider and the tools of a run.
-pub(crate) struct Cast<'a> {
+pub(crate) struct RunParticipants<'a> {
     pub(crate) provider: &'a str,
     pub(crate) model: &'a str,
     pub(crate) tools: Vec<String>,
@@ -60,7 +60,7 @@ pub(crate) struct Tracer {
     /// The tools of calls.
     pub(super) tools: HashMap<String, String>,
     /// The current operation of the journal.
-    pub(super) operation: Option<Operation>,
+    pub(super) operation: Option<PendingOperation>,
     /// The event that the conversation was read again, until the resumed run begins: it belongs to the
     /// span of that run.
     pub(super) reopened: Option<Happened>,
@@ -104,7 +104,7 @@ impl Tracer {
     }
 
     /// A run begins. Events since the last one are a part of it.
-    pub(crate) fn begin(&mut self, cast: Cast<'_>, said: Option<&Message>) {
+    pub(crate) fn begin(&mut self, cast: RunParticipants<'_>, said: Option<&Message>) {
         self.stopped();
         (self.awake, self.deaf, self.runs) = (false, false, true);
         let follows = !self.run.is_empty();
@@ -116,7 +116,8 @@ impl Tracer {
         }
         self.tools.clear();
         self.ran.clear();
-        let Cast { provider, model, tools, conversation, journaled, earlier, caller } = cast;
+        let RunParticipants { provider, model, tools, conversation, journaled, earlier, caller } =
+            cast;
         let since = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
         let said = said.map(|said| self.secrets.hide(&with_files(said), None));
         self.write(Happened::RunStarted {
@@ -144,7 +145,7 @@ impl Tracer {
 
     /// Adds open calls, so that their tools and the secrets in their arguments are known for the next
     /// events.
-    pub(crate) fn meets<'a>(&mut self, open: impl IntoIterator<Item = &'a ToolCall>) {
+    pub(crate) fn add_open_calls<'a>(&mut self, open: impl IntoIterator<Item = &'a ToolCall>) {
         if !self.is_read() {
             return;
         }
@@ -165,8 +166,8 @@ impl Tracer {
     }
 
     /// Whether anything receives the pieces of an answer.
-    pub(crate) fn wants_chunks(&self) -> bool {
-        self.spans.listens()
+    pub(crate) fn is_listening(&self) -> bool {
+        self.spans.is_listening()
     }
 
     /// A piece of the answer arrived.
@@ -186,7 +187,7 @@ impl Tracer {
     }
 
     /// The span in which the answer is received.
-    pub(crate) fn chat_scope(&self) -> Scope {
+    pub(crate) fn chat_scope(&self) -> SpanScope {
         self.spans.chat()
     }
 
@@ -199,7 +200,7 @@ impl Tracer {
     }
 
     /// A call begins.
-    pub(crate) fn call(&mut self, call: &ToolCall, early: bool) -> Scope {
+    pub(crate) fn call(&mut self, call: &ToolCall, early: bool) -> SpanScope {
         let id = call.id();
         if self.is_read() {
             let TracedCall { call, tool, arguments } = self.traced(call);
@@ -263,13 +264,13 @@ impl Tracer {
     }
 
     /// A fact was recorded. `waited` is the wait of its call that it ends or begins.
-    pub(crate) fn fact(&mut self, fact: &Fact, waited: Option<Waited>) {
+    pub(crate) fn fact(&mut self, fact: &Fact, waited: Option<CallWaitTime>) {
         if !self.is_read() {
             return;
         }
         let what = match fact {
             Fact::ModelReplied { message, stop, usage, provider, model, .. } => {
-                let (text, reasoning, calls) = self.said(message.as_ref());
+                let (text, reasoning, calls) = self.message_parts(message.as_ref());
                 Happened::ModelReplied {
                     turn: self.turn,
                     text,
@@ -285,7 +286,7 @@ impl Tracer {
                 }
             }
             Fact::Interrupted { message, usage, cause, .. } => {
-                let (text, _, calls) = self.said(message.as_ref());
+                let (text, _, calls) = self.message_parts(message.as_ref());
                 let cause = match cause.clone() {
                     InterruptCause::Limit { limit, scope, detail } => {
                         let detail = self.secrets.hide(&detail, None);
@@ -309,12 +310,12 @@ impl Tracer {
                     }
                 };
                 let by = self.decider(by, call);
-                let (waited_ms, elsewhere) = told(waited);
+                let (waited_ms, elsewhere) = wait_duration(waited);
                 let call = self.secrets.name(call);
                 Happened::CallDecided { call, side_effects, denied, by, waited_ms, elsewhere }
             }
             Fact::CallFinished { result, .. } => self.finished(result),
-            Fact::CallWaits { call, wait } => self.waits(call, wait, waited),
+            Fact::CallWaits { call, wait } => self.call_waits(call, wait, waited),
             Fact::CallAnswered { call, answer, who, at } => {
                 self.answered(call, answer, who.as_deref(), *at, waited)
             }
@@ -427,7 +428,7 @@ impl Tracer {
         (text, files.collect())
     }
 
-    fn said(&mut self, message: Option<&Message>) -> (String, String, Vec<TracedCall>) {
+    fn message_parts(&mut self, message: Option<&Message>) -> (String, String, Vec<TracedCall>) {
         let Some(message) = message else { return Default::default() };
         let reasoning: Vec<&str> = message
             .blocks()
@@ -458,7 +459,7 @@ impl Tracer {
             self.awake = true;
             self.spans = caught(|| self.trace.spans()).unwrap_or_default();
         }
-        let is_read = self.trace.on || self.spans.listens();
+        let is_read = self.trace.on || self.spans.is_listening();
         if is_read && self.run.is_empty() {
             (self.run, self.events) = (new_run(), Arc::default());
         }

@@ -25,7 +25,7 @@ use super::{
 };
 use crate::{
     message::{CallOutcome, ToolCall},
-    tool::{Answered, Dispatched, GRACE, Tool, ToolContext},
+    tool::{Answered, DispatchOutcome, GRACE, Tool, ToolContext},
 };
 
 /// How often a tool may ask in one call.
@@ -83,8 +83,8 @@ impl<H> Shared<H> {
                 });
             };
             let (question, form, token) = match dispatched {
-                Dispatched::Result(result) => return Ok(answer(tool, &result, self.result)),
-                Dispatched::Waits { question, form, token } => (question, form, token),
+                DispatchOutcome::Result(result) => return Ok(answer(tool, &result, self.result)),
+                DispatchOutcome::Waits { question, form, token } => (question, form, token),
             };
             let asked = Asked { call: id.clone(), question, form, token };
             if !takes_forms(&request.context) {
@@ -130,10 +130,10 @@ impl<H> Shared<H> {
         request: &Request,
         answered: Option<Answered>,
         begins: &AtomicBool,
-    ) -> Dispatched {
+    ) -> DispatchOutcome {
         let call = ToolCall::new(id, request.name.as_str(), request.arguments.to_string());
         if let Some(refused) = refused(tool, &call).await {
-            return Dispatched::Result(crate::message::ToolResult::new(
+            return DispatchOutcome::Result(crate::message::ToolResult::new(
                 id,
                 CallOutcome::Denied,
                 [refused.into()],

@@ -13,7 +13,7 @@ use super::{
 use crate::{
     error::Error,
     secret::Secrets,
-    tool::{Tool, ToolLimits, ToolList, ToolRegistry, Values},
+    tool::{SharedValues, Tool, ToolLimits, ToolList, ToolRegistry},
 };
 
 /// The default number of calls that run at the same time.
@@ -58,7 +58,7 @@ pub struct McpService<H = Alone> {
     tools: Vec<Tool>,
     info: Option<Implementation>,
     instructions: Option<String>,
-    values: Values,
+    values: SharedValues,
     secrets: Secrets,
     limits: ToolLimits,
     at_once: usize,
@@ -79,7 +79,7 @@ impl McpService {
             tools: tools.into_tools().collect(),
             info: None,
             instructions: None,
-            values: Values::default(),
+            values: SharedValues::default(),
             secrets: Secrets::default(),
             // Each request runs its tool at most once.
             limits: ToolLimits::default().tries(1),

@@ -21,7 +21,7 @@ use rmcp::{
 use tokio::sync::Semaphore;
 
 use super::{asking::Seal, calling::is_new};
-use crate::tool::{ToolRegistry, Values};
+use crate::tool::{SharedValues, ToolRegistry};
 
 /// A service of tools only, unless a program adds a handler by [`beside`](super::McpService::beside).
 #[derive(Clone, Copy, Debug)]
@@ -49,7 +49,7 @@ pub(super) struct Shared<H> {
     pub(super) registry: ToolRegistry,
     /// The registry's tools in its order, as they are described to clients.
     pub(super) tools: Vec<Tool>,
-    pub(super) values: Values,
+    pub(super) values: SharedValues,
     /// The places of concurrent calls.
     pub(super) calls: Semaphore,
     pub(super) at_once: usize,

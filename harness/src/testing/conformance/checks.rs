@@ -10,22 +10,22 @@ use crate::{
 };
 
 /// What was seen where a promise is broken.
-pub(super) type Seen = Result<(), String>;
+pub(super) type CheckResult = Result<(), String>;
 
 /// One promise, and how it is checked.
-pub(super) struct Check {
+pub(super) struct JournalCheck {
     pub(super) promise: &'static str,
-    pub(super) check: for<'a> fn(&'a Store) -> BoxFuture<'a, Seen>,
+    pub(super) check: for<'a> fn(&'a CheckedStore) -> BoxFuture<'a, CheckResult>,
 }
 
 /// The store that is checked, opened twice, and a random name for what is written into it.
-pub(super) struct Store {
+pub(super) struct CheckedStore {
     pub(super) one: Arc<dyn Journal>,
     pub(super) two: Arc<dyn Journal>,
     run: String,
 }
 
-impl Store {
+impl CheckedStore {
     pub(super) fn new(one: Arc<dyn Journal>, two: Arc<dyn Journal>) -> Self {
         Self { one, two, run: Life::random().to_string() }
     }
@@ -55,7 +55,7 @@ impl Store {
     }
 
     /// Checks that a conversation has exactly these facts, in both handles.
-    pub(super) async fn has(&self, name: &str, wanted: &[Envelope]) -> Seen {
+    pub(super) async fn has(&self, name: &str, wanted: &[Envelope]) -> CheckResult {
         for (handle, journal) in [("the first", &self.one), ("the second", &self.two)] {
             let read = journal.read(name, 0).await.seen("read")?.facts;
             same(&read, wanted).map_err(|fault| format!("`{name}` in {handle} handle: {fault}"))?;
@@ -76,7 +76,7 @@ pub(super) fn batch(of: &str, count: usize) -> Vec<Envelope> {
 }
 
 /// Whether these are the same facts, and if not, the first difference.
-pub(super) fn same(read: &[Envelope], wanted: &[Envelope]) -> Seen {
+pub(super) fn same(read: &[Envelope], wanted: &[Envelope]) -> CheckResult {
     if let Some(at) = read.iter().zip(wanted).position(|(read, wanted)| read != wanted)
         && let (Some(read), Some(wanted)) = (read.get(at), wanted.get(at))
     {
@@ -96,12 +96,12 @@ fn short(fact: &Envelope) -> String {
     }
 }
 
-pub(super) fn ensure(is: bool, fault: impl FnOnce() -> String) -> Seen {
+pub(super) fn ensure(is: bool, fault: impl FnOnce() -> String) -> CheckResult {
     if is { Ok(()) } else { Err(fault()) }
 }
 
 /// Checks that a call failed, and with this kind.
-pub(super) fn refused<T>(what: &str, result: Result<T, Error>, kind: ErrorKind) -> Seen {
+pub(super) fn refused<T>(what: &str, result: Result<T, Error>, kind: ErrorKind) -> CheckResult {
     match result {
         Ok(_) => Err(format!("{what} succeeded, and {kind:?} was due")),
         Err(error) => ensure(error.kind() == kind, || {

@@ -1,7 +1,7 @@
 //! Deleting: a conversation with all that are part of it, or nothing.
 
 use super::{
-    checks::{Check, OrSeen as _, Seen, Store, batch, ensure, refused},
+    checks::{CheckResult, CheckedStore, JournalCheck, OrSeen as _, batch, ensure, refused},
     hold::in_time,
 };
 use crate::{
@@ -9,27 +9,27 @@ use crate::{
     journal::{Head, Listing, Metadata},
 };
 
-pub(super) const CHECKS: &[Check] = &[
-    Check {
+pub(super) const CHECKS: &[JournalCheck] = &[
+    JournalCheck {
         promise: "what was deleted is gone, and can be begun anew",
-        check: |store| Box::pin(gone(store)),
+        check: |store| Box::pin(delete_forgets(store)),
     },
-    Check {
+    JournalCheck {
         promise: "with a conversation all that are part of it are deleted",
         check: |store| Box::pin(family(store)),
     },
-    Check {
+    JournalCheck {
         promise: "conversations that are part of each other are deleted once",
         check: |store| Box::pin(cycle(store)),
     },
-    Check {
+    JournalCheck {
         promise: "what is held is not deleted, nor anything with it",
         check: |store| Box::pin(held(store)),
     },
 ];
 
 /// Checks that these have one fact each, or none.
-async fn facts(store: &Store, names: &[&String], wanted: usize) -> Seen {
+async fn facts(store: &CheckedStore, names: &[&String], wanted: usize) -> CheckResult {
     for name in names {
         let there = store.two.read(name, 0).await.seen("read")?.facts.len();
         ensure(there == wanted, || format!("`{name}` has {there} facts, and {wanted} are due"))?;
@@ -38,7 +38,7 @@ async fn facts(store: &Store, names: &[&String], wanted: usize) -> Seen {
 }
 
 /// A conversation with one fact and this parent.
-async fn part(store: &Store, of: &str, parent: Option<&String>) -> Result<String, String> {
+async fn part(store: &CheckedStore, of: &str, parent: Option<&String>) -> Result<String, String> {
     let name = store.filled(of, 1).await?;
     let owner = Metadata::new().owner(store.name("owner of families"));
     let metadata = match parent {
@@ -49,7 +49,7 @@ async fn part(store: &Store, of: &str, parent: Option<&String>) -> Result<String
     Ok(name)
 }
 
-async fn gone(store: &Store) -> Seen {
+async fn delete_forgets(store: &CheckedStore) -> CheckResult {
     let name = store.filled("gone", 5).await?;
     let owner = store.name("owner of what is gone");
     store.one.describe(&name, &Metadata::new().owner(&owner)).await.seen("describe")?;
@@ -74,7 +74,7 @@ async fn gone(store: &Store) -> Seen {
     })
 }
 
-async fn family(store: &Store) -> Seen {
+async fn family(store: &CheckedStore) -> CheckResult {
     let top = part(store, "top", None).await?;
     let child = part(store, "child", Some(&top)).await?;
     let second = part(store, "second child", Some(&top)).await?;
@@ -98,7 +98,7 @@ async fn family(store: &Store) -> Seen {
     ensure(page.conversations.is_empty(), || "a child without facts is still listed".to_owned())
 }
 
-async fn cycle(store: &Store) -> Seen {
+async fn cycle(store: &CheckedStore) -> CheckResult {
     let (one, two) = (store.name("cycle 1"), store.name("cycle 2"));
     let three = part(store, "cycle 3", Some(&two)).await?;
     part(store, "cycle 1", Some(&three)).await?;
@@ -111,7 +111,7 @@ async fn cycle(store: &Store) -> Seen {
     facts(store, &[&one, &two, &three, &own], 0).await
 }
 
-async fn held(store: &Store) -> Seen {
+async fn held(store: &CheckedStore) -> CheckResult {
     let top = part(store, "held top", None).await?;
     let child = part(store, "held child", Some(&top)).await?;
     let grandchild = part(store, "held grandchild", Some(&child)).await?;

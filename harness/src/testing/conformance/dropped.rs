@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::{
-    checks::{Check, OrSeen as _, Seen, Store, batch, ensure, same},
+    checks::{CheckResult, CheckedStore, JournalCheck, OrSeen as _, batch, ensure, same},
     hold::in_time,
 };
 use crate::{
@@ -15,22 +15,22 @@ use crate::{
     journal::{Head, Metadata},
 };
 
-pub(super) const CHECKS: &[Check] = &[
-    Check {
+pub(super) const CHECKS: &[JournalCheck] = &[
+    JournalCheck {
         promise: "an append that is dropped is done as a whole or not at all",
         check: |store| Box::pin(appends(store)),
     },
-    Check {
+    JournalCheck {
         promise: "a fork that is dropped is done as a whole or not at all",
         check: |store| Box::pin(forks(store)),
     },
-    Check {
+    JournalCheck {
         promise: "a delete that is dropped is done as a whole or not at all",
         check: |store| Box::pin(deletes(store)),
     },
-    Check {
+    JournalCheck {
         promise: "a hold that is dropped before it is given holds nothing",
-        check: |store| Box::pin(holds(store)),
+        check: |store| Box::pin(dropped_hold(store)),
     },
 ];
 
@@ -48,7 +48,7 @@ async fn dropped<T>(future: impl Future<Output = Result<T, Error>>, polls: usize
 /// A future that is never polled, and some that are polled ever longer.
 const POLLS: [usize; 9] = [0, 1, 1, 1, 2, 3, 8, 30, 200];
 
-async fn appends(store: &Store) -> Seen {
+async fn appends(store: &CheckedStore) -> CheckResult {
     let name = store.name("dropped appends");
     let mut wanted = Vec::new();
     for (round, polls) in POLLS.into_iter().cycle().take(36).enumerate() {
@@ -67,7 +67,7 @@ async fn appends(store: &Store) -> Seen {
     Ok(())
 }
 
-async fn forks(store: &Store) -> Seen {
+async fn forks(store: &CheckedStore) -> CheckResult {
     let base = store.filled("base of dropped forks", 60).await?;
     let facts = store.one.read(&base, 0).await.seen("read")?.facts;
     for (round, polls) in POLLS.into_iter().enumerate() {
@@ -85,7 +85,7 @@ async fn forks(store: &Store) -> Seen {
     Ok(())
 }
 
-async fn deletes(store: &Store) -> Seen {
+async fn deletes(store: &CheckedStore) -> CheckResult {
     for (round, polls) in POLLS.into_iter().enumerate() {
         let top = store.filled(&format!("dropped delete {round}"), 20).await?;
         let part = store.filled(&format!("part of dropped delete {round}"), 20).await?;
@@ -110,7 +110,7 @@ async fn deletes(store: &Store) -> Seen {
     Ok(())
 }
 
-async fn holds(store: &Store) -> Seen {
+async fn dropped_hold(store: &CheckedStore) -> CheckResult {
     for (round, polls) in POLLS.into_iter().enumerate() {
         let name = store.name(&format!("dropped hold {round}"));
         dropped(store.one.hold(&name), polls).await;

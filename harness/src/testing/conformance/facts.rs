@@ -1,32 +1,43 @@
 //! Facts: what was appended is read, in order, unchanged, or nothing is.
 
-use super::checks::{Check, OrSeen as _, Seen, Store, batch, ensure, fact, refused, same};
+use super::checks::{
+    CheckResult, CheckedStore, JournalCheck, OrSeen as _, batch, ensure, fact, refused, same,
+};
 use crate::{
     error::ErrorKind,
     journal::{Envelope, FORMAT, Head, Life, Listing},
 };
 
-pub(super) const CHECKS: &[Check] = &[
-    Check {
+pub(super) const CHECKS: &[JournalCheck] = &[
+    JournalCheck {
         promise: "what was appended is read unchanged",
         check: |store| Box::pin(round_trip(store)),
     },
-    Check { promise: "a fact may have 16 MB", check: |store| Box::pin(long(store)) },
-    Check { promise: "a batch may have 1,000 facts", check: |store| Box::pin(many(store)) },
-    Check {
+    JournalCheck { promise: "a fact may have 16 MB", check: |store| Box::pin(long(store)) },
+    JournalCheck { promise: "a batch may have 1,000 facts", check: |store| Box::pin(many(store)) },
+    JournalCheck {
         promise: "an append after another number of facts is a conflict and appends nothing",
         check: |store| Box::pin(conflicts(store)),
     },
-    Check {
+    JournalCheck {
         promise: "an append of nothing makes the conversation",
         check: |store| Box::pin(nothing(store)),
     },
-    Check { promise: "facts are read from a number on", check: |store| Box::pin(from(store)) },
-    Check { promise: "names are told apart to the byte", check: |store| Box::pin(names(store)) },
-    Check { promise: "a name that is none is refused", check: |store| Box::pin(bad_names(store)) },
+    JournalCheck {
+        promise: "facts are read from a number on",
+        check: |store| Box::pin(from(store)),
+    },
+    JournalCheck {
+        promise: "names are told apart to the byte",
+        check: |store| Box::pin(names_to_the_byte(store)),
+    },
+    JournalCheck {
+        promise: "a name that is none is refused",
+        check: |store| Box::pin(bad_names(store)),
+    },
 ];
 
-async fn round_trip(store: &Store) -> Seen {
+async fn round_trip(store: &CheckedStore) -> CheckResult {
     let texts = [
         r#"{"fact":"user_said","message":null}"#,
         // White space and the order of members are part of the text.
@@ -62,7 +73,7 @@ async fn round_trip(store: &Store) -> Seen {
     store.has(&single, &facts).await
 }
 
-async fn long(store: &Store) -> Seen {
+async fn long(store: &CheckedStore) -> CheckResult {
     let name = store.name("long");
     let text = format!("{{\"text\":\"{}\"}}", "ä\\n\u{1F600}x".repeat(16 * 1024 * 1024 / 9));
     let facts = [fact("{}"), fact(text), fact("{}")];
@@ -70,14 +81,14 @@ async fn long(store: &Store) -> Seen {
     store.has(&name, &facts).await
 }
 
-async fn many(store: &Store) -> Seen {
+async fn many(store: &CheckedStore) -> CheckResult {
     let facts = batch("many", 1000);
     let name = store.name("many");
     store.one.append(&name, Head::default(), &facts).await.seen("append")?;
     store.has(&name, &facts).await
 }
 
-async fn conflicts(store: &Store) -> Seen {
+async fn conflicts(store: &CheckedStore) -> CheckResult {
     let name = store.name("conflicts");
     let (facts, others) = (batch("conflicts", 3), batch("others", 3));
     for after in [1, 2, u64::MAX] {
@@ -100,7 +111,7 @@ async fn conflicts(store: &Store) -> Seen {
     store.has(&name, &[facts, others].concat()).await
 }
 
-async fn nothing(store: &Store) -> Seen {
+async fn nothing(store: &CheckedStore) -> CheckResult {
     let name = store.name("nothing");
     store.one.append(&name, Head::default(), &[]).await.seen("append of nothing")?;
     store.has(&name, &[]).await?;
@@ -111,7 +122,7 @@ async fn nothing(store: &Store) -> Seen {
     })
 }
 
-async fn from(store: &Store) -> Seen {
+async fn from(store: &CheckedStore) -> CheckResult {
     let facts = batch("from", 5);
     let name = store.name("from");
     store.one.append(&name, Head::default(), &facts).await.seen("append")?;
@@ -125,7 +136,7 @@ async fn from(store: &Store) -> Seen {
     same(&read, &[])
 }
 
-async fn names(store: &Store) -> Seen {
+async fn names_to_the_byte(store: &CheckedStore) -> CheckResult {
     let run = store.name("");
     let mut names: Vec<String> = [
         "a",
@@ -181,7 +192,7 @@ async fn names(store: &Store) -> Seen {
     Ok(())
 }
 
-async fn bad_names(store: &Store) -> Seen {
+async fn bad_names(store: &CheckedStore) -> CheckResult {
     let long = "x".repeat(513);
     let longer = "é".repeat(257);
     let metadata = crate::journal::Metadata::new();

@@ -1,27 +1,32 @@
 //! Forks: they begin as another conversation did, and are on their own from then on.
 
-use super::checks::{Check, OrSeen as _, Seen, Store, batch, ensure, refused, same};
+use super::checks::{
+    CheckResult, CheckedStore, JournalCheck, OrSeen as _, batch, ensure, refused, same,
+};
 use crate::{
     error::ErrorKind,
     journal::{Envelope, Head, Listing, Metadata},
 };
 
-pub(super) const CHECKS: &[Check] = &[
-    Check {
+pub(super) const CHECKS: &[JournalCheck] = &[
+    JournalCheck {
         promise: "a fork begins with the first facts of its base",
-        check: |store| Box::pin(begins(store)),
+        check: |store| Box::pin(fork_has_first_facts(store)),
     },
-    Check { promise: "a fork and its base go on apart", check: |store| Box::pin(apart(store)) },
-    Check {
+    JournalCheck {
+        promise: "a fork and its base go on apart",
+        check: |store| Box::pin(apart(store)),
+    },
+    JournalCheck {
         promise: "a fork that cannot be is refused and changes nothing",
         check: |store| Box::pin(impossible(store)),
     },
-    Check {
+    JournalCheck {
         promise: "a fork keeps what was known of its name",
         check: |store| Box::pin(known(store)),
     },
-    Check { promise: "a fork can be forked", check: |store| Box::pin(chain(store)) },
-    Check {
+    JournalCheck { promise: "a fork can be forked", check: |store| Box::pin(chain(store)) },
+    JournalCheck {
         promise: "a fork keeps its facts when its base is deleted or begun anew",
         check: |store| Box::pin(outlives(store)),
     },
@@ -31,7 +36,7 @@ fn first(facts: &[Envelope], count: usize) -> &[Envelope] {
     facts.get(..count).unwrap_or_default()
 }
 
-async fn begins(store: &Store) -> Seen {
+async fn fork_has_first_facts(store: &CheckedStore) -> CheckResult {
     let base = store.name("base");
     let facts = batch("base", 5);
     store.one.append(&base, Head::default(), &facts).await.seen("append")?;
@@ -60,7 +65,7 @@ async fn begins(store: &Store) -> Seen {
     store.has(&to, &[]).await
 }
 
-async fn apart(store: &Store) -> Seen {
+async fn apart(store: &CheckedStore) -> CheckResult {
     let (base, fork) = (store.name("apart"), store.name("apart fork"));
     let facts = batch("apart", 4);
     let (of_base, of_fork) = (batch("apart base", 2), batch("apart fork", 3));
@@ -95,7 +100,7 @@ async fn apart(store: &Store) -> Seen {
     store.has(&base, &read).await
 }
 
-async fn impossible(store: &Store) -> Seen {
+async fn impossible(store: &CheckedStore) -> CheckResult {
     let (base, taken) = (store.filled("impossible", 3).await?, store.filled("taken", 2).await?);
     let (of_base, of_taken) = (
         store.one.read(&base, 0).await.seen("read")?.facts,
@@ -126,7 +131,7 @@ async fn impossible(store: &Store) -> Seen {
     store.has(&taken, &of_taken).await
 }
 
-async fn known(store: &Store) -> Seen {
+async fn known(store: &CheckedStore) -> CheckResult {
     let (base, fork) = (store.filled("known", 2).await?, store.name("known fork"));
     let (of_base, of_fork) = (Metadata::new().title("the base"), Metadata::new().title("the fork"));
     store.one.describe(&base, &of_base).await.seen("describe")?;
@@ -141,7 +146,7 @@ async fn known(store: &Store) -> Seen {
     ensure(listed == [(&fork, &of_fork), (&base, &of_base)], || format!("they are {listed:?}"))
 }
 
-async fn chain(store: &Store) -> Seen {
+async fn chain(store: &CheckedStore) -> CheckResult {
     let mut wanted = batch("chain", 4);
     let top = store.name("chain");
     store.one.append(&top, Head::default(), &wanted).await.seen("append")?;
@@ -195,7 +200,7 @@ async fn chain(store: &Store) -> Seen {
     Ok(())
 }
 
-async fn outlives(store: &Store) -> Seen {
+async fn outlives(store: &CheckedStore) -> CheckResult {
     let base = store.name("outlived");
     let facts = batch("outlived", 4);
     store.one.append(&base, Head::default(), &facts).await.seen("append")?;

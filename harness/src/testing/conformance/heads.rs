@@ -1,41 +1,41 @@
 //! Heads: nobody appends to a conversation, forks it or keeps results in it that is not the one that
 //! they have read.
 
-use super::checks::{Check, OrSeen as _, Seen, Store, batch, ensure, refused};
+use super::checks::{CheckResult, CheckedStore, JournalCheck, OrSeen as _, batch, ensure, refused};
 use crate::{
     error::ErrorKind,
     journal::{Head, Incarnation, Life, Metadata},
 };
 
-pub(super) const CHECKS: &[Check] = &[
-    Check {
+pub(super) const CHECKS: &[JournalCheck] = &[
+    JournalCheck {
         promise: "an append and a fork return the head that is read then",
         check: |store| Box::pin(returned(store)),
     },
-    Check {
+    JournalCheck {
         promise: "nobody continues a conversation that was deleted and begun anew",
         check: |store| Box::pin(anew(store)),
     },
-    Check {
+    JournalCheck {
         promise: "nobody continues a conversation that was created after they had found it missing",
         check: |store| Box::pin(created(store)),
     },
-    Check {
+    JournalCheck {
         promise: "an append comes after the fact that its writer has read last",
         check: |store| Box::pin(set_back(store)),
     },
-    Check {
+    JournalCheck {
         promise: "nobody forks a conversation that was deleted and begun anew",
         check: |store| Box::pin(forked(store)),
     },
-    Check {
+    JournalCheck {
         promise: "large results of a deleted conversation do not touch the one that has its name now",
         check: |store| Box::pin(spills(store)),
     },
 ];
 
 /// The head that both handles read, whatever number they read from.
-async fn head(store: &Store, name: &str) -> Result<Head, String> {
+async fn head(store: &CheckedStore, name: &str) -> Result<Head, String> {
     let head = store.one.read(name, 0).await.seen("read")?.head;
     for from in [0, 1, head.facts, head.facts + 1] {
         let there = store.two.read(name, from).await.seen("read")?.head;
@@ -44,7 +44,7 @@ async fn head(store: &Store, name: &str) -> Result<Head, String> {
     Ok(head)
 }
 
-async fn returned(store: &Store) -> Seen {
+async fn returned(store: &CheckedStore) -> CheckResult {
     let name = store.name("head");
     ensure(head(store, &name).await? == Head::default(), || {
         "a conversation that does not exist has a head".to_owned()
@@ -82,7 +82,13 @@ async fn returned(store: &Store) -> Seen {
 }
 
 /// The ways in which a conversation can be begun anew with the same facts as before.
-async fn begin_anew(store: &Store, way: usize, name: &str, base: &str, count: usize) -> Seen {
+async fn begin_anew(
+    store: &CheckedStore,
+    way: usize,
+    name: &str,
+    base: &str,
+    count: usize,
+) -> CheckResult {
     ensure(store.two.delete(name).await.seen("delete")?, || "it was not there".to_owned())?;
     let facts = store.two.read(base, 0).await.seen("read")?.facts;
     let facts = facts.get(..count).unwrap_or_default();
@@ -99,7 +105,7 @@ async fn begin_anew(store: &Store, way: usize, name: &str, base: &str, count: us
     Ok(())
 }
 
-async fn anew(store: &Store) -> Seen {
+async fn anew(store: &CheckedStore) -> CheckResult {
     let base = store.filled("base of what is begun anew", 3).await?;
     for way in 0..3 {
         for count in [0, 1, 3] {
@@ -132,7 +138,7 @@ async fn anew(store: &Store) -> Seen {
 }
 
 /// The ways in which others create a conversation.
-async fn create(store: &Store, way: usize, name: &str, base: &str) -> Seen {
+async fn create(store: &CheckedStore, way: usize, name: &str, base: &str) -> CheckResult {
     let known = Metadata::new().owner("another");
     match way {
         0 => store.two.describe(name, &known).await.seen("describe")?,
@@ -155,7 +161,7 @@ async fn create(store: &Store, way: usize, name: &str, base: &str) -> Seen {
     Ok(())
 }
 
-async fn created(store: &Store) -> Seen {
+async fn created(store: &CheckedStore) -> CheckResult {
     let base = store.filled("base of what is created", 1).await?;
     for way in 0..5 {
         let name = store.name(&format!("created meanwhile {way}"));
@@ -176,7 +182,7 @@ async fn created(store: &Store) -> Seen {
     Ok(())
 }
 
-async fn set_back(store: &Store) -> Seen {
+async fn set_back(store: &CheckedStore) -> CheckResult {
     // After a backup was restored and continued, the last fact is another one.
     let name = store.filled("set back", 3).await?;
     let head = head(store, &name).await?;
@@ -195,7 +201,7 @@ async fn set_back(store: &Store) -> Seen {
     Ok(())
 }
 
-async fn forked(store: &Store) -> Seen {
+async fn forked(store: &CheckedStore) -> CheckResult {
     let base = store.filled("base of a stranger", 3).await?;
     for way in 0..3 {
         let name = store.name(&format!("forked anew {way}"));
@@ -214,7 +220,7 @@ async fn forked(store: &Store) -> Seen {
     Ok(())
 }
 
-async fn spills(store: &Store) -> Seen {
+async fn spills(store: &CheckedStore) -> CheckResult {
     if !store.one.keeps_spills() {
         return Ok(());
     }

@@ -2,27 +2,30 @@
 
 use std::time::Duration;
 
-use super::checks::{Check, OrSeen as _, Seen, Store, batch, ensure, refused};
+use super::checks::{CheckResult, CheckedStore, JournalCheck, OrSeen as _, batch, ensure, refused};
 use crate::{
     error::{Error, ErrorKind},
     journal::{Head, Hold, Journal, Listing},
 };
 
-pub(super) const CHECKS: &[Check] = &[
-    Check {
+pub(super) const CHECKS: &[JournalCheck] = &[
+    JournalCheck {
         promise: "a conversation that is held is busy, in this handle and in another",
         check: |store| Box::pin(busy(store)),
     },
-    Check { promise: "a hold ends when it is dropped", check: |store| Box::pin(released(store)) },
-    Check {
+    JournalCheck {
+        promise: "a hold ends when it is dropped",
+        check: |store| Box::pin(released(store)),
+    },
+    JournalCheck {
         promise: "a hold keeps nobody from reading and appending",
         check: |store| Box::pin(courtesy(store)),
     },
-    Check {
+    JournalCheck {
         promise: "a hold does not make the conversation",
         check: |store| Box::pin(unmade(store)),
     },
-    Check {
+    JournalCheck {
         promise: "200 conversations can be held at once",
         check: |store| Box::pin(many(store)),
     },
@@ -39,7 +42,7 @@ pub(super) async fn in_time(journal: &dyn Journal, name: &str) -> Result<Hold, E
     journal.hold(name).await
 }
 
-async fn busy(store: &Store) -> Seen {
+async fn busy(store: &CheckedStore) -> CheckResult {
     let (name, other) = (store.name("busy"), store.name("busy, not"));
     let _held = store.one.hold(&name).await.seen("hold")?;
     refused("a second hold", store.one.hold(&name).await, ErrorKind::Busy)?;
@@ -48,7 +51,7 @@ async fn busy(store: &Store) -> Seen {
     Ok(())
 }
 
-async fn released(store: &Store) -> Seen {
+async fn released(store: &CheckedStore) -> CheckResult {
     let name = store.name("released");
     for _ in 0..3 {
         let held = store.one.hold(&name).await.seen("hold")?;
@@ -65,7 +68,7 @@ async fn released(store: &Store) -> Seen {
     Ok(())
 }
 
-async fn courtesy(store: &Store) -> Seen {
+async fn courtesy(store: &CheckedStore) -> CheckResult {
     let name = store.name("courtesy");
     let facts = batch("courtesy", 3);
     let _held = store.one.hold(&name).await.seen("hold")?;
@@ -82,7 +85,7 @@ async fn courtesy(store: &Store) -> Seen {
     store.has(&name, &facts).await
 }
 
-async fn unmade(store: &Store) -> Seen {
+async fn unmade(store: &CheckedStore) -> CheckResult {
     let (made, held) = (store.filled("made", 1).await?, store.name("unmade"));
     let _held = store.one.hold(&held).await.seen("hold")?;
     let page = store.two.list(&Listing::new().limit(1)).await.seen("list")?;
@@ -90,7 +93,7 @@ async fn unmade(store: &Store) -> Seen {
     ensure(first.is_some_and(|first| first.id == made), || format!("{first:?} is listed first"))
 }
 
-async fn many(store: &Store) -> Seen {
+async fn many(store: &CheckedStore) -> CheckResult {
     let mut held = Vec::new();
     let names: Vec<String> = (0..200).map(|n| store.name(&format!("one of many {n}"))).collect();
     for name in &names {

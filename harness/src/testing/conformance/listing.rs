@@ -1,33 +1,33 @@
 //! What the program knows of its conversations, and their list.
 
-use super::checks::{Check, OrSeen as _, Seen, Store, batch, ensure, refused};
+use super::checks::{CheckResult, CheckedStore, JournalCheck, OrSeen as _, batch, ensure, refused};
 use crate::{
     error::ErrorKind,
     journal::{Conversations, Journal, Listing, Metadata, Summary},
 };
 
-pub(super) const CHECKS: &[Check] = &[
-    Check {
+pub(super) const CHECKS: &[JournalCheck] = &[
+    JournalCheck {
         promise: "what is known of a conversation is kept unchanged",
         check: |store| Box::pin(described(store)),
     },
-    Check {
+    JournalCheck {
         promise: "the conversation that changed last is listed first",
         check: |store| Box::pin(ordered(store)),
     },
-    Check {
+    JournalCheck {
         promise: "pages follow each other without loss or repeat",
         check: |store| Box::pin(paged(store)),
     },
-    Check {
+    JournalCheck {
         promise: "a list is narrowed to an owner and a parent",
         check: |store| Box::pin(narrowed(store)),
     },
-    Check {
+    JournalCheck {
         promise: "a page has from 1 to 1,000 conversations",
         check: |store| Box::pin(clamped(store)),
     },
-    Check {
+    JournalCheck {
         promise: "a page that this journal did not give is refused",
         check: |store| Box::pin(foreign(store)),
     },
@@ -42,12 +42,12 @@ fn ids(page: &Conversations) -> Vec<&str> {
 }
 
 /// The first conversation of the list.
-async fn first(store: &Store) -> Result<Summary, String> {
+async fn first(store: &CheckedStore) -> Result<Summary, String> {
     let page = list(&*store.two, &Listing::new().limit(1)).await?;
     page.conversations.into_iter().next().ok_or_else(|| "nothing is listed".to_owned())
 }
 
-async fn described(store: &Store) -> Seen {
+async fn described(store: &CheckedStore) -> CheckResult {
     let name = store.name("described");
     let hostile = "zwölf 日本 \u{1F600} ' \" ; -- % _ \\ \n\t";
     let parent = store.name("described parent's \"%_ ü");
@@ -88,7 +88,7 @@ async fn described(store: &Store) -> Seen {
     ensure(Some(summary.created_at) == made, || "an append changed when it was made".to_owned())
 }
 
-async fn ordered(store: &Store) -> Seen {
+async fn ordered(store: &CheckedStore) -> CheckResult {
     let owner = store.name("owner of the order");
     let (a, b, c) = (store.name("order 1"), store.name("order 2"), store.name("order 3"));
     let metadata = Metadata::new().owner(&owner);
@@ -112,7 +112,7 @@ async fn ordered(store: &Store) -> Seen {
     is("after a fork to the third", &[&c, &b, &a]).await
 }
 
-async fn paged(store: &Store) -> Seen {
+async fn paged(store: &CheckedStore) -> CheckResult {
     let owner = store.name("owner of pages");
     let metadata = Metadata::new().owner(&owner);
     let mut names: Vec<String> = (0..12).map(|n| store.name(&format!("page {n}"))).collect();
@@ -143,7 +143,7 @@ async fn paged(store: &Store) -> Seen {
     Ok(())
 }
 
-async fn narrowed(store: &Store) -> Seen {
+async fn narrowed(store: &CheckedStore) -> CheckResult {
     let (ann, bob) = (store.name("ann' OR 1=1 --"), store.name("bob%"));
     let (top, other) = (store.name("top_"), store.name("topx"));
     let known = [
@@ -179,7 +179,7 @@ async fn narrowed(store: &Store) -> Seen {
     ensure(ids(&page) == [n(2)], || format!("of the former owner there are {:?}", ids(&page)))
 }
 
-async fn clamped(store: &Store) -> Seen {
+async fn clamped(store: &CheckedStore) -> CheckResult {
     let owner = store.name("owner of thousands");
     let metadata = Metadata::new().owner(&owner);
     for n in 0..1001 {
@@ -196,7 +196,7 @@ async fn clamped(store: &Store) -> Seen {
     Ok(())
 }
 
-async fn foreign(store: &Store) -> Seen {
+async fn foreign(store: &CheckedStore) -> CheckResult {
     store.filled("listed", 1).await?;
     let long = "9".repeat(100);
     for cursor in ["", "x", "-1", "1 OR 1=1", "'; --", "\u{1F600}", &long] {

@@ -13,7 +13,7 @@ mod spills;
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use self::checks::{Check, Store};
+use self::checks::{CheckedStore, JournalCheck};
 use crate::{error::Error, journal::Journal};
 
 /// The time limit of one check. Some write 16 MB, or a thousand conversations.
@@ -50,7 +50,7 @@ where
             return report;
         }
     };
-    let store = Store::new(Arc::new(one), Arc::new(two));
+    let store = CheckedStore::new(Arc::new(one), Arc::new(two));
     let groups = [
         facts::CHECKS,
         races::CHECKS,
@@ -62,7 +62,7 @@ where
         dropped::CHECKS,
         spills::CHECKS,
     ];
-    for Check { promise, check } in groups.into_iter().flatten() {
+    for JournalCheck { promise, check } in groups.into_iter().flatten() {
         match tokio::time::timeout(PATIENCE, check(&store)).await {
             Ok(Ok(())) => report.kept.push(promise),
             Ok(Err(fault)) => report.broken.push((promise, fault)),

@@ -2,28 +2,28 @@
 
 use tokio::task::JoinSet;
 
-use super::checks::{Check, OrSeen as _, Seen, Store, batch, ensure, same};
+use super::checks::{CheckResult, CheckedStore, JournalCheck, OrSeen as _, batch, ensure, same};
 use crate::{
     error::{Error, ErrorKind},
     journal::{Envelope, Head, Journal},
 };
 
-pub(super) const CHECKS: &[Check] = &[
-    Check {
+pub(super) const CHECKS: &[JournalCheck] = &[
+    JournalCheck {
         promise: "of several appends after the same facts exactly one is done",
         check: |store| Box::pin(appends(store)),
     },
-    Check {
+    JournalCheck {
         promise: "appends that are tried again all come, each as a whole",
         check: |store| Box::pin(persistent(store)),
     },
-    Check {
+    JournalCheck {
         promise: "of several that fork to one name exactly one does",
         check: |store| Box::pin(forks(store)),
     },
-    Check {
+    JournalCheck {
         promise: "of several holds exactly one is given",
-        check: |store| Box::pin(holds(store)),
+        check: |store| Box::pin(one_hold_of_several(store)),
     },
 ];
 
@@ -34,7 +34,7 @@ const RACERS: usize = 6;
 const TURNS: usize = 4;
 
 /// Both handles, several times in turn.
-fn journals(store: &Store) -> impl Iterator<Item = std::sync::Arc<dyn Journal>> {
+fn journals(store: &CheckedStore) -> impl Iterator<Item = std::sync::Arc<dyn Journal>> {
     let both = [store.one.clone(), store.two.clone()];
     std::iter::repeat_n(both, RACERS).flatten()
 }
@@ -56,7 +56,7 @@ fn winners<T>(
     Ok(winners)
 }
 
-async fn appends(store: &Store) -> Seen {
+async fn appends(store: &CheckedStore) -> CheckResult {
     let name = store.name("raced appends");
     let mut wanted: Vec<Envelope> = Vec::new();
     for round in 0..12 {
@@ -78,7 +78,7 @@ async fn appends(store: &Store) -> Seen {
     Ok(())
 }
 
-async fn persistent(store: &Store) -> Seen {
+async fn persistent(store: &CheckedStore) -> CheckResult {
     let name = store.name("persistent");
     let mut race = JoinSet::new();
     for (racer, journal) in journals(store).enumerate() {
@@ -121,7 +121,7 @@ async fn persistent(store: &Store) -> Seen {
     ensure(groups.is_empty(), || format!("there are {} batches too many", groups.len()))
 }
 
-async fn forks(store: &Store) -> Seen {
+async fn forks(store: &CheckedStore) -> CheckResult {
     let base = store.filled("base of a race", 20).await?;
     let facts = store.one.read(&base, 0).await.seen("read")?.facts;
     let to = store.name("raced fork");
@@ -139,7 +139,7 @@ async fn forks(store: &Store) -> Seen {
     Ok(())
 }
 
-async fn holds(store: &Store) -> Seen {
+async fn one_hold_of_several(store: &CheckedStore) -> CheckResult {
     for round in 0..8 {
         let name = store.name(&format!("raced hold {round}"));
         let mut race = JoinSet::new();

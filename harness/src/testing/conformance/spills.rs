@@ -1,30 +1,30 @@
 //! Large results: kept in chunks for a conversation and its forks, and gone with the last of them. A journal that says
 //! that it keeps none has to keep nothing here.
 
-use super::checks::{Check, OrSeen as _, Seen, Store, batch, ensure, refused};
+use super::checks::{CheckResult, CheckedStore, JournalCheck, OrSeen as _, batch, ensure, refused};
 use crate::{
     error::ErrorKind,
     journal::{Head, Incarnation},
 };
 
-pub(super) const CHECKS: &[Check] = &[
-    Check {
+pub(super) const CHECKS: &[JournalCheck] = &[
+    JournalCheck {
         promise: "a large result is read as it was written, in this conversation alone",
         check: |store| Box::pin(kept(store)),
     },
-    Check {
+    JournalCheck {
         promise: "a large result is written into a conversation that exists, or not at all",
         check: |store| Box::pin(nowhere(store)),
     },
-    Check {
+    JournalCheck {
         promise: "large results are deleted with their conversation",
-        check: |store| Box::pin(gone(store)),
+        check: |store| Box::pin(spills_end_with_conversation(store)),
     },
-    Check {
+    JournalCheck {
         promise: "a fork has the large results of its base, whichever is deleted",
         check: |store| Box::pin(forked(store)),
     },
-    Check {
+    JournalCheck {
         promise: "what is written at the same time is kept apart",
         check: |store| Box::pin(at_once(store)),
     },
@@ -38,7 +38,12 @@ fn bytes(seed: usize) -> Vec<u8> {
     bytes
 }
 
-async fn has(store: &Store, name: &str, spill: &str, wanted: &[Option<Vec<u8>>]) -> Seen {
+async fn has(
+    store: &CheckedStore,
+    name: &str,
+    spill: &str,
+    wanted: &[Option<Vec<u8>>],
+) -> CheckResult {
     for (chunk, wanted) in (0..).zip(wanted) {
         let read = store.two.read_spill(name, spill, chunk).await.seen("read_spill")?;
         ensure(read == *wanted, || {
@@ -53,7 +58,7 @@ async fn has(store: &Store, name: &str, spill: &str, wanted: &[Option<Vec<u8>>])
     Ok(())
 }
 
-async fn kept(store: &Store) -> Seen {
+async fn kept(store: &CheckedStore) -> CheckResult {
     if !store.one.keeps_spills() {
         return Ok(());
     }
@@ -98,7 +103,7 @@ async fn kept(store: &Store) -> Seen {
     has(store, &name, "r-2", &[Some(b"another".to_vec())]).await
 }
 
-async fn nowhere(store: &Store) -> Seen {
+async fn nowhere(store: &CheckedStore) -> CheckResult {
     let name = store.name("spills of nobody");
     let due = match store.one.keeps_spills() {
         true => ErrorKind::Conflict,
@@ -110,7 +115,7 @@ async fn nowhere(store: &Store) -> Seen {
     has(store, &name, "r-1", &[None]).await
 }
 
-async fn gone(store: &Store) -> Seen {
+async fn spills_end_with_conversation(store: &CheckedStore) -> CheckResult {
     if !store.one.keeps_spills() {
         return Ok(());
     }
@@ -129,7 +134,7 @@ async fn gone(store: &Store) -> Seen {
     has(store, &name, "r-1", &[None, None]).await
 }
 
-async fn forked(store: &Store) -> Seen {
+async fn forked(store: &CheckedStore) -> CheckResult {
     if !store.one.keeps_spills() {
         return Ok(());
     }
@@ -169,7 +174,7 @@ async fn forked(store: &Store) -> Seen {
     has(store, &fork, "r-2", &[Some(b"of the fork".to_vec())]).await
 }
 
-async fn at_once(store: &Store) -> Seen {
+async fn at_once(store: &CheckedStore) -> CheckResult {
     if !store.one.keeps_spills() {
         return Ok(());
     }

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    log::Noted,
+    history::{CallHistory, ConversationHistory, fact_of, kills, lines, named},
+    log::LogEntry,
     report::{CrashFinding, Harm},
-    story::{Called, Story, fact_of, kills, lines, named},
 };
 use crate::{
     agent::{Action, Machine, Outcome},
@@ -16,8 +16,8 @@ use crate::{
 
 /// What is left of one conversation.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Ended {
-    pub(super) log: Vec<Noted>,
+pub(super) struct EndedConversation {
+    pub(super) log: Vec<LogEntry>,
     /// What is seen of the world, if somebody looks.
     pub(super) world: Option<Vec<String>>,
     /// Why no process came to the end, if none did.
@@ -26,19 +26,21 @@ pub(super) struct Ended {
 
 /// What is so when nobody disturbs.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Undisturbed {
+pub(super) struct UndisturbedRun {
     /// How often each effect is there.
     effects: BTreeMap<String, usize>,
     /// The tools whose effects name the idempotency key of their call.
     keyed: BTreeSet<String>,
 }
 
-impl Undisturbed {
-    pub(super) fn of(ended: &Ended) -> Self {
+impl UndisturbedRun {
+    pub(super) fn of(ended: &EndedConversation) -> Self {
         let world = ended.world.clone().unwrap_or_default();
-        let mut calls: Vec<Called> = Story::of(&ended.log).calls.into_values().collect();
-        for agent in Story::agents(&ended.log) {
-            calls.extend(Story::of_agent(&ended.log, Some(agent)).calls.into_values());
+        let mut calls: Vec<CallHistory> =
+            ConversationHistory::of(&ended.log).calls.into_values().collect();
+        for agent in ConversationHistory::agents(&ended.log) {
+            calls
+                .extend(ConversationHistory::of_agent(&ended.log, Some(agent)).calls.into_values());
         }
         let writes = calls.iter().filter(|called| !called.reads);
         let tools: BTreeSet<&str> = writes.clone().map(|called| called.tool.as_str()).collect();
@@ -60,13 +62,13 @@ fn counted(world: &[String]) -> BTreeMap<String, usize> {
 }
 
 /// Whether the world names the key of a call.
-fn has_effect(world: &[String], called: &Called) -> bool {
+fn has_effect(world: &[String], called: &CallHistory) -> bool {
     called.keys.iter().any(|key| world.iter().any(|effect| effect.contains(key)))
 }
 
 /// What is counted of one conversation.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Counts {
+pub(super) struct ConversationCounts {
     pub(super) in_doubt: u32,
     pub(super) busy: u32,
     pub(super) conflicts: u32,
@@ -74,21 +76,24 @@ pub(super) struct Counts {
 }
 
 /// All that went wrong in a conversation.
-pub(super) fn check(ended: &Ended, undisturbed: &Undisturbed) -> (Vec<CrashFinding>, Counts) {
-    let mut story = Story::of(&ended.log);
+pub(super) fn check(
+    ended: &EndedConversation,
+    undisturbed: &UndisturbedRun,
+) -> (Vec<CrashFinding>, ConversationCounts) {
+    let mut story = ConversationHistory::of(&ended.log);
     let mut wrong = std::mem::take(&mut story.wrong);
     wrong.extend(ended.stuck.iter().map(|why| (Harm::Stuck, why.clone())));
-    let told = Told::by(&story.facts);
+    let told = FoldedFacts::by(&story.facts);
     if ended.stuck.is_none() {
         told.whole(&mut wrong);
     }
     let (busy, conflicts, failures) = (story.busy, story.conflicts, story.failures);
     let own_facts = story.facts.clone();
     let mut stories = vec![(story, told)];
-    for agent in Story::agents(&ended.log) {
-        let mut story = Story::of_agent(&ended.log, Some(agent));
+    for agent in ConversationHistory::agents(&ended.log) {
+        let mut story = ConversationHistory::of_agent(&ended.log, Some(agent));
         wrong.extend(std::mem::take(&mut story.wrong));
-        let told = Told::by(&story.facts);
+        let told = FoldedFacts::by(&story.facts);
         if let Some(broken) = &told.broken {
             wrong.push((Harm::Stuck, format!("the agent `{agent}`: {broken}")));
         }
@@ -110,7 +115,7 @@ pub(super) fn check(ended: &Ended, undisturbed: &Undisturbed) -> (Vec<CrashFindi
         }
     }
     let is_told = |effect: &str| {
-        let of = |(story, told): &(Story, Told)| {
+        let of = |(story, told): &(ConversationHistory, FoldedFacts)| {
             let mut calls =
                 story.calls.iter().filter(|(call, it)| repeated(call, it, told).is_some());
             calls.any(|(_, called)| called.keys.iter().any(|key| effect.contains(key)))
@@ -137,7 +142,7 @@ pub(super) fn check(ended: &Ended, undisturbed: &Undisturbed) -> (Vec<CrashFindi
     };
     let in_doubt = stories.iter().flat_map(|(_, told)| told.outcomes.values());
     let in_doubt = in_doubt.filter(|outcome| **outcome == CallOutcome::InDoubt);
-    let counts = Counts {
+    let counts = ConversationCounts {
         in_doubt: u32::try_from(in_doubt.count()).unwrap_or(u32::MAX),
         busy,
         conflicts,
@@ -147,7 +152,7 @@ pub(super) fn check(ended: &Ended, undisturbed: &Undisturbed) -> (Vec<CrashFindi
 }
 
 /// What the facts say at the end.
-struct Told {
+struct FoldedFacts {
     machine: Machine,
     /// What the model was told of each call.
     outcomes: BTreeMap<String, CallOutcome>,
@@ -160,7 +165,7 @@ struct Told {
     broken: Option<String>,
 }
 
-impl Told {
+impl FoldedFacts {
     fn by(facts: &[String]) -> Self {
         let mut told = Self {
             machine: Machine::new(),
@@ -218,10 +223,10 @@ impl Told {
 fn lie(
     call: &str,
     outcome: CallOutcome,
-    called: &Called,
-    told: &Told,
-    ended: &Ended,
-    undisturbed: &Undisturbed,
+    called: &CallHistory,
+    told: &FoldedFacts,
+    ended: &EndedConversation,
+    undisturbed: &UndisturbedRun,
 ) -> Option<String> {
     if told.settled.contains(call) || told.reads.contains(call) {
         return None;
@@ -258,11 +263,11 @@ fn lie(
 }
 
 /// What was repeated of a call and may not be.
-fn repeated(call: &str, called: &Called, told: &Told) -> Option<String> {
+fn repeated(call: &str, called: &CallHistory, told: &FoldedFacts) -> Option<String> {
     if called.reads {
         return None;
     }
-    let Called { tool, begun, well, .. } = called;
+    let CallHistory { tool, begun, well, .. } = called;
     let who = format!("the call `{call}` of `{tool}`");
     match told.repeats.get(call).copied().unwrap_or_default() {
         Repeat::Never if *begun > 1 + called.not_happened => {

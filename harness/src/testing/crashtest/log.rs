@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 /// One line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "it", rename_all = "snake_case")]
-pub(super) enum Noted {
+pub(super) enum LogEntry {
     /// A process has begun.
     Life { number: u32 },
     /// It has come to a point at which it can be killed, so many microseconds after it began.
@@ -49,7 +49,7 @@ pub(super) enum Noted {
         #[serde(default)]
         of: Option<String>,
         call: String,
-        how: How,
+        how: CallReturn,
     },
     /// A tool has said what became of a call.
     Found {
@@ -73,7 +73,7 @@ pub(super) enum Noted {
     Done {},
 }
 
-impl Noted {
+impl LogEntry {
     /// The conversation that it tells of, if it is that of an agent which a call runs.
     pub(super) fn of_agent(&self) -> Option<&str> {
         match self {
@@ -90,7 +90,7 @@ impl Noted {
 /// How a call of a tool has returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum How {
+pub(super) enum CallReturn {
     Well,
     Failed,
     /// It has asked something, so it has changed nothing.
@@ -99,9 +99,9 @@ pub(super) enum How {
 
 /// The file of one conversation that is killed again and again.
 #[derive(Debug)]
-pub(super) struct Log(File);
+pub(super) struct CrashLog(File);
 
-impl Log {
+impl CrashLog {
     /// Opens it. A last line of which a process was killed in the middle is taken off.
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         let file = OpenOptions::new().create(true).append(true).open(path)?;
@@ -114,7 +114,7 @@ impl Log {
     }
 
     /// Writes a line, in one piece.
-    pub(super) fn note(&self, noted: &Noted) -> io::Result<()> {
+    pub(super) fn note(&self, noted: &LogEntry) -> io::Result<()> {
         let mut line = serde_json::to_vec(noted)?;
         line.push(b'\n');
         (&self.0).write_all(&line)
@@ -122,7 +122,7 @@ impl Log {
 }
 
 /// Reads what was written. A last line that is not whole was not written.
-pub(super) fn read(path: &Path) -> io::Result<Vec<Noted>> {
+pub(super) fn read(path: &Path) -> io::Result<Vec<LogEntry>> {
     let text = match std::fs::read(path) {
         Ok(written) => String::from_utf8_lossy(&written).into_owned(),
         Err(err) if err.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),

@@ -1,12 +1,12 @@
 //! A test that kills the process of an agent again and again, and checks what is left.
 
 mod check;
-mod life;
+mod history;
 mod log;
 mod parent;
 mod plan;
 mod report;
-mod story;
+mod test_process;
 mod watched;
 
 use std::{
@@ -17,17 +17,17 @@ use std::{
     time::Duration,
 };
 
-use self::{life::Order, watched::Observe};
 pub use self::{
-    life::crash_point,
     report::{CrashFinding, CrashReport, Harm},
+    test_process::crash_point,
 };
+use self::{test_process::ProcessOrder, watched::ObserveWorld};
 use crate::{agent::Agent, error::Error, journal::Journal};
 
-type Open = dyn Fn(PathBuf) -> Pin<Box<dyn Future<Output = Result<Arc<dyn Journal>, Error>> + Send>>
+type OpenJournal = dyn Fn(PathBuf) -> Pin<Box<dyn Future<Output = Result<Arc<dyn Journal>, Error>> + Send>>
     + Send
     + Sync;
-type Build = dyn Fn(&Path) -> Result<Agent, Error> + Send + Sync;
+type BuildAgent = dyn Fn(&Path) -> Result<Agent, Error> + Send + Sync;
 
 /// The default number of processes that are killed.
 const KILLS: u32 = 60;
@@ -97,9 +97,9 @@ const KILLS: u32 = 60;
 /// The test kills processes and not the machine: data that a program has written with `write` and not
 /// synced survives here, and may not survive a power failure.
 pub struct Crashtest {
-    open: Arc<Open>,
-    agent: Arc<Build>,
-    observe: Option<Arc<Observe>>,
+    open: Arc<OpenJournal>,
+    agent: Arc<BuildAgent>,
+    observe: Option<Arc<ObserveWorld>>,
     messages: Vec<String>,
     environment: Vec<(String, String)>,
     name: Option<String>,
@@ -204,8 +204,8 @@ impl Crashtest {
     /// answered without kills.
     #[expect(clippy::panic, reason = "a test that cannot be run fails by panicking")]
     pub fn run(self) -> CrashReport {
-        if let Some(order) = Order::of_this_process() {
-            life::live(&self, order);
+        if let Some(order) = ProcessOrder::of_this_process() {
+            test_process::live(&self, order);
         }
         match parent::run(self) {
             Ok(report) => report,

@@ -17,11 +17,11 @@ use std::{
 
 use super::{
     Crashtest,
-    check::{Counts, Ended, Undisturbed, check},
-    life::{BEGINS, ORDER, Order},
-    log::{Log, Noted, read},
-    plan::{Kill, Plan},
+    check::{ConversationCounts, EndedConversation, UndisturbedRun, check},
+    log::{CrashLog, LogEntry, read},
+    plan::{KillPlan, PlannedKill},
     report::CrashReport,
+    test_process::{BEGINS, ORDER, ProcessOrder},
 };
 
 /// The number of failed processes in a row after which the conversation is stuck.
@@ -47,8 +47,8 @@ pub(super) fn run(mut test: Crashtest) -> Result<CrashReport, String> {
         "this thread has no name of a test, so the binary cannot be started for this test alone; \
          say the name with `Crashtest::test_name`",
     )?;
-    let folder = Folder::new()?;
-    let parent = Parent { test, name, folder };
+    let folder = TemporaryFolder::new()?;
+    let parent = ParentProcess { test, name, folder };
     let first = parent.play(u32::MAX, &[])?;
     if let Some(why) = first.stuck {
         return Err(format!("not all messages are answered when nobody disturbs: {why}"));
@@ -56,28 +56,28 @@ pub(super) fn run(mut test: Crashtest) -> Result<CrashReport, String> {
     parent.kill_all(&first)
 }
 
-struct Parent {
+struct ParentProcess {
     test: Crashtest,
     name: String,
-    folder: Folder,
+    folder: TemporaryFolder,
 }
 
 /// What is known so far.
 #[derive(Default)]
-struct Found {
+struct ResultsSoFar {
     report: CrashReport,
     points: BTreeSet<u32>,
     failed: Option<String>,
 }
 
-impl Parent {
+impl ParentProcess {
     /// Plays one conversation after the other until enough processes were killed.
-    fn kill_all(&self, first: &Ended) -> Result<CrashReport, String> {
+    fn kill_all(&self, first: &EndedConversation) -> Result<CrashReport, String> {
         let points = points(&first.log);
         let took = points.last().copied().unwrap_or(0);
-        let plan = Plan { seed: self.test.seed, points, took };
-        let undisturbed = Undisturbed::of(first);
-        let found = Mutex::new(Found::default());
+        let plan = KillPlan { seed: self.test.seed, points, took };
+        let undisturbed = UndisturbedRun::of(first);
+        let found = Mutex::new(ResultsSoFar::default());
         let (next, enough) = (AtomicU32::new(0), AtomicBool::new(self.test.kills == 0));
         {
             let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
@@ -108,7 +108,7 @@ impl Parent {
                 scope.spawn(play);
             }
         });
-        let Found { mut report, points, failed } =
+        let ResultsSoFar { mut report, points, failed } =
             found.into_inner().unwrap_or_else(PoisonError::into_inner);
         report.points_reached = u32::try_from(points.len()).unwrap_or(u32::MAX);
         failed.map_or(Ok(report), Err)
@@ -116,7 +116,7 @@ impl Parent {
 
     /// Plays one conversation: its processes are killed as planned, one after the other, and the ones
     /// after them run to the end.
-    fn play(&self, number: u32, kills: &[Kill]) -> Result<Ended, String> {
+    fn play(&self, number: u32, kills: &[PlannedKill]) -> Result<EndedConversation, String> {
         let base = self.folder.0.join(number.to_string());
         let (folder, log) = (base.join("folder"), base.join("log"));
         fs::create_dir_all(&folder).map_err(|err| format!("{}: {err}", folder.display()))?;
@@ -125,10 +125,10 @@ impl Parent {
         loop {
             let kill = kills.next();
             let (point, delay) = match kill {
-                Some(Kill::At { point, delay }) => (Some(*point), *delay),
-                Some(Kill::After(_)) | None => (None, 0),
+                Some(PlannedKill::At { point, delay }) => (Some(*point), *delay),
+                Some(PlannedKill::After(_)) | None => (None, 0),
             };
-            let order = Order {
+            let order = ProcessOrder {
                 folder: folder.clone(),
                 log: log.clone(),
                 conversation: self.folder.conversation(number),
@@ -138,16 +138,16 @@ impl Parent {
                 looks: kill.is_none() && life == 0,
             };
             let after = match kill {
-                Some(Kill::After(time)) => Some(*time),
-                Some(Kill::At { .. }) | None => None,
+                Some(PlannedKill::After(time)) => Some(*time),
+                Some(PlannedKill::At { .. }) | None => None,
             };
-            let process = Process::start(&self.test, &self.name, &order)?;
+            let process = ChildProcess::start(&self.test, &self.name, &order)?;
             let (end, said) = process.wait(after, self.test.patience)?;
             let unread = |err| format!("the log cannot be read: {err}");
             let notes = read(&log).map_err(unread)?;
-            if !notes.contains(&Noted::Life { number: life }) {
+            if !notes.contains(&LogEntry::Life { number: life }) {
                 // From outside it may be killed before it has written anything.
-                if !matches!(end, End::Killed(_)) {
+                if !matches!(end, ProcessEnd::Killed(_)) {
                     return Err(format!(
                         "the binary was started again for the test `{}`, and did not come to its \
                          crash test ({end:?}); say the name of the test with `Crashtest::test_name`:\n\
@@ -158,19 +158,19 @@ impl Parent {
             }
             life += 1;
             match end {
-                End::Killed(after) => {
+                ProcessEnd::Killed(after) => {
                     let micros = u64::try_from(after.as_micros()).unwrap_or(u64::MAX);
-                    let noted = Noted::KilledAfter { micros };
-                    let log = Log::open(&log).and_then(|log| log.note(&noted));
+                    let noted = LogEntry::KilledAfter { micros };
+                    let log = CrashLog::open(&log).and_then(|log| log.note(&noted));
                     log.map_err(|err| format!("the log cannot be written: {err}"))?;
                 }
-                End::ByItself if matches!(notes.last(), Some(Noted::Done {})) => break,
+                ProcessEnd::ByItself if matches!(notes.last(), Some(LogEntry::Done {})) => break,
                 // It has killed itself.
-                End::ByItself if has_killed_itself(&notes) => {}
-                End::ByItself => {
+                ProcessEnd::ByItself if has_killed_itself(&notes) => {}
+                ProcessEnd::ByItself => {
                     failed += 1;
                     let why = notes.iter().rev().find_map(|noted| match noted {
-                        Noted::Failed { why } => Some(why.clone()),
+                        LogEntry::Failed { why } => Some(why.clone()),
                         _ => None,
                     });
                     if failed >= TRIES {
@@ -179,7 +179,7 @@ impl Parent {
                         break;
                     }
                 }
-                End::TooLong => {
+                ProcessEnd::TooLong => {
                     let time = self.test.patience;
                     stuck = Some(format!("a process did not come to its end in {time:?}:\n{said}"));
                     break;
@@ -190,20 +190,25 @@ impl Parent {
         let world = self.test.observe.as_ref().map(|observe| observe(&folder));
         // The folder may be in use for a moment longer; the parent folder is removed at the end.
         let _ = fs::remove_dir_all(&base);
-        Ok(Ended { log, world, stuck })
+        Ok(EndedConversation { log, world, stuck })
     }
 }
 
 /// Whether the last process has killed itself.
-fn has_killed_itself(notes: &[Noted]) -> bool {
-    let since = notes.iter().rev().take_while(|noted| !matches!(noted, Noted::Life { .. }));
-    since.into_iter().any(|noted| matches!(noted, Noted::Kills { .. }))
+fn has_killed_itself(notes: &[LogEntry]) -> bool {
+    let since = notes.iter().rev().take_while(|noted| !matches!(noted, LogEntry::Life { .. }));
+    since.into_iter().any(|noted| matches!(noted, LogEntry::Kills { .. }))
 }
 
-impl Found {
-    fn take(&mut self, ended: &Ended, kills: &[Kill], undisturbed: &Undisturbed) {
+impl ResultsSoFar {
+    fn take(
+        &mut self,
+        ended: &EndedConversation,
+        kills: &[PlannedKill],
+        undisturbed: &UndisturbedRun,
+    ) {
         let (findings, counts) = check(ended, undisturbed);
-        let Counts { in_doubt, busy, conflicts, failures } = counts;
+        let ConversationCounts { in_doubt, busy, conflicts, failures } = counts;
         let report = &mut self.report;
         report.conversations += 1;
         report.in_doubt += in_doubt;
@@ -213,15 +218,18 @@ impl Found {
         report.findings.extend(findings);
         for noted in &ended.log {
             match noted {
-                Noted::Kills { .. } => report.kills_at_points += 1,
-                Noted::KilledAfter { .. } => report.kills_from_outside += 1,
+                LogEntry::Kills { .. } => report.kills_at_points += 1,
+                LogEntry::KilledAfter { .. } => report.kills_from_outside += 1,
                 _ => {}
             }
         }
         let first_ended = ended.log.iter().find(|noted| {
-            matches!(noted, Noted::Kills { .. } | Noted::KilledAfter { .. } | Noted::Done {})
+            matches!(
+                noted,
+                LogEntry::Kills { .. } | LogEntry::KilledAfter { .. } | LogEntry::Done {}
+            )
         });
-        if let (Some(Kill::At { point, .. }), Some(Noted::Kills { .. })) =
+        if let (Some(PlannedKill::At { point, .. }), Some(LogEntry::Kills { .. })) =
             (kills.first(), first_ended)
         {
             self.points.insert(*point);
@@ -230,18 +238,18 @@ impl Found {
 }
 
 /// When the process came to each point.
-fn points(log: &[Noted]) -> Vec<u64> {
+fn points(log: &[LogEntry]) -> Vec<u64> {
     let points = log.iter().filter_map(|noted| match noted {
-        Noted::Point { at, .. } => Some(*at),
+        LogEntry::Point { at, .. } => Some(*at),
         _ => None,
     });
     points.collect()
 }
 
 /// A folder that is removed in the end.
-struct Folder(PathBuf);
+struct TemporaryFolder(PathBuf);
 
-impl Folder {
+impl TemporaryFolder {
     fn new() -> Result<Self, String> {
         let name = format!("harness-crashtest-{}-{:016x}", std::process::id(), fastrand::u64(..));
         let path = env::temp_dir().join(name);
@@ -256,7 +264,7 @@ impl Folder {
     }
 }
 
-impl Drop for Folder {
+impl Drop for TemporaryFolder {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }
@@ -264,7 +272,7 @@ impl Drop for Folder {
 
 /// How a process ended.
 #[derive(Clone, Copy, Debug)]
-enum End {
+enum ProcessEnd {
     ByItself,
     /// From outside, so long after it began.
     Killed(Duration),
@@ -272,14 +280,14 @@ enum End {
 }
 
 /// A child process. It ends when this end of its standard input is closed.
-struct Process {
+struct ChildProcess {
     child: Child,
     began: mpsc::Receiver<()>,
     said: mpsc::Receiver<String>,
 }
 
-impl Process {
-    fn start(test: &Crashtest, name: &str, order: &Order) -> Result<Self, String> {
+impl ChildProcess {
+    fn start(test: &Crashtest, name: &str, order: &ProcessOrder) -> Result<Self, String> {
         let binary = env::current_exe().map_err(|err| format!("where is this binary? {err}"))?;
         let order = serde_json::to_string(order).map_err(|err| err.to_string())?;
         let mut command = Command::new(&binary);
@@ -292,16 +300,20 @@ impl Process {
         let (tell_began, began) = mpsc::channel();
         let (tell_said, said) = mpsc::channel();
         if let Some(out) = child.stdout.take() {
-            hears(out, tell_said.clone(), Some(tell_began));
+            read_output(out, tell_said.clone(), Some(tell_began));
         }
         if let Some(err) = child.stderr.take() {
-            hears(err, tell_said, None);
+            read_output(err, tell_said, None);
         }
         Ok(Self { child, began, said })
     }
 
     /// Waits until it has ended, and returns how, with the end of its output.
-    fn wait(mut self, kill: Option<Duration>, patience: Duration) -> Result<(End, String), String> {
+    fn wait(
+        mut self,
+        kill: Option<Duration>,
+        patience: Duration,
+    ) -> Result<(ProcessEnd, String), String> {
         let failed = |err: std::io::Error| format!("a process cannot be waited for: {err}");
         let until = Instant::now() + patience;
         let kill_at = kill.and_then(|time| {
@@ -310,7 +322,7 @@ impl Process {
         });
         let end = loop {
             if self.child.try_wait().map_err(failed)?.is_some() {
-                break End::ByItself;
+                break ProcessEnd::ByItself;
             }
             let now = Instant::now();
             if let Some((time, at)) = kill_at
@@ -319,10 +331,14 @@ impl Process {
                 self.child.kill().map_err(failed)?;
                 let status = self.child.wait().map_err(failed)?;
                 // It may have come to its end just before.
-                break if status.success() { End::ByItself } else { End::Killed(time) };
+                break if status.success() {
+                    ProcessEnd::ByItself
+                } else {
+                    ProcessEnd::Killed(time)
+                };
             }
             if now >= until {
-                break End::TooLong;
+                break ProcessEnd::TooLong;
             }
             let next =
                 kill_at.map_or(LOOKS, |(_, at)| at.saturating_duration_since(now).min(LOOKS));
@@ -336,7 +352,7 @@ impl Process {
     }
 }
 
-impl Drop for Process {
+impl Drop for ChildProcess {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -344,7 +360,7 @@ impl Drop for Process {
 }
 
 /// Reads the output of a process until it has ended, and reports when it has begun.
-fn hears(
+fn read_output(
     out: impl Read + Send + 'static,
     tell: mpsc::Sender<String>,
     began: Option<mpsc::Sender<()>>,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// How one process ends.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Kill {
+pub(super) enum PlannedKill {
     /// By itself at this point, or this many microseconds after it if the point has a duration.
     At { point: u32, delay: u64 },
     /// From outside, so long after it began.
@@ -13,7 +13,7 @@ pub(super) enum Kill {
 
 /// The measurements of a process without kills.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Plan {
+pub(super) struct KillPlan {
     pub(super) seed: u64,
     /// When it came to each point, in microseconds from its beginning.
     pub(super) points: Vec<u64>,
@@ -21,10 +21,10 @@ pub(super) struct Plan {
     pub(super) took: u64,
 }
 
-impl Plan {
+impl KillPlan {
     /// The kills of the conversation of this number, one process after the other. Every third is killed
     /// from outside, the others at each point in turn, and half of them at another point after it.
-    pub(super) fn kills(&self, number: u32) -> Vec<Kill> {
+    pub(super) fn kills(&self, number: u32) -> Vec<PlannedKill> {
         let mut random = fastrand::Rng::with_seed(self.seed ^ (u64::from(number) << 32));
         let others = number / 3;
         let mut kills = match number % 3 {
@@ -53,17 +53,17 @@ impl Plan {
         order.iter().cycle().nth(number as usize % order.len().max(1)).copied().unwrap_or(0)
     }
 
-    fn at(&self, point: u32, random: &mut fastrand::Rng) -> Kill {
+    fn at(&self, point: u32, random: &mut fastrand::Rng) -> PlannedKill {
         let begins = |point: usize| self.points.get(point).copied();
         let lasts = match (begins(point as usize), begins(point as usize + 1)) {
             (Some(from), Some(to)) => to.saturating_sub(from),
             _ => 0,
         };
-        Kill::At { point, delay: random.u64(..=lasts.max(200)) }
+        PlannedKill::At { point, delay: random.u64(..=lasts.max(200)) }
     }
 
-    fn outside(&self, random: &mut fastrand::Rng) -> Kill {
-        Kill::After(Duration::from_micros(random.u64(..=self.took.max(1000))))
+    fn outside(&self, random: &mut fastrand::Rng) -> PlannedKill {
+        PlannedKill::After(Duration::from_micros(random.u64(..=self.took.max(1000))))
     }
 }
 
@@ -71,20 +71,21 @@ impl Plan {
 mod tests {
     use std::collections::BTreeSet;
 
-    use super::{Kill, Plan};
+    use super::{KillPlan, PlannedKill};
 
     #[test]
     fn each_point_has_its_turn_and_a_seed_says_all() {
-        let plan = Plan { seed: 7, points: (0..40).map(|at| at * 100).collect(), took: 4000 };
+        let plan = KillPlan { seed: 7, points: (0..40).map(|at| at * 100).collect(), took: 4000 };
         let first = |number| plan.kills(number).swap_remove(0);
         let at: BTreeSet<u32> = (0..60)
             .filter_map(|number| match first(number) {
-                Kill::At { point, .. } => Some(point),
-                Kill::After(_) => None,
+                PlannedKill::At { point, .. } => Some(point),
+                PlannedKill::After(_) => None,
             })
             .collect();
         assert_eq!(at, (0..40).collect());
-        let outside = (0..60).filter(|number| matches!(first(*number), Kill::After(_))).count();
+        let outside =
+            (0..60).filter(|number| matches!(first(*number), PlannedKill::After(_))).count();
         assert_eq!(outside, 20);
         assert!((0..60).any(|number| plan.kills(number).len() > 2));
         assert_eq!(plan.kills(17), plan.clone().kills(17));

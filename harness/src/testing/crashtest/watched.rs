@@ -7,8 +7,8 @@ use futures_util::{StreamExt as _, stream};
 use serde_json::Value;
 
 use super::{
-    life::{Life, texts},
-    log::{How, Noted},
+    log::{CallReturn, LogEntry},
+    test_process::{TestProcess, texts},
 };
 use crate::{
     agent::Agent,
@@ -23,16 +23,16 @@ use crate::{
 };
 
 /// What a test sees of the world: one text for each effect.
-pub(super) type Observe = dyn Fn(&Path) -> Vec<String> + Send + Sync;
+pub(super) type ObserveWorld = dyn Fn(&Path) -> Vec<String> + Send + Sync;
 
 #[derive(Clone)]
 pub(super) struct WatchedJournal {
     inner: Arc<dyn Journal>,
-    life: Arc<Life>,
+    life: Arc<TestProcess>,
 }
 
 impl WatchedJournal {
-    pub(super) fn new(inner: Arc<dyn Journal>, life: Arc<Life>) -> Self {
+    pub(super) fn new(inner: Arc<dyn Journal>, life: Arc<TestProcess>) -> Self {
         Self { inner, life }
     }
 
@@ -52,7 +52,7 @@ impl Journal for WatchedJournal {
         Box::pin(async move {
             let read = self.inner.read(conversation, from).await?;
             if let (Some(of), 0) = (self.of(conversation), from) {
-                self.life.note(&Noted::Seen { of: Some(of), facts: texts(&read.facts)? });
+                self.life.note(&LogEntry::Seen { of: Some(of), facts: texts(&read.facts)? });
             }
             Ok(read)
         })
@@ -73,7 +73,7 @@ impl Journal for WatchedJournal {
             lasting.over();
             if done.is_ok() {
                 let (of, after) = (self.of(conversation), after.facts);
-                self.life.note(&Noted::Appended { of, after, facts: texts(facts)? });
+                self.life.note(&LogEntry::Appended { of, after, facts: texts(facts)? });
             }
             self.life.point(&format!("after the append of {names}"));
             done
@@ -177,11 +177,11 @@ pub(super) fn name(envelope: &Envelope) -> String {
 
 pub(super) struct WatchedProvider {
     inner: Arc<dyn Provider>,
-    life: Arc<Life>,
+    life: Arc<TestProcess>,
 }
 
 impl WatchedProvider {
-    pub(super) fn new(inner: Arc<dyn Provider>, life: Arc<Life>) -> Self {
+    pub(super) fn new(inner: Arc<dyn Provider>, life: Arc<TestProcess>) -> Self {
         Self { inner, life }
     }
 }
@@ -241,8 +241,8 @@ impl Provider for WatchedProvider {
 /// Fails if its tools cannot be put into a list.
 pub(super) fn watched_agent(
     agent: Agent,
-    life: &Arc<Life>,
-    observe: Option<&Arc<Observe>>,
+    life: &Arc<TestProcess>,
+    observe: Option<&Arc<ObserveWorld>>,
 ) -> Result<Agent, Error> {
     agent.with_others_in_place(
         |provider| Arc::new(WatchedProvider::new(provider, Arc::clone(life))),
@@ -261,14 +261,18 @@ pub(super) fn watched_agent(
 }
 
 /// The same tool, whose calls are written down.
-pub(super) fn watched(tool: &Tool, life: &Arc<Life>, observe: Option<&Arc<Observe>>) -> Tool {
+pub(super) fn watched(
+    tool: &Tool,
+    life: &Arc<TestProcess>,
+    observe: Option<&Arc<ObserveWorld>>,
+) -> Tool {
     // Nothing of it runs here.
     if tool.is_external() {
         return tool.clone();
     }
     let reads = tool.side_effects().is_read_only();
     let observe = observe.filter(|_| reads).cloned();
-    let inner = Watched { tool: tool.clone(), life: Arc::clone(life), reads, observe };
+    let inner = WatchedTool { tool: tool.clone(), life: Arc::clone(life), reads, observe };
     let schema = tool.schema().clone();
     let effects = tool.side_effects();
     let runs = inner.clone();
@@ -306,7 +310,7 @@ pub(super) fn watched(tool: &Tool, life: &Arc<Life>, observe: Option<&Arc<Observ
                 };
                 if let Ok(found) = &found {
                     let happened = matches!(found, Reconciled::Happened(_));
-                    life.note(&Noted::Found { of: of.clone(), call: call.clone(), happened });
+                    life.note(&LogEntry::Found { of: of.clone(), call: call.clone(), happened });
                 }
                 life.point(&format!("after it was found out what became of {call}"));
                 found
@@ -317,14 +321,14 @@ pub(super) fn watched(tool: &Tool, life: &Arc<Life>, observe: Option<&Arc<Observ
 }
 
 #[derive(Clone)]
-struct Watched {
+struct WatchedTool {
     tool: Tool,
-    life: Arc<Life>,
+    life: Arc<TestProcess>,
     reads: bool,
-    observe: Option<Arc<Observe>>,
+    observe: Option<Arc<ObserveWorld>>,
 }
 
-impl Watched {
+impl WatchedTool {
     /// The conversation of a call, if it is that of an agent: the key of the call begins with it.
     fn of(&self, context: &ToolContext) -> Option<String> {
         let (rest, _) = context.idempotency_key().rsplit_once('/')?;
@@ -347,21 +351,21 @@ impl Watched {
         let key = context.idempotency_key().to_owned();
         let of = self.of(context);
         let (began, used) = (call.clone(), tool.clone());
-        life.note(&Noted::Began { of: of.clone(), call: began, tool: used, key, reads });
+        life.note(&LogEntry::Began { of: of.clone(), call: began, tool: used, key, reads });
         let lasting = life.lasting(&format!("inside {what}"));
         let result = self.tool.call(context, arguments).await;
         lasting.over();
         let how = match &result {
-            Ok(_) => How::Well,
-            Err(ToolError::Asks(_)) => How::Asks,
-            Err(_) => How::Failed,
+            Ok(_) => CallReturn::Well,
+            Err(ToolError::Asks(_)) => CallReturn::Asks,
+            Err(_) => CallReturn::Failed,
         };
-        life.note(&Noted::Ended { of, call: call.clone(), how });
+        life.note(&LogEntry::Ended { of, call: call.clone(), how });
         if let (Some(before), Some(after)) = (before, world())
             && before != after
         {
             let effects = after.into_iter().filter(|effect| !before.contains(effect)).collect();
-            life.note(&Noted::Changed { call, tool, effects });
+            life.note(&LogEntry::Changed { call, tool, effects });
         }
         life.point(&format!("after {what}"));
         result

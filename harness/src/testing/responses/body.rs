@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde_json::{Value, json};
 
-use super::item::{Item, Status};
+use super::item::{ItemStatus, OutputItem};
 use crate::testing::{
     Answer,
     events::{set, write_named},
@@ -29,8 +29,8 @@ pub fn body() -> Body {
         id: "resp_01".to_owned(),
         model: "gpt-6.2".to_owned(),
         items: Vec::new(),
-        usage: Usage { input: 25, output: 15, cached: 0, reasoning: 0 },
-        end: End::Completed,
+        usage: ResponsesUsage { input: 25, output: 15, cached: 0, reasoning: 0 },
+        end: ResponsesEnd::Completed,
     }
 }
 
@@ -44,13 +44,13 @@ pub fn body() -> Body {
 pub struct Body {
     id: String,
     model: String,
-    items: Vec<Item>,
-    usage: Usage,
-    end: End,
+    items: Vec<OutputItem>,
+    usage: ResponsesUsage,
+    end: ResponsesEnd,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Usage {
+struct ResponsesUsage {
     input: u64,
     output: u64,
     cached: u64,
@@ -58,7 +58,7 @@ struct Usage {
 }
 
 #[derive(Clone, Debug)]
-enum End {
+enum ResponsesEnd {
     Completed,
     Incomplete(String),
     Failed { announced: bool, code: String, message: String },
@@ -69,13 +69,13 @@ impl Body {
     /// Adds text.
     #[must_use]
     pub fn text(self, text: impl Into<String>) -> Self {
-        self.with(Item::Text(text.into()))
+        self.with(OutputItem::Text(text.into()))
     }
 
     /// Adds the text of a refusal.
     #[must_use]
     pub fn refusal(self, text: impl Into<String>) -> Self {
-        self.with(Item::Refusal(text.into()))
+        self.with(OutputItem::Refusal(text.into()))
     }
 
     /// Adds thinking: the parts of its summary, which may be none, and the encrypted content. The
@@ -83,7 +83,7 @@ impl Body {
     #[must_use]
     pub fn reasoning(self, summary: &[&str], encrypted: &str) -> Self {
         let summary = summary.iter().copied().map(str::to_owned).collect();
-        self.with(Item::Reasoning { summary, encrypted: encrypted.to_owned() })
+        self.with(OutputItem::Reasoning { summary, encrypted: encrypted.to_owned() })
     }
 
     /// Adds a call of one of the client's tools.
@@ -95,7 +95,7 @@ impl Body {
     /// Adds a call with this text as its arguments, valid or not.
     #[must_use]
     pub fn call_text(self, call_id: &str, name: &str, arguments: impl Into<String>) -> Self {
-        self.with(Item::Call {
+        self.with(OutputItem::Call {
             call_id: call_id.to_owned(),
             name: name.to_owned(),
             arguments: arguments.into(),
@@ -105,14 +105,14 @@ impl Body {
     /// Adds an item without deltas, such as a search that the vendor ran.
     #[must_use]
     pub fn item(self, item: Value) -> Self {
-        self.with(Item::Whole(item))
+        self.with(OutputItem::Whole(item))
     }
 
     /// Stops before the end, for this reason: `max_output_tokens` or `content_filter`. The last
     /// item is left incomplete.
     #[must_use]
     pub fn incomplete(mut self, reason: &str) -> Self {
-        self.end = End::Incomplete(reason.to_owned());
+        self.end = ResponsesEnd::Incomplete(reason.to_owned());
         self
     }
 
@@ -120,7 +120,7 @@ impl Body {
     #[must_use]
     pub fn failed(mut self, code: &str, message: &str) -> Self {
         let (code, message) = (code.to_owned(), message.to_owned());
-        self.end = End::Failed { announced: false, code, message };
+        self.end = ResponsesEnd::Failed { announced: false, code, message };
         self
     }
 
@@ -128,21 +128,21 @@ impl Body {
     #[must_use]
     pub fn error(mut self, code: &str, message: &str) -> Self {
         let (code, message) = (code.to_owned(), message.to_owned());
-        self.end = End::Failed { announced: true, code, message };
+        self.end = ResponsesEnd::Failed { announced: true, code, message };
         self
     }
 
     /// Ends after the items so far, without a final event.
     #[must_use]
     pub fn cut(mut self) -> Self {
-        self.end = End::Cut { in_item: false };
+        self.end = ResponsesEnd::Cut { in_item: false };
         self
     }
 
     /// Ends inside the last item, after its deltas.
     #[must_use]
     pub fn cut_in_item(mut self) -> Self {
-        self.end = End::Cut { in_item: true };
+        self.end = ResponsesEnd::Cut { in_item: true };
         self
     }
 
@@ -150,7 +150,7 @@ impl Body {
     /// thinking.
     #[must_use]
     pub fn usage(mut self, input: u64, output: u64) -> Self {
-        self.usage = Usage { input, output, ..self.usage };
+        self.usage = ResponsesUsage { input, output, ..self.usage };
         self
     }
 
@@ -182,7 +182,7 @@ impl Body {
         self
     }
 
-    fn with(mut self, item: Item) -> Self {
+    fn with(mut self, item: OutputItem) -> Self {
         self.items.push(item);
         self
     }
@@ -198,9 +198,9 @@ impl Body {
         for (index, item) in self.items.iter().enumerate() {
             let last = index + 1 == self.items.len();
             let status = match &self.end {
-                End::Incomplete(_) if last => Status::Incomplete,
-                End::Cut { in_item: true } if last => Status::InProgress,
-                _ => Status::Completed,
+                ResponsesEnd::Incomplete(_) if last => ItemStatus::Incomplete,
+                ResponsesEnd::Cut { in_item: true } if last => ItemStatus::InProgress,
+                _ => ItemStatus::Completed,
             };
             events.extend(item.events(index, status));
             output.push(item.at(index, status));
@@ -219,18 +219,18 @@ impl Body {
 
     fn ending(&self, output: Vec<Value>) -> Vec<Value> {
         match &self.end {
-            End::Completed => {
+            ResponsesEnd::Completed => {
                 let mut response = self.response("completed", output);
                 set(&mut response, "usage", self.counted());
                 vec![json!({"type": "response.completed", "response": response})]
             }
-            End::Incomplete(reason) => {
+            ResponsesEnd::Incomplete(reason) => {
                 let mut response = self.response("incomplete", output);
                 set(&mut response, "incomplete_details", json!({"reason": reason}));
                 set(&mut response, "usage", self.counted());
                 vec![json!({"type": "response.incomplete", "response": response})]
             }
-            End::Failed { announced, code, message } => {
+            ResponsesEnd::Failed { announced, code, message } => {
                 let mut response = self.response("failed", output);
                 set(&mut response, "error", json!({"code": code, "message": message}));
                 let failed = json!({"type": "response.failed", "response": response});
@@ -240,7 +240,7 @@ impl Body {
                 let error = json!({"type": code, "code": code, "message": message, "param": null});
                 vec![json!({"type": "error", "error": error}), failed]
             }
-            End::Cut { .. } => Vec::new(),
+            ResponsesEnd::Cut { .. } => Vec::new(),
         }
     }
 
@@ -279,7 +279,7 @@ impl Body {
     }
 
     fn counted(&self) -> Value {
-        let Usage { input, output, cached, reasoning } = self.usage;
+        let ResponsesUsage { input, output, cached, reasoning } = self.usage;
         json!({
             "input_tokens": input,
             "input_tokens_details": {"cached_tokens": cached},

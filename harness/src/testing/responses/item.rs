@@ -2,17 +2,17 @@
 
 use serde_json::{Value, json};
 
-use crate::testing::{events::set, pieces};
+use crate::testing::{deltas, events::set};
 
 /// How far an item has come.
 #[derive(Clone, Copy, PartialEq)]
-pub(super) enum Status {
+pub(super) enum ItemStatus {
     InProgress,
     Completed,
     Incomplete,
 }
 
-impl Status {
+impl ItemStatus {
     fn word(self) -> &'static str {
         match self {
             Self::InProgress => "in_progress",
@@ -23,7 +23,7 @@ impl Status {
 }
 
 #[derive(Clone, Debug)]
-pub(super) enum Item {
+pub(super) enum OutputItem {
     Text(String),
     Refusal(String),
     Call { call_id: String, name: String, arguments: String },
@@ -31,7 +31,7 @@ pub(super) enum Item {
     Whole(Value),
 }
 
-impl Item {
+impl OutputItem {
     fn id(&self, index: usize) -> String {
         match self {
             Self::Text(_) | Self::Refusal(_) => format!("msg_{index}"),
@@ -44,7 +44,7 @@ impl Item {
     }
 
     /// The complete item at this position.
-    pub(super) fn at(&self, index: usize, status: Status) -> Value {
+    pub(super) fn at(&self, index: usize, status: ItemStatus) -> Value {
         let (id, status) = (self.id(index), status.word());
         match self {
             Self::Text(text) => message(&id, status, &[text_part(text)]),
@@ -74,24 +74,25 @@ impl Item {
     fn added(&self, index: usize) -> Value {
         let id = self.id(index);
         match self {
-            Self::Text(_) | Self::Refusal(_) => message(&id, Status::InProgress.word(), &[]),
+            Self::Text(_) | Self::Refusal(_) => message(&id, ItemStatus::InProgress.word(), &[]),
             Self::Call { call_id, name, .. } => {
                 let (call_id, name) = (call_id.clone(), name.clone());
-                Self::Call { call_id, name, arguments: String::new() }.at(index, Status::InProgress)
+                Self::Call { call_id, name, arguments: String::new() }
+                    .at(index, ItemStatus::InProgress)
             }
             Self::Reasoning { encrypted, .. } => {
                 let half = encrypted.chars().take(encrypted.chars().count() / 2).collect();
                 Self::Reasoning { summary: Vec::new(), encrypted: half }
-                    .at(index, Status::InProgress)
+                    .at(index, ItemStatus::InProgress)
             }
             Self::Whole(item) => item.clone(),
         }
     }
 
     /// Its events, up to its end if it has one.
-    pub(super) fn events(&self, index: usize, status: Status) -> Vec<Value> {
+    pub(super) fn events(&self, index: usize, status: ItemStatus) -> Vec<Value> {
         let id = self.id(index);
-        let ends = status != Status::InProgress;
+        let ends = status != ItemStatus::InProgress;
         let mut events = vec![json!({
             "type": "response.output_item.added",
             "output_index": index,
@@ -152,7 +153,7 @@ fn part_event(kind: &str, id: &str, index: usize, fields: &[(&str, Value)]) -> V
 fn text_events(id: &str, index: usize, text: &str, ends: bool) -> Vec<Value> {
     let event = |kind: &str, fields: &[(&str, Value)]| part_event(kind, id, index, fields);
     let mut events = vec![event("response.content_part.added", &[("part", text_part(""))])];
-    events.extend(pieces::of_words(text).into_iter().map(|delta| {
+    events.extend(deltas::of_words(text).into_iter().map(|delta| {
         let fields =
             [("delta", delta.into()), ("logprobs", json!([])), ("obfuscation", OBFUSCATION.into())];
         event("response.output_text.delta", &fields)
@@ -168,7 +169,7 @@ fn text_events(id: &str, index: usize, text: &str, ends: bool) -> Vec<Value> {
 fn refusal_events(id: &str, index: usize, text: &str, ends: bool) -> Vec<Value> {
     let event = |kind: &str, fields: &[(&str, Value)]| part_event(kind, id, index, fields);
     let mut events = vec![event("response.content_part.added", &[("part", refusal_part(""))])];
-    events.extend(pieces::of_words(text).into_iter().map(|delta| {
+    events.extend(deltas::of_words(text).into_iter().map(|delta| {
         let fields = [("delta", delta.into()), ("obfuscation", OBFUSCATION.into())];
         event("response.refusal.delta", &fields)
     }));
@@ -180,7 +181,7 @@ fn refusal_events(id: &str, index: usize, text: &str, ends: bool) -> Vec<Value> 
 }
 
 fn call_events(id: &str, index: usize, arguments: &str, ends: bool) -> Vec<Value> {
-    let deltas = pieces::of_json(arguments).into_iter().map(|delta| {
+    let deltas = deltas::of_json(arguments).into_iter().map(|delta| {
         json!({
             "type": "response.function_call_arguments.delta",
             "item_id": id,
@@ -213,7 +214,7 @@ fn summary_events(id: &str, index: usize, summary: &[String]) -> Vec<Value> {
             event
         };
         events.push(event("part.added", "part", summary_part("")));
-        for delta in pieces::of_words(text) {
+        for delta in deltas::of_words(text) {
             let mut delta = event("text.delta", "delta", delta.into());
             set(&mut delta, "obfuscation", OBFUSCATION);
             events.push(delta);

@@ -44,16 +44,16 @@ pub struct Answer {
     pub(super) status: u16,
     pub(super) headers: Vec<(String, String)>,
     pub(super) body: Vec<u8>,
-    pub(super) framing: Framing,
+    pub(super) framing: BodyFraming,
     pub(super) piece: Option<(usize, Duration)>,
     pub(super) closes: bool,
     /// Sorted by place, and at one place in the order in which they were added.
-    pub(super) marks: Vec<(Point, Mark)>,
+    pub(super) marks: Vec<(Point, AnswerMark)>,
 }
 
 /// How the client learns where the body ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Framing {
+pub(super) enum BodyFraming {
     Length,
     Chunked,
     UntilClosed,
@@ -61,7 +61,7 @@ pub(super) enum Framing {
 
 /// What happens at a place.
 #[derive(Clone, Debug)]
-pub(super) enum Mark {
+pub(super) enum AnswerMark {
     Pause(Duration),
     Wait(Gate),
     Stall,
@@ -76,7 +76,7 @@ impl Answer {
             status,
             headers: Vec::new(),
             body: Vec::new(),
-            framing: Framing::Length,
+            framing: BodyFraming::Length,
             piece: None,
             closes: false,
             marks: Vec::new(),
@@ -117,7 +117,7 @@ impl Answer {
     /// Sends the body in chunks, so that the client notices a body that is cut off.
     #[must_use]
     pub fn chunked(mut self) -> Self {
-        self.framing = Framing::Chunked;
+        self.framing = BodyFraming::Chunked;
         self
     }
 
@@ -125,14 +125,14 @@ impl Answer {
     /// is the default of a body that is sent in one piece.
     #[must_use]
     pub fn with_length(mut self) -> Self {
-        self.framing = Framing::Length;
+        self.framing = BodyFraming::Length;
         self
     }
 
     /// Ends the body by closing the connection, so that a body that is cut off looks complete.
     #[must_use]
     pub fn until_closed(mut self) -> Self {
-        self.framing = Framing::UntilClosed;
+        self.framing = BodyFraming::UntilClosed;
         self
     }
 
@@ -165,35 +165,35 @@ impl Answer {
     /// Pauses at this place.
     #[must_use]
     pub fn pause_at(self, place: impl Into<Point>, time: Duration) -> Self {
-        self.mark(place, Mark::Pause(time))
+        self.mark(place, AnswerMark::Pause(time))
     }
 
     /// Waits at this place until the test opens the gate.
     #[must_use]
     pub fn wait_at(self, place: impl Into<Point>, gate: &Gate) -> Self {
-        self.mark(place, Mark::Wait(gate.clone()))
+        self.mark(place, AnswerMark::Wait(gate.clone()))
     }
 
     /// Sends nothing more from this place on, and keeps the connection open.
     #[must_use]
     pub fn stall_at(self, place: impl Into<Point>) -> Self {
-        self.mark(place, Mark::Stall)
+        self.mark(place, AnswerMark::Stall)
     }
 
     /// Closes the connection at this place, without ending the answer.
     #[must_use]
     pub fn cut_at(self, place: impl Into<Point>) -> Self {
-        self.mark(place, Mark::Cut)
+        self.mark(place, AnswerMark::Cut)
     }
 
     /// Resets the connection (TCP RST) at this place. Bytes that were sent before may not arrive,
     /// because the reset can overtake them.
     #[must_use]
     pub fn reset_at(self, place: impl Into<Point>) -> Self {
-        self.mark(place, Mark::Reset)
+        self.mark(place, AnswerMark::Reset)
     }
 
-    fn mark(mut self, place: impl Into<Point>, mark: Mark) -> Self {
+    fn mark(mut self, place: impl Into<Point>, mark: AnswerMark) -> Self {
         let place = place.into();
         let at = self.marks.partition_point(|(other, _)| *other <= place);
         self.marks.insert(at, (place, mark));

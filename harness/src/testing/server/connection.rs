@@ -12,13 +12,13 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    answer::{Answer, Framing, Mark, Point},
-    head::{self, Parsed},
-    shared::{ClosedBy, Shared},
+    answer::{Answer, AnswerMark, BodyFraming, Point},
+    head::{self, ParsedRequest},
+    state::{ClosedBy, ServerState},
 };
 
 /// Why an answer stopped before its end.
-enum Stopped {
+enum AnswerStop {
     Cut,
     Reset,
     /// The server is shutting down, and the answer was stalled or waited at a gate.
@@ -27,7 +27,7 @@ enum Stopped {
     Gone,
 }
 
-impl From<io::Error> for Stopped {
+impl From<io::Error> for AnswerStop {
     fn from(_: io::Error) -> Self {
         Self::Gone
     }
@@ -35,26 +35,30 @@ impl From<io::Error> for Stopped {
 
 /// Counts the connection as closed by the server if the client has not closed it first, however
 /// the task ends.
-struct Open {
-    shared: Arc<Shared>,
+struct OpenConnection {
+    shared: Arc<ServerState>,
     number: usize,
 }
 
-impl Drop for Open {
+impl Drop for OpenConnection {
     fn drop(&mut self) {
         self.shared.closed(self.number, ClosedBy::Server);
     }
 }
 
 /// Serves a connection to its end.
-pub(super) async fn serve(mut stream: TcpStream, shared: Arc<Shared>, stop: CancellationToken) {
-    let open = Open { number: shared.opened(), shared: Arc::clone(&shared) };
+pub(super) async fn serve(
+    mut stream: TcpStream,
+    shared: Arc<ServerState>,
+    stop: CancellationToken,
+) {
+    let open = OpenConnection { number: shared.opened(), shared: Arc::clone(&shared) };
     // Each piece becomes a packet of its own. If this fails, only the timing is less exact.
     let _ = stream.set_nodelay(true);
     let mut came = Vec::new();
     loop {
         let (mut read, mut write) = stream.split();
-        let Parsed { request, used, keep } = tokio::select! {
+        let ParsedRequest { request, used, keep } = tokio::select! {
             next = next_request(&mut read, &mut came, open.number) => match next {
                 Ok(Some(parsed)) => parsed,
                 Ok(None) => return shared.closed(open.number, ClosedBy::Client),
@@ -64,18 +68,18 @@ pub(super) async fn serve(mut stream: TcpStream, shared: Arc<Shared>, stop: Canc
         };
         came.drain(..used);
         let answer = shared.answer(request);
-        let keep = keep && answer.framing != Framing::UntilClosed;
+        let keep = keep && answer.framing != BodyFraming::UntilClosed;
         let spoken = tokio::select! {
             // First, since the bytes that were read during the answer belong to the next request.
             biased;
-            () = client_gone(&mut read, &mut came) => Err(Stopped::Gone),
+            () = client_gone(&mut read, &mut came) => Err(AnswerStop::Gone),
             spoken = speak(&mut write, &answer, keep, &stop) => spoken,
         };
         match spoken {
             Ok(()) if keep && !answer.closes => {}
-            Ok(()) | Err(Stopped::Cut | Stopped::Shutdown) => return,
-            Err(Stopped::Gone) => return shared.closed(open.number, ClosedBy::Client),
-            Err(Stopped::Reset) => {
+            Ok(()) | Err(AnswerStop::Cut | AnswerStop::Shutdown) => return,
+            Err(AnswerStop::Gone) => return shared.closed(open.number, ClosedBy::Client),
+            Err(AnswerStop::Reset) => {
                 // A socket that does not linger is reset when it is closed.
                 if let Err(err) = stream.set_zero_linger() {
                     shared.fault(format!("the connection could not be reset: {err}"));
@@ -91,7 +95,7 @@ async fn next_request(
     read: &mut ReadHalf<'_>,
     came: &mut Vec<u8>,
     number: usize,
-) -> Result<Option<Parsed>, String> {
+) -> Result<Option<ParsedRequest>, String> {
     loop {
         if let Some(parsed) = head::parse(came, number)? {
             return Ok(Some(parsed));
@@ -114,7 +118,7 @@ async fn speak(
     answer: &Answer,
     keep: bool,
     stop: &CancellationToken,
-) -> Result<(), Stopped> {
+) -> Result<(), AnswerStop> {
     let mut marks = answer.marks.iter().peekable();
     while let Some((_, mark)) = marks.next_if(|(place, _)| *place == Point::BeforeHead) {
         happen(mark, stop).await?;
@@ -148,16 +152,16 @@ async fn speak(
     for (_, mark) in marks {
         happen(mark, stop).await?;
     }
-    if answer.framing == Framing::Chunked {
+    if answer.framing == BodyFraming::Chunked {
         write.write_all(b"0\r\n\r\n").await?;
     }
     Ok(())
 }
 
-async fn send(write: &mut WriteHalf<'_>, framing: Framing, piece: &[u8]) -> io::Result<()> {
+async fn send(write: &mut WriteHalf<'_>, framing: BodyFraming, piece: &[u8]) -> io::Result<()> {
     match framing {
-        Framing::Length | Framing::UntilClosed => write.write_all(piece).await,
-        Framing::Chunked => {
+        BodyFraming::Length | BodyFraming::UntilClosed => write.write_all(piece).await,
+        BodyFraming::Chunked => {
             // In one write, so that a chunk is one packet.
             let mut chunk = format!("{:x}\r\n", piece.len()).into_bytes();
             chunk.extend_from_slice(piece);
@@ -167,19 +171,19 @@ async fn send(write: &mut WriteHalf<'_>, framing: Framing, piece: &[u8]) -> io::
     }
 }
 
-async fn happen(mark: &Mark, stop: &CancellationToken) -> Result<(), Stopped> {
+async fn happen(mark: &AnswerMark, stop: &CancellationToken) -> Result<(), AnswerStop> {
     match mark {
-        Mark::Pause(time) => tokio::time::sleep(*time).await,
-        Mark::Wait(gate) => tokio::select! {
+        AnswerMark::Pause(time) => tokio::time::sleep(*time).await,
+        AnswerMark::Wait(gate) => tokio::select! {
             () = gate.pass() => {}
-            () = stop.cancelled() => return Err(Stopped::Shutdown),
+            () = stop.cancelled() => return Err(AnswerStop::Shutdown),
         },
-        Mark::Stall => {
+        AnswerMark::Stall => {
             stop.cancelled().await;
-            return Err(Stopped::Shutdown);
+            return Err(AnswerStop::Shutdown);
         }
-        Mark::Cut => return Err(Stopped::Cut),
-        Mark::Reset => return Err(Stopped::Reset),
+        AnswerMark::Cut => return Err(AnswerStop::Cut),
+        AnswerMark::Reset => return Err(AnswerStop::Reset),
     }
     Ok(())
 }

@@ -2,7 +2,7 @@
 //! It uses no socket: `None` means that more bytes are needed.
 
 use super::{
-    answer::{Answer, Framing},
+    answer::{Answer, BodyFraming},
     received::ReceivedRequest,
 };
 
@@ -11,7 +11,7 @@ const LARGEST_HEAD: usize = 64 * 1024;
 const LARGEST_BODY: usize = 64 * 1024 * 1024;
 
 /// A request, how many bytes it took, and whether the client wants the connection kept.
-pub(super) struct Parsed {
+pub(super) struct ParsedRequest {
     pub(super) request: ReceivedRequest,
     pub(super) used: usize,
     pub(super) keep: bool,
@@ -21,7 +21,7 @@ pub(super) struct Parsed {
 ///
 /// # Errors
 /// Fails with the fault if the bytes are not a request, or if it is too large.
-pub(super) fn parse(bytes: &[u8], connection: usize) -> Result<Option<Parsed>, String> {
+pub(super) fn parse(bytes: &[u8], connection: usize) -> Result<Option<ParsedRequest>, String> {
     let mut headers = [httparse::EMPTY_HEADER; 128];
     let mut head = httparse::Request::new(&mut headers);
     let start = match head.parse(bytes).map_err(|err| format!("this is no request: {err}"))? {
@@ -62,7 +62,7 @@ pub(super) fn parse(bytes: &[u8], connection: usize) -> Result<Option<Parsed>, S
     };
     let Some((body, used)) = body else { return Ok(None) };
     request.body = body;
-    Ok(Some(Parsed { request, used: start + used, keep }))
+    Ok(Some(ParsedRequest { request, used: start + used, keep }))
 }
 
 /// A body in chunks, and its length in bytes as it was sent.
@@ -99,10 +99,10 @@ pub(super) fn write(answer: &Answer, keep: bool) -> Vec<u8> {
     }
     match answer.framing {
         // An answer with a status that has no body must not announce one.
-        Framing::Length if matches!(answer.status, 204 | 304) => {}
-        Framing::Length => head.push_str(&format!("content-length: {}\r\n", answer.body.len())),
-        Framing::Chunked => head.push_str("transfer-encoding: chunked\r\n"),
-        Framing::UntilClosed => {}
+        BodyFraming::Length if matches!(answer.status, 204 | 304) => {}
+        BodyFraming::Length => head.push_str(&format!("content-length: {}\r\n", answer.body.len())),
+        BodyFraming::Chunked => head.push_str("transfer-encoding: chunked\r\n"),
+        BodyFraming::UntilClosed => {}
     }
     if !keep {
         head.push_str("connection: close\r\n");

@@ -17,7 +17,7 @@ use super::{
     answer::Answer,
     connection,
     received::ReceivedRequest,
-    shared::{ClosedBy, Script, Seen, Shared},
+    state::{ClosedBy, ObservedTraffic, ServerScript, ServerState},
 };
 
 /// How long a test waits for a request or for the end of a connection.
@@ -52,7 +52,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// whenever the runtime is idle, and it is idle while it waits for a socket.
 pub struct LoopbackServer {
     address: SocketAddr,
-    shared: Arc<Shared>,
+    shared: Arc<ServerState>,
     stop: CancellationToken,
     task: JoinHandle<()>,
 }
@@ -65,7 +65,7 @@ impl LoopbackServer {
     /// # Errors
     /// Fails if the operating system provides no port.
     pub async fn start(answers: impl IntoIterator<Item = impl Into<Answer>>) -> io::Result<Self> {
-        Self::listen(Script::Written(answers.into_iter().map(Into::into).collect())).await
+        Self::listen(ServerScript::Written(answers.into_iter().map(Into::into).collect())).await
     }
 
     /// Starts a server that decides each answer from its request. Requests are decided one after
@@ -93,13 +93,13 @@ impl LoopbackServer {
     pub async fn answering<A: Into<Answer>>(
         mut decide: impl FnMut(&ReceivedRequest) -> A + Send + 'static,
     ) -> io::Result<Self> {
-        Self::listen(Script::Decided(Box::new(move |request| decide(request).into()))).await
+        Self::listen(ServerScript::Decided(Box::new(move |request| decide(request).into()))).await
     }
 
-    async fn listen(script: Script) -> io::Result<Self> {
+    async fn listen(script: ServerScript) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
-        let shared = Arc::new(Shared::new(script));
+        let shared = Arc::new(ServerState::new(script));
         let stop = CancellationToken::new();
         let task = tokio::spawn(accept(listener, Arc::clone(&shared), stop.clone()));
         Ok(Self { address, shared, stop, task })
@@ -146,7 +146,7 @@ impl LoopbackServer {
 
     /// Waits with a limit, so that a test fails with a reason and does not hang.
     #[expect(clippy::panic, reason = "an assertion fails by panicking")]
-    async fn wait_for<T>(&self, what: &str, look: impl Fn(&Seen) -> Option<T>) -> T {
+    async fn wait_for<T>(&self, what: &str, look: impl Fn(&ObservedTraffic) -> Option<T>) -> T {
         let mut seen = self.shared.seen.subscribe();
         // Real time, because hours pass at once on a paused clock of tokio.
         let begun = Instant::now();
@@ -208,7 +208,7 @@ impl fmt::Debug for LoopbackServer {
 }
 
 /// Accepts connections until the server stops, and then waits for the open ones.
-async fn accept(listener: TcpListener, shared: Arc<Shared>, stop: CancellationToken) {
+async fn accept(listener: TcpListener, shared: Arc<ServerState>, stop: CancellationToken) {
     let mut serving = JoinSet::new();
     loop {
         tokio::select! {

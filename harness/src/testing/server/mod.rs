@@ -3,15 +3,15 @@
 
 mod answer;
 mod connection;
+mod damage;
 mod head;
 mod loopback;
 mod received;
-mod shared;
-mod spoil;
+mod state;
 
 pub use self::{
     answer::{Answer, Point},
     loopback::LoopbackServer,
     received::ReceivedRequest,
-    shared::ClosedBy,
+    state::ClosedBy,
 };

@@ -15,43 +15,44 @@ use tokio::{
     task::{JoinError, JoinHandle},
 };
 
-use super::{declared::Param, param::Origin};
+use super::{declared::TypedParam, param::ParamOrigin};
 use crate::{
     tool::{
-        ReconcileFuture, ToolContext, ToolDef, ToolError, ToolFuture, ToolOutput, threads::Thread,
+        ReconcileFuture, ToolContext, ToolDef, ToolError, ToolFuture, ToolOutput,
+        detached_threads::ToolThread,
     },
     unwind::caught,
 };
 
 /// The value whose method is the tool. It is passed only to this method.
-pub(in crate::tool) type Receiver = Arc<dyn Any + Send + Sync>;
+pub(in crate::tool) type MethodReceiver = Arc<dyn Any + Send + Sync>;
 
 /// A call of a declared tool.
-pub struct Call {
+pub struct DeclaredCall {
     context: ToolContext,
     arguments: Map<String, Value>,
     def: &'static ToolDef,
-    receiver: Option<Receiver>,
+    receiver: Option<MethodReceiver>,
     problems: Vec<String>,
     broken: Option<String>,
 }
 
-impl Call {
+impl DeclaredCall {
     pub(in crate::tool) fn new(
         context: ToolContext,
         arguments: Map<String, Value>,
         def: &'static ToolDef,
-        receiver: Option<Receiver>,
+        receiver: Option<MethodReceiver>,
     ) -> Self {
         Self { context, arguments, def, receiver, problems: Vec::new(), broken: None }
     }
 
     /// Returns the value of a parameter. If it is faulty, notes the fault and returns `None`.
-    pub fn take<T>(&mut self, param: &Param<T>) -> Option<T> {
+    pub fn take<T>(&mut self, param: &TypedParam<T>) -> Option<T> {
         let def = &param.def;
         let decode = match &param.origin {
-            Origin::Model { decode, .. } => *decode,
-            Origin::Host { supply, .. } => {
+            ParamOrigin::Model { decode, .. } => *decode,
+            ParamOrigin::Host { supply, .. } => {
                 return supply(&self.context).map_err(|reason| self.broken = Some(reason)).ok();
             }
         };
@@ -72,7 +73,7 @@ impl Call {
     }
 
     /// Whether there is no fault. Call it after all parameters were taken.
-    pub fn fits(&mut self) -> bool {
+    pub fn is_valid(&mut self) -> bool {
         self.problems.is_empty() && self.broken.is_none()
     }
 
@@ -94,8 +95,8 @@ impl Call {
     }
 
     /// The value whose method is called.
-    pub fn receiver(&self) -> Shared {
-        Shared(self.receiver.clone())
+    pub fn receiver(&self) -> SharedReceiver {
+        SharedReceiver(self.receiver.clone())
     }
 
     /// Runs an asynchronous function.
@@ -113,11 +114,12 @@ impl Call {
         run: impl FnOnce() -> Result<ToolOutput, ToolError> + Send + 'static,
     ) -> ToolFuture {
         let thread = self.context.identity().cloned();
-        let thread = thread.map(|identity| Thread::of(identity, self.context.secrets().clone()));
-        // The function cannot be stopped, so its place is taken until it returns.
-        let place = self.context.place();
+        let thread =
+            thread.map(|identity| ToolThread::of(identity, self.context.secrets().clone()));
+        // The function cannot be stopped, so its permit is held until it returns.
+        let permit = self.context.permit();
         let run = move || {
-            let _place = place;
+            let _permit = permit;
             run()
         };
         on_thread_for_blocking(thread, Box::new(run))
@@ -126,15 +128,15 @@ impl Call {
 
 /// The function is boxed so that the code for the runtime is compiled once and not for each tool.
 fn on_thread_for_blocking(
-    thread: Option<Arc<Thread>>,
+    thread: Option<Arc<ToolThread>>,
     run: Box<dyn FnOnce() -> Result<ToolOutput, ToolError> + Send>,
 ) -> ToolFuture {
     const CLOSING: &str = "the program is shutting down, so the tool was not started";
     Box::pin(async move {
         let Ok(runtime) = Handle::try_current() else { return run() };
-        let left = Left(thread.clone());
+        let left = ListedOnDrop(thread.clone());
         let mut task = OnDrop::new(runtime.spawn_blocking(move || {
-            if thread.as_ref().is_some_and(|thread| !thread.begins()) {
+            if thread.as_ref().is_some_and(|thread| !thread.begin()) {
                 return Ok(Err(ToolError::new(CLOSING)));
             }
             let ended = caught(run);
@@ -155,9 +157,9 @@ fn on_thread_for_blocking(
 }
 
 /// Lists a function that still runs when its call is dropped.
-struct Left(Option<Arc<Thread>>);
+struct ListedOnDrop(Option<Arc<ToolThread>>);
 
-impl Drop for Left {
+impl Drop for ListedOnDrop {
     fn drop(&mut self) {
         if let Some(thread) = &self.0 {
             thread.left();
@@ -165,7 +167,7 @@ impl Drop for Left {
     }
 }
 
-impl fmt::Debug for Call {
+impl fmt::Debug for DeclaredCall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Call").field("arguments", &self.arguments).finish_non_exhaustive()
     }
@@ -192,7 +194,7 @@ impl<T> Drop for OnDrop<T> {
 
 /// The value whose method is called.
 #[derive(Debug)]
-pub struct Shared(Option<Receiver>);
+pub struct SharedReceiver(Option<MethodReceiver>);
 
 /// A type whose methods can be tools.
 #[diagnostic::on_unimplemented(
@@ -200,23 +202,23 @@ pub struct Shared(Option<Receiver>);
     label = "several calls may use the value at once, on any thread",
     note = "all that is in it must be `Send + Sync + 'static`: take a `Mutex` or an atomic in place of a `Cell` or `RefCell`, `Arc` in place of `Rc`, and own what is borrowed"
 )]
-pub trait Shareable: Send + Sync + 'static {}
+pub trait ShareableValue: Send + Sync + 'static {}
 
 #[diagnostic::do_not_recommend]
-impl<T: Send + Sync + 'static> Shareable for T {}
+impl<T: Send + Sync + 'static> ShareableValue for T {}
 
 /// Wraps the value whose methods become tools. Only here does the macro need the bound.
-pub fn share<T: Shareable>(value: &Arc<T>) -> Shared {
-    let receiver: Receiver = Arc::<T>::clone(value);
-    Shared(Some(receiver))
+pub fn share<T: ShareableValue>(value: &Arc<T>) -> SharedReceiver {
+    let receiver: MethodReceiver = Arc::<T>::clone(value);
+    SharedReceiver(Some(receiver))
 }
 
-impl Shared {
-    pub(in crate::tool) fn of(receiver: Option<Receiver>) -> Self {
+impl SharedReceiver {
+    pub(in crate::tool) fn of(receiver: Option<MethodReceiver>) -> Self {
         Self(receiver)
     }
 
-    pub(in crate::tool) fn receiver(&self) -> Option<Receiver> {
+    pub(in crate::tool) fn receiver(&self) -> Option<MethodReceiver> {
         self.0.clone()
     }
 
@@ -233,38 +235,43 @@ impl Shared {
 
 /// The arguments on their way to the thread that runs the tool. Their type decides whether they can be sent there.
 #[derive(Debug)]
-pub struct Carried<T>(pub T);
+pub struct CarriedArguments<T>(pub T);
 
-impl<T: Send + 'static> Carried<T> {
+impl<T: Send + 'static> CarriedArguments<T> {
     /// They can be sent.
-    pub fn __harness_way(&self) -> Sent {
-        Sent
+    pub fn __harness_way(&self) -> CanBeSent {
+        CanBeSent
     }
 }
 
-/// The answer of [`Carried`] for every other type. The error for a type that cannot be sent is reported where the
+/// The answer of [`CarriedArguments`] for every other type. The error for a type that cannot be sent is reported where the
 /// type is named; this answer keeps the compiler from reporting it again for the code that would send it.
 pub trait NotSent {
     /// They cannot be sent.
-    fn __harness_way(&self) -> Unsent {
-        Unsent
+    fn __harness_way(&self) -> CannotBeSent {
+        CannotBeSent
     }
 }
 
-impl<T> NotSent for Carried<T> {}
+impl<T> NotSent for CarriedArguments<T> {}
 
 /// The arguments can be sent to another thread.
 #[derive(Clone, Copy, Debug)]
-pub struct Sent;
+pub struct CanBeSent;
 
-impl Sent {
+impl CanBeSent {
     /// Stops the build, at the name of the function, if the function's future cannot be sent to another thread.
     pub fn is_send<F: Future + Send>(self, future: F) -> F {
         future
     }
 
     /// Runs an asynchronous function.
-    pub fn run<T, F>(self, call: Call, carried: Carried<T>, run: impl FnOnce(T) -> F) -> ToolFuture
+    pub fn run<T, F>(
+        self,
+        call: DeclaredCall,
+        carried: CarriedArguments<T>,
+        run: impl FnOnce(T) -> F,
+    ) -> ToolFuture
     where
         F: Future<Output = Result<ToolOutput, ToolError>> + Send + 'static,
     {
@@ -274,8 +281,8 @@ impl Sent {
     /// Runs a function that may block.
     pub fn block<T: Send + 'static>(
         self,
-        call: Call,
-        carried: Carried<T>,
+        call: DeclaredCall,
+        carried: CarriedArguments<T>,
         run: impl FnOnce(T) -> Result<ToolOutput, ToolError> + Send + 'static,
     ) -> ToolFuture {
         call.block(move || run(carried.0))
@@ -284,16 +291,21 @@ impl Sent {
 
 /// The arguments cannot be sent to another thread. Nothing ever runs, since the program does not compile.
 #[derive(Clone, Copy, Debug)]
-pub struct Unsent;
+pub struct CannotBeSent;
 
-impl Unsent {
+impl CannotBeSent {
     /// Accepts any future.
     pub fn is_send<F: Future>(self, _: F) -> Pending<F::Output> {
         pending()
     }
 
     /// Runs nothing.
-    pub fn run<T, F>(self, call: Call, _: Carried<T>, _: impl FnOnce(T) -> F) -> ToolFuture
+    pub fn run<T, F>(
+        self,
+        call: DeclaredCall,
+        _: CarriedArguments<T>,
+        _: impl FnOnce(T) -> F,
+    ) -> ToolFuture
     where
         F: Future<Output = Result<ToolOutput, ToolError>>,
     {
@@ -303,8 +315,8 @@ impl Unsent {
     /// Runs nothing.
     pub fn block<T>(
         self,
-        call: Call,
-        _: Carried<T>,
+        call: DeclaredCall,
+        _: CarriedArguments<T>,
         _: impl FnOnce(T) -> Result<ToolOutput, ToolError>,
     ) -> ToolFuture {
         call.refusal()

@@ -8,25 +8,25 @@ use harness_schema::{
 use serde_json::Value;
 
 use super::{
-    held::Held,
     literal::TakesLiteral,
-    param::{Origin, ToolParam},
+    param::{ParamOrigin, ToolParam},
+    shared_state::SharedStateProbe,
 };
-use crate::tool::{Places, StateType, ToolDef};
+use crate::tool::{ConcurrencyLimit, StateType, ToolDef};
 
 /// The declaration of a deprecated function, behind a name that is not deprecated. Code that names a deprecated
 /// function without a warning must be deprecated itself; the implementation of this trait is, and no code names it.
-pub trait Declared {
+pub trait DeclaredTool {
     /// The declaration.
     const TOOL: &'static ToolDef;
 }
 
-/// Keeps what is made of a tool at its first use: its schema, its fault, and the places of its calls.
+/// Keeps what is made of a tool at its first use: its schema, its fault, and the limit of its calls.
 #[derive(Debug, Default)]
 pub struct SchemaCell {
     pub(in crate::tool) made: OnceLock<MadeSchema>,
     pub(in crate::tool) problem: OnceLock<Option<String>>,
-    pub(in crate::tool) places: OnceLock<Places>,
+    pub(in crate::tool) concurrency: OnceLock<ConcurrencyLimit>,
     pub(in crate::tool) output: OnceLock<Option<Value>>,
 }
 
@@ -43,7 +43,7 @@ impl SchemaCell {
         Self {
             made: OnceLock::new(),
             problem: OnceLock::new(),
-            places: OnceLock::new(),
+            concurrency: OnceLock::new(),
             output: OnceLock::new(),
         }
     }
@@ -54,10 +54,10 @@ pub const fn is_blank(text: &str) -> bool {
     text.trim_ascii().is_empty()
 }
 
-/// Stops the build with this message if `holds` is false.
+/// Stops the build with this message if `accepts_integers` is false.
 ///
 /// # Panics
-/// Panics while compiling if `holds` is false.
+/// Panics while compiling if `accepts_integers` is false.
 #[expect(clippy::panic, reason = "it only ever runs in a constant, where a panic is an error")]
 #[track_caller]
 pub const fn rule(holds: bool, message: &str) {
@@ -67,7 +67,7 @@ pub const fn rule(holds: bool, message: &str) {
 }
 
 /// Decodes an argument and discards the value.
-type Reads = fn(&ParamDef, Option<Value>, Option<&SchemaChecker>) -> Result<(), ReadFault>;
+type ArgumentCheck = fn(&ParamDef, Option<Value>, Option<&SchemaChecker>) -> Result<(), ReadFault>;
 
 /// The declaration of a parameter.
 #[derive(Clone, Copy)]
@@ -86,7 +86,7 @@ pub struct ParamDef {
     pub(in crate::tool) pattern: Option<&'static str>,
     /// Example values for the model; `None` for one that cannot be written as JSON.
     pub(in crate::tool) examples: &'static [fn() -> Option<Value>],
-    pub(in crate::tool) check: Reads,
+    pub(in crate::tool) check: ArgumentCheck,
 }
 
 impl ParamDef {
@@ -150,12 +150,12 @@ impl ParamDef {
 }
 
 /// A parameter with its Rust type.
-pub struct Param<T> {
+pub struct TypedParam<T> {
     /// The declaration.
     pub def: ParamDef,
     /// Finds out whether the type shares mutable state.
-    pub held: Held<T>,
-    pub(in crate::tool) origin: Origin<T>,
+    pub held: SharedStateProbe<T>,
+    pub(in crate::tool) origin: ParamOrigin<T>,
     pub(in crate::tool) default: Option<fn() -> T>,
 }
 
@@ -163,12 +163,12 @@ pub struct Param<T> {
 pub const fn param<T: ToolParam<Source>, Source>(
     name: &'static str,
     description: &'static str,
-) -> Param<T> {
+) -> TypedParam<T> {
     let (injected, needs, schema, optional): (_, _, _, fn() -> bool) = match T::ORIGIN {
-        Origin::Model { schema, optional, .. } => (false, None, Some(schema), optional),
-        Origin::Host { needs, .. } => (true, needs, None, || true),
+        ParamOrigin::Model { schema, optional, .. } => (false, None, Some(schema), optional),
+        ParamOrigin::Host { needs, .. } => (true, needs, None, || true),
     };
-    Param {
+    TypedParam {
         def: ParamDef {
             name,
             description,
@@ -183,17 +183,17 @@ pub const fn param<T: ToolParam<Source>, Source>(
             pattern: None,
             examples: &[],
             check: |def, value, checker| match T::ORIGIN {
-                Origin::Model { decode, .. } => def.read(decode, value, checker).map(drop),
-                Origin::Host { .. } => Ok(()),
+                ParamOrigin::Model { decode, .. } => def.read(decode, value, checker).map(drop),
+                ParamOrigin::Host { .. } => Ok(()),
             },
         },
-        held: Held::ASKED,
+        held: SharedStateProbe::ASKED,
         origin: T::ORIGIN,
         default: None,
     }
 }
 
-impl<T> Param<T> {
+impl<T> TypedParam<T> {
     /// Uses this JSON value if the argument is left out or `null`.
     #[must_use]
     pub const fn or_json(mut self, value: fn() -> Option<Value>) -> Self {
@@ -210,14 +210,14 @@ impl<T> Param<T> {
     }
 
     /// Stops the build unless every literal of this kind is valid for the type.
-    pub const fn takes<Kind>(&self)
+    pub const fn accepts<Kind>(&self)
     where
         T: TakesLiteral<Kind>,
     {
     }
 
     /// Whether all integers from `least` to `greatest` are valid for the type, and 0 too if `zero` is true.
-    pub const fn holds<Kind>(&self, least: i128, greatest: i128, zero: bool) -> bool
+    pub const fn accepts_integers<Kind>(&self, least: i128, greatest: i128, zero: bool) -> bool
     where
         T: TakesLiteral<Kind>,
     {
@@ -259,7 +259,7 @@ impl fmt::Debug for ParamDef {
     }
 }
 
-impl<T> fmt::Debug for Param<T> {
+impl<T> fmt::Debug for TypedParam<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Param").field("name", &self.def.name).finish_non_exhaustive()
     }

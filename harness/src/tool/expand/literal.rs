@@ -33,35 +33,35 @@ pub trait TakesLiteral<Kind> {
 
 /// A string.
 #[derive(Debug)]
-pub struct Text;
+pub struct TextLiteral;
 
 /// A number without a decimal point.
 #[derive(Debug)]
-pub struct Integer;
+pub struct IntegerLiteral;
 
 /// A number with a decimal point.
 #[derive(Debug)]
-pub struct Float;
+pub struct FloatLiteral;
 
 /// `true` or `false`.
 #[derive(Debug)]
-pub struct Bool;
+pub struct BoolLiteral;
 
 /// A character.
 #[derive(Debug)]
-pub struct Char;
+pub struct CharLiteral;
 
 /// A list whose items are of one kind.
 #[derive(Debug)]
-pub struct List<Kind>(Kind);
+pub struct ListLiteral<Kind>(Kind);
 
 /// An empty list.
 #[derive(Debug)]
-pub struct Empty;
+pub struct EmptyList;
 
 /// A list whose items are of several kinds.
 #[derive(Debug)]
-pub struct Mixed;
+pub struct MixedList;
 
 macro_rules! takes {
     ($($kind:ty: $($ty:ty),+;)*) => {$($(
@@ -70,25 +70,25 @@ macro_rules! takes {
     )+)*};
 }
 takes! {
-    Text: String, Box<str>, Arc<str>, Cow<'_, str>, PathBuf, Box<Path>, Arc<Path>, Cow<'_, Path>;
-    Integer: f32, f64;
-    Float: f32, f64;
-    Bool: bool;
-    Char: char;
+    TextLiteral: String, Box<str>, Arc<str>, Cow<'_, str>, PathBuf, Box<Path>, Arc<Path>, Cow<'_, Path>;
+    IntegerLiteral: f32, f64;
+    FloatLiteral: f32, f64;
+    BoolLiteral: bool;
+    CharLiteral: char;
 }
 
 macro_rules! takes_integer {
     ($($ty:ident)*) => {$(
         #[diagnostic::do_not_recommend]
-        impl TakesLiteral<Integer> for $ty {
+        impl TakesLiteral<IntegerLiteral> for $ty {
             const LEAST: i128 = $ty::MIN as i128;
             const GREATEST: i128 = $ty::MAX as i128;
         }
 
         #[diagnostic::do_not_recommend]
-        impl TakesLiteral<Integer> for NonZero<$ty> {
-            const LEAST: i128 = <$ty as TakesLiteral<Integer>>::LEAST;
-            const GREATEST: i128 = <$ty as TakesLiteral<Integer>>::GREATEST;
+        impl TakesLiteral<IntegerLiteral> for NonZero<$ty> {
+            const LEAST: i128 = <$ty as TakesLiteral<IntegerLiteral>>::LEAST;
+            const GREATEST: i128 = <$ty as TakesLiteral<IntegerLiteral>>::GREATEST;
             const ZERO: bool = false;
         }
     )*};
@@ -111,14 +111,14 @@ takes_as!(Option Box Arc);
 macro_rules! takes_list {
     ($($ty:ty, <$($other:ident),*>;)*) => {$(
         #[diagnostic::do_not_recommend]
-        impl<Kind, T: TakesLiteral<Kind>, $($other),*> TakesLiteral<List<Kind>> for $ty {
+        impl<Kind, T: TakesLiteral<Kind>, $($other),*> TakesLiteral<ListLiteral<Kind>> for $ty {
             const LEAST: i128 = T::LEAST;
             const GREATEST: i128 = T::GREATEST;
             const ZERO: bool = T::ZERO;
         }
 
         #[diagnostic::do_not_recommend]
-        impl<T, $($other),*> TakesLiteral<Empty> for $ty {}
+        impl<T, $($other),*> TakesLiteral<EmptyList> for $ty {}
     )*};
 }
 takes_list! {

@@ -8,11 +8,11 @@
 
 pub(crate) mod call;
 pub(crate) mod declared;
-pub(crate) mod held;
 pub(crate) mod json;
 pub(crate) mod literal;
+pub(super) mod output_faults;
 pub(crate) mod output_schema;
 pub(crate) mod param;
 pub(crate) mod reconcile;
 pub(crate) mod returned;
-pub(super) mod search;
+pub(crate) mod shared_state;

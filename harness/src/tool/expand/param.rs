@@ -33,7 +33,7 @@ use crate::tool::{CancellationToken, Progress, State, StateType, ToolContext};
 )]
 pub trait ToolParam<Source>: Sized {
     /// Where the value comes from, and how to obtain it.
-    const ORIGIN: Origin<Self>;
+    const ORIGIN: ParamOrigin<Self>;
 }
 
 /// Marks a parameter that the model fills in.
@@ -46,7 +46,7 @@ pub struct FromHost;
 
 /// Where the value of a parameter comes from.
 #[derive(Debug)]
-pub enum Origin<T> {
+pub enum ParamOrigin<T> {
     /// The model writes it, as JSON.
     Model {
         /// The schema of the type.
@@ -67,34 +67,34 @@ pub enum Origin<T> {
 
 #[diagnostic::do_not_recommend]
 impl<T: DeserializeOwned + JsonSchema + Send + Sync + 'static> ToolParam<FromModel> for T {
-    const ORIGIN: Origin<Self> = Origin::Model {
+    const ORIGIN: ParamOrigin<Self> = ParamOrigin::Model {
         schema: SchemaGenerator::subschema_for::<T>,
-        optional: || T::deserialize(Missing).is_ok(),
+        optional: || T::deserialize(MissingArgument).is_ok(),
         decode,
     };
 }
 
 #[diagnostic::do_not_recommend]
 impl ToolParam<FromHost> for ToolContext {
-    const ORIGIN: Origin<Self> =
-        Origin::Host { supply: |context| Ok(context.clone()), needs: None };
+    const ORIGIN: ParamOrigin<Self> =
+        ParamOrigin::Host { supply: |context| Ok(context.clone()), needs: None };
 }
 
 #[diagnostic::do_not_recommend]
 impl ToolParam<FromHost> for CancellationToken {
-    const ORIGIN: Origin<Self> =
-        Origin::Host { supply: |context| Ok(context.cancellation().clone()), needs: None };
+    const ORIGIN: ParamOrigin<Self> =
+        ParamOrigin::Host { supply: |context| Ok(context.cancellation().clone()), needs: None };
 }
 
 #[diagnostic::do_not_recommend]
 impl ToolParam<FromHost> for Progress {
-    const ORIGIN: Origin<Self> =
-        Origin::Host { supply: |context| Ok(context.progress().clone()), needs: None };
+    const ORIGIN: ParamOrigin<Self> =
+        ParamOrigin::Host { supply: |context| Ok(context.progress().clone()), needs: None };
 }
 
 #[diagnostic::do_not_recommend]
 impl<T: Send + Sync + 'static> ToolParam<FromHost> for State<T> {
-    const ORIGIN: Origin<Self> = Origin::Host {
+    const ORIGIN: ParamOrigin<Self> = ParamOrigin::Host {
         supply: |context| {
             // Without the value, an agent is not built and a run does not begin. Only a program that calls the tool
             // itself can get here.
@@ -111,14 +111,14 @@ impl<T: Send + Sync + 'static> ToolParam<FromHost> for State<T> {
 
 #[diagnostic::do_not_recommend]
 impl<T: Send + Sync + 'static> ToolParam<FromHost> for Option<State<T>> {
-    const ORIGIN: Origin<Self> =
-        Origin::Host { supply: |context| Ok(context.state()), needs: None };
+    const ORIGIN: ParamOrigin<Self> =
+        ParamOrigin::Host { supply: |context| Ok(context.state()), needs: None };
 }
 
 /// Decodes an argument. The error says where in the argument the fault is.
 fn decode<T: DeserializeOwned>(value: Option<&Value>) -> Result<T, ReadFault> {
     let Some(value) = value else {
-        return T::deserialize(Missing).map_err(|err| err.to_string().into());
+        return T::deserialize(MissingArgument).map_err(|err| err.to_string().into());
     };
     // The place of the fault is only looked for if the value cannot be decoded.
     T::deserialize(value).or_else(|_| {
@@ -142,9 +142,9 @@ fn explain(err: &serde_path_to_error::Error<serde_json::Error>) -> ValueFault {
 }
 
 /// An argument that was left out: only a type that can do without a value decodes it.
-struct Missing;
+struct MissingArgument;
 
-impl<'de> Deserializer<'de> for Missing {
+impl<'de> Deserializer<'de> for MissingArgument {
     type Error = Plain;
 
     fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Plain> {
@@ -173,19 +173,19 @@ impl<'de> Deserializer<'de> for Missing {
 /// shows only when it does so, but a type that is made of a string has a trait for that, and an enum is recognized
 /// by its discriminant.
 #[derive(Debug)]
-pub struct Key<K>(PhantomData<K>);
+pub struct MapKeyProbe<K>(PhantomData<K>);
 
-impl<K: FromStr> Key<K> {
+impl<K: FromStr> MapKeyProbe<K> {
     /// Whether the type has `FromStr`.
     pub const __HARNESS_IS_PARSED: bool = true;
 }
 
-impl<K: TryFrom<String>> Key<K> {
+impl<K: TryFrom<String>> MapKeyProbe<K> {
     /// Whether the type can be converted from a `String`, as `#[serde(try_from = "String")]` requires.
     pub const __HARNESS_IS_CONVERTED: bool = true;
 }
 
-/// The answer of [`Key`] for every other type.
+/// The answer of [`MapKeyProbe`] for every other type.
 pub trait OtherKey {
     /// The type does not have `FromStr`.
     const __HARNESS_IS_PARSED: bool = false;
@@ -195,7 +195,7 @@ pub trait OtherKey {
     const __HARNESS_IS_NAME: bool;
 }
 
-impl<K> OtherKey for Key<K> {
+impl<K> OtherKey for MapKeyProbe<K> {
     // The discriminant of a type that is not an enum takes one byte. So does that of an enum with `#[repr(u8)]`,
     // which therefore needs `FromStr`. An enum with fields is larger, or has to be dropped.
     const __HARNESS_IS_NAME: bool =
@@ -204,7 +204,7 @@ impl<K> OtherKey for Key<K> {
 
 /// How a borrowed type is decoded and lent to the function: `&str` as `String`, `&Path` as `PathBuf`, `&[T]` as
 /// `Vec<T>`, `&T` as `T`.
-pub trait Lent {
+pub trait LentType {
     /// The owned type that is decoded and kept while the tool runs.
     type Owned;
 
@@ -212,7 +212,7 @@ pub trait Lent {
     fn lend(owned: &Self::Owned) -> &Self;
 }
 
-impl<T> Lent for T {
+impl<T> LentType for T {
     type Owned = T;
 
     fn lend(owned: &T) -> &T {
@@ -220,7 +220,7 @@ impl<T> Lent for T {
     }
 }
 
-impl<T> Lent for [T] {
+impl<T> LentType for [T] {
     type Owned = Vec<T>;
 
     fn lend(owned: &Vec<T>) -> &[T] {
@@ -228,7 +228,7 @@ impl<T> Lent for [T] {
     }
 }
 
-impl Lent for str {
+impl LentType for str {
     type Owned = String;
 
     fn lend(owned: &String) -> &str {
@@ -236,7 +236,7 @@ impl Lent for str {
     }
 }
 
-impl Lent for std::path::Path {
+impl LentType for std::path::Path {
     type Owned = std::path::PathBuf;
 
     fn lend(owned: &std::path::PathBuf) -> &std::path::Path {
@@ -245,4 +245,4 @@ impl Lent for std::path::Path {
 }
 
 /// The owned form of a lent type.
-pub type Owned<T> = <T as Lent>::Owned;
+pub type OwnedForm<T> = <T as LentType>::Owned;

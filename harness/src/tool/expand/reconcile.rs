@@ -11,7 +11,7 @@ use futures_util::FutureExt as _;
 use tokio::runtime::Handle;
 
 use super::{
-    call::{OnDrop, Sent, Unsent},
+    call::{CanBeSent, CannotBeSent, OnDrop},
     returned::IntoToolOutput,
 };
 use crate::tool::{ReconcileFuture, Reconciled, ToolError};
@@ -26,14 +26,14 @@ use crate::tool::{ReconcileFuture, Reconciled, ToolError};
 )]
 pub trait FindsOut<Args, Form> {
     /// How the function runs.
-    type Way;
+    type Mode;
 
     /// Starts to find out whether the call happened.
-    fn find_out(self, args: Args) -> impl Future<Output = Said> + Send;
+    fn find_out(self, args: Args) -> impl Future<Output = ReconcileResult> + Send;
 }
 
 /// Whether the call happened, or why that cannot be found out.
-type Said = Result<Reconciled, ToolError>;
+type ReconcileResult = Result<Reconciled, ToolError>;
 
 macro_rules! finds_out {
     ($($arg:ident $value:ident)*) => {
@@ -41,12 +41,12 @@ macro_rules! finds_out {
         impl<F, R, Form, $($arg),*> FindsOut<($($arg,)*), Form> for F
         where
             F: FnOnce($($arg),*) -> R,
-            R: Answers<Form>,
+            R: ReconcileReturn<Form>,
         {
-            type Way = R::Way;
+            type Mode = R::Mode;
 
-            fn find_out(self, ($($value,)*): ($($arg,)*)) -> impl Future<Output = Said> + Send {
-                self($($value),*).said()
+            fn find_out(self, ($($value,)*): ($($arg,)*)) -> impl Future<Output = ReconcileResult> + Send {
+                self($($value),*).into_result()
             }
         }
     };
@@ -70,60 +70,60 @@ finds_out!(A a B b C c D d E e G g H h I i J j K k L l M m N n O o P p);
 finds_out!(A a B b C c D d E e G g H h I i J j K k L l M m N n O o P p Q q);
 
 /// A return type of this function.
-pub trait Answers<Form> {
+pub trait ReconcileReturn<Form> {
     /// How the function runs.
-    type Way;
+    type Mode;
 
     /// Whether the call happened.
-    fn said(self) -> impl Future<Output = Said> + Send;
+    fn into_result(self) -> impl Future<Output = ReconcileResult> + Send;
 }
 
 /// Marks a function that returns its result directly, in this form.
 #[derive(Debug)]
-pub struct AtOnce<Form>(PhantomData<Form>);
+pub struct DirectReturn<Form>(PhantomData<Form>);
 
 /// Marks a function that returns a future of its result, in this form.
 #[derive(Debug)]
-pub struct Awaited<Form>(PhantomData<Form>);
+pub struct FutureReturn<Form>(PhantomData<Form>);
 
-impl<R: Outcome<Form>, Form> Answers<AtOnce<Form>> for R {
-    type Way = Blocking;
+impl<R: IntoReconciled<Form>, Form> ReconcileReturn<DirectReturn<Form>> for R {
+    type Mode = BlockingExecution;
 
-    fn said(self) -> impl Future<Output = Said> + Send {
+    fn into_result(self) -> impl Future<Output = ReconcileResult> + Send {
         ready(self.outcome())
     }
 }
 
-impl<F, Form> Answers<Awaited<Form>> for F
+impl<F, Form> ReconcileReturn<FutureReturn<Form>> for F
 where
-    F: Future<Output: Outcome<Form>> + Send,
+    F: Future<Output: IntoReconciled<Form>> + Send,
 {
-    type Way = Async;
+    type Mode = AsyncExecution;
 
-    async fn said(self) -> Said {
+    async fn into_result(self) -> ReconcileResult {
         self.await.outcome()
     }
 }
 
 /// A result of finding out whether the call happened.
-pub trait Outcome<Form> {
+pub trait IntoReconciled<Form> {
     /// Whether the call happened.
     ///
     /// # Errors
     /// Fails if this cannot be found out.
-    fn outcome(self) -> Said;
+    fn outcome(self) -> ReconcileResult;
 }
 
 /// Marks a `Reconciled` whose value has this form.
 #[derive(Debug)]
-pub struct Known<Form>(PhantomData<Form>);
+pub struct ReconciledForm<Form>(PhantomData<Form>);
 
 /// Marks a `Result`, which may be an error.
 #[derive(Debug)]
 pub struct MayFail<Form>(PhantomData<Form>);
 
-impl<T: IntoToolOutput<Form>, Form> Outcome<Known<Form>> for Reconciled<T> {
-    fn outcome(self) -> Said {
+impl<T: IntoToolOutput<Form>, Form> IntoReconciled<ReconciledForm<Form>> for Reconciled<T> {
+    fn outcome(self) -> ReconcileResult {
         match self {
             Self::Happened(result) => result.into_output().map(Reconciled::Happened),
             Self::NotHappened => Ok(Reconciled::NotHappened),
@@ -131,24 +131,24 @@ impl<T: IntoToolOutput<Form>, Form> Outcome<Known<Form>> for Reconciled<T> {
     }
 }
 
-impl<T: IntoToolOutput<Form>, E: Display, Form> Outcome<MayFail<Form>>
+impl<T: IntoToolOutput<Form>, E: Display, Form> IntoReconciled<MayFail<Form>>
     for Result<Reconciled<T>, E>
 {
-    fn outcome(self) -> Said {
+    fn outcome(self) -> ReconcileResult {
         self.map_err(|err| ToolError::new(err.to_string()))?.outcome()
     }
 }
 
 /// An `async` function: it runs where the agent runs.
 #[derive(Clone, Copy, Debug)]
-pub struct Async;
+pub struct AsyncExecution;
 
 /// A function that may block: it runs on a thread for blocking work.
 #[derive(Clone, Copy, Debug)]
-pub struct Blocking;
+pub struct BlockingExecution;
 
 /// How a function runs. Only the type matters.
-pub trait Way {
+pub trait ExecutionMode {
     /// The value of the type.
     const HERE: Self;
 
@@ -156,7 +156,7 @@ pub trait Way {
     fn run(self, found: ReconcileFuture) -> ReconcileFuture;
 }
 
-impl Way for Async {
+impl ExecutionMode for AsyncExecution {
     const HERE: Self = Self;
 
     fn run(self, found: ReconcileFuture) -> ReconcileFuture {
@@ -164,7 +164,7 @@ impl Way for Async {
     }
 }
 
-impl Way for Blocking {
+impl ExecutionMode for BlockingExecution {
     const HERE: Self = Self;
 
     fn run(self, found: ReconcileFuture) -> ReconcileFuture {
@@ -181,11 +181,11 @@ impl Way for Blocking {
     }
 }
 
-/// A value that never exists: closures that take it are never called and only show their types.
+/// An uninhabited type: the expansion writes closures that take it, so that rustc infers their types. They are never called.
 #[derive(Clone, Copy, Debug)]
-pub struct Never(Infallible);
+pub struct UninhabitedValue(Infallible);
 
-impl Never {
+impl UninhabitedValue {
     /// A value of any type.
     pub fn any<T>(self) -> T {
         match self.0 {}
@@ -199,60 +199,64 @@ impl Never {
 
 /// The types of the arguments that a function is called with.
 #[derive(Debug)]
-pub struct Taken<Args>(PhantomData<fn() -> Args>);
+pub struct ArgumentTypes<Args>(PhantomData<fn() -> Args>);
 
 /// Asks for the types of the arguments that a function is called with.
-pub fn taken<Args>(_: impl FnOnce(Never) -> Args) -> Taken<Args> {
-    Taken(PhantomData)
+pub fn argument_types<Args>(_: impl FnOnce(UninhabitedValue) -> Args) -> ArgumentTypes<Args> {
+    ArgumentTypes(PhantomData)
 }
 
-impl<Args> Taken<Args> {
+impl<Args> ArgumentTypes<Args> {
     /// Asks how a function runs. Only here does the macro need the bound on the function.
     pub fn way<F, Form, W>(&self, _: F) -> W
     where
-        F: FindsOut<Args, Form, Way = W>,
-        W: Way,
+        F: FindsOut<Args, Form, Mode = W>,
+        W: ExecutionMode,
     {
         W::HERE
     }
 }
 
-impl Async {
+impl AsyncExecution {
     /// Calls the function.
     pub fn find_out<F: FindsOut<Args, Form>, Args, Form>(
         self,
         function: F,
         args: Args,
-    ) -> impl Future<Output = Said> + Send {
+    ) -> impl Future<Output = ReconcileResult> + Send {
         function.find_out(args)
     }
 }
 
-impl Blocking {
+impl BlockingExecution {
     /// Calls the function.
     pub fn find_out<F: FindsOut<Args, Form>, Args, Form>(
         self,
         function: F,
         args: Args,
-    ) -> impl Future<Output = Said> + Send {
+    ) -> impl Future<Output = ReconcileResult> + Send {
         function.find_out(args)
     }
 }
 
-impl Sent {
+impl CanBeSent {
     /// Starts to find out whether a call happened.
     pub fn find_out(
         self,
-        way: impl Way,
-        found: impl Future<Output = Said> + Send + 'static,
+        way: impl ExecutionMode,
+        found: impl Future<Output = ReconcileResult> + Send + 'static,
     ) -> ReconcileFuture {
         way.run(Box::pin(found))
     }
 }
 
-impl Unsent {
+impl CannotBeSent {
     /// Runs nothing.
-    pub fn find_out(self, _: impl Way, _: impl Future<Output = Said>) -> ReconcileFuture {
+    pub fn find_out(
+        self,
+        _: impl ExecutionMode,
+        _: impl Future<Output = ReconcileResult>,
+    ) -> ReconcileFuture {
         Box::pin(pending())
     }
 }

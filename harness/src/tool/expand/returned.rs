@@ -5,7 +5,7 @@ use std::{error::Error, fmt::Display, marker::PhantomData};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::search::{Failed, Written, to_json};
+use super::output_faults::{FaultyPart, SerializedOutput, to_json};
 use crate::{
     message::ToolContent,
     tool::{ToolError, ToolOutput},
@@ -41,12 +41,12 @@ pub struct AsContent;
 impl<T: Serialize> IntoToolOutput<AsValue> for T {
     fn into_output(self) -> Result<ToolOutput, ToolError> {
         match to_json(&self) {
-            Ok(Written { json, failed }) if !failed.is_empty() => {
+            Ok(SerializedOutput { json, failed }) if !failed.is_empty() => {
                 Err(ToolError::new(partly_failed(failed, &json)))
             }
-            Ok(Written { json: Value::Null, .. }) => Ok(ToolOutput::nothing()),
-            Ok(Written { json: Value::String(text), .. }) => Ok(text.into()),
-            Ok(Written { json, .. }) => Ok(ToolContent::Json(json).into()),
+            Ok(SerializedOutput { json: Value::Null, .. }) => Ok(ToolOutput::nothing()),
+            Ok(SerializedOutput { json: Value::String(text), .. }) => Ok(text.into()),
+            Ok(SerializedOutput { json, .. }) => Ok(ToolContent::Json(json).into()),
             Err(reason) => Err(ToolError::new(format!("{UNREADABLE}: {reason}"))),
         }
     }
@@ -59,17 +59,19 @@ const LISTED: usize = 50;
 
 /// The text that the model reads if a returned value has errors in it. The tool ran to its end and reports itself
 /// what failed, so the call is not in doubt, even if the tool writes.
-fn partly_failed(mut failed: Vec<Failed>, json: &Value) -> String {
+fn partly_failed(mut failed: Vec<FaultyPart>, json: &Value) -> String {
     let whole = failed.pop_if(|last| last.pointer.is_empty());
     match whole {
         // A number that JSON does not have is written as `null`.
-        Some(Failed { words, .. }) if json.is_null() => return format!("{UNREADABLE}: {words}"),
-        Some(Failed { words, .. }) => return words,
+        Some(FaultyPart { words, .. }) if json.is_null() => {
+            return format!("{UNREADABLE}: {words}");
+        }
+        Some(FaultyPart { words, .. }) => return words,
         None => {}
     }
     let mut text = "The tool ran to its end, but parts of what it returned are errors:".to_owned();
     let listed = failed.iter().take(LISTED);
-    text.extend(listed.map(|Failed { pointer, words }| format!("\n- at `{pointer}`: {words}")));
+    text.extend(listed.map(|FaultyPart { pointer, words }| format!("\n- at `{pointer}`: {words}")));
     if let more @ 1.. = failed.len().saturating_sub(LISTED) {
         text.push_str(&format!("\n- and {more} more, see below"));
     }
@@ -116,7 +118,7 @@ impl IntoToolOutput<AsContent> for ToolOutput {
 /// A type that a function with `#[tool]` can return as its error.
 ///
 /// You need not implement it: every error type works, and every type that implements `Display`. `Form` marks which
-/// of these it is and comes from [`Failing`].
+/// of these it is and comes from [`ErrorTypeProbe`].
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be the error of a tool",
     label = "this error cannot be shown to the model",
@@ -141,7 +143,7 @@ pub struct AsLocal;
 
 /// Marks an error that has only its text.
 #[derive(Debug)]
-pub struct AsWords;
+pub struct AsErrorText;
 
 #[diagnostic::do_not_recommend]
 impl<E: Into<Box<dyn Error + Send + Sync>>> IntoToolError<AsError> for E {
@@ -177,7 +179,7 @@ impl IntoToolError<AsLocal> for Box<dyn Error> {
 }
 
 #[diagnostic::do_not_recommend]
-impl<E: Display> IntoToolError<AsWords> for E {
+impl<E: Display> IntoToolError<AsErrorText> for E {
     fn into_error(self) -> ToolError {
         ToolError::new(self.to_string())
     }
@@ -227,15 +229,15 @@ where
     }
 }
 
-/// The type itself. Written as `Same<_>`, an inferred type has several tokens, so that an error about it underlines
+/// The type itself. Written as `SameType<_>`, an inferred type has several tokens, so that an error about it underlines
 /// the whole type that the user wrote.
-pub type Same<T> = T;
+pub type SameType<T> = T;
 
 /// Marks a function that cannot fail.
 #[derive(Clone, Copy, Debug)]
-pub struct Plain;
+pub struct InfallibleForm;
 
-impl Plain {
+impl InfallibleForm {
     /// The result of a function that returns `T`.
     ///
     /// # Errors
@@ -250,13 +252,13 @@ impl Plain {
 
 /// Marks a function that can fail, with an error of this form.
 #[derive(Clone, Copy, Debug)]
-pub struct Fallible<ErrorForm>(PhantomData<ErrorForm>);
+pub struct FallibleForm<ErrorForm>(PhantomData<ErrorForm>);
 
-impl<ErrorForm> Fallible<ErrorForm> {
+impl<ErrorForm> FallibleForm<ErrorForm> {
     /// The result of a function that returns some `Result`.
     ///
     /// # Errors
-    /// Fails if the function returned an error, and as [`Plain::answer`] does.
+    /// Fails if the function returned an error, and as [`InfallibleForm::answer`] does.
     pub fn answer<T: IntoAnswer<ErrorForm, Form>, Form>(
         self,
         returned: T,
@@ -268,7 +270,7 @@ impl<ErrorForm> Fallible<ErrorForm> {
     /// two types names only that type.
     ///
     /// # Errors
-    /// Fails if the function returned an error, and as [`Plain::answer`] does.
+    /// Fails if the function returned an error, and as [`InfallibleForm::answer`] does.
     pub fn answer_result<T: IntoToolOutput<Form>, E: IntoToolError<ErrorForm>, Form>(
         self,
         returned: Result<T, E>,
@@ -278,88 +280,88 @@ impl<ErrorForm> Fallible<ErrorForm> {
 }
 
 /// Asks whether a type is a `Result`, so that an alias works like the name itself: the method of the type is found
-/// before that of [`Otherwise`].
+/// before that of [`NotAResult`].
 #[derive(Debug)]
-pub struct Kind<T>(PhantomData<T>);
+pub struct ReturnKind<T>(PhantomData<T>);
 
-impl<T> Kind<T> {
+impl<T> ReturnKind<T> {
     /// Asks the type of this value.
     pub fn of(_: &T) -> Self {
         Self(PhantomData)
     }
 }
 
-impl<T, E> Kind<Result<T, E>> {
+impl<T, E> ReturnKind<Result<T, E>> {
     /// The function can fail; its error type is asked next.
-    pub fn __harness_failing(&self) -> Failing<E> {
-        Failing(PhantomData)
+    pub fn __harness_failing(&self) -> ErrorTypeProbe<E> {
+        ErrorTypeProbe(PhantomData)
     }
 }
 
-/// The answer of [`Kind`] for everything that is not a `Result`.
-pub trait Otherwise {
+/// The answer of [`ReturnKind`] for everything that is not a `Result`.
+pub trait NotAResult {
     /// The function cannot fail.
-    fn __harness_failing(&self) -> Never {
-        Never
+    fn __harness_failing(&self) -> NoErrorType {
+        NoErrorType
     }
 }
 
-impl<T> Otherwise for Kind<T> {}
+impl<T> NotAResult for ReturnKind<T> {}
 
 /// Stands for the error type of a function that cannot fail.
 #[derive(Debug)]
-pub struct Never;
+pub struct NoErrorType;
 
-impl Never {
+impl NoErrorType {
     /// There is no error form.
-    pub fn __harness_form(&self) -> Plain {
-        Plain
+    pub fn __harness_form(&self) -> InfallibleForm {
+        InfallibleForm
     }
 }
 
 /// Asks an error type how it is passed on. The answers are methods of the same name behind different numbers of
 /// references. The method behind the most references is found first.
 #[derive(Debug)]
-pub struct Failing<E>(PhantomData<E>);
+pub struct ErrorTypeProbe<E>(PhantomData<E>);
 
-/// The answer of [`Failing`] for types that have a form of their own.
+/// The answer of [`ErrorTypeProbe`] for types that have a form of their own.
 pub trait WithOwnForm {
     /// The form.
     type Form;
 
     /// The type has a form of its own.
-    fn __harness_form(&self) -> Fallible<Self::Form> {
-        Fallible(PhantomData)
+    fn __harness_form(&self) -> FallibleForm<Self::Form> {
+        FallibleForm(PhantomData)
     }
 }
 
-impl WithOwnForm for &&Failing<anyhow::Error> {
+impl WithOwnForm for &&ErrorTypeProbe<anyhow::Error> {
     type Form = AsAnyhow;
 }
 
-impl WithOwnForm for &&Failing<Box<dyn Error>> {
+impl WithOwnForm for &&ErrorTypeProbe<Box<dyn Error>> {
     type Form = AsLocal;
 }
 
-/// The answer of [`Failing`] for an error type.
+/// The answer of [`ErrorTypeProbe`] for an error type.
 pub trait WithCauses {
     /// The error has causes.
-    fn __harness_form(&self) -> Fallible<AsError> {
-        Fallible(PhantomData)
+    fn __harness_form(&self) -> FallibleForm<AsError> {
+        FallibleForm(PhantomData)
     }
 }
 
-impl<E: Into<Box<dyn Error + Send + Sync>>> WithCauses for &Failing<E> {}
+impl<E: Into<Box<dyn Error + Send + Sync>>> WithCauses for &ErrorTypeProbe<E> {}
 
-/// The answer of [`Failing`] for a type that is not an error type.
+/// The answer of [`ErrorTypeProbe`] for a type that is not an error type.
 pub trait WithWords {
-    /// The error may have a text; if it has none, the bound of `AsWords` reports that.
-    fn __harness_form(&self) -> Fallible<AsWords> {
-        Fallible(PhantomData)
+    /// The error may have a text; if it has none, the bound of `AsErrorText` reports that.
+    fn __harness_form(&self) -> FallibleForm<AsErrorText> {
+        FallibleForm(PhantomData)
     }
 }
 
-impl<E> WithWords for Failing<E> {}
+impl<E> WithWords for ErrorTypeProbe<E> {}
 
 /// Stops the build, at the name of the function, if the function's future cannot be sent to another thread.
 pub fn is_send<F: Future + Send>(future: F) -> F {

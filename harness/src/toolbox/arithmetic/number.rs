@@ -20,7 +20,7 @@ pub enum Number {
 
 /// An operator between two numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Operator {
+pub(super) enum ArithmeticOperator {
     Add,
     Subtract,
     Multiply,
@@ -30,7 +30,7 @@ pub(super) enum Operator {
     Power,
 }
 
-impl Operator {
+impl ArithmeticOperator {
     pub(super) const fn symbol(self) -> &'static str {
         match self {
             Self::Add => "+",
@@ -61,7 +61,7 @@ impl Number {
         match self {
             Self::Integer(integer) => match integer.checked_neg() {
                 Some(negated) => Ok(Self::Integer(negated)),
-                None => Err(too_large(Operator::Subtract, column)),
+                None => Err(too_large(ArithmeticOperator::Subtract, column)),
             },
             Self::Float(float) => Ok(Self::Float(0.0 - float)),
         }
@@ -69,11 +69,11 @@ impl Number {
 
     pub(super) fn apply(
         self,
-        operator: Operator,
+        operator: ArithmeticOperator,
         right: Self,
         column: usize,
     ) -> Result<Self, CalcError> {
-        use Operator::{Divide, FloorDivide, Remainder};
+        use ArithmeticOperator::{Divide, FloorDivide, Remainder};
         let divides = matches!(operator, Divide | FloorDivide | Remainder);
         if divides && right.is_zero() {
             return Err(CalcError::new(column, "division by zero; the right side must not be 0"));
@@ -85,22 +85,27 @@ impl Number {
     }
 }
 
-fn exact(operator: Operator, left: i128, right: i128, column: usize) -> Result<Number, CalcError> {
+fn exact(
+    operator: ArithmeticOperator,
+    left: i128,
+    right: i128,
+    column: usize,
+) -> Result<Number, CalcError> {
     let exact = match operator {
-        Operator::Add => left.checked_add(right),
-        Operator::Subtract => left.checked_sub(right),
-        Operator::Multiply => left.checked_mul(right),
+        ArithmeticOperator::Add => left.checked_add(right),
+        ArithmeticOperator::Subtract => left.checked_sub(right),
+        ArithmeticOperator::Multiply => left.checked_mul(right),
         // The smallest integer has the remainder 0 by -1, although the division overflows.
-        Operator::Remainder => Some(left.wrapping_rem(right)),
-        Operator::FloorDivide => {
+        ArithmeticOperator::Remainder => Some(left.wrapping_rem(right)),
+        ArithmeticOperator::FloorDivide => {
             let is_rounded_up = left.wrapping_rem(right) != 0 && (left < 0) != (right < 0);
             left.checked_div(right).map(|whole| whole - i128::from(is_rounded_up))
         }
-        Operator::Divide if left.wrapping_rem(right) == 0 => left.checked_div(right),
-        Operator::Divide => {
+        ArithmeticOperator::Divide if left.wrapping_rem(right) == 0 => left.checked_div(right),
+        ArithmeticOperator::Divide => {
             return rounded(operator, left as f64, right as f64, column);
         }
-        Operator::Power => return power(left, right, column),
+        ArithmeticOperator::Power => return power(left, right, column),
     };
     exact.map(Number::Integer).ok_or_else(|| too_large(operator, column))
 }
@@ -114,35 +119,40 @@ fn power(base: i128, exponent: i128, column: usize) -> Result<Number, CalcError>
         _ => {}
     }
     if exponent < 0 {
-        return rounded(Operator::Power, base as f64, exponent as f64, column);
+        return rounded(ArithmeticOperator::Power, base as f64, exponent as f64, column);
     }
     u32::try_from(exponent)
         .ok()
         .and_then(|exponent| base.checked_pow(exponent))
         .map(Number::Integer)
-        .ok_or_else(|| too_large(Operator::Power, column))
+        .ok_or_else(|| too_large(ArithmeticOperator::Power, column))
 }
 
-fn rounded(operator: Operator, left: f64, right: f64, column: usize) -> Result<Number, CalcError> {
-    if operator == Operator::Power && left == 0.0 && right < 0.0 {
+fn rounded(
+    operator: ArithmeticOperator,
+    left: f64,
+    right: f64,
+    column: usize,
+) -> Result<Number, CalcError> {
+    if operator == ArithmeticOperator::Power && left == 0.0 && right < 0.0 {
         return Err(CalcError::new(
             column,
             "division by zero; 0 has no negative power, so the exponent must be 0 or more",
         ));
     }
     let float = match operator {
-        Operator::Add => left + right,
-        Operator::Subtract => left - right,
-        Operator::Multiply => left * right,
-        Operator::Divide => left / right,
-        Operator::FloorDivide => {
+        ArithmeticOperator::Add => left + right,
+        ArithmeticOperator::Subtract => left - right,
+        ArithmeticOperator::Multiply => left * right,
+        ArithmeticOperator::Divide => left / right,
+        ArithmeticOperator::FloorDivide => {
             // The quotient itself may have been rounded up to the next whole number.
             let rest = left % right;
             let is_rounded_up = rest != 0.0 && (rest < 0.0) != (right < 0.0);
             ((left - rest) / right).round() - f64::from(u8::from(is_rounded_up))
         }
-        Operator::Remainder => left % right,
-        Operator::Power => left.powf(right),
+        ArithmeticOperator::Remainder => left % right,
+        ArithmeticOperator::Power => left.powf(right),
     };
     if float.is_nan() {
         return Err(CalcError::new(
@@ -160,7 +170,7 @@ fn rounded(operator: Operator, left: f64, right: f64, column: usize) -> Result<N
     Ok(Number::Float(float + 0.0))
 }
 
-fn too_large(operator: Operator, column: usize) -> CalcError {
+fn too_large(operator: ArithmeticOperator, column: usize) -> CalcError {
     CalcError::new(
         column,
         format!(

@@ -2,7 +2,7 @@
 
 use super::{
     error::CalcError,
-    number::{Number, Operator},
+    number::{ArithmeticOperator, Number},
 };
 
 /// The longest expression, in bytes.
@@ -17,7 +17,7 @@ const MAX_DIGITS: usize = 64;
 pub(super) enum Expr {
     Number(Number),
     Negate { operand: Box<Expr>, column: usize },
-    Apply { operator: Operator, left: Box<Expr>, right: Box<Expr>, column: usize },
+    Apply { operator: ArithmeticOperator, left: Box<Expr>, right: Box<Expr>, column: usize },
 }
 
 /// Parses a whole expression.
@@ -31,7 +31,7 @@ pub(super) fn expression(text: &str) -> Result<Expr, CalcError> {
             ),
         ));
     }
-    let mut reader = Reader { rest: text, column: 1, depth: 0 };
+    let mut reader = ExpressionParser { rest: text, column: 1, depth: 0 };
     let expr = reader.sum()?;
     match reader.peek() {
         None => Ok(expr),
@@ -42,20 +42,20 @@ pub(super) fn expression(text: &str) -> Result<Expr, CalcError> {
     }
 }
 
-struct Reader<'t> {
+struct ExpressionParser<'t> {
     rest: &'t str,
     column: usize,
     depth: usize,
 }
 
-impl<'t> Reader<'t> {
+impl<'t> ExpressionParser<'t> {
     /// `product (("+" | "-") product)*`
     fn sum(&mut self) -> Result<Expr, CalcError> {
         let mut left = self.product()?;
         loop {
             let operator = match self.peek() {
-                Some('+') => Operator::Add,
-                Some('-') => Operator::Subtract,
+                Some('+') => ArithmeticOperator::Add,
+                Some('-') => ArithmeticOperator::Subtract,
                 _ => return Ok(left),
             };
             left = self.apply(operator, left, Self::product)?;
@@ -67,10 +67,10 @@ impl<'t> Reader<'t> {
         let mut left = self.signed()?;
         loop {
             let operator = match self.peek() {
-                Some('*') => Operator::Multiply,
-                Some('/') if self.rest.starts_with("//") => Operator::FloorDivide,
-                Some('/') => Operator::Divide,
-                Some('%') => Operator::Remainder,
+                Some('*') => ArithmeticOperator::Multiply,
+                Some('/') if self.rest.starts_with("//") => ArithmeticOperator::FloorDivide,
+                Some('/') => ArithmeticOperator::Divide,
+                Some('%') => ArithmeticOperator::Remainder,
                 _ => return Ok(left),
             };
             left = self.apply(operator, left, Self::signed)?;
@@ -99,7 +99,9 @@ impl<'t> Reader<'t> {
         let base = self.atom()?;
         let is_power = self.peek() == Some('^') || self.rest.starts_with("**");
         match is_power {
-            true => self.apply(Operator::Power, base, |reader| reader.deeper(Self::signed)),
+            true => {
+                self.apply(ArithmeticOperator::Power, base, |reader| reader.deeper(Self::signed))
+            }
             false => Ok(base),
         }
     }
@@ -130,7 +132,7 @@ impl<'t> Reader<'t> {
 
     fn apply(
         &mut self,
-        operator: Operator,
+        operator: ArithmeticOperator,
         left: Expr,
         right: impl FnOnce(&mut Self) -> Result<Expr, CalcError>,
     ) -> Result<Expr, CalcError> {

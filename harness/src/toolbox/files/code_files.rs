@@ -47,13 +47,13 @@ use crate::error::{Error, ErrorKind};
 /// ```
 #[derive(Clone)]
 pub struct CodeFiles {
-    rules: Vec<Rule>,
+    rules: Vec<CodeFileRule>,
     /// All globs of the list in one set, made when it is first needed.
     set: OnceLock<GlobSet>,
 }
 
 #[derive(Clone)]
-struct Rule {
+struct CodeFileRule {
     glob: String,
     reason: String,
     compiled: Glob,
@@ -64,7 +64,8 @@ impl Default for CodeFiles {
         let listed =
             LIST.iter().flat_map(|(globs, reason)| globs.iter().map(|glob| (*glob, *reason)));
         // A test checks that each of them is a valid glob.
-        let rules = listed.filter_map(|(glob, reason)| Rule::new(glob, reason.to_owned()).ok());
+        let rules =
+            listed.filter_map(|(glob, reason)| CodeFileRule::new(glob, reason.to_owned()).ok());
         Self { rules: rules.collect(), set: OnceLock::new() }
     }
 }
@@ -80,7 +81,7 @@ impl CodeFiles {
     /// # Errors
     /// Fails if `glob` is not a valid glob.
     pub fn with(mut self, glob: &str, reason: impl Into<String>) -> Result<Self, Error> {
-        let rule = Rule::new(glob, reason.into()).map_err(|fault| {
+        let rule = CodeFileRule::new(glob, reason.into()).map_err(|fault| {
             let text = format!("`CodeFiles::with`: {fault}; write one such as `deploy/*.sh`");
             Error::new(ErrorKind::Configuration, text)
         })?;
@@ -153,7 +154,7 @@ impl CodeFiles {
             self.rules.iter().any(|rule| rule.glob.eq_ignore_ascii_case(neighbour))
         };
         let entries = NEIGHBOURS.iter().filter(|entry| is_listed(entry.neighbour));
-        entries.into_iter().find_map(|Neighbours { neighbour, globs, reason }| {
+        entries.into_iter().find_map(|NeighbourRule { neighbour, globs, reason }| {
             let mut folders = path.ancestors().skip(1);
             let is_beside = folders.any(|folder| {
                 let from_there = parts.get(folder.components().count()..).unwrap_or_default();
@@ -164,16 +165,16 @@ impl CodeFiles {
     }
 }
 
-struct Neighbours {
+struct NeighbourRule {
     neighbour: &'static str,
     globs: GlobSet,
     reason: &'static str,
 }
 
-static NEIGHBOURS: LazyLock<Vec<Neighbours>> = LazyLock::new(|| {
+static NEIGHBOURS: LazyLock<Vec<NeighbourRule>> = LazyLock::new(|| {
     let entries = BESIDE.iter().map(|(neighbour, globs, reason)| {
         let globs = globs.iter().filter_map(|glob| compile(glob).ok());
-        Neighbours { neighbour, globs: set_of(globs), reason }
+        NeighbourRule { neighbour, globs: set_of(globs), reason }
     });
     entries.collect()
 });
@@ -193,7 +194,7 @@ impl fmt::Debug for CodeFiles {
     }
 }
 
-impl Rule {
+impl CodeFileRule {
     fn new(glob: &str, reason: String) -> Result<Self, String> {
         let compiled = compile(&format!("**/{}", glob.to_lowercase()));
         let compiled = compiled.map_err(|err| format!("`{glob}` is not a glob: {}", err.kind()))?;

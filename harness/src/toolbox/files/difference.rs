@@ -17,7 +17,7 @@ const MAX_TEXT: usize = 64 * 1024;
 
 /// The content of the path now.
 #[derive(Debug)]
-pub(super) enum Old {
+pub(super) enum OldContent {
     Nothing,
     Bytes(Vec<u8>),
     /// Not read; its time of change distinguishes it from other content.
@@ -30,22 +30,24 @@ pub(super) enum Old {
 
 /// The change in the unified format, after a line that says what is replaced. The hash in this line distinguishes
 /// old texts that are not shown in full.
-pub(super) fn difference(path: &str, old: &Old, new: &str) -> Preview {
+pub(super) fn difference(path: &str, old: &OldContent, new: &str) -> Preview {
     let (was, text) = match old {
-        Old::Nothing => ("a new file".to_owned(), Some("")),
-        Old::Bytes(bytes) => (format!("replaces {}", what(bytes)), std::str::from_utf8(bytes).ok()),
-        Old::Unread { bytes, changed, why } => {
+        OldContent::Nothing => ("a new file".to_owned(), Some("")),
+        OldContent::Bytes(bytes) => {
+            (format!("replaces {}", what(bytes)), std::str::from_utf8(bytes).ok())
+        }
+        OldContent::Unread { bytes, changed, why } => {
             (format!("replaces {bytes} bytes, {why}, last changed {changed}"), None)
         }
     };
     let small = |text: &str| text.len() as u64 <= MAX_FILE;
     match text.filter(|text| small(text) && small(new) && differing(text, new) <= MAX_LINES) {
         Some(text) => {
-            let from = if matches!(old, Old::Nothing) { "/dev/null" } else { path };
+            let from = if matches!(old, OldContent::Nothing) { "/dev/null" } else { path };
             let lines = TextDiff::from_lines(text, new);
             let lines = lines.unified_diff().context_radius(3).header(from, path).to_string();
             let lines = match old {
-                Old::Nothing if lines.is_empty() => "it is empty\n".to_owned(),
+                OldContent::Nothing if lines.is_empty() => "it is empty\n".to_owned(),
                 _ if lines.is_empty() => "the text stays the same\n".to_owned(),
                 _ => lines,
             };
@@ -94,7 +96,7 @@ mod tests {
     fn a_change_is_shown_with_what_is_around_it() {
         let old = "1\n2\n3\n4\n5\n6\n7\n8\n9\n";
         let Preview::Diff(shown) =
-            difference("a.txt", &Old::Bytes(old.into()), &old.replace('5', "five"))
+            difference("a.txt", &OldContent::Bytes(old.into()), &old.replace('5', "five"))
         else {
             panic!("a difference")
         };
@@ -104,12 +106,12 @@ mod tests {
             rest,
             "--- a.txt\n+++ a.txt\n@@ -2,7 +2,7 @@\n 2\n 3\n 4\n-5\n+five\n 6\n 7\n 8\n"
         );
-        let new = difference("a.txt", &Old::Nothing, "x");
-        let empty = difference("a.txt", &Old::Nothing, "");
+        let new = difference("a.txt", &OldContent::Nothing, "x");
+        let empty = difference("a.txt", &OldContent::Nothing, "");
         assert_eq!(empty, Preview::Diff("a new file\nit is empty\n".to_owned()));
         let expected = "a new file\n--- /dev/null\n+++ a.txt\n@@ -0,0 +1 @@\n+x\n\\ No newline at end of file\n";
         assert_eq!(new, Preview::Diff(expected.to_owned()));
-        let Preview::Diff(same) = difference("a.txt", &Old::Bytes(old.into()), old) else {
+        let Preview::Diff(same) = difference("a.txt", &OldContent::Bytes(old.into()), old) else {
             panic!("a difference")
         };
         assert!(same.ends_with("\nthe text stays the same\n"), "{same}");
@@ -120,14 +122,14 @@ mod tests {
         let many =
             |word: &str| -> String { (0..3_000).map(|it| format!("{word}{it}\n")).collect() };
         let unread =
-            |changed: &str| Old::Unread { bytes: 7, changed: changed.into(), why: "which" };
+            |changed: &str| OldContent::Unread { bytes: 7, changed: changed.into(), why: "which" };
         let texts = [
-            difference("a", &Old::Bytes(b"\xff".to_vec()), "x"),
-            difference("a", &Old::Bytes(b"\xfe".to_vec()), "x"),
-            difference("a", &Old::Bytes(many("a").into()), &many("b")),
-            difference("a", &Old::Bytes(many("c").into()), &many("b")),
-            difference("a", &Old::Bytes(many("c").into()), &many("d")),
-            difference("a", &Old::Nothing, &"x".repeat(2 * 1024 * 1024)),
+            difference("a", &OldContent::Bytes(b"\xff".to_vec()), "x"),
+            difference("a", &OldContent::Bytes(b"\xfe".to_vec()), "x"),
+            difference("a", &OldContent::Bytes(many("a").into()), &many("b")),
+            difference("a", &OldContent::Bytes(many("c").into()), &many("b")),
+            difference("a", &OldContent::Bytes(many("c").into()), &many("d")),
+            difference("a", &OldContent::Nothing, &"x".repeat(2 * 1024 * 1024)),
             difference("a", &unread("1"), "x"),
             difference("a", &unread("2"), "x"),
         ];
@@ -143,7 +145,7 @@ mod tests {
                 .chain([end.to_owned()])
                 .collect()
         };
-        let cut = |end| difference("a", &Old::Bytes(long(end).into()), "");
+        let cut = |end| difference("a", &OldContent::Bytes(long(end).into()), "");
         let (one, other) = (cut("1"), cut("2"));
         assert!(one.text().len() < 70_000 && one.text().contains("are not shown"));
         assert_ne!(one, other);

@@ -5,10 +5,10 @@ use std::{ops::ControlFlow, path::Path};
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 
 use super::{
-    off_loop::Stop,
-    root::{Root, fault},
+    blocking_work::StopCheck,
+    root::{RootFolder, fault},
     tools::MAX_TEXT,
-    walk::{Fact, MAX_ENTRIES, Walk, entries},
+    walk::{FolderEntry, FolderWalk, MAX_ENTRIES, entries},
 };
 use crate::tool::ToolError;
 
@@ -19,12 +19,12 @@ const MAX_GLOB: usize = 1_000;
 
 /// One path per line, sorted, and a last line that counts them.
 pub(super) fn list(
-    root: &Root,
+    root: &RootFolder,
     given: &str,
     glob: Option<&str>,
-    stop: &Stop,
+    stop: &StopCheck,
 ) -> Result<String, ToolError> {
-    let glob = glob.map(Glob::new).transpose()?;
+    let glob = glob.map(PathGlob::new).transpose()?;
     let path = root.inside(given)?;
     if !root.look_at(&path, given)?.is_dir() {
         return Err(ToolError::new(format!(
@@ -38,13 +38,18 @@ pub(super) fn list(
     }
 }
 
-fn direct(root: &Root, given: &str, folder: &Path, stop: &Stop) -> Result<String, ToolError> {
+fn direct(
+    root: &RootFolder,
+    given: &str,
+    folder: &Path,
+    stop: &StopCheck,
+) -> Result<String, ToolError> {
     let here = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
     let entries = entries(root, here, stop).map_err(|err| fault(given, err))?;
     stop.check()?;
     let gaps = if entries.len() > MAX_ENTRIES { "; there are more" } else { "" };
-    let mut listing = Listing::default();
-    for Fact { name, kind } in entries {
+    let mut listing = PathListing::default();
+    for FolderEntry { name, kind } in entries {
         let path = folder.join(name);
         let leads_to_folder =
             || kind.is_symlink() && root.dir.metadata(&path).is_ok_and(|found| found.is_dir());
@@ -55,16 +60,16 @@ fn direct(root: &Root, given: &str, folder: &Path, stop: &Stop) -> Result<String
 }
 
 fn below(
-    root: &Root,
+    root: &RootFolder,
     given: &str,
     folder: &Path,
-    glob: &Glob,
-    stop: &Stop,
+    glob: &PathGlob,
+    stop: &StopCheck,
 ) -> Result<String, ToolError> {
-    let mut listing = Listing::default();
-    let mut walk = Walk::new(root, stop);
+    let mut listing = PathListing::default();
+    let mut walk = FolderWalk::new(root, stop);
     walk.files(folder, &mut |path| {
-        if glob.fits(path.strip_prefix(folder).unwrap_or(path)) {
+        if glob.is_match(path.strip_prefix(folder).unwrap_or(path)) {
             listing.push(path, "");
         }
         ControlFlow::Continue(())
@@ -74,13 +79,13 @@ fn below(
 
 /// The first paths, and the number of all.
 #[derive(Default)]
-struct Listing {
+struct PathListing {
     lines: String,
     shown: usize,
     total: usize,
 }
 
-impl Listing {
+impl PathListing {
     fn push(&mut self, path: &Path, mark: &str) {
         let is_whole = self.shown == self.total;
         self.total += 1;
@@ -105,9 +110,9 @@ impl Listing {
 }
 
 /// A glob that matches paths below a folder.
-pub(super) struct Glob(GlobSet);
+pub(super) struct PathGlob(GlobSet);
 
-impl Glob {
+impl PathGlob {
     pub(super) fn new(glob: &str) -> Result<Self, ToolError> {
         if glob.len() > MAX_GLOB {
             return Err(ToolError::BadArguments(vec![format!(
@@ -130,7 +135,7 @@ impl Glob {
             })
     }
 
-    pub(super) fn fits(&self, path: &Path) -> bool {
+    pub(super) fn is_match(&self, path: &Path) -> bool {
         self.0.is_match(path)
     }
 }

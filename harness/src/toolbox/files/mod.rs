@@ -1,11 +1,11 @@
 //! The file tools: they read, write, list and search inside one folder, and no path leads out of it.
 
+mod blocking_work;
 mod code_files;
 mod code_list;
 mod difference;
-mod ignored;
+mod ignore_files;
 mod list;
-mod off_loop;
 mod pattern;
 mod read;
 mod root;

@@ -15,7 +15,7 @@ use regex_syntax::{
     hir::{Hir, HirKind},
 };
 
-use super::off_loop::Stop;
+use super::blocking_work::StopCheck;
 use crate::tool::ToolError;
 
 /// The longest expression, in bytes. Before it is compiled, each two bytes of it may need several thousand.
@@ -36,7 +36,7 @@ const PART: (usize, usize) = (4 << 10, 256 << 10);
 /// A compiled expression, and the stop of the search that uses it.
 pub(super) struct LinePattern<'s> {
     regex: Regex,
-    stop: &'s Stop,
+    stop: &'s StopCheck,
     /// The bytes of a line that are searched between two looks at the stop.
     part: usize,
 }
@@ -44,7 +44,7 @@ pub(super) struct LinePattern<'s> {
 impl<'s> LinePattern<'s> {
     /// # Errors
     /// Fails if `pattern` is not an expression for one line, or is too large.
-    pub(super) fn new(pattern: &str, stop: &'s Stop) -> Result<Self, ToolError> {
+    pub(super) fn new(pattern: &str, stop: &'s StopCheck) -> Result<Self, ToolError> {
         let wrong = |why: &dyn std::fmt::Display| {
             ToolError::BadArguments(vec![format!(
                 "`pattern`: is not a regular expression for one line: {why}; write a backslash before \
@@ -57,8 +57,8 @@ impl<'s> LinePattern<'s> {
             )]));
         }
         let counted = ast::parse::Parser::new().parse(pattern).ok();
-        let counted = counted.and_then(|it| ast::visit(&it, Classes::default()).ok());
-        let Classes { classes, parts } = counted.unwrap_or_default();
+        let counted = counted.and_then(|it| ast::visit(&it, ClassCount::default()).ok());
+        let ClassCount { classes, parts } = counted.unwrap_or_default();
         if classes > MAX_CLASSES || parts > MAX_PARTS {
             return Err(ToolError::BadArguments(vec![format!(
                 "`pattern`: has {classes} character classes with {parts} parts, and at most {MAX_CLASSES} with {MAX_PARTS} are \
@@ -112,12 +112,12 @@ impl<'s> LinePattern<'s> {
 
 /// The number of character classes in an expression, and of the parts in their brackets.
 #[derive(Default)]
-struct Classes {
+struct ClassCount {
     classes: usize,
     parts: usize,
 }
 
-impl ast::Visitor for Classes {
+impl ast::Visitor for ClassCount {
     type Output = Self;
     type Err = std::convert::Infallible;
 

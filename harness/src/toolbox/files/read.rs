@@ -6,8 +6,8 @@ use std::{
 };
 
 use super::{
-    off_loop::Stop,
-    root::{Root, fault},
+    blocking_work::StopCheck,
+    root::{RootFolder, fault},
     tools::MAX_TEXT,
 };
 use crate::tool::ToolError;
@@ -20,11 +20,11 @@ const MAX_SCAN: u64 = 1024 * 1024 * 1024;
 /// The lines from `first_line` on. If they are not the whole file, a line before them says which lines they are and
 /// how many there are.
 pub(super) fn read(
-    root: &Root,
+    root: &RootFolder,
     given: &str,
     first_line: u64,
     lines: u64,
-    stop: &Stop,
+    stop: &StopCheck,
 ) -> Result<String, ToolError> {
     if first_line == 0 || lines == 0 {
         let name = if first_line == 0 { "first_line" } else { "lines" };
@@ -32,7 +32,7 @@ pub(super) fn read(
     }
     let file = root.read(&root.inside(given)?, given)?;
     let mut reader = BufReader::with_capacity(PIECE, file);
-    let mut window = Window::new(first_line..=first_line.saturating_add(lines - 1));
+    let mut window = LineWindow::new(first_line..=first_line.saturating_add(lines - 1));
     while window.seen < MAX_SCAN {
         stop.check()?;
         let piece = reader.fill_buf().map_err(|err| fault(given, err))?;
@@ -47,7 +47,7 @@ pub(super) fn read(
 }
 
 /// Reads a file piece by piece, keeps the wanted lines and counts the others.
-struct Window {
+struct LineWindow {
     wanted: RangeInclusive<u64>,
     kept: Vec<u8>,
     /// The length of the whole lines in `kept`, and the number of the last of them.
@@ -62,7 +62,7 @@ struct Window {
     seen: u64,
 }
 
-impl Window {
+impl LineWindow {
     fn new(wanted: RangeInclusive<u64>) -> Self {
         let last_whole = wanted.start() - 1;
         Self {

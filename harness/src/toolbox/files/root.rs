@@ -18,13 +18,13 @@ use crate::{
 
 /// The folder that no tool leaves.
 #[derive(Debug)]
-pub(super) struct Root {
+pub(super) struct RootFolder {
     pub(super) dir: Dir,
     /// The path of the folder: only to resolve absolute paths and to be shown, never to open one.
     pub(super) path: PathBuf,
 }
 
-impl Root {
+impl RootFolder {
     pub(super) fn open(given: &Path) -> Result<Self, Error> {
         let open = || {
             let path = given.canonicalize()?;
@@ -141,7 +141,7 @@ pub(super) fn fault(given: &str, err: io::Error) -> ToolError {
             "cannot be a path: it is too long or has a character that the system refuses".to_owned()
         }
         StorageFull => "the disk is full; nothing was changed".to_owned(),
-        _ if leads_in_a_circle(&err) => {
+        _ if is_link_loop(&err) => {
             "its symbolic links lead in a circle; use the file that they should lead to".to_owned()
         }
         _ => format!("{err}; choose another path or try again later"),
@@ -149,7 +149,7 @@ pub(super) fn fault(given: &str, err: io::Error) -> ToolError {
     ToolError::new(format!("`{given}`: {reason}")).because(err)
 }
 
-fn leads_in_a_circle(err: &io::Error) -> bool {
+fn is_link_loop(err: &io::Error) -> bool {
     #[cfg(unix)]
     return err.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error());
     #[cfg(not(unix))]

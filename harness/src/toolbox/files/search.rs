@@ -10,12 +10,12 @@ use grep_matcher::{LineTerminator, Matcher as _};
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkMatch};
 
 use super::{
-    list::{Glob, shown},
-    off_loop::Stop,
+    blocking_work::StopCheck,
+    list::{PathGlob, shown},
     pattern::LinePattern,
-    root::{Root, fault},
+    root::{RootFolder, fault},
     tools::MAX_TEXT,
-    walk::Walk,
+    walk::FolderWalk,
 };
 use crate::tool::ToolError;
 
@@ -32,29 +32,29 @@ const MAX_FILE: u64 = 1024 * 1024 * 1024;
 
 /// One hit per line as `path:line: text`, and a last line that says what was searched.
 pub(super) fn search(
-    root: &Root,
+    root: &RootFolder,
     pattern: &str,
     given: &str,
     glob: Option<&str>,
-    stop: &Stop,
+    stop: &StopCheck,
 ) -> Result<String, ToolError> {
     let pattern = LinePattern::new(pattern, stop)?;
-    let glob = glob.map(Glob::new).transpose()?;
+    let glob = glob.map(PathGlob::new).transpose()?;
     let path = root.inside(given)?;
     let found = root.look_at(&path, given)?;
     let real = root.real(&path).map_err(|err| fault(given, err))?;
 
-    let mut search = Search::new(&pattern, stop);
+    let mut search = LineSearch::new(&pattern, stop);
     if !found.is_dir() {
         let file = root.read(&real, given)?;
         search.file(&real, file);
         stop.check()?;
         return Ok(search.to_text(""));
     }
-    let mut walk = Walk::new(root, stop);
+    let mut walk = FolderWalk::new(root, stop);
     walk.files(&real, &mut |path| {
         let from_there = path.strip_prefix(&real).unwrap_or(path);
-        if glob.as_ref().is_some_and(|glob| !glob.fits(from_there)) {
+        if glob.as_ref().is_some_and(|glob| !glob.is_match(from_there)) {
             return ControlFlow::Continue(());
         }
         match root.read(path, "") {
@@ -66,18 +66,18 @@ pub(super) fn search(
     Ok(search.to_text(&walk.gaps()))
 }
 
-struct Search<'s> {
+struct LineSearch<'s> {
     pattern: &'s LinePattern<'s>,
     searcher: Searcher,
-    stop: &'s Stop,
+    stop: &'s StopCheck,
     hits: Vec<String>,
     searched: usize,
     binary: usize,
     unread: usize,
 }
 
-impl<'s> Search<'s> {
-    fn new(pattern: &'s LinePattern<'s>, stop: &'s Stop) -> Self {
+impl<'s> LineSearch<'s> {
+    fn new(pattern: &'s LinePattern<'s>, stop: &'s StopCheck) -> Self {
         let searcher = SearcherBuilder::new()
             .line_terminator(LineTerminator::crlf())
             .binary_detection(BinaryDetection::quit(0))
@@ -94,8 +94,8 @@ impl<'s> Search<'s> {
         let before = self.hits.len();
         let path = shown(path);
         let mut hits =
-            Hits { path: &path, pattern: self.pattern, hits: &mut self.hits, is_binary: false };
-        let reader = Stoppable { reader: file.take(MAX_FILE), stop: self.stop };
+            FileHits { path: &path, pattern: self.pattern, hits: &mut self.hits, is_binary: false };
+        let reader = StoppableReader { reader: file.take(MAX_FILE), stop: self.stop };
         let done = self.searcher.search_reader(self.pattern, reader, &mut hits);
         let is_binary = hits.is_binary;
         if is_binary {
@@ -133,14 +133,14 @@ fn is_full(hits: &[String]) -> bool {
 }
 
 /// Collects the hits of one file.
-struct Hits<'h> {
+struct FileHits<'h> {
     path: &'h str,
     pattern: &'h LinePattern<'h>,
     hits: &'h mut Vec<String>,
     is_binary: bool,
 }
 
-impl Sink for Hits<'_> {
+impl Sink for FileHits<'_> {
     type Error = io::Error;
 
     fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> io::Result<bool> {
@@ -177,12 +177,12 @@ fn around(line: &[u8], hit: usize) -> String {
 }
 
 /// A reader that fails once the work has to stop.
-struct Stoppable<'s, R> {
+struct StoppableReader<'s, R> {
     reader: R,
-    stop: &'s Stop,
+    stop: &'s StopCheck,
 }
 
-impl<R: Read> Read for Stoppable<'_, R> {
+impl<R: Read> Read for StoppableReader<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.stop.check().map_err(io::Error::other)?;
         self.reader.read(buffer)

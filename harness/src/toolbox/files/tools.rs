@@ -5,13 +5,12 @@ use std::{path::Path, sync::Arc};
 use harness_macros::toolset;
 
 use super::{
+    blocking_work::{OTHERS, SEARCHES, off_loop},
     code_files::CodeFiles,
-    list,
-    off_loop::{OTHERS, SEARCHES, off_loop},
-    read,
-    root::Root,
+    list, read,
+    root::RootFolder,
     search,
-    write::Write,
+    write::FileWrite,
 };
 use crate::{
     error::Error,
@@ -57,7 +56,7 @@ pub(super) const MAX_TEXT: usize = 48 * 1024;
 /// writes may leave a file `.<16 digits>.tmp` beside it.
 #[derive(Debug)]
 pub struct Files {
-    root: Arc<Root>,
+    root: Arc<RootFolder>,
     code: Arc<CodeFiles>,
 }
 
@@ -68,7 +67,7 @@ impl Files {
     /// # Errors
     /// Fails if the folder does not exist or cannot be opened.
     pub fn in_folder(folder: impl AsRef<Path>) -> Result<Arc<Self>, Error> {
-        let root = Arc::new(Root::open(folder.as_ref())?);
+        let root = Arc::new(RootFolder::open(folder.as_ref())?);
         Ok(Arc::new(Self { root, code: Arc::default() }))
     }
 
@@ -125,7 +124,7 @@ impl Files {
         let stop = context.cancellation().clone();
         let context = context.clone();
         off_loop(&OTHERS, &stop, move |stop| {
-            let write = Write { root: &root, code: &code, given: &given, content: &content };
+            let write = FileWrite { root: &root, code: &code, given: &given, content: &content };
             write.run(&context, stop)
         })
         .await
@@ -136,7 +135,7 @@ impl Files {
         let (Some(given), Some(content)) = (text("path"), text("content")) else {
             return Review::pass();
         };
-        Write { root: &self.root, code: &self.code, given, content }.review()
+        FileWrite { root: &self.root, code: &self.code, given, content }.review()
     }
 
     /// Lists files, sorted by path, at most 1000. Without `glob`: all that is directly in the

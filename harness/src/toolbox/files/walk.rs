@@ -6,9 +6,9 @@ use std::{io::Read as _, ops::ControlFlow, path::Path};
 use cap_std::fs::FileType;
 
 use super::{
-    ignored::{self, Ignored},
-    off_loop::Stop,
-    root::Root,
+    blocking_work::StopCheck,
+    ignore_files::{self, IgnoreFiles},
+    root::RootFolder,
 };
 use crate::tool::ToolError;
 
@@ -18,13 +18,17 @@ const MAX_DEPTH: usize = 64;
 pub(super) const MAX_ENTRIES: usize = 100_000;
 
 /// An entry of a folder.
-pub(super) struct Fact {
+pub(super) struct FolderEntry {
     pub(super) name: std::ffi::OsString,
     pub(super) kind: FileType,
 }
 
 /// The entries of a folder, by name. Entries that cannot be read are left out.
-pub(super) fn entries(root: &Root, folder: &Path, stop: &Stop) -> std::io::Result<Vec<Fact>> {
+pub(super) fn entries(
+    root: &RootFolder,
+    folder: &Path,
+    stop: &StopCheck,
+) -> std::io::Result<Vec<FolderEntry>> {
     let mut entries = Vec::new();
     for entry in root.dir.read_dir(folder)?.take(MAX_ENTRIES + 1) {
         if stop.check().is_err() {
@@ -32,17 +36,17 @@ pub(super) fn entries(root: &Root, folder: &Path, stop: &Stop) -> std::io::Resul
         }
         let Ok(entry) = entry else { continue };
         let Ok(kind) = entry.file_type() else { continue };
-        entries.push(Fact { name: entry.file_name(), kind });
+        entries.push(FolderEntry { name: entry.file_name(), kind });
     }
     entries.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(entries)
 }
 
 /// A walk through the files below a folder.
-pub(super) struct Walk<'w> {
-    root: &'w Root,
-    stop: &'w Stop,
-    ignored: Ignored,
+pub(super) struct FolderWalk<'w> {
+    root: &'w RootFolder,
+    stop: &'w StopCheck,
+    ignored: IgnoreFiles,
     seen: usize,
     /// The number of folders that could not be read or lie too deep.
     unread: usize,
@@ -50,9 +54,9 @@ pub(super) struct Walk<'w> {
     gave_up: bool,
 }
 
-impl<'w> Walk<'w> {
-    pub(super) fn new(root: &'w Root, stop: &'w Stop) -> Self {
-        Self { root, stop, ignored: Ignored::new(), seen: 0, unread: 0, gave_up: false }
+impl<'w> FolderWalk<'w> {
+    pub(super) fn new(root: &'w RootFolder, stop: &'w StopCheck) -> Self {
+        Self { root, stop, ignored: IgnoreFiles::new(), seen: 0, unread: 0, gave_up: false }
     }
 
     /// Passes each regular file below `folder` to `visit`, as a path relative to the root. `folder` is a real path,
@@ -96,7 +100,7 @@ impl<'w> Walk<'w> {
         };
         let depth_before = self.ignored.depth();
         self.enter(folder);
-        for Fact { name, kind } in entries {
+        for FolderEntry { name, kind } in entries {
             self.stop.check()?;
             self.seen += 1;
             if self.seen > MAX_ENTRIES {
@@ -133,7 +137,7 @@ impl<'w> Walk<'w> {
         for name in [".gitignore", ".ignore"] {
             let path = folder.join(name);
             let mut text = Vec::new();
-            let most = ignored::MAX_FILE as u64 + 1;
+            let most = ignore_files::MAX_FILE as u64 + 1;
             match self.root.read(&path, name).map(|file| file.take(most).read_to_end(&mut text)) {
                 Ok(Ok(_)) => files.push((path, text)),
                 // A link that leads out, a folder or a pipe of this name is not an ignore file.

@@ -9,35 +9,35 @@ use std::{
 use cap_std::fs::{Dir, File, Metadata, OpenOptions};
 
 use super::{
+    blocking_work::StopCheck,
     code_files::{CodeFiles, is_in_git},
-    difference::{self, Old, difference},
+    difference::{self, OldContent, difference},
     list::shown,
-    off_loop::Stop,
-    root::{Root, fault},
+    root::{RootFolder, fault},
 };
 use crate::tool::{Review, Scope, ToolContext, ToolError};
 
 /// A write: the root folder, the list of code files, the path and the text.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Write<'w> {
-    pub(super) root: &'w Root,
+pub(super) struct FileWrite<'w> {
+    pub(super) root: &'w RootFolder,
     pub(super) code: &'w CodeFiles,
     pub(super) given: &'w str,
     pub(super) content: &'w str,
 }
 
-impl Write<'_> {
+impl FileWrite<'_> {
     /// What a person should see of the write, and whether one should be asked. A write that will fail anyway
     /// gives no reason to ask.
     pub(super) fn review(&self) -> Review {
         match self.target() {
             Ok(target) => self.review_of(&target),
-            Err(Refused::InGit(reason)) => Review::refuse(reason),
-            Err(Refused::ByTheDisk(_)) => Review::pass(),
+            Err(WriteRefusal::InGit(reason)) => Review::refuse(reason),
+            Err(WriteRefusal::ByTheDisk(_)) => Review::pass(),
         }
     }
 
-    fn review_of(&self, target: &Target) -> Review {
+    fn review_of(&self, target: &WriteTarget) -> Review {
         let Self { root, code, content, .. } = self;
         let path = shown(&target.path);
         let is_there = |path: &Path| root.dir.symlink_metadata(path).is_ok();
@@ -56,9 +56,9 @@ impl Write<'_> {
     }
 
     /// The content at the path now. `None` if the path is not a regular file, which no write replaces.
-    fn old_text(&self, path: &Path) -> Option<Old> {
+    fn old_text(&self, path: &Path) -> Option<OldContent> {
         let dir = &self.root.dir;
-        let Ok(found) = dir.symlink_metadata(path) else { return Some(Old::Nothing) };
+        let Ok(found) = dir.symlink_metadata(path) else { return Some(OldContent::Nothing) };
         if !found.is_file() {
             return None;
         }
@@ -70,15 +70,17 @@ impl Write<'_> {
         });
         // A user who may write a file may not always read it.
         let (found, why) = match read {
-            Ok(_) if bytes.len() as u64 <= difference::MAX_FILE => return Some(Old::Bytes(bytes)),
+            Ok(_) if bytes.len() as u64 <= difference::MAX_FILE => {
+                return Some(OldContent::Bytes(bytes));
+            }
             Ok(found) => (found, "too many to be compared"),
             Err(_) => (found, "which cannot be read"),
         };
-        Some(Old::Unread { bytes: found.len(), changed: changed(&found), why })
+        Some(OldContent::Unread { bytes: found.len(), changed: changed(&found), why })
     }
 
     /// The path of the file, with links inside the root resolved, so that a link stays a link.
-    fn target(&self) -> Result<Target, Refused> {
+    fn target(&self) -> Result<WriteTarget, WriteRefusal> {
         let Self { root, given, .. } = *self;
         let path = root.inside(given)?;
         let path = match root.real(&path) {
@@ -96,7 +98,7 @@ impl Write<'_> {
             Err(err) => return Err(fault(given, err).into()),
         };
         if is_in_git(&root.path.join(&path)) {
-            return Err(Refused::InGit(format!(
+            return Err(WriteRefusal::InGit(format!(
                 "`{given}`: is inside `.git`, where a hook or a setting runs commands; nothing is \
                  written there: use git itself"
             )));
@@ -110,16 +112,16 @@ impl Write<'_> {
             Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
             Some(_) | None => ".".into(),
         };
-        Ok(Target { path, folder, name })
+        Ok(WriteTarget { path, folder, name })
     }
 
     /// Writes a new file beside the path and renames it, so that the path has the old text or the new one at any
     /// instant, even if a process is killed. The write is reviewed once more right before the rename.
-    pub(super) fn run(&self, context: &ToolContext, stop: &Stop) -> Result<String, ToolError> {
+    pub(super) fn run(&self, context: &ToolContext, stop: &StopCheck) -> Result<String, ToolError> {
         let Self { root, given, content, .. } = *self;
         let failed = |err| fault(given, err);
         let target = self.target()?;
-        let Target { path, folder, name } = &target;
+        let WriteTarget { path, folder, name } = &target;
         let old = match root.dir.symlink_metadata(path) {
             Ok(_) => Some(root.writable(path, given)?.metadata().map_err(failed)?),
             Err(err) if err.kind() == io::ErrorKind::NotFound => None,
@@ -128,7 +130,7 @@ impl Write<'_> {
         root.dir.create_dir_all(folder).map_err(failed)?;
         let opened = root.dir.open_dir(folder).map_err(failed)?;
 
-        let (beside, mut file) = Beside::create(&opened, old.is_some()).map_err(failed)?;
+        let (beside, mut file) = TemporaryFile::create(&opened, old.is_some()).map_err(failed)?;
         file.write_all(content.as_bytes()).map_err(failed)?;
         if let Some(old) = &old {
             keep_owner_and_mode(&file, old).map_err(failed)?;
@@ -158,7 +160,7 @@ impl Write<'_> {
 
 /// The target of a write, without links.
 #[derive(Debug, PartialEq)]
-struct Target {
+struct WriteTarget {
     path: PathBuf,
     folder: PathBuf,
     name: OsString,
@@ -166,29 +168,29 @@ struct Target {
 
 /// Why a file cannot be written.
 #[derive(Debug)]
-enum Refused {
+enum WriteRefusal {
     InGit(String),
     ByTheDisk(ToolError),
 }
 
-impl From<ToolError> for Refused {
+impl From<ToolError> for WriteRefusal {
     fn from(err: ToolError) -> Self {
         Self::ByTheDisk(err)
     }
 }
 
-impl From<Refused> for ToolError {
-    fn from(refused: Refused) -> Self {
+impl From<WriteRefusal> for ToolError {
+    fn from(refused: WriteRefusal) -> Self {
         match refused {
-            Refused::InGit(reason) => Self::new(reason),
-            Refused::ByTheDisk(err) => err,
+            WriteRefusal::InGit(reason) => Self::new(reason),
+            WriteRefusal::ByTheDisk(err) => err,
         }
     }
 }
 
 /// Whether the folder at the path is the one that was opened, and its path has no links.
 #[cfg(unix)]
-fn is_same_folder(root: &Root, folder: &Path, opened: &Dir) -> io::Result<bool> {
+fn is_same_folder(root: &RootFolder, folder: &Path, opened: &Dir) -> io::Result<bool> {
     use cap_std::fs::MetadataExt as _;
 
     let real = root.real(folder)?;
@@ -198,7 +200,7 @@ fn is_same_folder(root: &Root, folder: &Path, opened: &Dir) -> io::Result<bool> 
 }
 
 #[cfg(not(unix))]
-fn is_same_folder(root: &Root, folder: &Path, _: &Dir) -> io::Result<bool> {
+fn is_same_folder(root: &RootFolder, folder: &Path, _: &Dir) -> io::Result<bool> {
     let real = root.real(folder)?;
     Ok(real == folder || real.as_os_str().is_empty() && folder == Path::new("."))
 }
@@ -245,7 +247,7 @@ fn keep_owner_and_mode(file: &File, old: &Metadata) -> io::Result<()> {
 }
 
 /// The path at which a missing file will be, below the part of its path that exists.
-fn new_path(root: &Root, path: &Path) -> io::Result<PathBuf> {
+fn new_path(root: &RootFolder, path: &Path) -> io::Result<PathBuf> {
     for above in path.ancestors().skip(1) {
         let there = if above.as_os_str().is_empty() { Path::new(".") } else { above };
         let real = match root.real(there) {
@@ -267,13 +269,13 @@ fn new_path(root: &Root, path: &Path) -> io::Result<PathBuf> {
 }
 
 /// A file beside the one that is written. It is removed unless it is renamed.
-struct Beside<'d> {
+struct TemporaryFile<'d> {
     folder: &'d Dir,
     name: String,
     renamed: bool,
 }
 
-impl<'d> Beside<'d> {
+impl<'d> TemporaryFile<'d> {
     /// Creates the file. A file that will replace another one can be read only by its owner until it has the mode
     /// of the other one: a user who may not read the old text may not read the new one either.
     fn create(folder: &'d Dir, replaces: bool) -> io::Result<(Self, File)> {
@@ -294,7 +296,7 @@ impl<'d> Beside<'d> {
     }
 }
 
-impl Drop for Beside<'_> {
+impl Drop for TemporaryFile<'_> {
     fn drop(&mut self) {
         if !self.renamed {
             // The error that is being returned says more.

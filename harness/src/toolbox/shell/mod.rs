@@ -1,7 +1,7 @@
 //! The tool `bash`: it runs a command and leaves nothing running that the command started.
 
 #[cfg(unix)]
-mod clipped;
+mod clipped_output;
 #[cfg(unix)]
 mod group;
 #[cfg(unix)]

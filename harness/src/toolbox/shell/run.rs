@@ -14,8 +14,8 @@ use tokio::{
 };
 
 use super::{
-    clipped::Clipped,
-    group::{Group, Pipes, Spec},
+    clipped_output::ClippedOutput,
+    group::{CommandSpec, OutputPipes, ProcessGroup},
 };
 use crate::{secret::CUT, tool::CancellationToken};
 
@@ -27,12 +27,12 @@ const LAST_WORDS: usize = 2 * 1024 * 1024;
 
 /// The output of a command, so far or in all.
 #[derive(Debug, Default)]
-pub(super) struct Said {
-    stdout: Mutex<Clipped>,
-    stderr: Mutex<Clipped>,
+pub(super) struct CommandOutput {
+    stdout: Mutex<ClippedOutput>,
+    stderr: Mutex<ClippedOutput>,
 }
 
-impl Said {
+impl CommandOutput {
     pub(super) fn is_empty(&self) -> bool {
         [&self.stdout, &self.stderr].iter().all(|heard| lock(heard).is_empty())
     }
@@ -52,13 +52,13 @@ impl Said {
     }
 }
 
-fn lock(heard: &Mutex<Clipped>) -> MutexGuard<'_, Clipped> {
+fn lock(heard: &Mutex<ClippedOutput>) -> MutexGuard<'_, ClippedOutput> {
     heard.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Why a command ended.
 #[derive(Debug)]
-pub(super) enum End {
+pub(super) enum CommandEnd {
     /// By itself.
     Exited(ExitStatus),
     /// It is unknown how: another process has taken the status, or killed the supervisor.
@@ -73,23 +73,23 @@ pub(super) enum End {
 
 /// Runs a command. When this returns or is dropped, everything that the command has started is dead.
 pub(super) async fn run(
-    spec: &Spec<'_>,
+    spec: &CommandSpec<'_>,
     limit: Duration,
     stop: &CancellationToken,
-    said: &Said,
-) -> io::Result<End> {
-    let (mut group, Pipes { stdout, stderr }) = Group::start(spec)?;
+    said: &CommandOutput,
+) -> io::Result<CommandEnd> {
+    let (mut group, OutputPipes { stdout, stderr }) = ProcessGroup::start(spec)?;
     let is_watched = group.watch().is_ok();
-    let mut stdout = Listener { pipe: stdout, heard: &said.stdout };
-    let mut stderr = Listener { pipe: stderr, heard: &said.stderr };
+    let mut stdout = PipeReader { pipe: stdout, heard: &said.stdout };
+    let mut stderr = PipeReader { pipe: stderr, heard: &said.stderr };
 
     let end = tokio::select! {
         // The end is checked first: a command that has ended in time was not stopped.
         biased;
-        () = std::future::ready(()), if !is_watched => End::Unwatched,
-        status = group.ended() => status?.map_or(End::Lost, End::Exited),
-        () = stop.cancelled() => End::Stopped,
-        () = tokio::time::sleep(limit) => End::TimedOut,
+        () = std::future::ready(()), if !is_watched => CommandEnd::Unwatched,
+        status = group.ended() => status?.map_or(CommandEnd::Lost, CommandEnd::Exited),
+        () = stop.cancelled() => CommandEnd::Stopped,
+        () = tokio::time::sleep(limit) => CommandEnd::TimedOut,
         never = listen_to_both(&mut stdout, &mut stderr) => match never {},
     };
     group.close().await;
@@ -100,20 +100,20 @@ pub(super) async fn run(
 
 /// Reads as long as it is polled: closed pipes do not end the command.
 async fn listen_to_both(
-    stdout: &mut Listener<'_, ChildStdout>,
-    stderr: &mut Listener<'_, ChildStderr>,
+    stdout: &mut PipeReader<'_, ChildStdout>,
+    stderr: &mut PipeReader<'_, ChildStderr>,
 ) -> std::convert::Infallible {
     tokio::join!(stdout.listen(), stderr.listen());
     std::future::pending().await
 }
 
 /// A pipe, and the place where its bytes are kept.
-struct Listener<'s, P: AsFd> {
+struct PipeReader<'s, P: AsFd> {
     pipe: P,
-    heard: &'s Mutex<Clipped>,
+    heard: &'s Mutex<ClippedOutput>,
 }
 
-impl<P: AsyncRead + AsFd + Unpin> Listener<'_, P> {
+impl<P: AsyncRead + AsFd + Unpin> PipeReader<'_, P> {
     /// Reads until the pipe is closed. Nothing that was read is lost when this is dropped.
     async fn listen(&mut self) {
         let mut piece = vec![0; PIECE];
@@ -123,7 +123,7 @@ impl<P: AsyncRead + AsFd + Unpin> Listener<'_, P> {
     }
 }
 
-impl<P: AsFd> Drop for Listener<'_, P> {
+impl<P: AsFd> Drop for PipeReader<'_, P> {
     /// Reads what is already in the pipe, without waiting: a process that has left the group may keep the pipe open
     /// for ever.
     fn drop(&mut self) {

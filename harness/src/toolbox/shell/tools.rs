@@ -11,9 +11,9 @@ use std::{
 use harness_macros::{tool, toolset};
 
 use super::{
-    group::Spec,
-    run::{End, Said, run},
-    variables::Variables,
+    group::CommandSpec,
+    run::{CommandEnd, CommandOutput, run},
+    variables::CommandVariables,
 };
 use crate::{
     error::{Error, ErrorKind},
@@ -79,7 +79,7 @@ pub async fn bash(
     timeout_seconds: u64,
     context: &ToolContext,
 ) -> Result<String, ToolError> {
-    answer(command, None, &Variables::default(), timeout_seconds, context).await
+    answer(command, None, &CommandVariables::default(), timeout_seconds, context).await
 }
 
 /// The tool `bash` in a folder and with variables of the program's choice; otherwise it does the same as the
@@ -124,7 +124,7 @@ pub async fn bash(
 #[derive(Clone, Debug)]
 pub struct Bash {
     folder: PathBuf,
-    variables: Variables,
+    variables: CommandVariables,
 }
 
 #[toolset]
@@ -142,7 +142,7 @@ impl Bash {
         if !folder.is_dir() {
             return Err(wrong("is not a folder; give the path of a folder"));
         }
-        Ok(Arc::new(Self { folder, variables: Variables::default() }))
+        Ok(Arc::new(Self { folder, variables: CommandVariables::default() }))
     }
 
     /// Gives commands these variables too, whatever the program's own environment has.
@@ -202,7 +202,7 @@ impl Bash {
     #[tool(
         side_effects = ["read", "write", "network", "mutate"],
         timeout = "310s",
-        review = Self::says_where
+        review = Self::review_folder
     )]
     pub async fn bash(
         &self,
@@ -217,7 +217,7 @@ impl Bash {
         answer(command, Some(folder), variables, timeout_seconds, context).await
     }
 
-    fn says_where(&self, _: &Arguments) -> Review {
+    fn review_folder(&self, _: &Arguments) -> Review {
         Review::pass().in_folder(&self.folder)
     }
 }
@@ -229,7 +229,7 @@ fn wrong(method: &str, fault: &str) -> Error {
 async fn answer(
     command: &str,
     folder: Option<&Path>,
-    variables: &Variables,
+    variables: &CommandVariables,
     seconds: u64,
     context: &ToolContext,
 ) -> Result<String, ToolError> {
@@ -242,39 +242,41 @@ async fn answer(
     if stop.is_cancelled() {
         return Err(ToolError::new("the run was stopped before the command; nothing was run"));
     }
-    let said = Arc::new(Said::default());
+    let said = Arc::new(CommandOutput::default());
     let so_far = Arc::clone(&said);
     context.on_stop(move || so_far.to_text(" so far"));
     let limit = Duration::from_secs(seconds);
-    let spec = Spec { command, folder, variables: &variables.now() };
+    let spec = CommandSpec { command, folder, variables: &variables.now() };
     let end = run(&spec, limit, stop, &said).await.map_err(|err| not_started(&spec, &said, err))?;
     report(&end, &said, seconds)
 }
 
 /// The text that the model reads about a command that was started.
-fn report(end: &End, said: &Said, seconds: u64) -> Result<String, ToolError> {
+fn report(end: &CommandEnd, said: &CommandOutput, seconds: u64) -> Result<String, ToolError> {
     let how = match end {
-        End::Exited(status) => return Ok(format!("{status}\n{}", said.to_text(""))),
-        End::TimedOut => format!(
+        CommandEnd::Exited(status) => return Ok(format!("{status}\n{}", said.to_text(""))),
+        CommandEnd::TimedOut => format!(
             "the command was stopped after {seconds} s, its time limit; a longer one may be given \
              as `timeout_seconds`, up to {MAX_SECONDS}"
         ),
-        End::Stopped => "the command was stopped before its end".to_owned(),
-        End::Lost => "how the command ended is not known: another process has killed its \
+        CommandEnd::Stopped => "the command was stopped before its end".to_owned(),
+        CommandEnd::Lost => "how the command ended is not known: another process has killed its \
                       supervisor, or taken its exit status"
             .to_owned(),
-        End::Unwatched => "the command was stopped right after its start, since another process \
+        CommandEnd::Unwatched => {
+            "the command was stopped right after its start, since another process \
                            has killed its watchdog, a `/bin/sh`"
-            .to_owned(),
+                .to_owned()
+        }
     };
     // The effects of the command until then remain, so this is more than a failure.
     Err(ToolError::in_doubt(format!("{how}\n{}", said.to_text(" so far"))))
 }
 
-fn not_started(spec: &Spec<'_>, said: &Said, err: io::Error) -> ToolError {
+fn not_started(spec: &CommandSpec<'_>, said: &CommandOutput, err: io::Error) -> ToolError {
     use io::ErrorKind::{ArgumentListTooLong, InvalidInput, NotFound, Other, PermissionDenied};
 
-    let Spec { command, folder, .. } = *spec;
+    let CommandSpec { command, folder, .. } = *spec;
 
     let reason = match (err.kind(), folder) {
         (NotFound, Some(folder)) if !folder.is_dir() => {

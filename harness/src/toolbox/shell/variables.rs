@@ -9,12 +9,12 @@ const OF_PROGRAM: [&str; 7] = ["HOME", "LANG", "PATH", "SHELL", "TERM", "TMPDIR"
 
 /// The variables that a program adds to the list.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Variables {
+pub(super) struct CommandVariables {
     inherited: Vec<OsString>,
     set: Vec<(OsString, OsString)>,
 }
 
-impl Variables {
+impl CommandVariables {
     /// # Errors
     /// Fails with the fault of the name.
     pub(super) fn inherit(&mut self, name: OsString) -> Result<(), String> {

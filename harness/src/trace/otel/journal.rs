@@ -9,7 +9,7 @@ use opentelemetry::{
 };
 use tracing::{Level, Span, event, field::Empty, info_span};
 
-use super::{Spans, failed, names};
+use super::{OtelSpans, failed, names};
 use crate::{
     journal::Decider,
     message::CallOutcome,
@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// An operation of the journal.
-pub(super) struct Operation {
+pub(super) struct OperationSpan {
     span: Span,
     begun: Instant,
 }
@@ -70,9 +70,14 @@ impl JournalMeters {
     }
 }
 
-impl Spans {
+impl OtelSpans {
     /// An operation of the journal begins.
-    pub(in crate::trace) fn asks(&mut self, name: &str, journal: &str, conversation: &str) {
+    pub(in crate::trace) fn begin_operation(
+        &mut self,
+        name: &str,
+        journal: &str,
+        conversation: &str,
+    ) {
         let span = info_span!(
             parent: self.outer(),
             "journal",
@@ -88,7 +93,7 @@ impl Spans {
             harness.journal.append.facts = Empty,
             harness.journal.append.size = Empty,
         );
-        self.operation = Some(Operation { span, begun: Instant::now() });
+        self.operation = Some(OperationSpan { span, begun: Instant::now() });
     }
 
     /// Takes an event of a conversation in a journal.
@@ -209,7 +214,7 @@ impl Spans {
     /// An operation of the journal has ended with this outcome.
     fn ended(
         &self,
-        Operation { span, begun }: &Operation,
+        OperationSpan { span, begun }: &OperationSpan,
         name: &'static str,
         journal: &str,
         outcome: &'static str,

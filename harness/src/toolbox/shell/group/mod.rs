@@ -2,11 +2,11 @@
 
 #[cfg(target_os = "linux")]
 mod order;
-mod plain;
+mod plain_group;
 #[cfg(target_os = "linux")]
 mod processes;
 #[cfg(target_os = "linux")]
-mod supervised;
+mod supervised_group;
 #[cfg(target_os = "linux")]
 pub(super) mod supervisor;
 #[cfg(target_os = "linux")]
@@ -37,12 +37,12 @@ const LOOKS: usize = 100;
 /// Whether this program can be started again as a supervisor, and can see the processes that it supervises.
 #[cfg(target_os = "linux")]
 pub(super) fn can_be_supervised() -> bool {
-    processes::can_be_seen() && std::fs::read_link(supervised::PROGRAM).is_ok()
+    processes::can_be_seen() && std::fs::read_link(supervised_group::PROGRAM).is_ok()
 }
 
 /// The command to run.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Spec<'s> {
+pub(super) struct CommandSpec<'s> {
     pub(super) command: &'s str,
     /// The folder in which it begins; `None` for the program's own.
     pub(super) folder: Option<&'s Path>,
@@ -52,24 +52,24 @@ pub(super) struct Spec<'s> {
 
 /// A command and everything that it has started. Dropping it kills all of that.
 #[derive(Debug)]
-pub(super) struct Group(Way);
+pub(super) struct ProcessGroup(GroupKind);
 
 #[derive(Debug)]
-enum Way {
-    Plain(plain::Plain),
+enum GroupKind {
+    Plain(plain_group::PlainGroup),
     #[cfg(target_os = "linux")]
-    Supervised(supervised::Supervised),
+    Supervised(supervised_group::SupervisedGroup),
 }
 
-impl Group {
-    pub(super) fn start(spec: &Spec<'_>) -> io::Result<(Self, Pipes)> {
+impl ProcessGroup {
+    pub(super) fn start(spec: &CommandSpec<'_>) -> io::Result<(Self, OutputPipes)> {
         #[cfg(target_os = "linux")]
         if super::supervise::is_on() {
-            let (supervised, pipes) = supervised::Supervised::start(spec)?;
-            return Ok((Self(Way::Supervised(supervised)), pipes));
+            let (supervised, pipes) = supervised_group::SupervisedGroup::start(spec)?;
+            return Ok((Self(GroupKind::Supervised(supervised)), pipes));
         }
-        let (plain, pipes) = plain::Plain::start(spec)?;
-        Ok((Self(Way::Plain(plain)), pipes))
+        let (plain, pipes) = plain_group::PlainGroup::start(spec)?;
+        Ok((Self(GroupKind::Plain(plain)), pipes))
     }
 
     /// Finishes the start when the command already runs.
@@ -78,9 +78,9 @@ impl Group {
     /// Fails if no watchdog watches the command, which then has to be ended.
     pub(super) fn watch(&mut self) -> io::Result<()> {
         match &mut self.0 {
-            Way::Plain(plain) => plain.watch(),
+            GroupKind::Plain(plain) => plain.watch(),
             #[cfg(target_os = "linux")]
-            Way::Supervised(_) => Ok(()),
+            GroupKind::Supervised(_) => Ok(()),
         }
     }
 
@@ -91,35 +91,35 @@ impl Group {
     /// Fails if the command was not started.
     pub(super) async fn ended(&mut self) -> io::Result<Option<ExitStatus>> {
         match &mut self.0 {
-            Way::Plain(plain) => {
+            GroupKind::Plain(plain) => {
                 plain.ended().await;
                 Ok(plain.end())
             }
             #[cfg(target_os = "linux")]
-            Way::Supervised(supervised) => supervised.ended().await,
+            GroupKind::Supervised(supervised) => supervised.ended().await,
         }
     }
 
     /// Waits for the supervisor to end what is left, if there is a supervisor.
     pub(super) async fn close(&mut self) {
         match &mut self.0 {
-            Way::Plain(_) => {}
+            GroupKind::Plain(_) => {}
             #[cfg(target_os = "linux")]
-            Way::Supervised(supervised) => supervised.close().await,
+            GroupKind::Supervised(supervised) => supervised.close().await,
         }
     }
 
     /// Kills what is left and reaps the child.
     pub(super) fn end(&mut self) {
         match &mut self.0 {
-            Way::Plain(plain) => _ = plain.end(),
+            GroupKind::Plain(plain) => _ = plain.end(),
             #[cfg(target_os = "linux")]
-            Way::Supervised(supervised) => _ = supervised.end(),
+            GroupKind::Supervised(supervised) => _ = supervised.end(),
         }
     }
 }
 
-impl Drop for Group {
+impl Drop for ProcessGroup {
     fn drop(&mut self) {
         self.end();
     }
@@ -127,12 +127,12 @@ impl Drop for Group {
 
 /// The two outputs of a child.
 #[derive(Debug)]
-pub(super) struct Pipes {
+pub(super) struct OutputPipes {
     pub(super) stdout: ChildStdout,
     pub(super) stderr: ChildStderr,
 }
 
-impl Pipes {
+impl OutputPipes {
     /// Connects a command to the pipes, with no input. Everything that can fail or panic, such as in a runtime
     /// without IO, does so here, before anything runs.
     fn on(command: &mut Command) -> io::Result<Self> {
@@ -147,7 +147,7 @@ impl Pipes {
 
     /// Their names in `/proc`.
     #[cfg(target_os = "linux")]
-    fn names(&self) -> Vec<std::path::PathBuf> {
+    fn proc_names(&self) -> Vec<std::path::PathBuf> {
         let ends = [rustix::fs::fstat(&self.stdout), rustix::fs::fstat(&self.stderr)];
         ends.into_iter().flatten().map(|end| format!("pipe:[{}]", end.st_ino).into()).collect()
     }

@@ -14,7 +14,7 @@ const LONGEST: usize = 16 * 1024 * 1024;
 
 /// The command to run.
 #[derive(Debug, PartialEq)]
-pub(super) struct Order {
+pub(super) struct CommandOrder {
     /// The folder in which it begins; `None` for the supervisor's own.
     pub(super) folder: Option<PathBuf>,
     pub(super) command: OsString,
@@ -22,7 +22,7 @@ pub(super) struct Order {
     pub(super) variables: Vec<(OsString, OsString)>,
 }
 
-impl Order {
+impl CommandOrder {
     /// Encodes the order: its length, then each part with a 0 byte after it.
     ///
     /// # Errors
@@ -71,7 +71,7 @@ impl Order {
 
 /// What happened to an order.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Report {
+pub(super) enum SupervisorReport {
     /// The order was understood: from now on the command may run. It is sent before the command is started, since
     /// the command can kill the supervisor, which then could not send it.
     Begins,
@@ -81,7 +81,7 @@ pub(super) enum Report {
     Ended(i32),
 }
 
-impl Report {
+impl SupervisorReport {
     pub(super) fn to_bytes(self) -> [u8; 5] {
         let (kind, [a, b, c, d]) = match self {
             Self::Begins => (b'B', [0; 4]),
@@ -109,8 +109,8 @@ impl Report {
 mod tests {
     use super::*;
 
-    fn order() -> Order {
-        Order {
+    fn order() -> CommandOrder {
+        CommandOrder {
             folder: Some("/tmp/a b".into()),
             command: OsString::from_vec(b"echo \xff\nx".to_vec()),
             variables: vec![("A".into(), "1=2".into()), ("EMPTY".into(), "".into())],
@@ -121,15 +121,17 @@ mod tests {
     async fn an_order_arrives_as_it_was_given() {
         for order in [
             order(),
-            Order { folder: None, ..order() },
-            Order { folder: None, command: "".into(), variables: Vec::new() },
+            CommandOrder { folder: None, ..order() },
+            CommandOrder { folder: None, command: "".into(), variables: Vec::new() },
         ] {
             let bytes = order.to_bytes().unwrap();
-            assert_eq!(Order::read(&mut bytes.as_slice()).await.unwrap(), order);
+            assert_eq!(CommandOrder::read(&mut bytes.as_slice()).await.unwrap(), order);
         }
-        for report in [Report::Begins, Report::NotStarted(7), Report::Ended(-1)] {
+        for report in
+            [SupervisorReport::Begins, SupervisorReport::NotStarted(7), SupervisorReport::Ended(-1)]
+        {
             let bytes = report.to_bytes();
-            assert_eq!(Report::read(&mut bytes.as_slice()).await.unwrap(), report);
+            assert_eq!(SupervisorReport::read(&mut bytes.as_slice()).await.unwrap(), report);
         }
     }
 
@@ -137,19 +139,22 @@ mod tests {
     async fn what_is_no_order_is_refused_and_never_a_panic() {
         let whole = order().to_bytes().unwrap();
         for end in 0..whole.len() {
-            assert!(Order::read(&mut &whole[..end]).await.is_err(), "cut at {end}");
+            assert!(CommandOrder::read(&mut &whole[..end]).await.is_err(), "cut at {end}");
         }
         let body = |body: &[u8]| [&u32::try_from(body.len()).unwrap().to_le_bytes(), body].concat();
         let endless = [0xff; 64].to_vec();
         // No end, no command, a name without a value.
         for bytes in [body(b""), body(b"a"), body(b"a\0"), body(b"a\0b\0c\0"), endless] {
-            assert!(Order::read(&mut bytes.as_slice()).await.is_err(), "{bytes:?}");
+            assert!(CommandOrder::read(&mut bytes.as_slice()).await.is_err(), "{bytes:?}");
         }
-        assert!(Report::read(&mut b"?0000".as_slice()).await.is_err());
-        let kind = |order: Order| order.to_bytes().unwrap_err().kind();
-        assert_eq!(kind(Order { command: "a\0b".into(), ..order() }), io::ErrorKind::InvalidInput);
+        assert!(SupervisorReport::read(&mut b"?0000".as_slice()).await.is_err());
+        let kind = |order: CommandOrder| order.to_bytes().unwrap_err().kind();
+        assert_eq!(
+            kind(CommandOrder { command: "a\0b".into(), ..order() }),
+            io::ErrorKind::InvalidInput
+        );
         let long = "x".repeat(LONGEST).into();
-        let long = Order { command: long, ..order() };
+        let long = CommandOrder { command: long, ..order() };
         assert_eq!(kind(long), io::ErrorKind::ArgumentListTooLong);
     }
 }

@@ -16,7 +16,7 @@ const ROUNDS: usize = 32;
 
 /// A process, as it was when it was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Process {
+pub(super) struct SystemProcess {
     pub(super) pid: Pid,
     parent: i32,
     pub(super) group: i32,
@@ -26,7 +26,7 @@ pub(super) struct Process {
     started: u64,
 }
 
-impl Process {
+impl SystemProcess {
     /// `None` if the process does not exist, or if it is dead and waits to be reaped.
     pub(super) fn look_at(pid: Pid) -> Option<Self> {
         parse(pid, &std::fs::read(format!("/proc/{pid}/stat")).ok()?)
@@ -54,18 +54,18 @@ impl Process {
 }
 
 /// Every process that lives and was not started before this time.
-pub(super) fn all(since: u64) -> Vec<Process> {
+pub(super) fn all(since: u64) -> Vec<SystemProcess> {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     entries
         .filter_map(|entry| Pid::from_raw(entry.file_name().to_str()?.parse().ok()?))
-        .filter_map(Process::look_at)
+        .filter_map(SystemProcess::look_at)
         .filter(|process| process.started >= since)
         .collect()
 }
 
 /// The start time of a process; 0 if it is gone.
 pub(super) fn started(pid: Pid) -> u64 {
-    Process::look_at(pid).map_or(0, |process| process.started)
+    SystemProcess::look_at(pid).map_or(0, |process| process.started)
 }
 
 /// The state of a process, by the system's letter; `None` if the process does not exist.
@@ -76,11 +76,11 @@ pub(super) fn state(pid: Pid) -> Option<u8> {
 
 /// Whether `/proc` exists and shows at least this process.
 pub(super) fn can_be_seen() -> bool {
-    Process::look_at(rustix::process::getpid()).is_some()
+    SystemProcess::look_at(rustix::process::getpid()).is_some()
 }
 
 /// Parses `/proc/PID/stat`: id, name in parentheses, state, parent, group, session, .., start.
-fn parse(pid: Pid, stat: &[u8]) -> Option<Process> {
+fn parse(pid: Pid, stat: &[u8]) -> Option<SystemProcess> {
     // The name may contain anything, including parentheses and line breaks.
     let after_name = memchr::memrchr(b')', stat)? + 1;
     let fields = std::str::from_utf8(stat.get(after_name..)?).ok()?;
@@ -91,18 +91,18 @@ fn parse(pid: Pid, stat: &[u8]) -> Option<Process> {
     let mut number = || fields.next()?.parse().ok();
     let (parent, group, session) = (number()?, number()?, number()?);
     let started = fields.nth(15)?.parse().ok()?;
-    Some(Process { pid, parent, group, session, started })
+    Some(SystemProcess { pid, parent, group, session, started })
 }
 
 /// Adds all descendants to `found`. If a found process has begun a session, all processes of the session are its
 /// descendants, since no process can join a session: this holds whatever their parents are now. The process that
 /// calls this is never added.
-pub(super) fn add_descendants(found: &mut Vec<Process>, all: &[Process]) {
+pub(super) fn add_descendants(found: &mut Vec<SystemProcess>, all: &[SystemProcess]) {
     let me = rustix::process::getpid();
     let mut ids: HashSet<i32> = found.iter().map(|process| process.id()).collect();
     let mut sessions: HashSet<i32> = found.iter().map(|process| process.session).collect();
     // Session 0 was begun outside of a container: it cannot be distinguished from others.
-    let not_theirs = [0, Process::look_at(me).map_or(0, |me| me.session)];
+    let not_theirs = [0, SystemProcess::look_at(me).map_or(0, |me| me.session)];
     loop {
         for session in not_theirs {
             sessions.remove(&session);
@@ -120,18 +120,18 @@ pub(super) fn add_descendants(found: &mut Vec<Process>, all: &[Process]) {
 }
 
 /// All living processes below a process, without itself.
-pub(super) fn below(top: Pid) -> Vec<Process> {
+pub(super) fn below(top: Pid) -> Vec<SystemProcess> {
     let mut parents = vec![top];
     let mut found = Vec::new();
     while let Some(parent) = parents.pop() {
         let Some(children) = children(parent) else { return below_by_scan(top) };
         parents.extend(&children);
-        found.extend(children.into_iter().filter_map(Process::look_at));
+        found.extend(children.into_iter().filter_map(SystemProcess::look_at));
     }
     found
 }
 
-fn below_by_scan(top: Pid) -> Vec<Process> {
+fn below_by_scan(top: Pid) -> Vec<SystemProcess> {
     let all = all(started(top));
     let mut found = all.iter().filter(|process| process.pid == top).copied().collect();
     add_descendants(&mut found, &all);
@@ -162,7 +162,7 @@ pub(super) fn children(parent: Pid) -> Option<Vec<Pid>> {
 ///
 /// All are stopped before the first is killed: a stopped process starts no other, and a process that has not lost
 /// its parent is found by it.
-pub(super) fn end_all(mut find: impl FnMut() -> Vec<Process>) {
+pub(super) fn end_all(mut find: impl FnMut() -> Vec<SystemProcess>) {
     let mut known = HashSet::new();
     let mut stopped = Vec::new();
     let mut killed = Vec::new();
@@ -174,7 +174,7 @@ pub(super) fn end_all(mut find: impl FnMut() -> Vec<Process>) {
             break;
         }
         if new.is_empty() {
-            stopped.iter().for_each(|process: &Process| process.signal(Signal::KILL));
+            stopped.iter().for_each(|process: &SystemProcess| process.signal(Signal::KILL));
             killed.append(&mut stopped);
         }
         stopped.append(&mut new);
@@ -213,13 +213,13 @@ mod tests {
         }
     }
 
-    fn process(id: i32, parent: i32, session: i32) -> Process {
-        Process { pid: Pid::from_raw(id).unwrap(), parent, group: id, session, started: 1 }
+    fn process(id: i32, parent: i32, session: i32) -> SystemProcess {
+        SystemProcess { pid: Pid::from_raw(id).unwrap(), parent, group: id, session, started: 1 }
     }
 
     #[test]
     fn descendants_are_found_by_parents_and_by_sessions_of_their_own() {
-        let mine = Process::look_at(rustix::process::getpid()).unwrap();
+        let mine = SystemProcess::look_at(rustix::process::getpid()).unwrap();
         // Ids that no process has.
         let base = 1 << 28;
         let all = [

@@ -24,7 +24,7 @@ use tokio::{
 };
 
 use super::{
-    order::{Order, Report},
+    order::{CommandOrder, SupervisorReport},
     processes,
 };
 
@@ -66,17 +66,17 @@ async fn serve() -> io::Result<()> {
     line.set_nonblocking(true)?;
     let mut line = UnixStream::from_std(line)?;
     let mut deaths = signal(SignalKind::child())?;
-    let mut told = Told::listen()?;
-    let order = Order::read(&mut line).await?;
+    let mut told = PoliteSignals::listen()?;
+    let order = CommandOrder::read(&mut line).await?;
 
     // If the program has hung up by now, no command is started.
-    line.write_all(&Report::Begins.to_bytes()).await?;
+    line.write_all(&SupervisorReport::Begins.to_bytes()).await?;
     let command = match start(order) {
         Ok(command) => command,
         Err(err) => {
             let invalid = Errno::INVAL.raw_os_error();
             let error = err.raw_os_error().unwrap_or(invalid);
-            return line.write_all(&Report::NotStarted(error).to_bytes()).await;
+            return line.write_all(&SupervisorReport::NotStarted(error).to_bytes()).await;
         }
     };
     let status = loop {
@@ -94,17 +94,17 @@ async fn serve() -> io::Result<()> {
     };
     end_all(command);
     if let Some(status) = status {
-        let _ = line.write_all(&Report::Ended(status).to_bytes()).await;
+        let _ = line.write_all(&SupervisorReport::Ended(status).to_bytes()).await;
     }
     Ok(())
 }
 
-fn start(order: Order) -> io::Result<Pid> {
+fn start(order: CommandOrder) -> io::Result<Pid> {
     // A process below this one that loses its parent becomes a child of this process.
     set_child_subreaper(Some(getpid()))?;
     // No key at the terminal reaches the command, and the command does not reach the terminal.
     setsid()?;
-    let Order { folder, command, variables } = order;
+    let CommandOrder { folder, command, variables } = order;
     let mut bash = Command::new("bash");
     bash.arg("-c").arg(command).env_clear().envs(variables).stdin(Stdio::null());
     if let Some(folder) = folder {
@@ -161,9 +161,9 @@ fn end_all(command: Pid) {
 }
 
 /// The signals that politely ask a process to end. This process then ends everything below it too.
-struct Told([unix::Signal; 4]);
+struct PoliteSignals([unix::Signal; 4]);
 
-impl Told {
+impl PoliteSignals {
     fn listen() -> io::Result<Self> {
         Ok(Self([
             signal(SignalKind::terminate())?,

@@ -6,13 +6,13 @@ use std::{ffi::OsString, path::PathBuf};
 use rustix::process::Pid;
 
 use super::{
-    Pipes, VARIABLE,
-    processes::{self, Process, add_descendants},
+    OutputPipes, VARIABLE,
+    processes::{self, SystemProcess, add_descendants},
 };
 
 /// The traces: a mark in the environment, and the outputs of the command.
 #[derive(Debug)]
-pub(super) struct Traces {
+pub(super) struct ProcessTraces {
     mark: String,
     /// The names of the outputs in `/proc`.
     outputs: Vec<PathBuf>,
@@ -20,7 +20,7 @@ pub(super) struct Traces {
     since: u64,
 }
 
-impl Traces {
+impl ProcessTraces {
     pub(super) fn new() -> Self {
         let mark = format!("{:016x}{:016x}", fastrand::u64(..), fastrand::u64(..));
         Self { mark, outputs: Vec::new(), since: 0 }
@@ -41,17 +41,17 @@ impl Traces {
     }
 
     /// Notes the first process and the outputs.
-    pub(super) fn begin(&mut self, first: Pid, pipes: &Pipes) {
+    pub(super) fn begin(&mut self, first: Pid, pipes: &OutputPipes) {
         self.since = processes::started(first);
-        self.outputs = pipes.names();
+        self.outputs = pipes.proc_names();
     }
 
     /// All processes that have a trace or are `known` otherwise, and all their descendants; never the program
     /// itself.
-    pub(super) fn find(&self, known: impl Fn(&Process) -> bool) -> Vec<Process> {
+    pub(super) fn find(&self, known: impl Fn(&SystemProcess) -> bool) -> Vec<SystemProcess> {
         let all = processes::all(self.since);
         let me = rustix::process::getpid();
-        let is_ours = |process: &Process| {
+        let is_ours = |process: &SystemProcess| {
             known(process) || self.has_mark(process.pid) || self.has_output(process.pid)
         };
         let others = all.iter().filter(|process| process.pid != me);

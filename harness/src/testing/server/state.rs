@@ -22,16 +22,16 @@ pub enum ClosedBy {
     Server,
 }
 
-type Decide = dyn FnMut(&ReceivedRequest) -> Answer + Send;
+type DecideAnswer = dyn FnMut(&ReceivedRequest) -> Answer + Send;
 
-pub(super) enum Script {
+pub(super) enum ServerScript {
     Written(VecDeque<Answer>),
-    Decided(Box<Decide>),
+    Decided(Box<DecideAnswer>),
 }
 
 /// What a test can wait for.
 #[derive(Default)]
-pub(super) struct Seen {
+pub(super) struct ObservedTraffic {
     pub(super) requests: Vec<ReceivedRequest>,
     /// One for each connection, in the order in which they were accepted.
     pub(super) connections: Vec<Option<ClosedBy>>,
@@ -39,13 +39,13 @@ pub(super) struct Seen {
     pub(super) faults: Vec<String>,
 }
 
-pub(super) struct Shared {
-    script: Mutex<Script>,
-    pub(super) seen: watch::Sender<Seen>,
+pub(super) struct ServerState {
+    script: Mutex<ServerScript>,
+    pub(super) seen: watch::Sender<ObservedTraffic>,
 }
 
-impl Shared {
-    pub(super) fn new(script: Script) -> Self {
+impl ServerState {
+    pub(super) fn new(script: ServerScript) -> Self {
         Self { script: Mutex::new(script), seen: watch::Sender::default() }
     }
 
@@ -77,11 +77,11 @@ impl Shared {
         let answer = {
             let mut script = self.script.lock().unwrap_or_else(PoisonError::into_inner);
             match &mut *script {
-                Script::Written(left) => left.pop_front().ok_or_else(|| {
+                ServerScript::Written(left) => left.pop_front().ok_or_else(|| {
                     format!("nothing is left in the script for {} {}", request.method, request.path)
                 }),
                 // For example an assertion in the closure of the test. `assert_finished` reports it.
-                Script::Decided(decide) => {
+                ServerScript::Decided(decide) => {
                     catch_unwind(AssertUnwindSafe(|| decide(&request))).map_err(words_of)
                 }
             }
@@ -102,7 +102,7 @@ impl Shared {
             return Some(faults.join("\n"));
         }
         match &*self.script.lock().unwrap_or_else(PoisonError::into_inner) {
-            Script::Written(left) if !left.is_empty() => {
+            ServerScript::Written(left) if !left.is_empty() => {
                 let asked = self.seen.borrow().requests.len();
                 let mut fault =
                     format!("the loopback server was asked {asked} times. Never answered:");
@@ -111,7 +111,7 @@ impl Shared {
                 }
                 Some(fault)
             }
-            Script::Written(_) | Script::Decided(_) => None,
+            ServerScript::Written(_) | ServerScript::Decided(_) => None,
         }
     }
 }

@@ -17,7 +17,7 @@ use serde_json::Value;
 
 pub(super) use self::file::read_file;
 pub(super) use self::reader::read_result;
-pub(crate) use self::{folder::Folder, reader::READ_RESULT};
+pub(crate) use self::{folder::SpillFolder, reader::READ_RESULT};
 use crate::{
     error::Error,
     message::{Messages, ToolCall},
@@ -43,12 +43,12 @@ const CHUNK: usize = 256 * 1024;
 
 /// The store for the large results of a conversation, and the size above which a result is large.
 #[derive(Clone)]
-pub(crate) struct Spills {
+pub(crate) struct LargeResults {
     store: Arc<dyn SpillStore>,
     limit: usize,
 }
 
-impl Spills {
+impl LargeResults {
     /// Keeps results of more than `limit` bytes in `store`.
     pub(crate) fn new(store: impl SpillStore + 'static, limit: usize) -> Self {
         Self { store: Arc::new(store), limit }
@@ -60,14 +60,14 @@ impl Spills {
     }
 
     /// Keeps a text whole.
-    pub(super) async fn keep(&self, text: &str) -> Note {
-        let mut writer = Writer::new(self);
+    pub(super) async fn keep(&self, text: &str) -> SpillNote {
+        let mut writer = SpillWriter::new(self);
         writer.push(text.as_bytes()).await;
         writer.finish().await
     }
 }
 
-impl fmt::Debug for Spills {
+impl fmt::Debug for LargeResults {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Spills").field("limit", &self.limit).finish_non_exhaustive()
     }
@@ -77,17 +77,17 @@ impl fmt::Debug for Spills {
 pub(crate) const NOT_KEPT: &str = "; the whole could not be kept: ";
 
 /// What became of a text that was to be kept whole.
-pub(super) struct Note {
+pub(super) struct SpillNote {
     /// Tells the model how to read the text, or why it could not be kept.
     pub(super) text: String,
     /// The name under which the text is kept, if it is.
     pub(super) name: Option<String>,
 }
 
-impl Note {
+impl SpillNote {
     /// For a text that is kept nowhere. The checksum tells two large results apart whose beginning and end are alike.
     pub(super) fn of_lost(text: &[u8]) -> Self {
-        let mut checksum = Checksum::default();
+        let mut checksum = SpillChecksum::default();
         checksum.write(text);
         Self { text: format!("; checksum {checksum}"), name: None }
     }
@@ -95,15 +95,15 @@ impl Note {
 
 /// The checksum of the whole of a large result.
 #[derive(Default)]
-pub(super) struct Checksum(DefaultHasher);
+pub(super) struct SpillChecksum(DefaultHasher);
 
-impl Checksum {
+impl SpillChecksum {
     pub(super) fn write(&mut self, bytes: &[u8]) {
         self.0.write(bytes);
     }
 }
 
-impl fmt::Display for Checksum {
+impl fmt::Display for SpillChecksum {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:08x}", self.0.finish() >> 32)
     }
@@ -111,20 +111,20 @@ impl fmt::Display for Checksum {
 
 /// Writes the bytes that are pushed to the store. After a failure it writes nothing more, and `finish` reports the
 /// failure.
-pub(super) struct Writer<'a> {
+pub(super) struct SpillWriter<'a> {
     store: &'a dyn SpillStore,
     name: String,
     buffer: Vec<u8>,
     chunk: u64,
     failed: Option<Error>,
     /// Of all bytes.
-    checksum: Checksum,
+    checksum: SpillChecksum,
 }
 
-impl<'a> Writer<'a> {
-    pub(super) fn new(spills: &'a Spills) -> Self {
+impl<'a> SpillWriter<'a> {
+    pub(super) fn new(spills: &'a LargeResults) -> Self {
         let name = format!("{PREFIX}{:016x}", fastrand::u64(..));
-        let (buffer, checksum) = (Vec::new(), Checksum::default());
+        let (buffer, checksum) = (Vec::new(), SpillChecksum::default());
         Self { store: &*spills.store, name, buffer, chunk: 0, failed: None, checksum }
     }
 
@@ -149,12 +149,12 @@ impl<'a> Writer<'a> {
     }
 
     /// Writes the rest.
-    pub(super) async fn finish(mut self) -> Note {
+    pub(super) async fn finish(mut self) -> SpillNote {
         if self.failed.is_none() && !self.buffer.is_empty() {
             self.write().await;
         }
         match self.failed {
-            None => Note {
+            None => SpillNote {
                 text: format!(
                     "; the whole is kept as `{}`, which `{READ_RESULT}` reads (checksum {})",
                     self.name, self.checksum
@@ -166,7 +166,7 @@ impl<'a> Writer<'a> {
                 let _ = self.store.delete(&self.name).await;
                 let checksum = self.checksum;
                 let text = format!("{NOT_KEPT}{error}; checksum {checksum}");
-                Note { text, name: None }
+                SpillNote { text, name: None }
             }
         }
     }
@@ -193,7 +193,7 @@ pub(crate) fn name_of_arguments(message: usize, call: usize) -> String {
 /// The line that is sent in place of an argument has its size, this text, and the name by which it is read.
 pub(crate) const LEFT_OUT: &str = " bytes stood here, and were left out to save room: `read_result` reads these arguments whole as `";
 
-/// How the result of a call begins that does not run, because it repeats the line.
+/// The first words of the result of a call that does not run, because its argument is a copy of the line.
 pub(crate) const COPIED: &str = "This call was not started: its argument ";
 
 /// Whether the line stands in the place of an argument. An argument may also quote it.

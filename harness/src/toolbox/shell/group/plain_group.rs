@@ -8,39 +8,39 @@ use std::{
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use super::{Pipes, Spec, exited, reaped};
+use super::{CommandSpec, OutputPipes, exited, reaped};
 #[cfg(target_os = "linux")]
-use super::{processes, traces::Traces};
+use super::{processes, traces::ProcessTraces};
 use crate::watchdog::Watchdog;
 
 /// A shell that leads a group of its own.
 ///
-/// A process that leaves the group is found by its [`Traces`] on Linux, and not found elsewhere.
+/// A process that leaves the group is found by its [`ProcessTraces`] on Linux, and not found elsewhere.
 #[derive(Debug)]
-pub(super) struct Plain {
+pub(super) struct PlainGroup {
     leader: Child,
     id: Pid,
     #[cfg(target_os = "linux")]
-    traces: Traces,
+    traces: ProcessTraces,
     watchdog: Option<Watchdog>,
 }
 
-impl Plain {
-    pub(super) fn start(spec: &Spec<'_>) -> io::Result<(Self, Pipes)> {
+impl PlainGroup {
+    pub(super) fn start(spec: &CommandSpec<'_>) -> io::Result<(Self, OutputPipes)> {
         let mut bash = Command::new("bash");
         bash.arg("-c").arg(spec.command).env_clear().envs(spec.variables.iter().cloned());
         if let Some(folder) = spec.folder {
             bash.current_dir(folder);
         }
         #[cfg(target_os = "linux")]
-        let mut traces = Traces::new();
+        let mut traces = ProcessTraces::new();
         #[cfg(target_os = "linux")]
         let watchdog = Watchdog::start(Some(traces.mark()))?;
         #[cfg(not(target_os = "linux"))]
         let watchdog = Watchdog::start(None)?;
         #[cfg(target_os = "linux")]
         bash.envs([traces.variable()]);
-        let pipes = Pipes::on(&mut bash)?;
+        let pipes = OutputPipes::on(&mut bash)?;
         let leader = bash.process_group(0).spawn()?;
         let id = Pid::from_child(&leader);
         #[cfg(target_os = "linux")]

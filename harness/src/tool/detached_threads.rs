@@ -11,7 +11,7 @@ use std::{
     time::Instant,
 };
 
-use super::{ToolError, ToolOutput, cap::cut};
+use super::{ToolError, ToolOutput, truncate::cut};
 use crate::{
     message::{CallOutcome, Fingerprint, ToolContent},
     secret::Secrets,
@@ -102,18 +102,26 @@ impl LateEnd {
 /// dropped, as at the end of `main`, waits for such functions, also for those that only read
 /// ([`StillRunning::effects`] tells them apart).
 pub fn still_running() -> Vec<StillRunning> {
-    left().iter().filter(|thread| thread.is_running()).map(|thread| thread.told()).collect()
+    left()
+        .iter()
+        .filter(|thread| thread.is_running())
+        .map(|thread| thread.text_for_model())
+        .collect()
 }
 
 /// The stopped calls of one conversation whose functions still run.
 pub(crate) fn still_running_in(conversation: &str) -> Vec<StillRunning> {
     let left = left();
-    let of_it = |thread: &&Arc<Thread>| *thread.identity.conversation == *conversation;
-    left.iter().filter(of_it).filter(|thread| thread.is_running()).map(|t| t.told()).collect()
+    let of_it = |thread: &&Arc<ToolThread>| *thread.identity.conversation == *conversation;
+    left.iter()
+        .filter(of_it)
+        .filter(|thread| thread.is_running())
+        .map(|t| t.text_for_model())
+        .collect()
 }
 
 /// Whether the function of this call still runs although the call was stopped.
-pub(crate) fn runs_on(call: &CallIdentity) -> bool {
+pub(crate) fn is_still_running(call: &CallIdentity) -> bool {
     left().iter().any(|thread| thread.identity == *call && thread.is_running())
 }
 
@@ -142,40 +150,40 @@ pub(crate) fn ended_in(
     conversation: &str,
     wants: impl Fn(u64, &CallIdentity) -> bool,
 ) -> Vec<LateEnd> {
-    let of_it = |thread: &&Arc<Thread>| *thread.identity.conversation == *conversation;
-    let wanted = |thread: &&Arc<Thread>| wants(thread.number, &thread.identity);
-    let end = |thread: &Arc<Thread>| match &*thread.state() {
-        State::Ended(end) => Some(end.clone()),
-        State::Waiting | State::Running | State::Left | State::Done => None,
+    let of_it = |thread: &&Arc<ToolThread>| *thread.identity.conversation == *conversation;
+    let wanted = |thread: &&Arc<ToolThread>| wants(thread.number, &thread.identity);
+    let end = |thread: &Arc<ToolThread>| match &*thread.state() {
+        ThreadState::Ended(end) => Some(end.clone()),
+        ThreadState::Waiting | ThreadState::Running | ThreadState::Left | ThreadState::Done => None,
     };
     left().iter().filter(of_it).filter(wanted).filter_map(end).collect()
 }
 
 /// The threads whose calls were stopped before they ended.
-static LEFT: Mutex<Vec<Arc<Thread>>> = Mutex::new(Vec::new());
+static LEFT: Mutex<Vec<Arc<ToolThread>>> = Mutex::new(Vec::new());
 
 /// The number of functions that have been started on threads of their own.
 static COUNT: AtomicU64 = AtomicU64::new(0);
 
-fn left() -> MutexGuard<'static, Vec<Arc<Thread>>> {
+fn left() -> MutexGuard<'static, Vec<Arc<ToolThread>>> {
     LEFT.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A function on a thread of its own.
 #[derive(Debug)]
-pub(super) struct Thread {
+pub(super) struct ToolThread {
     number: u64,
     identity: CallIdentity,
     since: Instant,
     /// The secrets that are removed from what is told of its end.
     secrets: Secrets,
     /// Whether a conversation was told of its end.
-    was_told: AtomicBool,
-    state: Mutex<State>,
+    is_reported: AtomicBool,
+    state: Mutex<ThreadState>,
 }
 
 #[derive(Debug)]
-enum State {
+enum ThreadState {
     /// The function has not begun.
     Waiting,
     /// The function runs, and its call waits for it.
@@ -188,21 +196,21 @@ enum State {
     Done,
 }
 
-impl Thread {
+impl ToolThread {
     pub(super) fn of(identity: CallIdentity, secrets: Secrets) -> Arc<Self> {
-        let state = Mutex::new(State::Waiting);
+        let state = Mutex::new(ThreadState::Waiting);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let (since, was_told) = (Instant::now(), AtomicBool::new(false));
-        Arc::new(Self { number, identity, since, secrets, was_told, state })
+        let (since, is_reported) = (Instant::now(), AtomicBool::new(false));
+        Arc::new(Self { number, identity, since, secrets, is_reported, state })
     }
 
     /// Called when the function begins. Returns false if the call was stopped before, so that the function must not
     /// run.
-    pub(super) fn begins(&self) -> bool {
+    pub(super) fn begin(&self) -> bool {
         let mut state = self.state();
-        let begins = matches!(*state, State::Waiting);
+        let begins = matches!(*state, ThreadState::Waiting);
         if begins {
-            *state = State::Running;
+            *state = ThreadState::Running;
         }
         begins
     }
@@ -210,10 +218,13 @@ impl Thread {
     /// Called when the function has returned or has panicked.
     pub(super) fn ended(&self, end: &Result<Result<ToolOutput, ToolError>, Panicked>) {
         let mut state = self.state();
-        *state = match mem::replace(&mut *state, State::Done) {
-            State::Left if self.matters() => State::Ended(self.end(end)),
-            State::Left => State::Done,
-            State::Waiting | State::Running | State::Ended(_) | State::Done => return,
+        *state = match mem::replace(&mut *state, ThreadState::Done) {
+            ThreadState::Left if self.matters() => ThreadState::Ended(self.end(end)),
+            ThreadState::Left => ThreadState::Done,
+            ThreadState::Waiting
+            | ThreadState::Running
+            | ThreadState::Ended(_)
+            | ThreadState::Done => return,
         };
         drop(state);
         match self.matters() {
@@ -228,12 +239,12 @@ impl Thread {
         let mut list = left();
         let mut state = self.state();
         *state = match *state {
-            State::Running => {
+            ThreadState::Running => {
                 list.push(Arc::clone(self));
-                State::Left
+                ThreadState::Left
             }
-            State::Waiting => State::Done,
-            State::Left | State::Ended(_) | State::Done => return,
+            ThreadState::Waiting => ThreadState::Done,
+            ThreadState::Left | ThreadState::Ended(_) | ThreadState::Done => return,
         };
     }
 
@@ -257,9 +268,9 @@ impl Thread {
         let (outcome, content) = match end {
             Ok(Ok(output)) => (CallOutcome::Succeeded, output.content().to_vec()),
             Ok(Err(err)) if err.is_in_doubt() => {
-                (CallOutcome::InDoubt, vec![err.told(&self.secrets).into()])
+                (CallOutcome::InDoubt, vec![err.text_for_model(&self.secrets).into()])
             }
-            Ok(Err(err)) => (CallOutcome::Failed, vec![err.told(&self.secrets).into()]),
+            Ok(Err(err)) => (CallOutcome::Failed, vec![err.text_for_model(&self.secrets).into()]),
             Err(panicked) => {
                 (CallOutcome::InDoubt, vec![format!("its function {panicked}").into()])
             }
@@ -291,10 +302,10 @@ impl Thread {
     }
 
     fn is_running(&self) -> bool {
-        matches!(*self.state(), State::Left)
+        matches!(*self.state(), ThreadState::Left)
     }
 
-    fn told(&self) -> StillRunning {
+    fn text_for_model(&self) -> StillRunning {
         let CallIdentity { conversation, call, tool, effects, .. } = &self.identity;
         StillRunning {
             conversation: conversation.to_string(),
@@ -305,16 +316,16 @@ impl Thread {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ThreadState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Notes that a conversation was told of this end. Its result may give way to those of others.
-pub(crate) fn was_told(number: u64) {
+pub(crate) fn mark_reported(number: u64) {
     let list = left();
     let thread = list.iter().find(|thread| thread.number == number);
-    thread.into_iter().for_each(|thread| thread.was_told.store(true, Ordering::Relaxed));
+    thread.into_iter().for_each(|thread| thread.is_reported.store(true, Ordering::Relaxed));
 }
 
 /// Makes room for the newest end. Results give way that a conversation was told of, and if these are not enough, the new
@@ -322,14 +333,14 @@ pub(crate) fn was_told(number: u64) {
 fn make_room(newest: u64) {
     let mut list = left();
     let sizes = list.iter().filter_map(|thread| match &*thread.state() {
-        State::Ended(end) => Some(end.size()),
-        State::Waiting | State::Running | State::Left | State::Done => None,
+        ThreadState::Ended(end) => Some(end.size()),
+        ThreadState::Waiting | ThreadState::Running | ThreadState::Left | ThreadState::Done => None,
     });
     let sizes: Vec<usize> = sizes.collect();
     let mut surplus = sizes.len().saturating_sub(KEPT_ENDS);
     let mut bytes: usize = sizes.iter().sum();
-    for thread in list.iter().filter(|thread| thread.was_told.load(Ordering::Relaxed)) {
-        if let State::Ended(end) = &mut *thread.state()
+    for thread in list.iter().filter(|thread| thread.is_reported.load(Ordering::Relaxed)) {
+        if let ThreadState::Ended(end) = &mut *thread.state()
             && bytes > KEPT
         {
             bytes -= end.size();
@@ -338,12 +349,12 @@ fn make_room(newest: u64) {
     }
     let new = list.iter().find(|thread| thread.number == newest);
     if let Some(new) = new.filter(|_| bytes > KEPT)
-        && let State::Ended(end) = &mut *new.state()
+        && let ThreadState::Ended(end) = &mut *new.state()
     {
         end.content = vec![cut(&end.text(), KEPT_TEXT, LOST).into()];
     }
     list.retain(|thread| {
-        let has_ended = matches!(*thread.state(), State::Ended(_));
+        let has_ended = matches!(*thread.state(), ThreadState::Ended(_));
         let forget = surplus > 0 && has_ended;
         surplus -= usize::from(forget);
         !forget

@@ -2,11 +2,11 @@
 
 use memchr::{memchr_iter, memmem, memrchr};
 
-use super::{CHUNK, Spills};
+use super::{CHUNK, LargeResults};
 use crate::error::Error;
 
 /// The text that was read, and a line that says which part of the result it is.
-pub(super) struct Stretch {
+pub(super) struct SpillExcerpt {
     pub(super) head: String,
     pub(super) text: String,
 }
@@ -16,11 +16,11 @@ const AROUND: usize = 100;
 
 /// Reads bytes from `from` on, in whole characters. `None` if no result has this name.
 pub(super) async fn bytes(
-    spills: &Spills,
+    spills: &LargeResults,
     name: &str,
     from: u64,
     room: usize,
-) -> Result<Option<Stretch>, Error> {
+) -> Result<Option<SpillExcerpt>, Error> {
     if spills.store.read(name, 0).await?.is_none() {
         return Ok(None);
     }
@@ -48,7 +48,7 @@ pub(super) async fn bytes(
     }
     if read.is_empty() {
         let head = format!("Nothing of {name}: it ends before byte {from}");
-        return Ok(Some(Stretch { head, text: String::new() }));
+        return Ok(Some(SpillExcerpt { head, text: String::new() }));
     }
     let is_inside = |byte: &u8| byte & 0b1100_0000 == 0b1000_0000;
     let before = read.iter().take(3).take_while(|byte| is_inside(byte)).count();
@@ -63,7 +63,7 @@ pub(super) async fn bytes(
     let ends = begins.saturating_add(text.len() as u64);
     let end = if is_all { ", which is its end" } else { "; there is more" };
     let head = format!("{name}, bytes {begins} to {ends}{end}");
-    Ok(Some(Stretch { head, text: String::from_utf8_lossy(text).into_owned() }))
+    Ok(Some(SpillExcerpt { head, text: String::from_utf8_lossy(text).into_owned() }))
 }
 
 /// The largest number of bytes of a character.
@@ -84,12 +84,12 @@ fn whole_characters(bytes: &[u8]) -> usize {
 
 /// Reads lines from `from` on. `None` if no result has this name.
 pub(super) async fn lines(
-    spills: &Spills,
+    spills: &LargeResults,
     name: &str,
     from: u64,
     most: u64,
     room: usize,
-) -> Result<Option<Stretch>, Error> {
+) -> Result<Option<SpillExcerpt>, Error> {
     let (mut line, mut chunk, mut offset) = (1_u64, 0_u64, 0_u64);
     let mut begins = None;
     let mut read: Vec<u8> = Vec::new();
@@ -139,7 +139,7 @@ pub(super) async fn lines(
     }
     let Some(begins) = begins else {
         let head = format!("Nothing of {name}: it has {line} lines");
-        return Ok(Some(Stretch { head, text: String::new() }));
+        return Ok(Some(SpillExcerpt { head, text: String::new() }));
     };
     let is_cut = read.len() > room;
     if is_cut {
@@ -159,16 +159,16 @@ pub(super) async fn lines(
         _ => format!("; line {} begins at byte {next}", last.saturating_add(1)),
     };
     let head = format!("{name}, lines {from} to {last}{end}");
-    Ok(Some(Stretch { head, text: String::from_utf8_lossy(&read).into_owned() }))
+    Ok(Some(SpillExcerpt { head, text: String::from_utf8_lossy(&read).into_owned() }))
 }
 
 /// Finds the places of a text, each with the line around it. `None` if no result has this name.
 pub(super) async fn search(
-    spills: &Spills,
+    spills: &LargeResults,
     name: &str,
     wanted: &str,
     room: usize,
-) -> Result<Option<Stretch>, Error> {
+) -> Result<Option<SpillExcerpt>, Error> {
     let finder = memmem::Finder::new(wanted);
     // The rest of the chunks before: a hit may begin in it, and it has the text before the next hit.
     let mut held: Vec<u8> = Vec::new();
@@ -234,7 +234,7 @@ pub(super) async fn search(
         }
         (hits, _) => format!("{name}: {hits} hits, all of them"),
     };
-    Ok(Some(Stretch { head, text }))
+    Ok(Some(SpillExcerpt { head, text }))
 }
 
 /// The hit with the rest of its line, up to `AROUND` bytes on either side.

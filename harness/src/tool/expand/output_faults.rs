@@ -10,16 +10,16 @@ use serde::{
 use serde_json::Value;
 
 /// The JSON of a value for the model.
-pub(super) struct Written {
+pub(super) struct SerializedOutput {
     /// The whole value, as `serde` writes it.
     pub(super) json: Value,
     /// Each part that is an error, and each number that JSON does not have.
-    pub(super) failed: Vec<Failed>,
+    pub(super) failed: Vec<FaultyPart>,
 }
 
 /// A faulty part: its place in the JSON, as a JSON pointer, and its fault.
 #[derive(Debug, PartialEq)]
-pub(super) struct Failed {
+pub(super) struct FaultyPart {
     pub(super) pointer: String,
     pub(super) words: String,
 }
@@ -28,20 +28,20 @@ pub(super) struct Failed {
 ///
 /// # Errors
 /// Fails if the value cannot be serialized, or if a map in it has keys that are not strings.
-pub(super) fn to_json<T: Serialize>(value: &T) -> Result<Written, String> {
+pub(super) fn to_json<T: Serialize>(value: &T) -> Result<SerializedOutput, String> {
     let json = match serde_json::to_value(value) {
         Ok(json) => json,
         Err(err) => {
-            let found = value.serialize(Search).err();
-            return Err(found.map_or_else(|| err.to_string(), |Found(fault)| fault));
+            let found = value.serialize(FaultSearch).err();
+            return Err(found.map_or_else(|| err.to_string(), |SerializeError(fault)| fault));
         }
     };
     if !is_suspect(&json) {
-        return Ok(Written { json, failed: Vec::new() });
+        return Ok(SerializedOutput { json, failed: Vec::new() });
     }
-    match value.serialize(Search) {
-        Ok(failed) => Ok(Written { json, failed }),
-        Err(Found(fault)) => Err(fault),
+    match value.serialize(FaultSearch) {
+        Ok(failed) => Ok(SerializedOutput { json, failed }),
+        Err(SerializeError(fault)) => Err(fault),
     }
 }
 
@@ -51,11 +51,11 @@ pub(super) fn to_json<T: Serialize>(value: &T) -> Result<Written, String> {
 /// # Errors
 /// Fails as [`to_json`] does, and if the value holds a number that JSON does not have, with its place.
 pub(in crate::tool) fn faithful_json<T: Serialize>(value: &T) -> Result<Value, String> {
-    let Written { json, failed } = to_json(value)?;
+    let SerializedOutput { json, failed } = to_json(value)?;
     match failed.iter().find(|failed| json.pointer(&failed.pointer) == Some(&Value::Null)) {
         None => Ok(json),
-        Some(Failed { pointer, words }) if pointer.is_empty() => Err(words.clone()),
-        Some(Failed { pointer, words }) => Err(format!("at `{pointer}`: {words}")),
+        Some(FaultyPart { pointer, words }) if pointer.is_empty() => Err(words.clone()),
+        Some(FaultyPart { pointer, words }) => Err(format!("at `{pointer}`: {words}")),
     }
 }
 
@@ -74,16 +74,16 @@ fn is_suspect(json: &Value) -> bool {
 
 /// Serializes a value as JSON would and collects its faults. It stops only where the value refuses to be
 /// serialized.
-struct Search;
+struct FaultSearch;
 
 /// The place where the value cannot be serialized, and the reason.
 #[derive(Debug)]
-struct Found(String);
+struct SerializeError(String);
 
 /// The result of a search.
-type Searched = Result<Vec<Failed>, Found>;
+type FaultSearchResult = Result<Vec<FaultyPart>, SerializeError>;
 
-fn number(number: f64) -> Searched {
+fn number(number: f64) -> FaultSearchResult {
     let name = if number.is_nan() {
         "NaN"
     } else if number.is_infinite() && number.is_sign_positive() {
@@ -93,10 +93,10 @@ fn number(number: f64) -> Searched {
     } else {
         return Ok(Vec::new());
     };
-    Ok(vec![Failed::here(format!("it is {name}, which JSON does not have"))])
+    Ok(vec![FaultyPart::here(format!("it is {name}, which JSON does not have"))])
 }
 
-impl Found {
+impl SerializeError {
     /// The same fault, seen from the value that contains this one at `step`.
     fn below(self, step: &str) -> Self {
         let (pointer, fault) = match self.0.strip_prefix("at `") {
@@ -107,7 +107,7 @@ impl Found {
     }
 }
 
-impl Failed {
+impl FaultyPart {
     fn here(words: String) -> Self {
         Self { pointer: String::new(), words }
     }
@@ -123,15 +123,15 @@ fn pointer_below(step: &str, pointer: &str) -> String {
     format!("/{step}{pointer}")
 }
 
-impl std::fmt::Display for Found {
+impl std::fmt::Display for SerializeError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl std::error::Error for Found {}
+impl std::error::Error for SerializeError {}
 
-impl ser::Error for Found {
+impl ser::Error for SerializeError {
     fn custom<T: std::fmt::Display>(message: T) -> Self {
         Self(message.to_string())
     }
@@ -139,53 +139,57 @@ impl ser::Error for Found {
 
 /// The parts of a list or an object, and how far it was read.
 #[derive(Default)]
-struct Parts {
+struct PartsSearch {
     index: usize,
     key: String,
-    failed: Vec<Failed>,
+    failed: Vec<FaultyPart>,
 }
 
-impl Parts {
-    fn item<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Found> {
+impl PartsSearch {
+    fn item<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), SerializeError> {
         let index = self.index;
         self.index += 1;
         self.field(&index.to_string(), value)
     }
 
-    fn field<T: Serialize + ?Sized>(&mut self, name: &str, value: &T) -> Result<(), Found> {
-        let failed = value.serialize(Search).map_err(|found| found.below(name))?;
+    fn field<T: Serialize + ?Sized>(
+        &mut self,
+        name: &str,
+        value: &T,
+    ) -> Result<(), SerializeError> {
+        let failed = value.serialize(FaultSearch).map_err(|found| found.below(name))?;
         self.failed.extend(failed.into_iter().map(|failed| failed.below(name)));
         Ok(())
     }
 }
 
 /// The parts of a variant's content, which JSON writes below the variant's name.
-struct Below(&'static str, Parts);
+struct VariantContentSearch(&'static str, PartsSearch);
 
-impl Below {
-    fn end(self) -> Searched {
+impl VariantContentSearch {
+    fn end(self) -> FaultSearchResult {
         Ok(self.1.failed.into_iter().map(|failed| failed.below(self.0)).collect())
     }
 }
 
 macro_rules! harmless {
     ($($method:ident: $ty:ty),* $(,)?) => {$(
-        fn $method(self, _: $ty) -> Searched {
+        fn $method(self, _: $ty) -> FaultSearchResult {
             Ok(Vec::new())
         }
     )*};
 }
 
-impl Serializer for Search {
-    type Ok = Vec<Failed>;
-    type Error = Found;
-    type SerializeSeq = Parts;
-    type SerializeTuple = Parts;
-    type SerializeTupleStruct = Parts;
-    type SerializeTupleVariant = Below;
-    type SerializeMap = Parts;
-    type SerializeStruct = Parts;
-    type SerializeStructVariant = Below;
+impl Serializer for FaultSearch {
+    type Ok = Vec<FaultyPart>;
+    type Error = SerializeError;
+    type SerializeSeq = PartsSearch;
+    type SerializeTuple = PartsSearch;
+    type SerializeTupleStruct = PartsSearch;
+    type SerializeTupleVariant = VariantContentSearch;
+    type SerializeMap = PartsSearch;
+    type SerializeStruct = PartsSearch;
+    type SerializeStructVariant = VariantContentSearch;
 
     harmless! {
         serialize_bool: bool, serialize_char: char, serialize_str: &str, serialize_bytes: &[u8],
@@ -194,27 +198,27 @@ impl Serializer for Search {
         serialize_u64: u64, serialize_u128: u128, serialize_unit_struct: &'static str,
     }
 
-    fn serialize_f32(self, value: f32) -> Searched {
+    fn serialize_f32(self, value: f32) -> FaultSearchResult {
         number(value.into())
     }
 
-    fn serialize_f64(self, value: f64) -> Searched {
+    fn serialize_f64(self, value: f64) -> FaultSearchResult {
         number(value)
     }
 
-    fn serialize_none(self) -> Searched {
+    fn serialize_none(self) -> FaultSearchResult {
         Ok(Vec::new())
     }
 
-    fn serialize_some<T: Serialize + ?Sized>(self, value: &T) -> Searched {
+    fn serialize_some<T: Serialize + ?Sized>(self, value: &T) -> FaultSearchResult {
         value.serialize(self)
     }
 
-    fn serialize_unit(self) -> Searched {
+    fn serialize_unit(self) -> FaultSearchResult {
         Ok(Vec::new())
     }
 
-    fn serialize_unit_variant(self, _: &'static str, _: u32, _: &'static str) -> Searched {
+    fn serialize_unit_variant(self, _: &'static str, _: u32, _: &'static str) -> FaultSearchResult {
         Ok(Vec::new())
     }
 
@@ -222,7 +226,7 @@ impl Serializer for Search {
         self,
         _: &'static str,
         value: &T,
-    ) -> Searched {
+    ) -> FaultSearchResult {
         value.serialize(self)
     }
 
@@ -232,26 +236,30 @@ impl Serializer for Search {
         _: u32,
         variant: &'static str,
         value: &T,
-    ) -> Searched {
+    ) -> FaultSearchResult {
         // `serde` writes the `Result` of the standard library under this name. Another type with a variant `Err`
         // has another name and is an ordinary value.
         if (name, variant) == ("Result", "Err") {
-            return Ok(vec![Failed::here(words(value)?)]);
+            return Ok(vec![FaultyPart::here(words(value)?)]);
         }
         let failed = value.serialize(self).map_err(|found| found.below(variant))?;
         Ok(failed.into_iter().map(|failed| failed.below(variant)).collect())
     }
 
-    fn serialize_seq(self, _: Option<usize>) -> Result<Parts, Found> {
-        Ok(Parts::default())
+    fn serialize_seq(self, _: Option<usize>) -> Result<PartsSearch, SerializeError> {
+        Ok(PartsSearch::default())
     }
 
-    fn serialize_tuple(self, _: usize) -> Result<Parts, Found> {
-        Ok(Parts::default())
+    fn serialize_tuple(self, _: usize) -> Result<PartsSearch, SerializeError> {
+        Ok(PartsSearch::default())
     }
 
-    fn serialize_tuple_struct(self, _: &'static str, _: usize) -> Result<Parts, Found> {
-        Ok(Parts::default())
+    fn serialize_tuple_struct(
+        self,
+        _: &'static str,
+        _: usize,
+    ) -> Result<PartsSearch, SerializeError> {
+        Ok(PartsSearch::default())
     }
 
     fn serialize_tuple_variant(
@@ -260,16 +268,16 @@ impl Serializer for Search {
         _: u32,
         variant: &'static str,
         _: usize,
-    ) -> Result<Below, Found> {
-        Ok(Below(variant, Parts::default()))
+    ) -> Result<VariantContentSearch, SerializeError> {
+        Ok(VariantContentSearch(variant, PartsSearch::default()))
     }
 
-    fn serialize_map(self, _: Option<usize>) -> Result<Parts, Found> {
-        Ok(Parts::default())
+    fn serialize_map(self, _: Option<usize>) -> Result<PartsSearch, SerializeError> {
+        Ok(PartsSearch::default())
     }
 
-    fn serialize_struct(self, _: &'static str, _: usize) -> Result<Parts, Found> {
-        Ok(Parts::default())
+    fn serialize_struct(self, _: &'static str, _: usize) -> Result<PartsSearch, SerializeError> {
+        Ok(PartsSearch::default())
     }
 
     fn serialize_struct_variant(
@@ -278,25 +286,25 @@ impl Serializer for Search {
         _: u32,
         variant: &'static str,
         _: usize,
-    ) -> Result<Below, Found> {
-        Ok(Below(variant, Parts::default()))
+    ) -> Result<VariantContentSearch, SerializeError> {
+        Ok(VariantContentSearch(variant, PartsSearch::default()))
     }
 }
 
 /// The text of an error.
-fn words<T: Serialize + ?Sized>(error: &T) -> Result<String, Found> {
+fn words<T: Serialize + ?Sized>(error: &T) -> Result<String, SerializeError> {
     match serde_json::to_value(error) {
         Ok(Value::String(text)) => Ok(text),
         Ok(Value::Null) => Ok("it gave no reason".to_owned()),
         Ok(value) => Ok(value.to_string()),
-        Err(err) => Err(Found(err.to_string())),
+        Err(err) => Err(SerializeError(err.to_string())),
     }
 }
 
 /// A map with only this key.
-struct Fact<'a, K: ?Sized>(&'a K);
+struct SingleKeyMap<'a, K: ?Sized>(&'a K);
 
-impl<K: Serialize + ?Sized> Serialize for Fact<'_, K> {
+impl<K: Serialize + ?Sized> Serialize for SingleKeyMap<'_, K> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(Some(1))?;
         map.serialize_entry(self.0, &())?;
@@ -307,15 +315,15 @@ impl<K: Serialize + ?Sized> Serialize for Fact<'_, K> {
 /// The traits for compound values: each of them adds items, and its end returns the faults.
 macro_rules! parts {
     ($($trait:ident::$method:ident),*) => {$(
-        impl ser::$trait for Parts {
-            type Ok = Vec<Failed>;
-            type Error = Found;
+        impl ser::$trait for PartsSearch {
+            type Ok = Vec<FaultyPart>;
+            type Error = SerializeError;
 
-            fn $method<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Found> {
+            fn $method<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), SerializeError> {
                 self.item(value)
             }
 
-            fn end(self) -> Searched {
+            fn end(self) -> FaultSearchResult {
                 Ok(self.failed)
             }
         }
@@ -327,26 +335,26 @@ parts!(
     SerializeTupleStruct::serialize_field
 );
 
-impl ser::SerializeTupleVariant for Below {
-    type Ok = Vec<Failed>;
-    type Error = Found;
+impl ser::SerializeTupleVariant for VariantContentSearch {
+    type Ok = Vec<FaultyPart>;
+    type Error = SerializeError;
 
-    fn serialize_field<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Found> {
+    fn serialize_field<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), SerializeError> {
         self.1.item(value).map_err(|found| found.below(self.0))
     }
 
-    fn end(self) -> Searched {
+    fn end(self) -> FaultSearchResult {
         self.end()
     }
 }
 
-impl ser::SerializeMap for Parts {
-    type Ok = Vec<Failed>;
-    type Error = Found;
+impl ser::SerializeMap for PartsSearch {
+    type Ok = Vec<FaultyPart>;
+    type Error = SerializeError;
 
-    fn serialize_key<T: Serialize + ?Sized>(&mut self, key: &T) -> Result<(), Found> {
-        let entry = serde_json::to_value(Fact(key)).map_err(|err| {
-            Found(format!(
+    fn serialize_key<T: Serialize + ?Sized>(&mut self, key: &T) -> Result<(), SerializeError> {
+        let entry = serde_json::to_value(SingleKeyMap(key)).map_err(|err| {
+            SerializeError(format!(
                 "the keys of a JSON object are strings, and this map has others ({err}); \
                            return a list of entries"
             ))
@@ -355,46 +363,46 @@ impl ser::SerializeMap for Parts {
         Ok(())
     }
 
-    fn serialize_value<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Found> {
+    fn serialize_value<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), SerializeError> {
         let key = std::mem::take(&mut self.key);
         self.field(&key, value)
     }
 
-    fn end(self) -> Searched {
+    fn end(self) -> FaultSearchResult {
         Ok(self.failed)
     }
 }
 
-impl ser::SerializeStruct for Parts {
-    type Ok = Vec<Failed>;
-    type Error = Found;
+impl ser::SerializeStruct for PartsSearch {
+    type Ok = Vec<FaultyPart>;
+    type Error = SerializeError;
 
     fn serialize_field<T: Serialize + ?Sized>(
         &mut self,
         name: &'static str,
         value: &T,
-    ) -> Result<(), Found> {
+    ) -> Result<(), SerializeError> {
         self.field(name, value)
     }
 
-    fn end(self) -> Searched {
+    fn end(self) -> FaultSearchResult {
         Ok(self.failed)
     }
 }
 
-impl ser::SerializeStructVariant for Below {
-    type Ok = Vec<Failed>;
-    type Error = Found;
+impl ser::SerializeStructVariant for VariantContentSearch {
+    type Ok = Vec<FaultyPart>;
+    type Error = SerializeError;
 
     fn serialize_field<T: Serialize + ?Sized>(
         &mut self,
         name: &'static str,
         value: &T,
-    ) -> Result<(), Found> {
+    ) -> Result<(), SerializeError> {
         self.1.field(name, value).map_err(|found| found.below(self.0))
     }
 
-    fn end(self) -> Searched {
+    fn end(self) -> FaultSearchResult {
         self.end()
     }
 }

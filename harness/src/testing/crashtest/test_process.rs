@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Crashtest,
-    log::{Log, Noted},
+    log::{CrashLog, LogEntry},
     watched::{WatchedJournal, watched_agent},
 };
 use crate::{
@@ -35,7 +35,7 @@ const OPENINGS: u32 = 10;
 
 /// The order of one process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Order {
+pub(super) struct ProcessOrder {
     /// The folder of the agent.
     pub(super) folder: PathBuf,
     pub(super) log: PathBuf,
@@ -50,7 +50,7 @@ pub(super) struct Order {
     pub(super) looks: bool,
 }
 
-impl Order {
+impl ProcessOrder {
     /// The order of this process, if it is one of a crash test.
     pub(super) fn of_this_process() -> Option<Self> {
         serde_json::from_str(&std::env::var(ORDER).ok()?).ok()
@@ -58,7 +58,7 @@ impl Order {
 }
 
 /// This process, if it is one of a crash test.
-static LIFE: OnceLock<Arc<Life>> = OnceLock::new();
+static LIFE: OnceLock<Arc<TestProcess>> = OnceLock::new();
 
 /// Names a point at which a [`Crashtest`](super::Crashtest) kills the process. Call it in a tool, for
 /// example between two effects. Outside of a crash test it does nothing.
@@ -69,19 +69,19 @@ pub fn crash_point(name: &str) {
 }
 
 #[derive(Debug)]
-pub(super) struct Life {
-    order: Order,
-    log: Log,
+pub(super) struct TestProcess {
+    order: ProcessOrder,
+    log: CrashLog,
     began: Instant,
     passed: AtomicU32,
 }
 
-impl Life {
-    pub(super) fn order(&self) -> &Order {
+impl TestProcess {
+    pub(super) fn order(&self) -> &ProcessOrder {
         &self.order
     }
 
-    pub(super) fn note(&self, noted: &Noted) {
+    pub(super) fn note(&self, noted: &LogEntry) {
         if let Err(err) = self.log.note(noted) {
             // Without its log the test cannot know what the process does.
             eprintln!("the crash test cannot write its log: {err}");
@@ -91,15 +91,15 @@ impl Life {
 
     /// Reaches a point, and ends the process there if the order says so.
     pub(super) fn point(&self, name: &str) {
-        if self.passes(name) {
+        if self.pass_point(name) {
             abort();
         }
     }
 
     /// Reaches a point with a duration. If the order says so, the process ends during it, at the latest
-    /// in [`Lasting::over`].
-    pub(super) fn lasting(&self, name: &str) -> Lasting {
-        let ends = self.passes(name);
+    /// in [`LastingPoint::over`].
+    pub(super) fn lasting(&self, name: &str) -> LastingPoint {
+        let ends = self.pass_point(name);
         if ends {
             let delay = Duration::from_micros(self.order.delay);
             thread::spawn(move || {
@@ -107,16 +107,16 @@ impl Life {
                 abort();
             });
         }
-        Lasting { ends }
+        LastingPoint { ends }
     }
 
-    fn passes(&self, name: &str) -> bool {
+    fn pass_point(&self, name: &str) -> bool {
         let number = self.passed.fetch_add(1, Ordering::SeqCst);
         let at = u64::try_from(self.began.elapsed().as_micros()).unwrap_or(u64::MAX);
-        self.note(&Noted::Point { number, name: name.to_owned(), at });
+        self.note(&LogEntry::Point { number, name: name.to_owned(), at });
         let ends = self.order.kill == Some(number);
         if ends {
-            self.note(&Noted::Kills { name: name.to_owned() });
+            self.note(&LogEntry::Kills { name: name.to_owned() });
         }
         ends
     }
@@ -124,11 +124,11 @@ impl Life {
 
 /// A point with a duration, during which the process may end.
 #[must_use = "it says when it is over"]
-pub(super) struct Lasting {
+pub(super) struct LastingPoint {
     ends: bool,
 }
 
-impl Lasting {
+impl LastingPoint {
     pub(super) fn over(self) {
         if self.ends {
             abort();
@@ -137,18 +137,18 @@ impl Lasting {
 }
 
 /// Follows the order, and ends the process.
-pub(super) fn live(test: &Crashtest, order: Order) -> ! {
-    let log = match Log::open(&order.log) {
+pub(super) fn live(test: &Crashtest, order: ProcessOrder) -> ! {
+    let log = match CrashLog::open(&order.log) {
         Ok(log) => log,
         Err(err) => {
             eprintln!("the crash test cannot open its log: {err}");
             std::process::exit(3);
         }
     };
-    let life = Life { order, log, began: Instant::now(), passed: AtomicU32::new(0) };
+    let life = TestProcess { order, log, began: Instant::now(), passed: AtomicU32::new(0) };
     let life = Arc::clone(LIFE.get_or_init(|| Arc::new(life)));
-    ends_with_its_parent();
-    life.note(&Noted::Life { number: life.order.life });
+    end_with_parent();
+    life.note(&LogEntry::Life { number: life.order.life });
     println!("\n{BEGINS}");
     let ended = thread::scope(|scope| {
         // In a thread of its own, because blocking would stop a runtime in which the test may run.
@@ -158,7 +158,7 @@ pub(super) fn live(test: &Crashtest, order: Order) -> ! {
                 .enable_all()
                 .build()
                 .map_err(|err| Error::new(ErrorKind::Configuration, "no runtime").because(err))?;
-            let ended = runtime.block_on(goes_on(test, &life));
+            let ended = runtime.block_on(continue_conversation(test, &life));
             runtime.shutdown_background();
             ended
         });
@@ -167,14 +167,14 @@ pub(super) fn live(test: &Crashtest, order: Order) -> ! {
     match ended {
         Ok(()) => std::process::exit(0),
         Err(err) => {
-            life.note(&Noted::Failed { why: told(&err) });
+            life.note(&LogEntry::Failed { why: error_text(&err) });
             std::process::exit(2);
         }
     }
 }
 
 /// The parent holds the other end of the input for as long as it lives.
-fn ends_with_its_parent() {
+fn end_with_parent() {
     thread::spawn(|| {
         let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
         abort();
@@ -182,7 +182,7 @@ fn ends_with_its_parent() {
 }
 
 /// An error with its causes.
-pub(super) fn told(err: &Error) -> String {
+pub(super) fn error_text(err: &Error) -> String {
     let mut told = err.to_string();
     let mut cause = std::error::Error::source(err);
     while let Some(next) = cause {
@@ -196,13 +196,13 @@ pub(super) fn told(err: &Error) -> String {
 }
 
 /// Continues the conversation until all messages are answered.
-async fn goes_on(test: &Crashtest, life: &Arc<Life>) -> Result<(), Error> {
-    let Order { folder, conversation, .. } = &life.order;
+async fn continue_conversation(test: &Crashtest, life: &Arc<TestProcess>) -> Result<(), Error> {
+    let ProcessOrder { folder, conversation, .. } = &life.order;
     let opening = life.lasting("while the journal is opened");
     let journal = (test.open)(folder.clone()).await?;
     opening.over();
     let seen = texts(&journal.read(conversation, 0).await?.facts)?;
-    life.note(&Noted::Seen { of: None, facts: seen });
+    life.note(&LogEntry::Seen { of: None, facts: seen });
     let agent = (test.agent)(folder)?;
     let observe = test.observe.clone().filter(|_| life.order.looks);
     let agent = watched_agent(agent, life, observe.as_ref())?;
@@ -211,14 +211,14 @@ async fn goes_on(test: &Crashtest, life: &Arc<Life>) -> Result<(), Error> {
     for _ in 0..OPENINGS {
         match talks(test, life, &agent, &journal).await {
             Err(error) if error.is_conflict() => {
-                life.note(&Noted::Conflict {});
+                life.note(&LogEntry::Conflict {});
                 failed = Some(error);
             }
             Err(error) => return Err(error),
             Ok(()) => {
                 let seen = texts(&journal.read(conversation, 0).await?.facts)?;
-                life.note(&Noted::Seen { of: None, facts: seen });
-                life.note(&Noted::Done {});
+                life.note(&LogEntry::Seen { of: None, facts: seen });
+                life.note(&LogEntry::Done {});
                 return Ok(());
             }
         }
@@ -229,14 +229,14 @@ async fn goes_on(test: &Crashtest, life: &Arc<Life>) -> Result<(), Error> {
 /// Opens the conversation, and sends the messages that are left.
 async fn talks(
     test: &Crashtest,
-    life: &Life,
+    life: &TestProcess,
     agent: &Agent,
     journal: &WatchedJournal,
 ) -> Result<(), Error> {
     let mut chat = opened(test, life, agent, journal).await?;
     life.point("after the conversation was opened");
     let (mut said, mut is_answered) =
-        stands(&journal.read(&life.order.conversation, 0).await?.facts)?;
+        current_state(&journal.read(&life.order.conversation, 0).await?.facts)?;
     loop {
         let message = test.messages.get(said).filter(|_| said == 0 || is_answered);
         let ended = match message {
@@ -273,7 +273,7 @@ async fn talks(
 /// Opens the conversation. It may be held for a moment after its process has ended.
 async fn opened(
     test: &Crashtest,
-    life: &Life,
+    life: &TestProcess,
     agent: &Agent,
     journal: &WatchedJournal,
 ) -> Result<Chat, Error> {
@@ -283,7 +283,7 @@ async fn opened(
         match agent.open(journal, &life.order.conversation).await {
             Err(error) if error.is_busy() && Instant::now() < until => {
                 if !told {
-                    life.note(&Noted::Busy {});
+                    life.note(&LogEntry::Busy {});
                     told = true;
                 }
                 tokio::time::sleep(Duration::from_millis(2)).await;
@@ -294,7 +294,7 @@ async fn opened(
 }
 
 /// The number of messages of the user in these facts, and whether the last one is answered.
-fn stands(facts: &[Envelope]) -> Result<(usize, bool), Error> {
+fn current_state(facts: &[Envelope]) -> Result<(usize, bool), Error> {
     let mut machine = Machine::new();
     let mut said = 0;
     for fact in facts {
@@ -305,9 +305,9 @@ fn stands(facts: &[Envelope]) -> Result<(usize, bool), Error> {
     Ok((said, machine.next() == Action::Finish(Outcome::Answered)))
 }
 
-fn returned(chat: &Chat, text: impl Into<String>) -> Result<Noted, Error> {
+fn returned(chat: &Chat, text: impl Into<String>) -> Result<LogEntry, Error> {
     let said = hash(chat.transcript())?;
-    Ok(Noted::Returned { facts: chat.facts(), said, text: text.into() })
+    Ok(LogEntry::Returned { facts: chat.facts(), said, text: text.into() })
 }
 
 /// A hash of what was said, the same in every process.

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     call_of, is_name,
-    read::{Stretch, bytes, lines, search},
+    read::{SpillExcerpt, bytes, lines, search},
 };
 use crate::{
     error::Error,
@@ -87,7 +87,7 @@ async fn answer(
         },
     };
     match read.map_err(cannot)? {
-        Some(Stretch { head, text }) => Ok(format!("[{head}]\n{text}").into()),
+        Some(SpillExcerpt { head, text }) => Ok(format!("[{head}]\n{text}").into()),
         None => Err(unknown()),
     }
 }

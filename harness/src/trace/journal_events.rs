@@ -15,7 +15,7 @@ use crate::{
 
 /// The wait of a call that a fact begins or ends.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Waited {
+pub(crate) struct CallWaitTime {
     /// What the call waits for.
     pub(crate) awaited: WaitsFor,
     /// When it began, in milliseconds since 1970 in UTC.
@@ -27,7 +27,7 @@ pub(crate) struct Waited {
 }
 
 /// How many milliseconds a call waited, and whether another process ended the wait.
-pub(super) fn told(waited: Option<Waited>) -> (Option<u64>, bool) {
+pub(super) fn wait_duration(waited: Option<CallWaitTime>) -> (Option<u64>, bool) {
     match waited {
         Some(waited) => (Some(waited.until.saturating_sub(waited.since)), waited.elsewhere),
         None => (None, false),
@@ -46,7 +46,7 @@ impl WaitsFor {
 }
 
 /// An operation of a journal.
-pub(crate) struct Asked {
+pub(crate) struct JournalOperation {
     pub(crate) conversation: String,
     /// The storage system.
     pub(crate) journal: String,
@@ -55,31 +55,31 @@ pub(crate) struct Asked {
 }
 
 /// An operation of a journal, and its beginning.
-pub(super) struct Operation {
-    asked: Asked,
+pub(super) struct PendingOperation {
+    asked: JournalOperation,
     begun: Instant,
 }
 
 impl Tracer {
     /// An operation of a journal begins. It is traced when it has ended.
-    pub(crate) fn asks(&mut self, asked: impl FnOnce() -> Asked) {
+    pub(crate) fn begin_operation(&mut self, asked: impl FnOnce() -> JournalOperation) {
         self.stopped();
         if !self.is_read() {
             return;
         }
-        let Asked { conversation, journal, facts } = asked();
+        let JournalOperation { conversation, journal, facts } = asked();
         let conversation = self.secrets.name(&conversation);
         let journal = self.secrets.name(&journal);
         let name = if facts.is_some() { "append" } else { "hold" };
-        self.tell(|spans| spans.asks(name, &journal, &conversation));
-        let asked = Asked { conversation, journal, facts };
-        self.operation = Some(Operation { asked, begun: Instant::now() });
+        self.tell(|spans| spans.begin_operation(name, &journal, &conversation));
+        let asked = JournalOperation { conversation, journal, facts };
+        self.operation = Some(PendingOperation { asked, begun: Instant::now() });
     }
 
     /// The append has ended.
     pub(crate) fn appended(&mut self, outcome: AppendOutcome, error: Option<&Error>) {
-        let Some(Operation { asked, begun }) = self.operation.take() else { return };
-        let Asked { conversation, journal, facts } = asked;
+        let Some(PendingOperation { asked, begun }) = self.operation.take() else { return };
+        let JournalOperation { conversation, journal, facts } = asked;
         let ((facts, bytes), took_us) = (facts.unwrap_or_default(), micros(begun.elapsed()));
         let error = error.map(|error| self.secrets.hide(&error.to_string(), None));
         self.write(Happened::Appended {
@@ -95,19 +95,19 @@ impl Tracer {
 
     /// The conversation is held, or is not.
     pub(crate) fn held(&mut self, outcome: HoldOutcome, error: Option<&Error>) {
-        let Some(Operation { asked, begun }) = self.operation.take() else { return };
-        let Asked { conversation, journal, facts: _ } = asked;
+        let Some(PendingOperation { asked, begun }) = self.operation.take() else { return };
+        let JournalOperation { conversation, journal, facts: _ } = asked;
         let took_us = Some(micros(begun.elapsed()));
         let error = error.map(|error| self.secrets.hide(&error.to_string(), None));
         self.write(Happened::Hold { conversation, journal, outcome, took_us, error });
     }
 
     /// Another process has continued the conversation that was held.
-    pub(crate) fn lost(&mut self, why: &str, held: impl FnOnce() -> Asked) {
+    pub(crate) fn lost(&mut self, why: &str, held: impl FnOnce() -> JournalOperation) {
         if !self.is_read() {
             return;
         }
-        let Asked { conversation, journal, facts: _ } = held();
+        let JournalOperation { conversation, journal, facts: _ } = held();
         let (outcome, took_us) = (HoldOutcome::Lost, None);
         let error = Some(self.secrets.hide(why, None));
         let conversation = self.secrets.name(&conversation);
@@ -155,13 +155,18 @@ impl Tracer {
         if !self.is_read() {
             return;
         }
-        self.meets([call]);
+        self.add_open_calls([call]);
         let error = self.secrets.hide(error, Some(call.name()));
         let (call, tool) = self.call_and_tool(call.id());
         self.write(Happened::ReconcileFailed { call, tool, fault, error });
     }
 
-    pub(super) fn waits(&mut self, call: &str, wait: &Wait, waited: Option<Waited>) -> Happened {
+    pub(super) fn call_waits(
+        &mut self,
+        call: &str,
+        wait: &Wait,
+        waited: Option<CallWaitTime>,
+    ) -> Happened {
         let of = self.tools.get(call).cloned();
         let question = match &wait.awaited {
             Awaited::Approval { question, .. } => Some(reasons(question)),
@@ -188,12 +193,13 @@ impl Tracer {
         answer: &Value,
         who: Option<&str>,
         at_ms: u64,
-        waited: Option<Waited>,
+        waited: Option<CallWaitTime>,
     ) -> Happened {
         let of = self.tools.get(call).cloned();
         let answer = self.secrets.hide(&answer.to_string(), of.as_deref());
         let who = who.map(|who| self.secrets.hide(who, None));
-        let ((waited_ms, elsewhere), (call, tool)) = (told(waited), self.call_and_tool(call));
+        let ((waited_ms, elsewhere), (call, tool)) =
+            (wait_duration(waited), self.call_and_tool(call));
         Happened::CallAnswered { call, tool, answer, who, at_ms, waited_ms, elsewhere }
     }
 
@@ -202,11 +208,11 @@ impl Tracer {
         result: &ToolResult,
         who: Option<&str>,
         at_ms: u64,
-        waited: Option<Waited>,
+        waited: Option<CallWaitTime>,
     ) -> Happened {
         let (text, files) = self.content(result);
         let who = who.map(|who| self.secrets.hide(who, None));
-        let (waited_ms, elsewhere) = told(waited);
+        let (waited_ms, elsewhere) = wait_duration(waited);
         let (call, tool) = self.call_and_tool(result.call_id());
         Happened::CallSettled {
             call,

@@ -14,11 +14,11 @@ use rustix::process::{Pid, Signal, kill_process};
 use tokio::{io::AsyncWriteExt as _, net::UnixStream};
 
 use super::{
-    Pipes, Spec, exited,
-    order::{Order, Report},
+    CommandSpec, OutputPipes, exited,
+    order::{CommandOrder, SupervisorReport},
     processes, reaped,
     supervisor::{ARGUMENT, NAME},
-    traces::Traces,
+    traces::ProcessTraces,
 };
 
 /// The file of the program itself, even if it was deleted or replaced.
@@ -36,26 +36,26 @@ const HALTS: u32 = 100;
 /// A process of the program's own executable that runs the command. When the socket to it closes, it kills
 /// everything that it has started, and ends.
 #[derive(Debug)]
-pub(super) struct Supervised {
+pub(super) struct SupervisedGroup {
     supervisor: Child,
     id: Pid,
     line: Option<UnixStream>,
     order: Vec<u8>,
     /// Used to find processes that have killed their supervisor.
-    traces: Traces,
+    traces: ProcessTraces,
     /// The number of pauses for which it is still waited for, and how often it may still be found halted.
     patience: u32,
     halts: u32,
     is_over: bool,
 }
 
-impl Supervised {
-    pub(super) fn start(spec: &Spec<'_>) -> io::Result<(Self, Pipes)> {
-        let mut traces = Traces::new();
+impl SupervisedGroup {
+    pub(super) fn start(spec: &CommandSpec<'_>) -> io::Result<(Self, OutputPipes)> {
+        let mut traces = ProcessTraces::new();
         let mut variables = spec.variables.to_vec();
         variables.push(traces.variable());
         let folder = spec.folder.map(Into::into);
-        let order = Order { folder, command: spec.command.into(), variables }.to_bytes()?;
+        let order = CommandOrder { folder, command: spec.command.into(), variables }.to_bytes()?;
 
         let failed = |err| io::Error::other(format!("its supervisor cannot be started: {err}"));
         let (ours, theirs) = net::UnixStream::pair().map_err(failed)?;
@@ -67,7 +67,7 @@ impl Supervised {
         // this variable in the environment of its parent.
         let libraries = std::env::var_os("LD_LIBRARY_PATH");
         program.envs(libraries.map(|libraries| ("LD_LIBRARY_PATH", libraries)));
-        let pipes = Pipes::on(&mut program).map_err(failed)?;
+        let pipes = OutputPipes::on(&mut program).map_err(failed)?;
         program.stdin(Stdio::from(OwnedFd::from(theirs)));
         let supervisor = program.spawn().map_err(failed)?;
         let id = Pid::from_child(&supervisor);
@@ -90,17 +90,17 @@ impl Supervised {
         let Some(line) = &mut self.line else { return Ok(None) };
         // If it fails, the supervisor cannot report either.
         let _ = line.write_all(&self.order).await;
-        match Report::read(line).await {
-            Ok(Report::Begins) => self.patience = LONG,
-            Ok(Report::NotStarted(_) | Report::Ended(_)) | Err(_) => {
+        match SupervisorReport::read(line).await {
+            Ok(SupervisorReport::Begins) => self.patience = LONG,
+            Ok(SupervisorReport::NotStarted(_) | SupervisorReport::Ended(_)) | Err(_) => {
                 return Err(self.did_not_begin());
             }
         }
-        match Report::read(line).await {
-            Ok(Report::NotStarted(error)) => Err(io::Error::from_raw_os_error(error)),
-            Ok(Report::Ended(status)) => Ok(Some(ExitStatus::from_raw(status))),
+        match SupervisorReport::read(line).await {
+            Ok(SupervisorReport::NotStarted(error)) => Err(io::Error::from_raw_os_error(error)),
+            Ok(SupervisorReport::Ended(status)) => Ok(Some(ExitStatus::from_raw(status))),
             // The command, or another process, has killed the supervisor.
-            Ok(Report::Begins) | Err(_) => Ok(None),
+            Ok(SupervisorReport::Begins) | Err(_) => Ok(None),
         }
     }
 

@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use super::{
     ToolContext, ToolOutput, ToolRegistry,
+    large_results::{LargeResults, READ_RESULT, SpillNote, read_file},
     shrink::shrunk,
-    spill::{Note, READ_RESULT, Spills, read_file},
 };
 use crate::{
     message::{CUT, CallOutcome, Kept, Media, ToolContent, ToolResult, is_too_deep},
@@ -44,7 +44,7 @@ impl ToolRegistry {
     /// The result of a call that succeeded with a file.
     pub(crate) async fn readable_file(
         &self,
-        (limit, spills): Room<'_>,
+        (limit, spills): ResultLimit<'_>,
         call_id: &str,
         path: &Path,
     ) -> ToolResult {
@@ -61,17 +61,21 @@ impl ToolRegistry {
     }
 
     /// The room for a result of this call.
-    fn room<'c>(&self, context: &'c ToolContext) -> Room<'c> {
+    fn room<'c>(&self, context: &'c ToolContext) -> ResultLimit<'c> {
         match context.spills() {
             // `read_result` returns a part of a result that is kept already.
             Some(spills) if context.name() == READ_RESULT => (spills.limit(), None),
             Some(spills) => (spills.limit(), Some(spills)),
-            None => (context.readable().unwrap_or_else(|| self.limits().said()), None),
+            None => (context.readable().unwrap_or_else(|| self.limits().output_bytes()), None),
         }
     }
 
     /// The result that a program or a person gives for a call: without known secrets, cut to the room, and kept whole there.
-    pub(crate) async fn readable_said(&self, said: &ToolResult, room: Room<'_>) -> ToolResult {
+    pub(crate) async fn readable_said(
+        &self,
+        said: &ToolResult,
+        room: ResultLimit<'_>,
+    ) -> ToolResult {
         let (id, content) = (said.call_id(), said.content().to_vec());
         let result = self.readable_in(room, id, said.outcome(), content).await;
         match said.value() {
@@ -81,8 +85,8 @@ impl ToolRegistry {
     }
 
     /// Whether a result with this content is neither cut nor kept elsewhere.
-    pub(crate) fn fits(&self, content: &[ToolContent], (limit, _): Room<'_>) -> bool {
-        fits(content, limit)
+    pub(crate) fn is_within(&self, content: &[ToolContent], (limit, _): ResultLimit<'_>) -> bool {
+        is_within(content, limit)
     }
 
     /// The value for the program as it may be kept: without known secrets, and within the limit.
@@ -118,22 +122,24 @@ impl ToolRegistry {
     /// The same for a call of which only the room is known.
     pub(crate) async fn readable_in(
         &self,
-        (limit, spills): Room<'_>,
+        (limit, spills): ResultLimit<'_>,
         call_id: &str,
         outcome: CallOutcome,
         content: Vec<ToolContent>,
     ) -> ToolResult {
         let content = self.cleaned(content);
-        if fits(&content, limit) {
+        if is_within(&content, limit) {
             return ToolResult::new(call_id, outcome, content);
         }
         let mut kept = Vec::with_capacity(content.len());
         let mut names = Vec::new();
         for part in capped(content, limit) {
             let whole = match (&part, spills) {
-                (Part::Cut { whole, .. }, Some(spills)) => spills.keep(&whole.text()).await,
-                (Part::Cut { whole, .. }, None) => Note::of_lost(whole.text().as_bytes()),
-                (Part::Whole(_), _) => Note { text: String::new(), name: None },
+                (ResultPart::Cut { whole, .. }, Some(spills)) => spills.keep(&whole.text()).await,
+                (ResultPart::Cut { whole, .. }, None) => {
+                    SpillNote::of_lost(whole.text().as_bytes())
+                }
+                (ResultPart::Whole(_), _) => SpillNote { text: String::new(), name: None },
             };
             part.shortened(&whole.text, &mut kept);
             names.extend(whole.name);
@@ -148,7 +154,7 @@ impl ToolRegistry {
         outcome: CallOutcome,
         content: Vec<ToolContent>,
     ) -> ToolResult {
-        self.readable_to(self.limits().said(), call_id, outcome, content)
+        self.readable_to(self.limits().output_bytes(), call_id, outcome, content)
     }
 
     /// The same with another limit in bytes.
@@ -173,7 +179,7 @@ impl ToolRegistry {
 
     /// The same for one of `of` texts that share the limit.
     pub(crate) fn readable_part(&self, text: &str, of: usize) -> String {
-        let (text, limit) = (self.secrets().hide(text), self.limits().said() / of.max(1));
+        let (text, limit) = (self.secrets().hide(text), self.limits().output_bytes() / of.max(1));
         if text.len() > limit { cut(&text, limit, "") } else { text.into_owned() }
     }
 
@@ -186,20 +192,20 @@ impl ToolRegistry {
 }
 
 /// The number of bytes that a model reads of a result, and where the rest is kept.
-pub(crate) type Room<'a> = (usize, Option<&'a Spills>);
+pub(crate) type ResultLimit<'a> = (usize, Option<&'a LargeResults>);
 
 /// A part of a result.
-enum Part {
+enum ResultPart {
     Whole(ToolContent),
     /// A part that is cut to `share` bytes.
     Cut {
-        whole: Whole,
+        whole: WholeContent,
         share: usize,
     },
 }
 
 /// The whole of a part that is cut.
-enum Whole {
+enum WholeContent {
     /// A text, and the document that it belongs to, if any.
     Text(String, Option<Media>),
     /// A text that was JSON or holds JSON, which is cut as text. The note says so.
@@ -207,7 +213,7 @@ enum Whole {
     Json(Value),
 }
 
-impl Whole {
+impl WholeContent {
     fn text(&self) -> Cow<'_, str> {
         match self {
             Self::Text(text, _) | Self::WasJson(text, _) => Cow::Borrowed(text),
@@ -216,7 +222,7 @@ impl Whole {
     }
 }
 
-impl Part {
+impl ResultPart {
     /// Adds what the cut leaves of this part. `whole` is a note that says where the whole text is kept.
     fn shortened(self, whole: &str, kept: &mut Vec<ToolContent>) {
         let (cut_part, share) = match self {
@@ -224,15 +230,17 @@ impl Part {
             Self::Cut { whole, share } => (whole, share),
         };
         match cut_part {
-            Whole::Text(text, None) => kept.push(ToolContent::Text(cut(&text, share, whole))),
-            Whole::Text(text, Some(document)) => {
+            WholeContent::Text(text, None) => {
+                kept.push(ToolContent::Text(cut(&text, share, whole)))
+            }
+            WholeContent::Text(text, Some(document)) => {
                 kept.push(ToolContent::Document(document.with_text(cut(&text, share, whole))));
             }
-            Whole::WasJson(text, note) => {
+            WholeContent::WasJson(text, note) => {
                 kept.push(ToolContent::Text(cut(&text, share, whole)));
                 kept.push(ToolContent::Text(note.to_owned()));
             }
-            Whole::Json(value) => {
+            WholeContent::Json(value) => {
                 let size = value.to_string().len();
                 let short = shrunk(value, share);
                 let left = short.to_string().len();
@@ -246,18 +254,18 @@ impl Part {
 }
 
 /// Whether the content is within the limits and nothing must be cut.
-fn fits(content: &[ToolContent], limit: usize) -> bool {
+fn is_within(content: &[ToolContent], limit: usize) -> bool {
     content.len() <= PARTS && content.iter().map(size).sum::<usize>() <= limit
 }
 
 /// The content with each part marked as whole or as cut to its share of the limit.
-fn capped(mut content: Vec<ToolContent>, limit: usize) -> Vec<Part> {
+fn capped(mut content: Vec<ToolContent>, limit: usize) -> Vec<ResultPart> {
     let mut has_json = false;
     if content.len() > PARTS {
         (content, has_json) = joined(content);
     }
-    if fits(&content, limit) {
-        return content.into_iter().map(Part::Whole).collect();
+    if is_within(&content, limit) {
+        return content.into_iter().map(ResultPart::Whole).collect();
     }
     let mut sizes: Vec<usize> = content.iter().map(size).collect();
     let mut share = fair_share(&sizes, limit);
@@ -270,22 +278,25 @@ fn capped(mut content: Vec<ToolContent>, limit: usize) -> Vec<Part> {
     }
     let parts = content.into_iter().zip(sizes);
     let parts = parts.map(|(part, size)| match part {
-        part if size <= share => Part::Whole(part),
+        part if size <= share => ResultPart::Whole(part),
         ToolContent::Text(text) if has_json => {
-            Part::Cut { whole: Whole::WasJson(text, JOINED), share }
+            ResultPart::Cut { whole: WholeContent::WasJson(text, JOINED), share }
         }
-        ToolContent::Text(text) => Part::Cut { whole: Whole::Text(text, None), share },
+        ToolContent::Text(text) => ResultPart::Cut { whole: WholeContent::Text(text, None), share },
         ToolContent::Json(Value::String(text)) => {
-            Part::Cut { whole: Whole::WasJson(text, OF_A_STRING), share }
+            ResultPart::Cut { whole: WholeContent::WasJson(text, OF_A_STRING), share }
         }
         ToolContent::Json(value @ (Value::Array(_) | Value::Object(_))) => {
-            Part::Cut { whole: Whole::Json(value), share }
+            ResultPart::Cut { whole: WholeContent::Json(value), share }
         }
         ToolContent::Document(document) => {
             let text = document.text().unwrap_or_default().to_owned();
-            Part::Cut { whole: Whole::Text(text, Some(document)), share }
+            ResultPart::Cut { whole: WholeContent::Text(text, Some(document)), share }
         }
-        part => Part::Cut { whole: Whole::Text(part.to_text().unwrap_or_default(), None), share },
+        part => ResultPart::Cut {
+            whole: WholeContent::Text(part.to_text().unwrap_or_default(), None),
+            share,
+        },
     });
     parts.collect()
 }
@@ -451,13 +462,13 @@ pub(super) fn gap(head: &str, tail: &str, size: usize, whole: &str) -> String {
 mod tests {
     use serde_json::json;
 
-    use super::{Part, around, capped, cleaned, cut, fair_share, short_name};
+    use super::{ResultPart, around, capped, cleaned, cut, fair_share, short_name};
     use crate::{message::ToolContent, secret::Secrets};
 
-    fn text(parts: Vec<Part>) -> usize {
-        let length = |part: &Part| match part {
-            Part::Whole(part) => part.to_text().map_or(0, |text| text.len()),
-            Part::Cut { whole, share } => cut(&whole.text(), *share, "").len(),
+    fn text(parts: Vec<ResultPart>) -> usize {
+        let length = |part: &ResultPart| match part {
+            ResultPart::Whole(part) => part.to_text().map_or(0, |text| text.len()),
+            ResultPart::Cut { whole, share } => cut(&whole.text(), *share, "").len(),
         };
         parts.iter().map(length).sum()
     }

@@ -13,7 +13,7 @@ const MOST: (usize, usize) = (4096, 256 * 1024);
 
 /// The values that were hidden in one run.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Remembered {
+pub(super) struct HiddenValues {
     values: Arc<HashSet<Arc<str>>>,
     bytes: usize,
     /// The values that are not in a search yet.
@@ -21,7 +21,7 @@ pub(super) struct Remembered {
     searches: Searches,
 }
 
-impl Remembered {
+impl HiddenValues {
     /// Remembers a value, unless it is too short or there is no room for it.
     pub(super) fn add(&mut self, value: &str) {
         let bytes = self.bytes.saturating_add(value.len());

@@ -19,8 +19,8 @@ const MAX_NAMED: usize = 5;
 
 /// The ignore files from the root down to the current folder of a walk.
 #[derive(Debug)]
-pub(super) struct Ignored {
-    folders: Vec<Rules>,
+pub(super) struct IgnoreFiles {
+    folders: Vec<FolderIgnoreRules>,
     read: usize,
     steps: u64,
     /// Files that were too large or could not be read, and their number.
@@ -32,13 +32,13 @@ pub(super) struct Ignored {
 
 /// The rules in the ignore files of one folder.
 #[derive(Debug)]
-struct Rules {
+struct FolderIgnoreRules {
     /// The number of parts in the path of the folder.
     depth: usize,
-    rules: Vec<Rule>,
+    rules: Vec<IgnoreRule>,
 }
 
-impl Ignored {
+impl IgnoreFiles {
     pub(super) fn new() -> Self {
         Self {
             folders: Vec::new(),
@@ -70,10 +70,10 @@ impl Ignored {
                 continue;
             }
             let text = String::from_utf8_lossy(&text);
-            rules.extend(text.trim_start_matches('\u{feff}').lines().filter_map(Rule::new));
+            rules.extend(text.trim_start_matches('\u{feff}').lines().filter_map(IgnoreRule::new));
         }
         if !rules.is_empty() {
-            self.folders.push(Rules { depth: folder.components().count(), rules });
+            self.folders.push(FolderIgnoreRules { depth: folder.components().count(), rules });
         }
     }
 
@@ -90,12 +90,12 @@ impl Ignored {
         let Self { folders, steps, now, next, .. } = self;
         let parts: Vec<&[u8]> =
             path.components().map(|part| part.as_os_str().as_encoded_bytes()).collect();
-        for Rules { depth, rules } in folders.iter().rev() {
+        for FolderIgnoreRules { depth, rules } in folders.iter().rev() {
             let whole = parts.get(*depth..).unwrap_or_default().join(&b'/');
             let name = parts.last().copied().unwrap_or_default();
             for rule in rules.iter().rev() {
                 let text = if rule.only_name { name } else { &whole };
-                if (is_folder || !rule.only_folders) && rule.fits(text, steps, now, next) {
+                if (is_folder || !rule.only_folders) && rule.is_match(text, steps, now, next) {
                     return rule.ignores;
                 }
                 if *steps == 0 {
@@ -129,8 +129,8 @@ impl Ignored {
 
 /// One line of an ignore file.
 #[derive(Debug, PartialEq)]
-struct Rule {
-    pattern: Vec<Piece>,
+struct IgnoreRule {
+    pattern: Vec<GlobPiece>,
     /// Whether it is matched with the last part of a path, instead of the whole path.
     only_name: bool,
     only_folders: bool,
@@ -138,13 +138,13 @@ struct Rule {
 }
 
 #[derive(Debug, PartialEq)]
-enum Piece {
+enum GlobPiece {
     Byte(u8),
     /// `?`
     AnyByte,
     /// `[a-z]`
     OneOf {
-        ranges: Vec<Range>,
+        ranges: Vec<ByteRange>,
         negated: bool,
     },
     /// `*`
@@ -155,7 +155,7 @@ enum Piece {
     AllBelow,
 }
 
-impl Rule {
+impl IgnoreRule {
     /// `None` if the line is empty, a comment, or not a pattern.
     fn new(line: &str) -> Option<Self> {
         let line = without_trailing_blanks(line);
@@ -177,7 +177,7 @@ impl Rule {
     }
 
     /// Follows the pattern through the text: `now` marks the pieces that the match may have reached.
-    fn fits(
+    fn is_match(
         &self,
         text: &[u8],
         steps: &mut u64,
@@ -185,7 +185,7 @@ impl Rule {
         next: &mut Vec<bool>,
     ) -> bool {
         *steps = steps.saturating_sub(1);
-        if !self.ends_like(text) {
+        if !self.has_same_end(text) {
             return false;
         }
         let end = self.pattern.len();
@@ -207,21 +207,21 @@ impl Rule {
                 *steps = steps.saturating_sub(1);
                 anywhere = true;
                 match piece {
-                    Piece::Byte(wanted) => set(next, at + 1, c == *wanted),
-                    Piece::AnyByte => set(next, at + 1, c != b'/'),
-                    Piece::OneOf { ranges, negated } => {
+                    GlobPiece::Byte(wanted) => set(next, at + 1, c == *wanted),
+                    GlobPiece::AnyByte => set(next, at + 1, c != b'/'),
+                    GlobPiece::OneOf { ranges, negated } => {
                         let is_one = ranges.iter().any(|(from, to)| (*from..=*to).contains(&c));
                         set(next, at + 1, c != b'/' && is_one != *negated);
                     }
-                    Piece::AnyName => {
+                    GlobPiece::AnyName => {
                         set(now, at + 1, true);
                         set(next, at, c != b'/');
                     }
-                    Piece::AnyFolders => {
+                    GlobPiece::AnyFolders => {
                         set(now, at + 1, part_begins);
                         set(next, at, true);
                     }
-                    Piece::AllBelow => {
+                    GlobPiece::AllBelow => {
                         set(next, at, true);
                         set(next, at + 1, true);
                     }
@@ -235,19 +235,19 @@ impl Rule {
         }
         let rest_is_empty = |at: usize| {
             let rest = self.pattern.get(at..).unwrap_or_default();
-            rest.iter().all(|piece| *piece == Piece::AnyName)
+            rest.iter().all(|piece| *piece == GlobPiece::AnyName)
         };
         (0..=end).any(|at| is(now, at) && rest_is_empty(at))
     }
 
     /// Whether the text ends with the characters at the end of the pattern. This rules out most patterns for most
     /// paths.
-    fn ends_like(&self, text: &[u8]) -> bool {
+    fn has_same_end(&self, text: &[u8]) -> bool {
         let mut text = text.iter().rev();
         for piece in self.pattern.iter().rev() {
             match piece {
-                Piece::Byte(wanted) if text.next() == Some(wanted) => {}
-                Piece::Byte(_) => return false,
+                GlobPiece::Byte(wanted) if text.next() == Some(wanted) => {}
+                GlobPiece::Byte(_) => return false,
                 _ => return true,
             }
         }
@@ -278,30 +278,30 @@ fn without_trailing_blanks(line: &str) -> &str {
 }
 
 /// `None` if the line is not a pattern.
-fn pieces(line: &[u8]) -> Option<Vec<Piece>> {
+fn pieces(line: &[u8]) -> Option<Vec<GlobPiece>> {
     let mut pieces = Vec::new();
     let mut rest = line;
     loop {
         let part_begins =
-            matches!(pieces.last(), None | Some(Piece::Byte(b'/') | Piece::AnyFolders));
+            matches!(pieces.last(), None | Some(GlobPiece::Byte(b'/') | GlobPiece::AnyFolders));
         let stars = rest.iter().take_while(|byte| **byte == b'*').count();
         let behind = rest.get(stars..).unwrap_or_default();
         rest = match (stars, behind) {
             (0, []) => return Some(pieces),
             (2.., []) if part_begins => {
-                pieces.push(Piece::AllBelow);
+                pieces.push(GlobPiece::AllBelow);
                 behind
             }
             (2.., [b'/', rest @ ..]) if part_begins => {
-                pieces.push(Piece::AnyFolders);
+                pieces.push(GlobPiece::AnyFolders);
                 rest
             }
             (1.., _) => {
-                pieces.push(Piece::AnyName);
+                pieces.push(GlobPiece::AnyName);
                 behind
             }
             (0, [b'?', rest @ ..]) => {
-                pieces.push(Piece::AnyByte);
+                pieces.push(GlobPiece::AnyByte);
                 rest
             }
             (0, [b'[', rest @ ..]) => {
@@ -311,7 +311,7 @@ fn pieces(line: &[u8]) -> Option<Vec<Piece>> {
             }
             (0, [b'\\']) => return None,
             (0, [b'\\', c, rest @ ..] | [c, rest @ ..]) => {
-                pieces.push(Piece::Byte(*c));
+                pieces.push(GlobPiece::Byte(*c));
                 rest
             }
         };
@@ -319,10 +319,10 @@ fn pieces(line: &[u8]) -> Option<Vec<Piece>> {
 }
 
 /// The first and the last byte.
-type Range = (u8, u8);
+type ByteRange = (u8, u8);
 
 /// The characters of a `[:name:]` inside of brackets.
-const CLASSES: [(&[u8], &[Range]); 12] = [
+const CLASSES: [(&[u8], &[ByteRange]); 12] = [
     (b"alnum", &[(b'0', b'9'), (b'A', b'Z'), (b'a', b'z')]),
     (b"alpha", &[(b'A', b'Z'), (b'a', b'z')]),
     (b"blank", &[(b'\t', b'\t'), (b' ', b' ')]),
@@ -338,7 +338,7 @@ const CLASSES: [(&[u8], &[Range]); 12] = [
 ];
 
 /// The set after a `[`, and the rest after its `]`. `None` if there is no end, or a class of an unknown name.
-fn one_of(line: &[u8]) -> Option<(Piece, &[u8])> {
+fn one_of(line: &[u8]) -> Option<(GlobPiece, &[u8])> {
     let (negated, mut rest) = match line {
         [b'!' | b'^', rest @ ..] => (true, rest),
         rest => (false, rest),
@@ -356,7 +356,7 @@ fn one_of(line: &[u8]) -> Option<(Piece, &[u8])> {
         }
         let (from, after) = match rest {
             [b']', after @ ..] if !ranges.is_empty() => {
-                return Some((Piece::OneOf { ranges, negated }, after));
+                return Some((GlobPiece::OneOf { ranges, negated }, after));
             }
             [b'\\', c, after @ ..] | [c, after @ ..] => (*c, after),
             [] => return None,

@@ -6,10 +6,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{CHUNK, Checksum, Spills, Writer};
+use super::{CHUNK, LargeResults, SpillChecksum, SpillWriter};
 use crate::{
     secret::{Cleaner, Secrets},
-    tool::cap::gap,
+    tool::truncate::gap,
 };
 
 /// The number of bytes of a file that are searched for secrets at a time.
@@ -22,13 +22,13 @@ pub(in crate::tool) async fn read_file(
     path: &Path,
     limit: usize,
     secrets: &Secrets,
-    spills: Option<&Spills>,
+    spills: Option<&LargeResults>,
 ) -> Result<(String, Option<String>), String> {
     let failed = |err: io::Error| format!("the file `{}` cannot be read: {err}", path.display());
     let opened = path.to_owned();
     let (mut file, has_size) = off_loop(move || open(opened)).await.map_err(failed)?;
     let mut cleaner = Cleaner::new(secrets.clone(), SEARCHED);
-    let mut taken = Taken::new(limit, spills);
+    let mut taken = HeadAndTail::new(limit, spills);
     loop {
         let (left, piece) = off_loop(move || piece(file)).await.map_err(failed)?;
         file = left;
@@ -77,21 +77,21 @@ fn piece(mut file: Take<File>) -> io::Result<(Take<File>, Vec<u8>)> {
 
 /// The head and the tail of a text that comes in pieces. Once the text is over the limit, the whole is written to
 /// the store.
-struct Taken<'a> {
+struct HeadAndTail<'a> {
     limit: usize,
-    spills: Option<&'a Spills>,
-    writer: Option<Writer<'a>>,
+    spills: Option<&'a LargeResults>,
+    writer: Option<SpillWriter<'a>>,
     /// The whole text while it is within the limit, and then its head.
     head: String,
     tail: String,
     size: usize,
     /// Of the whole text.
-    checksum: Checksum,
+    checksum: SpillChecksum,
 }
 
-impl<'a> Taken<'a> {
-    fn new(limit: usize, spills: Option<&'a Spills>) -> Self {
-        let (head, tail, checksum) = (String::new(), String::new(), Checksum::default());
+impl<'a> HeadAndTail<'a> {
+    fn new(limit: usize, spills: Option<&'a LargeResults>) -> Self {
+        let (head, tail, checksum) = (String::new(), String::new(), SpillChecksum::default());
         Self { limit, spills, writer: None, head, tail, size: 0, checksum }
     }
 
@@ -113,7 +113,7 @@ impl<'a> Taken<'a> {
         if self.size <= self.limit {
             return;
         }
-        self.writer = self.spills.map(Writer::new);
+        self.writer = self.spills.map(SpillWriter::new);
         if let Some(writer) = &mut self.writer {
             writer.push(self.head.as_bytes()).await;
         }

@@ -63,33 +63,33 @@ impl<T: SharesState + ?Sized> SharesState for Arc<T> {}
 /// The answer is a type, so that it can be used in a constant: methods of a trait cannot run in a constant, and the
 /// answer for all other types comes from a trait.
 #[derive(Debug)]
-pub struct Held<T>(PhantomData<fn() -> T>);
+pub struct SharedStateProbe<T>(PhantomData<fn() -> T>);
 
-impl<T> Held<T> {
+impl<T> SharedStateProbe<T> {
     /// Asks this type.
     pub const ASKED: Self = Self(PhantomData);
 }
 
 // A type that cannot be a parameter at all gets a better error elsewhere.
-impl<T: SharesState + DeserializeOwned + JsonSchema + Send + Sync + 'static> Held<T> {
+impl<T: SharesState + DeserializeOwned + JsonSchema + Send + Sync + 'static> SharedStateProbe<T> {
     /// The type shares mutable state.
     pub fn __harness_is_shared(&self) -> Yes {
         Yes
     }
 }
 
-/// The answer of [`Held`] for every other type.
-pub trait NotHeld {
+/// The answer of [`SharedStateProbe`] for every other type.
+pub trait WithoutSharedState {
     /// The type does not share mutable state.
     fn __harness_is_shared(&self) -> No {
         No
     }
 }
 
-impl<T> NotHeld for Held<T> {}
+impl<T> WithoutSharedState for SharedStateProbe<T> {}
 
 /// The answer "yes" or "no".
-pub trait Answer {
+pub trait TypeAnswer {
     /// Whether the answer is "yes".
     const IS: bool;
 }
@@ -102,15 +102,15 @@ pub struct Yes;
 #[derive(Clone, Copy, Debug)]
 pub struct No;
 
-impl Answer for Yes {
+impl TypeAnswer for Yes {
     const IS: bool = true;
 }
 
-impl Answer for No {
+impl TypeAnswer for No {
     const IS: bool = false;
 }
 
 /// Whether the answer is "no". Only the type of the function's result matters; the function is not called.
-pub const fn is_no<A: Answer>(_: &impl Fn() -> A) -> bool {
+pub const fn is_no<A: TypeAnswer>(_: &impl Fn() -> A) -> bool {
     !A::IS
 }

@@ -15,9 +15,9 @@ pub(super) static OTHERS: Semaphore = Semaphore::const_new(32);
 
 /// Blocking work checks this between its steps.
 #[derive(Clone, Debug)]
-pub(super) struct Stop(CancellationToken);
+pub(super) struct StopCheck(CancellationToken);
 
-impl Stop {
+impl StopCheck {
     /// # Errors
     /// Fails if the work has to end.
     pub(super) fn check(&self) -> Result<(), ToolError> {
@@ -37,10 +37,10 @@ fn stopped() -> ToolError {
 pub(super) async fn off_loop<T: Send + 'static>(
     places: &'static Semaphore,
     token: &CancellationToken,
-    work: impl FnOnce(&Stop) -> Result<T, ToolError> + Send + 'static,
+    work: impl FnOnce(&StopCheck) -> Result<T, ToolError> + Send + 'static,
 ) -> Result<T, ToolError> {
     let token = token.child_token();
-    let stop = Stop(token.clone());
+    let stop = StopCheck(token.clone());
     let _told: DropGuard = token.clone().drop_guard();
     let place = tokio::select! {
         place = places.acquire() => place.map_err(|closed| stopped().because(closed))?,

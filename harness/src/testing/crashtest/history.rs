@@ -4,9 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    life::hash,
-    log::{How, Noted},
+    log::{CallReturn, LogEntry},
     report::Harm,
+    test_process::hash,
     watched::name,
 };
 use crate::{
@@ -17,7 +17,7 @@ use crate::{
 
 /// What the processes have done in a call.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Called {
+pub(super) struct CallHistory {
     pub(super) tool: String,
     pub(super) reads: bool,
     pub(super) keys: BTreeSet<String>,
@@ -31,8 +31,8 @@ pub(super) struct Called {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Story {
-    pub(super) calls: BTreeMap<String, Called>,
+pub(super) struct ConversationHistory {
+    pub(super) calls: BTreeMap<String, CallHistory>,
     /// The facts that the last process has seen.
     pub(super) facts: Vec<String>,
     pub(super) wrong: Vec<(Harm, String)>,
@@ -47,17 +47,17 @@ pub(super) struct Story {
     returned: Vec<(u64, u64, String)>,
 }
 
-impl Story {
-    pub(super) fn of(log: &[Noted]) -> Self {
+impl ConversationHistory {
+    pub(super) fn of(log: &[LogEntry]) -> Self {
         Self::of_agent(log, None)
     }
 
     /// What is told of the conversation of an agent that a call runs, if this names one.
-    pub(super) fn of_agent(log: &[Noted], agent: Option<&str>) -> Self {
+    pub(super) fn of_agent(log: &[LogEntry], agent: Option<&str>) -> Self {
         let mut story = Self::default();
         let own = log.iter().filter(|noted| noted.of_agent() == agent);
         // What is told of no conversation is told once.
-        let told = |noted: &&Noted| agent.is_none() || noted.of_agent().is_some();
+        let told = |noted: &&LogEntry| agent.is_none() || noted.of_agent().is_some();
         own.filter(told).for_each(|noted| story.take(noted));
         if agent.is_some() {
             // Nobody may have looked at it in the end.
@@ -67,25 +67,25 @@ impl Story {
     }
 
     /// The conversations of agents that calls have run.
-    pub(super) fn agents(log: &[Noted]) -> BTreeSet<&str> {
-        log.iter().filter_map(Noted::of_agent).collect()
+    pub(super) fn agents(log: &[LogEntry]) -> BTreeSet<&str> {
+        log.iter().filter_map(LogEntry::of_agent).collect()
     }
 
-    fn take(&mut self, noted: &Noted) {
+    fn take(&mut self, noted: &LogEntry) {
         match noted {
-            Noted::Life { .. }
-            | Noted::Done {}
-            | Noted::Point { .. }
-            | Noted::Kills { .. }
-            | Noted::KilledAfter { .. } => {}
-            Noted::Seen { facts, .. } => self.sees(facts),
-            Noted::Appended { after, facts, .. } => {
+            LogEntry::Life { .. }
+            | LogEntry::Done {}
+            | LogEntry::Point { .. }
+            | LogEntry::Kills { .. }
+            | LogEntry::KilledAfter { .. } => {}
+            LogEntry::Seen { facts, .. } => self.record_facts(facts),
+            LogEntry::Appended { after, facts, .. } => {
                 for (number, fact) in (*after..).zip(facts) {
-                    self.starts(fact);
+                    self.record_start(fact);
                     self.known.insert(number, fact.clone());
                 }
             }
-            Noted::Began { call, tool, key, reads, .. } => {
+            LogEntry::Began { call, tool, key, reads, .. } => {
                 if !reads && !self.started.contains(call) {
                     let what = format!(
                         "the call `{call}` of `{tool}` ran before the journal had the fact that it \
@@ -99,37 +99,37 @@ impl Story {
                 called.keys.insert(key.clone());
                 called.begun += 1;
             }
-            Noted::Ended { call, how, .. } => {
+            LogEntry::Ended { call, how, .. } => {
                 let called = self.calls.entry(call.clone()).or_default();
                 match how {
-                    How::Well => called.well += 1,
-                    How::Failed => called.failed += 1,
-                    How::Asks => called.begun = called.begun.saturating_sub(1),
+                    CallReturn::Well => called.well += 1,
+                    CallReturn::Failed => called.failed += 1,
+                    CallReturn::Asks => called.begun = called.begun.saturating_sub(1),
                 }
             }
-            Noted::Found { call, happened, .. } => {
+            LogEntry::Found { call, happened, .. } => {
                 let called = self.calls.entry(call.clone()).or_default();
                 called.happened |= happened;
                 called.not_happened += u32::from(!happened);
             }
-            Noted::Changed { call, tool, effects } => {
+            LogEntry::Changed { call, tool, effects } => {
                 let what = format!(
                     "`{tool}` declares to read, and its call `{call}` has changed the world: {}",
                     effects.join(", ")
                 );
                 self.wrong.push((Harm::Undeclared, what));
             }
-            Noted::Returned { facts, said, text } => {
+            LogEntry::Returned { facts, said, text } => {
                 self.returned.push((*facts, *said, text.clone()));
             }
-            Noted::Busy {} => self.busy += 1,
-            Noted::Conflict {} => self.conflicts += 1,
-            Noted::Failed { .. } => self.failures += 1,
+            LogEntry::Busy {} => self.busy += 1,
+            LogEntry::Conflict {} => self.conflicts += 1,
+            LogEntry::Failed { .. } => self.failures += 1,
         }
     }
 
     /// Facts that a process has read, with all that must be there by now.
-    fn sees(&mut self, facts: &[String]) {
+    fn record_facts(&mut self, facts: &[String]) {
         let there = |number: &u64| usize::try_from(*number).ok().and_then(|at| facts.get(at));
         let missing: Vec<String> = self
             .known
@@ -161,12 +161,12 @@ impl Story {
                 self.wrong.push((Harm::Lost, what));
             }
         }
-        facts.iter().for_each(|fact| self.starts(fact));
+        facts.iter().for_each(|fact| self.record_start(fact));
         self.known = (0..).zip(facts.iter().cloned()).collect();
         self.facts = facts.to_vec();
     }
 
-    fn starts(&mut self, fact: &str) {
+    fn record_start(&mut self, fact: &str) {
         if let Some(Fact::CallStarted { call }) = fact_of(fact) {
             self.started.insert(call);
         }
@@ -200,44 +200,44 @@ fn whose(of: &Option<String>) -> String {
 }
 
 /// What was done, for a person: each call and each end of a process, in order.
-pub(super) fn lines(log: &[Noted]) -> Vec<String> {
+pub(super) fn lines(log: &[LogEntry]) -> Vec<String> {
     let mut process = 0;
     let mut lines = Vec::new();
     for noted in log {
         let line = match noted {
-            Noted::Life { number } => {
+            LogEntry::Life { number } => {
                 process = number + 1;
                 continue;
             }
-            Noted::Kills { name } => format!("kills itself {name}"),
-            Noted::KilledAfter { micros } => format!("is killed from outside after {micros} µs"),
-            Noted::Seen { of, facts } => format!("finds {} facts{}", facts.len(), whose(of)),
-            Noted::Appended { of, after, facts } => {
+            LogEntry::Kills { name } => format!("kills itself {name}"),
+            LogEntry::KilledAfter { micros } => format!("is killed from outside after {micros} µs"),
+            LogEntry::Seen { of, facts } => format!("finds {} facts{}", facts.len(), whose(of)),
+            LogEntry::Appended { of, after, facts } => {
                 let names: Vec<String> = facts.iter().map(|fact| named(fact)).collect();
                 format!("has appended after {after}{}: {}", whose(of), names.join(", "))
             }
-            Noted::Began { call, tool, key, .. } => {
+            LogEntry::Began { call, tool, key, .. } => {
                 format!("begins the call `{call}` of `{tool}`, key {key}")
             }
-            Noted::Ended { call, how, .. } => match how {
-                How::Well => format!("the call `{call}` has returned"),
-                How::Failed => format!("the call `{call}` has failed"),
-                How::Asks => format!("the call `{call}` has asked something"),
+            LogEntry::Ended { call, how, .. } => match how {
+                CallReturn::Well => format!("the call `{call}` has returned"),
+                CallReturn::Failed => format!("the call `{call}` has failed"),
+                CallReturn::Asks => format!("the call `{call}` has asked something"),
             },
-            Noted::Found { call, happened: true, .. } => {
+            LogEntry::Found { call, happened: true, .. } => {
                 format!("finds out that `{call}` happened")
             }
-            Noted::Found { call, happened: false, .. } => {
+            LogEntry::Found { call, happened: false, .. } => {
                 format!("finds out that nothing of `{call}` happened")
             }
-            Noted::Changed { call, .. } => format!("the world has changed by `{call}`"),
-            Noted::Returned { facts, text, .. } => {
+            LogEntry::Changed { call, .. } => format!("the world has changed by `{call}`"),
+            LogEntry::Returned { facts, text, .. } => {
                 format!("`send` returns {text:?} after {facts} facts")
             }
-            Noted::Conflict {} => "somebody else has gone on".to_owned(),
-            Noted::Failed { why } => format!("ends, since {why}"),
-            Noted::Done {} => "comes to the end".to_owned(),
-            Noted::Point { .. } | Noted::Busy {} => continue,
+            LogEntry::Conflict {} => "somebody else has gone on".to_owned(),
+            LogEntry::Failed { why } => format!("ends, since {why}"),
+            LogEntry::Done {} => "comes to the end".to_owned(),
+            LogEntry::Point { .. } | LogEntry::Busy {} => continue,
         };
         lines.push(format!("process {process}: {line}"));
     }
@@ -245,14 +245,14 @@ pub(super) fn lines(log: &[Noted]) -> Vec<String> {
 }
 
 /// Where the processes were killed, for a person.
-pub(super) fn kills(log: &[Noted]) -> Vec<String> {
+pub(super) fn kills(log: &[LogEntry]) -> Vec<String> {
     let (mut last, mut kills) = ("it began", Vec::new());
     for noted in log {
         match noted {
-            Noted::Life { .. } => last = "it began",
-            Noted::Point { name, .. } => last = name,
-            Noted::Kills { name } => kills.push(name.clone()),
-            Noted::KilledAfter { micros } => {
+            LogEntry::Life { .. } => last = "it began",
+            LogEntry::Point { name, .. } => last = name,
+            LogEntry::Kills { name } => kills.push(name.clone()),
+            LogEntry::KilledAfter { micros } => {
                 kills.push(format!("from outside after {micros} µs, the last point was: {last}"));
             }
             _ => {}

@@ -12,9 +12,9 @@ use super::{CHUNK, SpillFuture, SpillStore, is_name};
 use crate::error::{Error, ErrorKind};
 
 /// The folder of one conversation. It is made when the first result is kept.
-pub(crate) struct Folder(PathBuf);
+pub(crate) struct SpillFolder(PathBuf);
 
-impl Folder {
+impl SpillFolder {
     /// The folder of the conversation whose first message has this id, below the folder that the program names.
     pub(crate) fn of(folder: &Path, first_message: &str) -> Self {
         let hash = Sha256::digest(first_message.as_bytes());
@@ -59,7 +59,7 @@ impl Folder {
     }
 }
 
-impl SpillStore for Folder {
+impl SpillStore for SpillFolder {
     fn write<'a>(&'a self, name: &'a str, chunk: u64, bytes: &'a [u8]) -> SpillFuture<'a, ()> {
         let bytes = bytes.to_vec();
         Box::pin(self.with(name, move |folder, file| {

@@ -40,13 +40,13 @@ static FINDERS: LazyLock<Vec<Finder<'static>>> =
     LazyLock::new(|| WORDS.iter().chain([&TOKEN]).map(Finder::new).collect());
 
 /// A secret: the part that is hidden, and the part that is remembered.
-pub(super) struct Shape<'a> {
+pub(super) struct SecretShape<'a> {
     pub(super) hidden: Range<usize>,
     pub(super) value: &'a str,
 }
 
 /// All secrets by their format, in no order, except those in [addresses](user).
-pub(super) fn shapes<'a>(text: &'a str, names: &Names) -> Vec<Shape<'a>> {
+pub(super) fn shapes<'a>(text: &'a str, names: &Names) -> Vec<SecretShape<'a>> {
     let mut found = Vec::new();
     for finder in FINDERS.iter() {
         let starts = finder.find_iter(text.as_bytes());
@@ -86,18 +86,18 @@ fn word(text: &str, at: usize) -> &str {
 }
 
 /// A word that begins like a key.
-fn key(text: &str, at: usize) -> Option<Shape<'_>> {
+fn key(text: &str, at: usize) -> Option<SecretShape<'_>> {
     if part(text, 0..at).ends_with(in_word) {
         return None;
     }
     let value = word(text, at);
     let is_key = !value.starts_with(TOKEN) || value.matches('.').count() == 2;
     let hidden = at..at + value.len();
-    (is_key && value.len() >= LEAST).then_some(Shape { hidden, value })
+    (is_key && value.len() >= LEAST).then_some(SecretShape { hidden, value })
 }
 
 /// The user and password of an address whose colon stands here: `https://user:password@`.
-pub(super) fn user(text: &str, colon: usize) -> Option<Shape<'_>> {
+pub(super) fn user(text: &str, colon: usize) -> Option<SecretShape<'_>> {
     let rest = text.get(colon..)?.strip_prefix("://")?;
     let ends = |c: char| c.is_whitespace() || matches!(c, '/' | '?' | '#' | '"' | '\'' | '<');
     let authority = part(rest, 0..rest.find(ends).unwrap_or(rest.len()));
@@ -106,12 +106,12 @@ pub(super) fn user(text: &str, colon: usize) -> Option<Shape<'_>> {
     // `git@` is not a secret.
     let is_secret = password.is_some_and(|password| !password.is_empty()) || user.len() >= LEAST;
     let hidden = colon + 3..colon + 3 + user.len();
-    is_secret.then_some(Shape { hidden, value: password.unwrap_or(user) })
+    is_secret.then_some(SecretShape { hidden, value: password.unwrap_or(user) })
 }
 
 /// The value of an option that begins here: `--password value`, and `-u user:password` of a program
 /// that fetches an address.
-fn option<'a>(text: &'a str, at: usize, names: &Names) -> Option<Shape<'a>> {
+fn option<'a>(text: &'a str, at: usize, names: &Names) -> Option<SecretShape<'a>> {
     let name = word(text, at);
     let is_user = USER.contains(&name);
     let is_named = name.starts_with("--") && names.has(name);
@@ -133,7 +133,7 @@ fn option<'a>(text: &'a str, at: usize, names: &Names) -> Option<Shape<'a>> {
     }
     let hidden = from..from + value.len();
     if !is_user {
-        return Some(Shape { hidden, value });
+        return Some(SecretShape { hidden, value });
     }
     let (user, password) = value.split_once(':')?;
     let is_secret = !password.is_empty()
@@ -141,7 +141,7 @@ fn option<'a>(text: &'a str, at: usize, names: &Names) -> Option<Shape<'a>> {
         // These are the ids of a user and a group.
         && !value.bytes().all(|byte| byte.is_ascii_digit() || byte == b':')
         && fetches(text, at);
-    is_secret.then_some(Shape { hidden, value: password })
+    is_secret.then_some(SecretShape { hidden, value: password })
 }
 
 /// Whether such a program is named near the option, on the same line.
@@ -159,7 +159,7 @@ fn fetches(text: &str, at: usize) -> bool {
 
 /// The text between the first and the last line of a private key that begins here, and the place of
 /// its last line.
-fn private_key(text: &str, at: usize) -> Option<(Shape<'_>, usize)> {
+fn private_key(text: &str, at: usize) -> Option<(SecretShape<'_>, usize)> {
     let begins = text.get(at..)?.strip_prefix(BEGINS)?;
     // The kind of the key stands before it.
     let kind = begins.bytes().take_while(|byte| byte.is_ascii_uppercase() || *byte == b' ').count();
@@ -168,5 +168,5 @@ fn private_key(text: &str, at: usize) -> Option<(Shape<'_>, usize)> {
     let rest = text.get(from..)?;
     let end = from + rest.find(ENDS).unwrap_or(rest.len());
     let value = part(text, from..end).trim();
-    (value.len() >= LEAST).then_some((Shape { hidden: from..end, value }, end))
+    (value.len() >= LEAST).then_some((SecretShape { hidden: from..end, value }, end))
 }

@@ -13,17 +13,17 @@ use tokio::{
 
 /// The time for which agents of one call have waited for a person. All clones belong to the same call.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Asking(Arc<Shared>);
+pub(crate) struct HumanWait(Arc<HumanWaitState>);
 
 #[derive(Debug, Default)]
-struct Shared {
-    times: Mutex<Times>,
+struct HumanWaitState {
+    times: Mutex<WaitTimes>,
     /// Notified when no agent waits for a person any more.
     answered: Notify,
 }
 
 #[derive(Debug, Default)]
-struct Times {
+struct WaitTimes {
     /// The number of agents that wait now, and when the first of them began to wait.
     asking: usize,
     since: Option<Instant>,
@@ -31,21 +31,21 @@ struct Times {
     before: Duration,
 }
 
-impl Asking {
-    fn times(&self) -> MutexGuard<'_, Times> {
+impl HumanWait {
+    fn times(&self) -> MutexGuard<'_, WaitTimes> {
         self.0.times.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Counts one more agent of the call as waiting for a person until the returned value is dropped.
-    pub(crate) fn begins(&self) -> Asked {
+    pub(crate) fn begin(&self) -> HumanWaitGuard {
         let mut times = self.times();
         times.asking = times.asking.saturating_add(1);
         times.since.get_or_insert_with(Instant::now);
-        Asked(self.clone())
+        HumanWaitGuard(self.clone())
     }
 
     /// Waits until `deadline`, put off by the time in which a person is asked.
-    pub(crate) async fn over(&self, deadline: Instant) {
+    pub(crate) async fn wait_until(&self, deadline: Instant) {
         loop {
             let answered = self.0.answered.notified();
             let (is_asking, before) = {
@@ -69,9 +69,9 @@ impl Asking {
 }
 
 /// An agent of a call waits for a person until this is dropped.
-pub(crate) struct Asked(Asking);
+pub(crate) struct HumanWaitGuard(HumanWait);
 
-impl Drop for Asked {
+impl Drop for HumanWaitGuard {
     fn drop(&mut self) {
         let mut times = self.0.times();
         times.asking = times.asking.saturating_sub(1);

@@ -20,31 +20,31 @@ const WAITING: (usize, usize) = (8 * 1024 * 1024, 10_000);
 const LAST: Duration = Duration::from_secs(1);
 
 /// A destination of lines. Dropping it ends it.
-pub(super) enum Lines {
+pub(super) enum LineWriter {
     /// The operating system has each line when [`write`](Self::write) returns, so that a process that
     /// is killed loses none.
-    File(Mutex<Direct>),
-    Queue(Queue),
+    File(Mutex<DirectFile>),
+    Queue(LineQueue),
 }
 
 /// A file, and the reason why it is no longer written.
-pub(super) struct Direct {
+pub(super) struct DirectFile {
     file: File,
     problem: Option<String>,
 }
 
-impl Lines {
+impl LineWriter {
     /// Writes to a file at once if it cannot block, and by a thread if it can (a pipe, a terminal).
     pub(super) fn to_file(file: File) -> Self {
         match file.metadata().is_ok_and(|about| about.is_file()) {
-            true => Self::File(Mutex::new(Direct { file, problem: None })),
+            true => Self::File(Mutex::new(DirectFile { file, problem: None })),
             false => Self::to_writer(file),
         }
     }
 
     /// Writes by a thread.
     pub(super) fn to_writer(writer: impl Write + Send + 'static) -> Self {
-        Self::Queue(Queue::new(Box::new(writer)))
+        Self::Queue(LineQueue::new(Box::new(writer)))
     }
 
     /// Writes an event, or leaves it to the thread.
@@ -53,7 +53,7 @@ impl Lines {
         let Some(line) = line(event) else { return };
         match self {
             Self::File(direct) => {
-                let Direct { file, problem } = &mut *lock(direct);
+                let DirectFile { file, problem } = &mut *lock(direct);
                 if problem.is_none() {
                     *problem = file.write_all(line.as_bytes()).err().map(|err| err.to_string());
                 }
@@ -88,19 +88,19 @@ fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Lines that wait for a writer, and the thread that writes them. The thread ends with it.
-pub(super) struct Queue {
-    shared: Arc<Shared>,
+pub(super) struct LineQueue {
+    shared: Arc<SharedQueue>,
 }
 
 #[derive(Default)]
-struct Shared {
-    state: Mutex<State>,
+struct SharedQueue {
+    state: Mutex<QueueState>,
     /// A line was added, one was written, or it is over.
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct QueueState {
     lines: VecDeque<String>,
     bytes: usize,
     /// The lines without room that are not reported yet.
@@ -112,9 +112,9 @@ struct State {
     problem: Option<String>,
 }
 
-impl Queue {
+impl LineQueue {
     fn new(writer: Box<dyn Write + Send>) -> Self {
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(SharedQueue::default());
         let of_thread = Arc::clone(&shared);
         let thread = thread::Builder::new().name("harness-trace".to_owned());
         if let Err(err) = thread.spawn(move || of_thread.hand_over(writer)) {
@@ -142,7 +142,7 @@ impl Queue {
     }
 }
 
-impl State {
+impl QueueState {
     fn add(&mut self, line: String) {
         self.bytes = self.bytes.saturating_add(line.len());
         self.lines.push_back(line);
@@ -167,7 +167,7 @@ impl State {
     }
 }
 
-impl Drop for Queue {
+impl Drop for LineQueue {
     fn drop(&mut self) {
         lock(&self.shared.state).closed = true;
         self.shared.changed.notify_all();
@@ -180,7 +180,7 @@ impl Drop for Queue {
     }
 }
 
-impl Shared {
+impl SharedQueue {
     /// The work of the thread.
     fn hand_over(&self, mut writer: Box<dyn Write + Send>) {
         while let Some(line) = self.next() {

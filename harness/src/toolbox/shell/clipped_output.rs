@@ -9,13 +9,13 @@ const TAIL: usize = 12 * 1024;
 
 /// Keeps the beginning and the end of a stream and counts what is between them.
 #[derive(Debug, Default)]
-pub(super) struct Clipped {
+pub(super) struct ClippedOutput {
     head: Vec<u8>,
     tail: VecDeque<u8>,
     dropped: u64,
 }
 
-impl Clipped {
+impl ClippedOutput {
     pub(super) fn push(&mut self, bytes: &[u8]) {
         let room = HEAD.saturating_sub(self.head.len()).min(bytes.len());
         let (head, rest) = bytes.split_at(room);
