@@ -134,7 +134,8 @@ impl World {
         self.inner().carrying.insert(call.to_owned());
     }
 
-    /// A person is asked. What was decided about this call before does not hold any more.
+    /// A person is asked. What was decided about the same call does not hold any more. If another version of the program
+    /// asks, and ends before it has written that, what was decided of the call as it was before still holds.
     pub(crate) fn asks(&self, question: &Question, definition: String) {
         let mut arguments = Map::clone(&question.arguments);
         arguments.extend(Map::clone(&question.defaults));
@@ -147,7 +148,7 @@ impl World {
         };
         let place = Place::of(question);
         let mut inner = self.inner();
-        inner.allowed.retain(|it| it.place != place || it.scope != Scope::Once);
+        inner.allowed.retain(|it| it.place != place || it.scope != Scope::Once || it.what != what);
         inner.asked.insert(question.nonce.clone(), (place, what));
     }
 
@@ -174,6 +175,9 @@ impl World {
                 let is_wide = scope.key().starts_with("to:");
                 let scope = if is_wide { Scope::Wide } else { Scope::Always };
                 inner.allowed.extend([allow(Scope::Once), allow(scope)]);
+            }
+            Answer::No { .. } => {
+                inner.allowed.retain(|it| it.place != place || it.scope != Scope::Once);
             }
             _ => {}
         }

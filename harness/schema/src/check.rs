@@ -12,7 +12,7 @@ use serde_json::{Map, Number, Value};
 
 use super::{
     compile::SchemaChecker,
-    fault::{ValueFault, step},
+    fault::{ValueFault, ValuePlace},
     node::{
         AllowedValues, ArrayRules, ChoiceRules, MANY, NodeId, NumberRules, ObjectRules, SchemaNode,
         StringRules,
@@ -49,23 +49,6 @@ const KEPT: usize = 500_000;
 const DEEP: &str = "nested too deeply";
 
 const TOO_LARGE: &str = "too large to be checked against the schema; write less at once";
-
-/// The place of a value.
-pub(super) enum ValuePlace<'a> {
-    Root,
-    Name(&'a ValuePlace<'a>, &'a str),
-    Index(&'a ValuePlace<'a>, usize),
-}
-
-impl ValuePlace<'_> {
-    fn pointer(&self) -> String {
-        match self {
-            Self::Root => String::new(),
-            Self::Name(parent, name) => parent.pointer() + &step(name),
-            Self::Index(parent, index) => format!("{}/{index}", parent.pointer()),
-        }
-    }
-}
 
 impl SchemaChecker {
     /// Whether the value fits the schema.

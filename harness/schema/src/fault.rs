@@ -83,3 +83,20 @@ impl From<String> for ReadFault {
         Self(ValueFault::new(reason))
     }
 }
+
+/// The place of a value.
+pub(super) enum ValuePlace<'a> {
+    Root,
+    Name(&'a ValuePlace<'a>, &'a str),
+    Index(&'a ValuePlace<'a>, usize),
+}
+
+impl ValuePlace<'_> {
+    pub(super) fn pointer(&self) -> String {
+        match self {
+            Self::Root => String::new(),
+            Self::Name(parent, name) => parent.pointer() + &step(name),
+            Self::Index(parent, index) => format!("{}/{index}", parent.pointer()),
+        }
+    }
+}

@@ -1,9 +1,8 @@
 //! Encodes a request of the Messages API from the transcript.
 //!
 //! The bytes of a message depend on that message alone, so each request begins with the bytes of
-//! the previous one. This keeps the vendor's cache and signed thinking valid. The only exception is
-//! a vendor block that waits for its result: it is sent while the result may still come, and left
-//! out once it cannot come any more.
+//! the previous one. This keeps the vendor's cache and signed thinking valid. The only exception is a vendor block that
+//! waits for its result: it is sent only while the result may still come.
 
 use std::borrow::Cow;
 
@@ -50,9 +49,8 @@ pub struct Options {
     /// How the model is told the schema of its answer, if the request has one. `None`: chosen by
     /// the vendor, the model and the schema.
     pub answer_way: Option<AnswerWay>,
-    /// Whether tools that were found by a search are marked, so that the vendor reads them at the
-    /// place of the search, and everything before it from its cache. Other servers of this protocol
-    /// may not support it.
+    /// Whether tools that were found by a search are marked, so that the vendor reads them at the place of the search,
+    /// and everything before it from its cache. Other servers of this protocol may not support it.
     ///
     /// Source: <https://platform.claude.com/docs/en/agents-and-tools/tool-use/tool-search-tool>.
     pub defers_tools: bool,
