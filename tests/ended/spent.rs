@@ -259,7 +259,8 @@ async fn a_journal_that_cannot_tell_what_an_agent_has_cost_opens_the_conversatio
     let faulty = FaultyJournal::new(journal.clone());
     // The first one reads the conversation, the second one that of the agent.
     faulty.fail(JournalCall::Read, 1, JournalFault::FailBefore);
-    let error = lead.open(&faulty, CHAT).await.expect_err("it is not known what the agent has cost");
+    let error =
+        lead.open(&faulty, CHAT).await.expect_err("it is not known what the agent has cost");
     assert_eq!(error.kind(), ErrorKind::Journal, "{error}");
     let chat = lead.open(&faulty, CHAT).await.expect("opened");
     assert_eq!(chat.budget().spent(), whole);

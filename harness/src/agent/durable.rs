@@ -270,7 +270,8 @@ impl Durable {
 
     /// Takes the conversation for its own if [`describe`](Self::describe) may have created it, and nothing was said in it.
     fn has_created(&mut self, there: &StoredFacts) -> bool {
-        let is_own = self.may_have_created && there.head.incarnation.is_some() && there.head.facts == 0;
+        let is_own =
+            self.may_have_created && there.head.incarnation.is_some() && there.head.facts == 0;
         if is_own {
             self.may_have_created = false;
             self.ends_at(there.head);

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use super::{IN_DOUBT, OUTCOME, lines::VALUES};
+use super::{IN_DOUBT, OUTCOME, stdout_filter::VALUES};
 use crate::{
     message::{Link, Media, ToolContent, count_values},
     schema::Checker,
