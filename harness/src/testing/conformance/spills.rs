@@ -54,7 +54,7 @@ async fn has(store: &Store, name: &str, spill: &str, wanted: &[Option<Vec<u8>>])
 }
 
 async fn kept(store: &Store) -> Seen {
-    if !store.one.keeps_spills() {
+    if !store.one.can_keep_spills() {
         return Ok(());
     }
     let (name, other) = (store.filled("spills", 1).await?, store.filled("no spills", 1).await?);
@@ -100,7 +100,7 @@ async fn kept(store: &Store) -> Seen {
 
 async fn nowhere(store: &Store) -> Seen {
     let name = store.name("spills of nobody");
-    let due = match store.one.keeps_spills() {
+    let due = match store.one.can_keep_spills() {
         true => ErrorKind::Conflict,
         false => ErrorKind::Configuration,
     };
@@ -111,7 +111,7 @@ async fn nowhere(store: &Store) -> Seen {
 }
 
 async fn gone(store: &Store) -> Seen {
-    if !store.one.keeps_spills() {
+    if !store.one.can_keep_spills() {
         return Ok(());
     }
     let name = store.filled("spills that go", 1).await?;
@@ -130,7 +130,7 @@ async fn gone(store: &Store) -> Seen {
 }
 
 async fn forked(store: &Store) -> Seen {
-    if !store.one.keeps_spills() {
+    if !store.one.can_keep_spills() {
         return Ok(());
     }
     let (base, fork) = (store.filled("base of spills", 2).await?, store.name("fork with spills"));
@@ -170,7 +170,7 @@ async fn forked(store: &Store) -> Seen {
 }
 
 async fn at_once(store: &Store) -> Seen {
-    if !store.one.keeps_spills() {
+    if !store.one.can_keep_spills() {
         return Ok(());
     }
     let name = store.filled("spills at once", 1).await?;
