@@ -516,7 +516,7 @@ impl Steps {
     /// an answer is paused, and where no run goes on or has just been answered.
     pub fn steer(&self, message: impl Into<Message>) -> Result<Vec<Envelope>, Error> {
         let message = message.into().renewed();
-        message.says_something()?;
+        message.check_sendable()?;
         self.says(Fact::Steered { message })
     }
 

@@ -153,7 +153,8 @@ fn elsewhere(media: &Media, part: &ToolContent) -> ContentBlock {
     match media.url() {
         Some(url) => ContentBlock::resource_link(Resource::new(url, media.name().unwrap_or(url))),
         None => {
-            let told = part.media().map(|(kind, media)| media.told(kind)).unwrap_or_default();
+            let told =
+                part.media().map(|(kind, media)| media.summary_line(kind)).unwrap_or_default();
             ContentBlock::text(format!("[{told}, is not here]"))
         }
     }
