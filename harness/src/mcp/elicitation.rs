@@ -179,7 +179,7 @@ pub(super) fn accepted(filled: Map<String, Value>) -> ElicitResult {
     ElicitResult::new(ElicitationAction::Accept).with_content(Value::Object(filled))
 }
 
-/// A call runs as long as this value exists.
+/// A running call, for which the server may ask as long as this value exists.
 pub(super) struct ElicitingCall {
     asked: Arc<ElicitationState>,
     call: u64,

@@ -76,7 +76,8 @@ pub(super) struct McpHttpClient {
     answers: Arc<Semaphore>,
 }
 
-/// What is seen in the answers of a server.
+/// What the answers of a server have shown: whether its session has expired, the tools that it has listed, and the events
+/// after which its streams can be resumed.
 #[derive(Default)]
 pub(super) struct SessionState {
     /// Whether the server does not know the session any more.

@@ -58,7 +58,7 @@ const WAIT: Duration = Duration::from_millis(250);
 /// The bytes of a server's text that an error shows.
 const SHOWN: usize = 500;
 
-/// The place of a server.
+/// Where a server is: a child process or an address.
 #[derive(Clone, Debug)]
 pub(super) enum ServerEndpoint {
     /// A child process.

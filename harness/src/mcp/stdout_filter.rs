@@ -69,7 +69,7 @@ pub(super) struct StdoutFilter<R> {
     doubtful: Vec<DoubtfulAnswer>,
 }
 
-/// An answer that may be none to this request, until it is known whether another one comes.
+/// An answer that may not belong to this request. It is held until the real one comes or the time is over.
 struct DoubtfulAnswer {
     id: RequestId,
     /// What is read in its place.

@@ -196,7 +196,7 @@ impl SqliteJournal {
     }
 }
 
-/// A hold that the thread has granted. If nobody takes it, it is released.
+/// A lease that the thread has granted. If nobody takes it, it is released.
 struct GrantedLease {
     conversation: String,
     jobs: mpsc::Sender<StoreJob>,

@@ -188,7 +188,7 @@ pub(super) struct GrantCache {
     running: watch::Sender<usize>,
 }
 
-/// A running request.
+/// Counts a running request for a token as long as this value exists.
 struct RunningTokenRequest(watch::Sender<usize>);
 
 impl RunningTokenRequest {

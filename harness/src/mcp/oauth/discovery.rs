@@ -50,7 +50,7 @@ pub(super) struct AuthorizationServer {
     pub(super) metadata: IssuerMetadata,
 }
 
-/// What the program has said of the authorization.
+/// What the program has set for the authorization.
 pub(super) struct DiscoverySettings<'a> {
     /// The resource that tokens are made for.
     pub(super) resource: Option<&'a str>,

@@ -35,14 +35,14 @@ const ANSWER: Duration = Duration::from_secs(2);
 /// programs of this machine could otherwise keep the browser out.
 const AT_ONCE: usize = 64;
 
-/// An open port.
+/// An open port of this machine, to which the browser is redirected.
 pub(super) struct RedirectListener {
     listener: TcpListener,
     /// Its address, as it is told to the authorization server.
     pub(super) redirect: Url,
 }
 
-/// What the redirect has to say.
+/// The values that the redirect has to have.
 pub(super) struct ExpectedRedirect<'a> {
     pub(super) state: &'a str,
     pub(super) issuer: &'a str,

@@ -23,7 +23,7 @@ const UNREAD: usize = 64 << 20;
 /// How long a connection takes nothing of what is written to it, until it is given up.
 const STUCK: Duration = Duration::from_secs(30);
 
-/// All connections.
+/// All connections of a service, and how many there may be.
 #[derive(Clone)]
 pub(super) struct ConnectionLimit {
     places: Arc<Semaphore>,
