@@ -17,8 +17,8 @@ use harness::{
     Agent, ErrorKind, Outcome, ToolCall,
     agent::{Chats, Event, Numbered, WhenBusy},
     journal::{
-        Conversations, Envelope, Fact, Head, Hold, Journal, JournalFuture, Life, Listing,
-        MemoryJournal, Metadata, StoredFacts,
+        ConversationPage, ConversationQuery, Envelope, Fact, Head, Journal, JournalFuture, Lease,
+        MemoryJournal, Metadata, StoredFacts, WriterId,
     },
     testing::{Gate, ScriptedProvider, reply},
     tool, tools,
@@ -237,7 +237,7 @@ impl Journal for Hanging {
         })
     }
 
-    fn hold<'a>(&'a self, id: &'a str) -> JournalFuture<'a, Hold> {
+    fn hold<'a>(&'a self, id: &'a str) -> JournalFuture<'a, Lease> {
         Box::pin(async move {
             self.hang().await;
             self.inner.hold(id).await
@@ -248,7 +248,7 @@ impl Journal for Hanging {
         self.inner.describe(id, data)
     }
 
-    fn list<'a>(&'a self, listing: &'a Listing) -> JournalFuture<'a, Conversations> {
+    fn list<'a>(&'a self, listing: &'a ConversationQuery) -> JournalFuture<'a, ConversationPage> {
         self.inner.list(listing)
     }
 
@@ -518,7 +518,7 @@ async fn two_processes_on_one_journal_and_each_watcher_sees_each_run_once_and_in
 
 /// A conversation that a later version of the library has continued.
 async fn unreadable(journal: &MemoryJournal, id: &str) {
-    let newer = Envelope::stored(99, "7.0.0", Life::random(), 0, 0, "{}");
+    let newer = Envelope::stored(99, "7.0.0", WriterId::random(), 0, 0, "{}");
     let last = journal.read(id, 0).await.unwrap().head;
     journal.append(id, last, &[newer]).await.unwrap();
 }

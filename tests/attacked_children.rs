@@ -17,7 +17,7 @@ use harness::{
     Agent, CallOutcome, Chat, ErrorKind, Guardrails, Limits, Message, Outcome, Permissions,
     SideEffect, SideEffects, Tool, ToolContext, ToolError,
     agent::{AgentBuilder, Machine, Sending},
-    journal::{Fact, Journal, Listing, MemoryJournal, SqliteJournal},
+    journal::{ConversationQuery, Fact, Journal, MemoryJournal, SqliteJournal},
     policy::{Approval, Question, Spent},
     testing::{FaultyJournal, JournalCall, JournalFault, ScriptedProvider, reply},
 };
@@ -99,7 +99,7 @@ fn tokens(spent: &Spent) -> (u64, u64) {
 }
 
 async fn names(journal: &MemoryJournal) -> Vec<String> {
-    let page = journal.list(&Listing::new().limit(1000)).await.expect("a page");
+    let page = journal.list(&ConversationQuery::new().limit(1000)).await.expect("a page");
     let mut names: Vec<String> = page.conversations.into_iter().map(|it| it.id).collect();
     names.sort();
     names

@@ -276,7 +276,7 @@ struct Slow(MemoryJournal, Gate);
 
 impl Journal for Slow {
     hands_on!(0: read append hold rest);
-    fn keeps_spills(&self) -> bool {
+    fn can_keep_spills(&self) -> bool {
         true
     }
     fn write_spill<'a>(

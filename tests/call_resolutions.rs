@@ -550,7 +550,7 @@ async fn nothing_is_decided_in_the_conversation_of_an_agent_whose_call_is_over()
         let agent = lead(&log, true);
         let mut chat = agent.open(&journal, &name).await.expect("opened");
         chat.send("Go.").await.expect_err("it waits");
-        let all = journal.list(&harness::journal::Listing::new()).await.expect("a page");
+        let all = journal.list(&harness::journal::ConversationQuery::new()).await.expect("a page");
         let child = all.conversations.into_iter().map(|it| it.id).find(|id| *id != name);
         let child = child.expect("a conversation of the agent");
         let inbox = agent.inbox(&journal);

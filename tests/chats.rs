@@ -12,7 +12,7 @@ use futures_util::{FutureExt as _, StreamExt as _};
 use harness::{
     Agent, Error, ErrorKind, Outcome, State,
     agent::{ChatRun, Chats, Event, EventBuf, Numbered, Steering, WhenBusy},
-    journal::{Envelope, Head, Hold, Journal, JournalFuture, MemoryJournal, StoredFacts},
+    journal::{Envelope, Head, Journal, JournalFuture, Lease, MemoryJournal, StoredFacts},
     message::{Block, Message, Role},
     testing::{Gate, ScriptedProvider, reply},
     tool, tools,
@@ -583,7 +583,7 @@ impl Journal for Failing {
         })
     }
 
-    fn hold<'a>(&'a self, id: &'a str) -> JournalFuture<'a, Hold> {
+    fn hold<'a>(&'a self, id: &'a str) -> JournalFuture<'a, Lease> {
         self.inner.hold(id)
     }
 
@@ -597,8 +597,8 @@ impl Journal for Failing {
 
     fn list<'a>(
         &'a self,
-        listing: &'a harness::journal::Listing,
-    ) -> JournalFuture<'a, harness::journal::Conversations> {
+        listing: &'a harness::journal::ConversationQuery,
+    ) -> JournalFuture<'a, harness::journal::ConversationPage> {
         self.inner.list(listing)
     }
 

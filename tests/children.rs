@@ -12,7 +12,7 @@ use harness::{
     Agent, CallOutcome, Event, Guardrails, Limits, Outcome, Permissions, SideEffect, SideEffects,
     State, Tool, ToolContext, ToolError,
     agent::AgentBuilder,
-    journal::{Journal, Limit, Listing, MemoryJournal},
+    journal::{ConversationQuery, Journal, Limit, MemoryJournal},
     policy::{Question, Verdict},
     testing::{Gate, RecordedRequest, ScriptedProvider, ScriptedReply, reply},
     tool, tools,
@@ -173,12 +173,15 @@ async fn what_an_agent_spends_is_spent_by_its_caller_to_the_token() {
     assert_eq!(kept_in(&lead, &journal).budget().spent(), sum);
     assert_eq!(sum.usage.input, Some(600));
     // Each agent has a conversation of its own, which belongs to the caller's.
-    let children = journal.list(&Listing::new().parent(CHAT)).await.expect("a page").conversations;
+    let children =
+        journal.list(&ConversationQuery::new().parent(CHAT)).await.expect("a page").conversations;
     let mut names: Vec<&str> = children.iter().map(|it| it.id.as_str()).collect();
     names.sort_unstable();
     assert_eq!(names, ["chat/c0", "chat/c1"]);
     assert!(journal.delete(CHAT).await.expect("it is deleted"));
-    assert!(journal.list(&Listing::new()).await.expect("a page").conversations.is_empty());
+    assert!(
+        journal.list(&ConversationQuery::new()).await.expect("a page").conversations.is_empty()
+    );
     assert!(entries(&journal).is_empty());
 }
 

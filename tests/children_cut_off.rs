@@ -12,8 +12,8 @@ use harness::{
     ToolContext,
     agent::AgentBuilder,
     journal::{
-        Awaited, Conversations, Envelope, Fact, Head, Hold, Journal, JournalFuture, Listing,
-        MemoryJournal, Metadata, StoredFacts,
+        Awaited, ConversationPage, ConversationQuery, Envelope, Fact, Head, Journal, JournalFuture,
+        Lease, MemoryJournal, Metadata, StoredFacts,
     },
     policy::{Approval, Question},
     testing::{ScriptedProvider, reply},
@@ -180,7 +180,7 @@ impl Journal for FailsBelow {
         self.does(id, self.journal.append(id, after, facts))
     }
 
-    fn hold<'a>(&'a self, id: &'a str) -> JournalFuture<'a, Hold> {
+    fn hold<'a>(&'a self, id: &'a str) -> JournalFuture<'a, Lease> {
         self.does(id, self.journal.hold(id))
     }
 
@@ -188,7 +188,7 @@ impl Journal for FailsBelow {
         self.does(id, self.journal.describe(id, data))
     }
 
-    fn list<'a>(&'a self, listing: &'a Listing) -> JournalFuture<'a, Conversations> {
+    fn list<'a>(&'a self, listing: &'a ConversationQuery) -> JournalFuture<'a, ConversationPage> {
         self.does("of/agents", self.journal.list(listing))
     }
 
@@ -418,7 +418,7 @@ impl Journal for OthersBelow {
         })
     }
 
-    fn hold<'a>(&'a self, id: &'a str) -> JournalFuture<'a, Hold> {
+    fn hold<'a>(&'a self, id: &'a str) -> JournalFuture<'a, Lease> {
         self.journal.hold(id)
     }
 
@@ -426,7 +426,7 @@ impl Journal for OthersBelow {
         self.journal.describe(id, data)
     }
 
-    fn list<'a>(&'a self, listing: &'a Listing) -> JournalFuture<'a, Conversations> {
+    fn list<'a>(&'a self, listing: &'a ConversationQuery) -> JournalFuture<'a, ConversationPage> {
         self.journal.list(listing)
     }
 

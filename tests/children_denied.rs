@@ -9,7 +9,7 @@ use std::{
 
 use harness::{
     Agent, Outcome, Permissions, SideEffect, SideEffects, Tool,
-    journal::{Envelope, Head, Journal, JournalFuture, Listing, MemoryJournal},
+    journal::{ConversationQuery, Envelope, Head, Journal, JournalFuture, MemoryJournal},
     policy::Question,
     testing::{ScriptedProvider, reply},
 };
@@ -94,7 +94,7 @@ async fn polled<F: Future>(times: usize, future: F) -> Option<F::Output> {
 /// What a process leaves that is killed when this agent has ended and its callers have not learned of it.
 async fn killed_after(journal: &MemoryJournal, agent: &str) -> MemoryJournal {
     let left = MemoryJournal::new();
-    let page = journal.list(&Listing::new()).await.expect("a page");
+    let page = journal.list(&ConversationQuery::new()).await.expect("a page");
     for summary in page.conversations {
         let mut written = journal.read(&summary.id, 0).await.expect("facts").facts;
         if summary.id != agent && agent.starts_with(&summary.id) {
@@ -155,7 +155,7 @@ async fn an_agent_that_a_denial_has_ended_does_not_go_on_when_its_call_runs_agai
         let denied = chat.send("Go.").await.expect_err("it is denied");
         assert_eq!(denied.outcome(), Outcome::Denied);
         drop(chat);
-        let page = journal.list(&Listing::new()).await.expect("a page");
+        let page = journal.list(&ConversationQuery::new()).await.expect("a page");
         let agents = page.conversations.into_iter().filter(|it| it.id != CHAT);
         for agent in agents {
             let left = killed_after(&journal, &agent.id).await;

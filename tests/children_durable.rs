@@ -12,8 +12,8 @@ use harness::{
     Permissions, SideEffects, Tool,
     agent::{Action, Machine},
     journal::{
-        Awaited, Conversations, Decision, Envelope, Fact, Head, Hold, Journal, JournalFuture,
-        Listing, MemoryJournal, Metadata, Repeat, StoredFacts,
+        Awaited, ConversationPage, ConversationQuery, Decision, Envelope, Fact, Head, Journal,
+        JournalFuture, Lease, MemoryJournal, Metadata, Repeat, StoredFacts,
     },
     models::{Models, Price},
     policy::{Question, Spent},
@@ -36,7 +36,7 @@ struct Moments {
 }
 
 async fn moment(journal: &MemoryJournal) -> Moment {
-    let page = journal.list(&Listing::new().limit(1000)).await.expect("a page");
+    let page = journal.list(&ConversationQuery::new().limit(1000)).await.expect("a page");
     let mut moment = Moment::new();
     for summary in page.conversations {
         let facts = journal.read(&summary.id, 0).await.expect("facts").facts;
@@ -79,7 +79,7 @@ impl Journal for Moments {
         })
     }
 
-    fn hold<'a>(&'a self, conversation: &'a str) -> JournalFuture<'a, Hold> {
+    fn hold<'a>(&'a self, conversation: &'a str) -> JournalFuture<'a, Lease> {
         self.journal.hold(conversation)
     }
 
@@ -95,7 +95,7 @@ impl Journal for Moments {
         })
     }
 
-    fn list<'a>(&'a self, listing: &'a Listing) -> JournalFuture<'a, Conversations> {
+    fn list<'a>(&'a self, listing: &'a ConversationQuery) -> JournalFuture<'a, ConversationPage> {
         self.journal.list(listing)
     }
 
@@ -324,7 +324,8 @@ async fn a_fork_has_other_agents() {
     let reply = fork.resume().await.expect("an answer");
     assert_eq!(reply.text(), "put is done | put is done | put is done");
     assert_eq!(world.lock().expect("unpoisoned").len(), 3, "each call ran, under another key");
-    let page = journal.list(&Listing::new().parent("fork")).now_or_never().expect("at once");
+    let page =
+        journal.list(&ConversationQuery::new().parent("fork")).now_or_never().expect("at once");
     assert_eq!(page.expect("a page").conversations.len(), 2);
 }
 
@@ -432,7 +433,7 @@ async fn names_of_agents_are_names_whatever_the_server_says() {
         let lead = Agent::builder(model).tools([inner]).build().expect("an agent");
         let reply = lead.open(&journal, CHAT).await.expect("opened").send("Go.").await;
         assert_eq!(reply.expect("an answer").text(), "Yes.");
-        let page = journal.list(&Listing::new().parent(CHAT)).await.expect("a page");
+        let page = journal.list(&ConversationQuery::new().parent(CHAT)).await.expect("a page");
         let name = &page.conversations[0].id;
         assert!(name.starts_with("chat/agent-") && name.len() == 43, "{name}");
     }

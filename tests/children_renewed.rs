@@ -7,7 +7,7 @@ use std::sync::{
 
 use harness::{
     Agent, CallOutcome, Message, Permissions, SideEffect, SideEffects, Tool,
-    journal::{Head, Hold, Journal, JournalFuture, Listing, MemoryJournal, Metadata},
+    journal::{ConversationQuery, Head, Journal, JournalFuture, Lease, MemoryJournal, Metadata},
     testing::{Gate, ScriptedProvider, reply},
 };
 use serde_json::json;
@@ -25,8 +25,8 @@ struct Unheld(MemoryJournal);
 impl Journal for Unheld {
     hands_on!(0: read append rest);
 
-    fn hold<'a>(&'a self, _: &'a str) -> JournalFuture<'a, Hold> {
-        Box::pin(async { Ok(Hold::new(())) })
+    fn hold<'a>(&'a self, _: &'a str) -> JournalFuture<'a, Lease> {
+        Box::pin(async { Ok(Lease::new(())) })
     }
 }
 
@@ -73,7 +73,7 @@ fn lead(
 }
 
 async fn names(journal: &Unheld) -> Vec<String> {
-    let page = journal.list(&Listing::new()).await.expect("a page");
+    let page = journal.list(&ConversationQuery::new()).await.expect("a page");
     page.conversations.into_iter().map(|it| it.id).collect()
 }
 

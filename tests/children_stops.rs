@@ -12,7 +12,7 @@ use std::{
 
 use harness::{
     Agent, CallOutcome, CancellationToken, Event, Permissions, SideEffects, Tool,
-    journal::{Fact, Journal, Listing, MemoryJournal},
+    journal::{ConversationQuery, Fact, Journal, MemoryJournal},
     testing::{ScriptedProvider, ScriptedReply, reply},
 };
 use serde_json::json;
@@ -153,7 +153,7 @@ async fn stopped_at(effects: SideEffects, stop: Stop, at: usize) -> bool {
 
 /// What each conversation says of each call is what its tool wrote down.
 async fn truth(journal: &MemoryJournal, world: &World, effects: SideEffects, what: &str) {
-    let page = journal.list(&Listing::new().limit(1000)).await.expect("a page");
+    let page = journal.list(&ConversationQuery::new().limit(1000)).await.expect("a page");
     let mut open = Vec::new();
     let mut ended = BTreeMap::new();
     for summary in &page.conversations {

@@ -182,8 +182,8 @@ struct Unheld(MemoryJournal);
 impl Journal for Unheld {
     crate::kept::hands_on!(0: read append rest);
 
-    fn hold<'a>(&'a self, _: &'a str) -> JournalFuture<'a, harness::journal::Hold> {
-        Box::pin(async { Ok(harness::journal::Hold::new(())) })
+    fn hold<'a>(&'a self, _: &'a str) -> JournalFuture<'a, harness::journal::Lease> {
+        Box::pin(async { Ok(harness::journal::Lease::new(())) })
     }
 }
 

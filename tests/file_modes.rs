@@ -4,7 +4,7 @@ use std::{fs, os::unix::fs::PermissionsExt as _, path::Path};
 
 use harness::{
     Agent,
-    journal::{Envelope, Head, Journal as _, Life, SqliteJournal},
+    journal::{Envelope, Head, Journal as _, SqliteJournal, WriterId},
     testing::{ScriptedProvider, reply},
     trace::Trace,
 };
@@ -27,7 +27,7 @@ fn modes(folder: &Path) -> Vec<(String, bool, u32)> {
 async fn held(path: &Path) -> (SqliteJournal, Box<dyn std::any::Any>) {
     let journal = SqliteJournal::open(path).await.unwrap();
     let hold = journal.hold("chat").await.unwrap();
-    let fact = Envelope::stored(1, "0.1.0", Life::random(), 1, 2, "{\"fact\":\"x\"}");
+    let fact = Envelope::stored(1, "0.1.0", WriterId::random(), 1, 2, "{\"fact\":\"x\"}");
     journal.append("chat", Head::default(), &[fact]).await.unwrap();
     (journal, Box::new(hold))
 }

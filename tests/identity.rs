@@ -9,7 +9,8 @@ use std::sync::{
 use harness::{
     Agent, Chat, ErrorKind, Permissions, SideEffect, SideEffects, Tool,
     journal::{
-        Envelope, Head, Hold, Incarnation, Journal, JournalFuture, Life, MemoryJournal, Metadata,
+        Envelope, Head, Incarnation, Journal, JournalFuture, Lease, MemoryJournal, Metadata,
+        WriterId,
     },
     testing::{ScriptedProvider, reply},
 };
@@ -24,15 +25,15 @@ struct Unheld(MemoryJournal);
 impl Journal for Unheld {
     hands_on!(0: read append rest);
 
-    fn hold<'a>(&'a self, _: &'a str) -> JournalFuture<'a, Hold> {
-        Box::pin(async { Ok(Hold::new(())) })
+    fn hold<'a>(&'a self, _: &'a str) -> JournalFuture<'a, Lease> {
+        Box::pin(async { Ok(Lease::new(())) })
     }
 
     fn fork<'a>(&'a self, from: &'a str, at: Head, to: &'a str) -> JournalFuture<'a, Head> {
         self.0.fork(from, at, to)
     }
 
-    fn keeps_spills(&self) -> bool {
+    fn can_keep_spills(&self) -> bool {
         true
     }
 
@@ -131,7 +132,7 @@ impl Anew {
                 let others = before[1..].iter().map(|fact| {
                     let (format, at) = (fact.format, fact.at);
                     let (version, text) = (fact.version.clone(), fact.fact.clone());
-                    Envelope::stored(format, version, Life::random(), at, fact.elapsed, text)
+                    Envelope::stored(format, version, WriterId::random(), at, fact.elapsed, text)
                 });
                 let others: Vec<_> = others.collect();
                 journal.append(CHAT, head, &others).await.expect("continued");

@@ -35,7 +35,7 @@ macro_rules! hands_on {
         fn hold<'a>(
             &'a self,
             id: &'a str,
-        ) -> harness::journal::JournalFuture<'a, harness::journal::Hold> {
+        ) -> harness::journal::JournalFuture<'a, harness::journal::Lease> {
             self.$at.hold(id)
         }
     };
@@ -49,8 +49,8 @@ macro_rules! hands_on {
         }
         fn list<'a>(
             &'a self,
-            listing: &'a harness::journal::Listing,
-        ) -> harness::journal::JournalFuture<'a, harness::journal::Conversations> {
+            listing: &'a harness::journal::ConversationQuery,
+        ) -> harness::journal::JournalFuture<'a, harness::journal::ConversationPage> {
             self.$at.list(listing)
         }
         fn delete<'a>(&'a self, id: &'a str) -> harness::journal::JournalFuture<'a, bool> {

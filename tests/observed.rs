@@ -12,7 +12,7 @@ use std::{
 use harness::{
     Agent, CallOutcome, Outcome, Permissions, SideEffect, SideEffects, Tool, ToolError,
     agent::AgentBuilder,
-    journal::{Decider, Envelope, Fact, Head, Hold, Journal, JournalFuture, MemoryJournal},
+    journal::{Decider, Envelope, Fact, Head, Journal, JournalFuture, Lease, MemoryJournal},
     policy::{Approval, Question},
     testing::{FaultyJournal, JournalCall, JournalFault, ScriptedProvider, reply},
     tool::{CancellationToken, ReconcileFault, Reconciled},
@@ -673,8 +673,8 @@ struct Unheld(MemoryJournal);
 
 impl Journal for Unheld {
     crate::kept::hands_on!(0: read append rest);
-    fn hold<'a>(&'a self, _: &'a str) -> JournalFuture<'a, Hold> {
-        Box::pin(async { Ok(Hold::new(())) })
+    fn hold<'a>(&'a self, _: &'a str) -> JournalFuture<'a, Lease> {
+        Box::pin(async { Ok(Lease::new(())) })
     }
 }
 

@@ -6,7 +6,7 @@ use std::{path::Path, sync::Arc, time::Duration};
 use harness::{
     Agent, CallOutcome, Chat, Tool, ToolLimits, ToolOutput,
     agent::Action,
-    journal::{Envelope, Journal, Listing, MemoryJournal, SqliteJournal},
+    journal::{ConversationQuery, Envelope, Journal, MemoryJournal, SqliteJournal},
     models::{Model, Models},
     testing::{FaultyJournal, JournalCall, JournalFault, RecordedRequest, ScriptedProvider, reply},
 };
@@ -464,7 +464,7 @@ async fn an_agent_as_a_tool_keeps_its_own() {
     let read = results(&chat);
     assert!(read[0].contains("line 4 says 31676"), "the agent reads what it keeps");
     assert!(read[1].contains("no result of this conversation"), "{}", read[1]);
-    let page = journal.list(&Listing::new().parent("a")).await.expect("a page");
+    let page = journal.list(&ConversationQuery::new().parent("a")).await.expect("a page");
     let below = &page.conversations[0].id;
     let of_child = name_in(&read[0]);
     assert_eq!(kept(&journal, below, &of_child).await, numbered(100_000));

@@ -351,7 +351,7 @@ fn macros_and_library_refuse_the_same_letters() {
         let (_, from) = text.split_once("fn is_unseen(letter: char) -> bool {").expect("the list");
         from.split_once("\n}").expect("its end").0.to_owned()
     };
-    assert_eq!(list("harness-macros/src/values.rs"), list("harness/src/message/shown.rs"));
+    assert_eq!(list("harness-macros/src/values.rs"), list("harness/src/message/safe_text.rs"));
 }
 
 #[test]

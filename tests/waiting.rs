@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use harness::{
     Agent, ErrorKind, Limits, Outcome, SideEffect, SideEffects, Tool,
     agent::{AgentBuilder, OpenCall},
-    journal::{Envelope, Journal, Life, MemoryJournal},
+    journal::{Envelope, Journal, MemoryJournal, WriterId},
     policy::Question,
     testing::{FaultyJournal, JournalCall, JournalFault, ScriptedProvider, reply},
 };
@@ -105,7 +105,7 @@ async fn how_a_conversation_stands_is_seen_while_another_has_it_open() {
 
     // A fact that cannot be read is named, as `open` names it.
     let last = journal.read("chat", 0).await.expect("facts").head;
-    let newer = Envelope::stored(99, "7.0.0", Life::random(), 0, 0, "{}");
+    let newer = Envelope::stored(99, "7.0.0", WriterId::random(), 0, 0, "{}");
     journal.append("chat", last, &[newer]).await.expect("it is written");
     drop(chat);
     let unread = inbox.look("chat").await.expect_err("a later version wrote it");

@@ -6,7 +6,7 @@ use std::{env, io, io::Write as _};
 use anyhow::Context as _;
 use harness::{
     Error, ErrorKind, Tool, ToolContext,
-    mcp::{McpAnswer, McpAuth, McpForm, McpServer, McpServerBuilder, McpVersion},
+    mcp::{McpAuth, McpElicitation, McpElicitationAnswer, McpServer, McpServerBuilder, McpVersion},
 };
 use serde_json::{Map, Value, json};
 use tokio::{
@@ -56,9 +56,9 @@ pub(crate) async fn client(url: &str) -> anyhow::Result<()> {
 }
 
 fn server(url: &str, context: &Value) -> anyhow::Result<McpServerBuilder> {
-    let server = McpServer::url(url).named("c").on_form(|form| {
+    let server = McpServer::url(url).named("c").on_elicitation(|form| {
         let filled = defaults(&form);
-        Box::pin(async move { McpAnswer::Accept(filled) })
+        Box::pin(async move { McpElicitationAnswer::Accept(filled) })
     });
     let scenario = env::var("MCP_CONFORMANCE_SCENARIO").unwrap_or_default();
     let server = match scenario.starts_with("auth/") {
@@ -129,7 +129,7 @@ fn named(server: &McpServer, call: &Value) -> anyhow::Result<(Tool, Value)> {
 }
 
 /// The values that the form proposes.
-fn defaults(form: &McpForm) -> Map<String, Value> {
+fn defaults(form: &McpElicitation) -> Map<String, Value> {
     let fields = form.schema["properties"].as_object().into_iter().flatten();
     let filled = fields.filter_map(|(name, field)| {
         let value = match (field.get("default"), field["type"].as_str()) {

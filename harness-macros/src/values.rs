@@ -173,7 +173,7 @@ impl FromMeta for TitleValue {
 }
 
 /// Whether a character ends a line, changes the direction of text or is invisible. The title of a tool by hand
-/// refuses the same characters: see `message/shown.rs` of `harness`.
+/// refuses the same characters: see `message/safe_text.rs` of `harness`.
 fn is_unseen(letter: char) -> bool {
     matches!(
         letter,

@@ -18,8 +18,8 @@ use harness::{
     Tool, ToolError,
     agent::{Action, Machine, Steps},
     journal::{
-        Conversations, Envelope, Fact, Head, Hold, Journal, JournalFuture, Listing, MemoryJournal,
-        Metadata, StoredFacts,
+        ConversationPage, ConversationQuery, Envelope, Fact, Head, Journal, JournalFuture, Lease,
+        MemoryJournal, Metadata, StoredFacts,
     },
     message::Transcript,
     policy::{Guardrails, Question},
@@ -163,10 +163,10 @@ impl Journal for Odd {
         })
     }
 
-    fn hold<'a>(&'a self, id: &'a str) -> JournalFuture<'a, Hold> {
+    fn hold<'a>(&'a self, id: &'a str) -> JournalFuture<'a, Lease> {
         Box::pin(async move {
             self.waits().await;
-            if self.unheld { Ok(Hold::new(())) } else { self.inner.hold(id).await }
+            if self.unheld { Ok(Lease::new(())) } else { self.inner.hold(id).await }
         })
     }
 
@@ -174,7 +174,7 @@ impl Journal for Odd {
         self.inner.describe(id, metadata)
     }
 
-    fn list<'a>(&'a self, listing: &'a Listing) -> JournalFuture<'a, Conversations> {
+    fn list<'a>(&'a self, listing: &'a ConversationQuery) -> JournalFuture<'a, ConversationPage> {
         self.inner.list(listing)
     }
 

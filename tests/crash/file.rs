@@ -10,8 +10,8 @@ use std::{
 use harness::{
     Error, ErrorKind,
     journal::{
-        Conversations, Envelope, Head, Hold, Incarnation, Journal, JournalFuture, Listing,
-        Metadata, StoredFacts, conflict,
+        ConversationPage, ConversationQuery, Envelope, Head, Incarnation, Journal, JournalFuture,
+        Lease, Metadata, StoredFacts, conflict,
     },
 };
 
@@ -99,16 +99,16 @@ impl Journal for FileJournal {
         })
     }
 
-    fn hold<'a>(&'a self, _: &'a str) -> JournalFuture<'a, Hold> {
-        Box::pin(async { Ok(Hold::new(())) })
+    fn hold<'a>(&'a self, _: &'a str) -> JournalFuture<'a, Lease> {
+        Box::pin(async { Ok(Lease::new(())) })
     }
 
     fn describe<'a>(&'a self, _: &'a str, _: &'a Metadata) -> JournalFuture<'a, ()> {
         Box::pin(async { Ok(()) })
     }
 
-    fn list<'a>(&'a self, _: &'a Listing) -> JournalFuture<'a, Conversations> {
-        Box::pin(async { Ok(Conversations::default()) })
+    fn list<'a>(&'a self, _: &'a ConversationQuery) -> JournalFuture<'a, ConversationPage> {
+        Box::pin(async { Ok(ConversationPage::default()) })
     }
 
     fn delete<'a>(&'a self, _: &'a str) -> JournalFuture<'a, bool> {

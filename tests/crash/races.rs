@@ -15,8 +15,8 @@ use harness::{
     Agent, CallOutcome, Chat, Error, SideEffect, SideEffects, Tool,
     agent::{Action, Machine},
     journal::{
-        Conversations, Envelope, Head, Hold, Journal, JournalFuture, Listing, MemoryJournal,
-        Metadata, SqliteJournal, StoredFacts,
+        ConversationPage, ConversationQuery, Envelope, Head, Journal, JournalFuture, Lease,
+        MemoryJournal, Metadata, SqliteJournal, StoredFacts,
     },
     testing::{Gate, ScriptedProvider, reply},
 };
@@ -71,15 +71,15 @@ impl Journal for Sleeper {
         })
     }
 
-    fn hold<'a>(&'a self, _: &'a str) -> JournalFuture<'a, Hold> {
-        Box::pin(async { Ok(Hold::new(())) })
+    fn hold<'a>(&'a self, _: &'a str) -> JournalFuture<'a, Lease> {
+        Box::pin(async { Ok(Lease::new(())) })
     }
 
     fn describe<'a>(&'a self, id: &'a str, metadata: &'a Metadata) -> JournalFuture<'a, ()> {
         self.inner.describe(id, metadata)
     }
 
-    fn list<'a>(&'a self, listing: &'a Listing) -> JournalFuture<'a, Conversations> {
+    fn list<'a>(&'a self, listing: &'a ConversationQuery) -> JournalFuture<'a, ConversationPage> {
         self.inner.list(listing)
     }
 

@@ -4,7 +4,7 @@ use futures_util::FutureExt as _;
 use harness::{
     Agent, ErrorKind,
     agent::Chats,
-    journal::{Head, Hold, Journal, JournalFuture, MemoryJournal, Metadata, SqliteJournal},
+    journal::{Head, Journal, JournalFuture, Lease, MemoryJournal, Metadata, SqliteJournal},
     testing::{FaultyJournal, JournalCall, JournalFault, ScriptedProvider, reply},
 };
 
@@ -17,8 +17,8 @@ struct Unheld<J>(J);
 impl<J: Journal> Journal for Unheld<J> {
     hands_on!(0: read append rest);
 
-    fn hold<'a>(&'a self, _: &'a str) -> JournalFuture<'a, Hold> {
-        Box::pin(async { Ok(Hold::new(())) })
+    fn hold<'a>(&'a self, _: &'a str) -> JournalFuture<'a, Lease> {
+        Box::pin(async { Ok(Lease::new(())) })
     }
 
     fn fork<'a>(&'a self, from: &'a str, at: Head, to: &'a str) -> JournalFuture<'a, Head> {
@@ -110,7 +110,7 @@ async fn a_chat_describes_its_conversation_before_the_first_message() {
     chat.describe(&Metadata::new().owner("ada")).await.expect("described");
     chat.describe(&Metadata::new().owner("ada").title("Hello")).await.expect("described");
     chat.send("Hello?").await.expect("an answer");
-    let page = journal.list(&harness::journal::Listing::new()).await.expect("a page");
+    let page = journal.list(&harness::journal::ConversationQuery::new()).await.expect("a page");
     assert_eq!(page.conversations[0].metadata, Metadata::new().owner("ada").title("Hello"));
     assert_eq!(page.conversations[0].facts, 2);
     let error = agent.chat().describe(&Metadata::new()).await.expect_err("no journal");
@@ -153,6 +153,6 @@ async fn a_manager_describes_a_conversation_with_its_first_message() {
     let about = Metadata::new().owner("ada").title("Hello");
     let run = chats.send(CHAT, "Hello?").describe(about.clone()).await.expect("a run");
     run.finish().await.expect("an answer");
-    let page = journal.list(&harness::journal::Listing::new()).await.expect("a page");
+    let page = journal.list(&harness::journal::ConversationQuery::new()).await.expect("a page");
     assert_eq!(page.conversations[0].metadata, about);
 }

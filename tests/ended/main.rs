@@ -16,7 +16,7 @@ use futures_util::FutureExt as _;
 use harness::{
     Agent, Permissions, SideEffects, Tool, ToolContext, ToolError,
     agent::AgentBuilder,
-    journal::{Head, Journal, Listing, MemoryJournal},
+    journal::{ConversationQuery, Head, Journal, MemoryJournal},
     models::{Models, Price},
     testing::{RecordedRequest, ScriptedProvider, ScriptedReply},
 };
@@ -59,7 +59,9 @@ impl Left {
 
 async fn copy_of(journal: &MemoryJournal) -> MemoryJournal {
     let copy = MemoryJournal::new();
-    for summary in journal.list(&Listing::new().limit(1000)).await.expect("a page").conversations {
+    for summary in
+        journal.list(&ConversationQuery::new().limit(1000)).await.expect("a page").conversations
+    {
         let facts = journal.read(&summary.id, 0).await.expect("facts").facts;
         copy.append(&summary.id, Head::default(), &facts).await.expect("appended");
         copy.describe(&summary.id, &summary.metadata).await.expect("described");

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use harness::{
     Error, ErrorKind,
     journal::{
-        Conversations, Envelope, Head, Hold, Incarnation, Journal, JournalFuture, Life, Listing,
-        MemoryJournal, Metadata, StoredFacts, Summary,
+        ConversationInfo, ConversationPage, ConversationQuery, Envelope, Head, Incarnation,
+        Journal, JournalFuture, Lease, MemoryJournal, Metadata, StoredFacts, WriterId,
     },
     testing::{Conformance, journal_conformance},
 };
@@ -107,7 +107,7 @@ struct Broken {
     wrong: Wrong,
     inner: MemoryJournal,
     /// What is held without an end, and by which handle.
-    own: Shared<(String, Arc<Hold>)>,
+    own: Shared<(String, Arc<Lease>)>,
     is_second: bool,
     /// Forks by reference that go on with their base.
     views: Shared<(String, String)>,
@@ -134,7 +134,7 @@ impl Broken {
         let mut fact = fact.clone();
         match self.wrong {
             Wrong::LosesElapsed => fact.elapsed &= (1 << 53) - 1,
-            Wrong::LosesTheLife => fact.life = Life::of_this_process(),
+            Wrong::LosesTheLife => fact.life = WriterId::of_this_process(),
             Wrong::RewritesJson => {
                 if let Ok(value) = serde_json::from_str::<serde_json::Value>(&fact.fact) {
                     fact.fact = value.to_string().into();
@@ -241,13 +241,13 @@ impl Journal for Broken {
         })
     }
 
-    fn hold<'a>(&'a self, conversation: &'a str) -> JournalFuture<'a, Hold> {
+    fn hold<'a>(&'a self, conversation: &'a str) -> JournalFuture<'a, Lease> {
         Box::pin(async move {
             let own = format!("{}{conversation}", self.is_second);
             match self.wrong {
                 Wrong::HoldsNothing => {
                     harness::journal::check_id(conversation)?;
-                    return Ok(Hold::new(()));
+                    return Ok(Lease::new(()));
                 }
                 Wrong::HoldsInThisHandleOnly if conversation.len() < 400 => {
                     harness::journal::check_id(conversation)?;
@@ -278,12 +278,12 @@ impl Journal for Broken {
                 self.own.lock().unwrap().push((own.clone(), held.clone()));
                 tokio::task::yield_now().await;
                 self.own.lock().unwrap().retain(|(name, _)| *name != own);
-                return Ok(Hold::new(held));
+                return Ok(Lease::new(held));
             }
             if self.wrong == Wrong::HoldsForEver {
                 let held = Arc::new(held);
                 self.own.lock().unwrap().push((own, held.clone()));
-                return Ok(Hold::new(held));
+                return Ok(Lease::new(held));
             }
             Ok(held)
         })
@@ -306,7 +306,7 @@ impl Journal for Broken {
         })
     }
 
-    fn list<'a>(&'a self, listing: &'a Listing) -> JournalFuture<'a, Conversations> {
+    fn list<'a>(&'a self, listing: &'a ConversationQuery) -> JournalFuture<'a, ConversationPage> {
         Box::pin(async move {
             let mut wanted = listing.clone();
             match self.wrong {
@@ -347,9 +347,9 @@ impl Journal for Broken {
 
     fn delete<'a>(&'a self, conversation: &'a str) -> JournalFuture<'a, bool> {
         Box::pin(async move {
-            let children = self.inner.list(&Listing::new().parent(conversation)).await?;
-            let children: Vec<&Summary> = children.conversations.iter().collect();
-            let orphan = async |all: &[&Summary]| -> Result<(), Error> {
+            let children = self.inner.list(&ConversationQuery::new().parent(conversation)).await?;
+            let children: Vec<&ConversationInfo> = children.conversations.iter().collect();
+            let orphan = async |all: &[&ConversationInfo]| -> Result<(), Error> {
                 for child in all {
                     self.inner.describe(&child.id, &Metadata::new()).await?;
                 }
@@ -359,7 +359,8 @@ impl Journal for Broken {
                 Wrong::DeletesWithoutChildren => orphan(&children).await?,
                 Wrong::DeletesOneGeneration => {
                     for child in &children {
-                        let below = self.inner.list(&Listing::new().parent(&child.id)).await?;
+                        let below =
+                            self.inner.list(&ConversationQuery::new().parent(&child.id)).await?;
                         let below = below.conversations;
                         let below: Vec<_> =
                             below.iter().filter(|it| it.id != conversation).collect();
@@ -379,7 +380,7 @@ impl Journal for Broken {
                     }
                 }
                 Wrong::DeleteKeepsMetadata => {
-                    let mut listing = Listing::new().limit(1000);
+                    let mut listing = ConversationQuery::new().limit(1000);
                     let known = loop {
                         let page = self.inner.list(&listing).await?;
                         let found = page.conversations.iter().find(|it| it.id == conversation);
@@ -464,7 +465,7 @@ impl Journal for Broken {
         })
     }
 
-    fn keeps_spills(&self) -> bool {
+    fn can_keep_spills(&self) -> bool {
         self.wrong != Wrong::KeepsSpillsInSecret
     }
 
@@ -601,7 +602,7 @@ fn fact() -> Envelope {
     Envelope::of(&entry, 0).expect("a fact")
 }
 
-fn change(page: &mut Conversations, how: impl FnMut(&mut Summary)) {
+fn change(page: &mut ConversationPage, how: impl FnMut(&mut ConversationInfo)) {
     page.conversations.iter_mut().for_each(how);
 }
 

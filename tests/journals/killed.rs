@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use harness::journal::{Envelope, FORMAT, Head, Journal, Life, SqliteJournal};
+use harness::journal::{Envelope, FORMAT, Head, Journal, SqliteJournal, WriterId};
 
 /// What a child does, and with which file.
 const CHILD: &str = "HARNESS_TESTS_JOURNAL_CHILD";
@@ -61,7 +61,7 @@ fn told(out: ChildStdout) -> impl Iterator<Item = String> {
 
 fn batch(name: &str) -> Vec<Envelope> {
     let text = |part| format!("{name} {part} {}", "x".repeat(300));
-    let fact = |part| Envelope::stored(FORMAT, "0", Life::of_this_process(), 0, 0, text(part));
+    let fact = |part| Envelope::stored(FORMAT, "0", WriterId::of_this_process(), 0, 0, text(part));
     (0..BATCH).map(fact).collect()
 }
 

@@ -9,7 +9,10 @@ use std::{
 use futures_util::FutureExt as _;
 use harness::{
     Error, ErrorKind, Message,
-    journal::{Envelope, Fact, Head, Journal, Listing, Metadata, SqliteJournal, SqliteSynchronous},
+    journal::{
+        ConversationQuery, Envelope, Fact, Head, Journal, Metadata, SqliteJournal,
+        SqliteSynchronous,
+    },
     testing::journal_conformance,
 };
 use rusqlite::Connection;
@@ -220,7 +223,7 @@ async fn what_may_only_be_read_is_read() {
     for writer in [Some(journal), None] {
         let reader = SqliteJournal::builder().read_only().open(&path).await.unwrap();
         assert_eq!(count(&reader).await, 2);
-        assert_eq!(reader.list(&Listing::new()).await.unwrap().conversations.len(), 1);
+        assert_eq!(reader.list(&ConversationQuery::new()).await.unwrap().conversations.len(), 1);
         let last = head(&reader).await;
         says(reader.append("chat", last, &[fact("c")]).await, &path, "can only be read");
         says(reader.describe("chat", &Metadata::new()).await, &path, "can only be read");
@@ -381,7 +384,11 @@ async fn rows_that_the_library_did_not_write_are_errors() {
     journal.append("chat", Head::default(), &[]).await.unwrap();
     let sql = "UPDATE conversations SET metadata = '{'";
     Connection::open(&path).unwrap().execute_batch(sql).unwrap();
-    says(journal.list(&Listing::new()).await, &path, "the metadata of the conversation `chat`");
+    says(
+        journal.list(&ConversationQuery::new()).await,
+        &path,
+        "the metadata of the conversation `chat`",
+    );
 }
 
 #[tokio::test]

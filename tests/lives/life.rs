@@ -11,7 +11,7 @@ use fastrand::Rng;
 use harness::{
     Agent, CallOutcome, Chat, ErrorKind, Event, Limits, Outcome, Stopped,
     agent::{Action, Chats, Inbox, OpenCall, Settlement, Steering, Steps},
-    journal::{Envelope, InterruptCause, Journal, Listing},
+    journal::{ConversationQuery, Envelope, InterruptCause, Journal},
     testing::{FaultyJournal, JournalCall, JournalFault},
 };
 
@@ -375,7 +375,7 @@ impl<J: Journal + Clone + 'static> Life<J> {
 
     /// People answer what waits in any conversation, or in some, as far as they like.
     async fn answered_outside(&mut self, inbox: &Inbox, in_all: bool) {
-        let all = self.journal.list(&Listing::new()).await.expect("a list");
+        let all = self.journal.list(&ConversationQuery::new()).await.expect("a list");
         for name in all.conversations.into_iter().map(|summary| summary.id) {
             if !in_all && self.rng.u8(..3) > 0 {
                 continue;

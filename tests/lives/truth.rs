@@ -6,7 +6,7 @@ use futures_util::StreamExt as _;
 use harness::{
     CallOutcome, Event, Message,
     agent::{Chat, ChatWatcher},
-    journal::{Fact, Journal, Listing},
+    journal::{ConversationQuery, Fact, Journal},
 };
 
 use crate::{
@@ -16,7 +16,7 @@ use crate::{
 
 /// Judges all conversations at the end.
 pub(crate) async fn judge<J: Journal + Clone + 'static>(life: &Life<J>) {
-    let all = life.journal.list(&Listing::new()).await.expect("a list");
+    let all = life.journal.list(&ConversationQuery::new()).await.expect("a list");
     let mut rng = fastrand::Rng::with_seed(life.seed);
     let person = crate::people::Person::new(&mut rng);
     let agent = Version::default().agent(&mut rng, &life.world, &person);

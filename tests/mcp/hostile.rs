@@ -12,7 +12,7 @@ use std::{
 use futures_util::{StreamExt as _, future::join_all, stream};
 use harness::{
     Agent, CallOutcome, Permissions, SideEffect, SideEffects, ToolContext, ToolLimits,
-    mcp::{McpAnswer, McpServer},
+    mcp::{McpElicitationAnswer, McpServer},
     testing::{ScriptedProvider, reply},
 };
 use serde_json::json;
@@ -27,7 +27,8 @@ const LONG: Duration = Duration::from_secs(120);
 async fn one_call(way: &str, time: Duration) -> (CallOutcome, String) {
     let scripted = Scripted::new();
     let limits = ToolLimits::default().time(time);
-    let server = scripted.server(way).on_form(|_| Box::pin(async { McpAnswer::Decline }));
+    let server =
+        scripted.server(way).on_elicitation(|_| Box::pin(async { McpElicitationAnswer::Decline }));
     let server = server.connect().await.unwrap_or_else(|err| panic!("{way}: {err}"));
     let model = ScriptedProvider::new([
         reply().call("it__run", json!({"a": 1})),
@@ -244,14 +245,14 @@ async fn with_person(
 ) -> (McpServer, Arc<AtomicUsize>, Arc<AtomicUsize>) {
     let counts: [Arc<AtomicUsize>; 3] = Default::default();
     let [asked, now, most] = counts.clone();
-    let server = scripted.server(way).on_form(move |_| {
+    let server = scripted.server(way).on_elicitation(move |_| {
         let [asked, now, most] = counts.clone();
         Box::pin(async move {
             asked.fetch_add(1, Ordering::SeqCst);
             most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
             tokio::task::yield_now().await;
             now.fetch_sub(1, Ordering::SeqCst);
-            McpAnswer::Accept(serde_json::Map::new())
+            McpElicitationAnswer::Accept(serde_json::Map::new())
         })
     });
     drop(now);
@@ -281,7 +282,7 @@ async fn a_person_is_asked_only_while_a_call_runs() {
     let scripted = Scripted::new();
     let server = scripted
         .server("asks-and-answers")
-        .on_form(|_| Box::pin(std::future::pending()))
+        .on_elicitation(|_| Box::pin(std::future::pending()))
         .connect()
         .await
         .expect("a server");
@@ -296,7 +297,7 @@ async fn a_form_whose_hook_panics_is_put_aside() {
     let scripted = Scripted::new();
     let server = scripted
         .server("asks")
-        .on_form(|_| Box::pin(async { panic!("the terminal is gone") }))
+        .on_elicitation(|_| Box::pin(async { panic!("the terminal is gone") }))
         .connect()
         .await
         .expect("a server");

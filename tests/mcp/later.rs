@@ -9,7 +9,7 @@ use std::sync::{
 use harness::{
     Agent, CallOutcome, Outcome, Permissions,
     journal::{Awaited, MemoryJournal},
-    mcp::{McpAnswer, McpServer},
+    mcp::{McpElicitationAnswer, McpServer},
     testing::{ScriptedProvider, reply},
 };
 use serde_json::{Map, Value, json};
@@ -17,7 +17,8 @@ use serde_json::{Map, Value, json};
 use super::{Scripted, call, call_with, text};
 
 async fn started(scripted: &Scripted, way: &str) -> McpServer {
-    let server = scripted.server(way).on_form(|_| Box::pin(async { McpAnswer::Later }));
+    let server =
+        scripted.server(way).on_elicitation(|_| Box::pin(async { McpElicitationAnswer::Later }));
     server.connect().await.expect("a server")
 }
 
@@ -136,9 +137,9 @@ async fn a_call_has_its_own_eight_questions_while_others_run() {
         let scripted = Scripted::new();
         let asked = Arc::new(AtomicUsize::new(0));
         let counter = Arc::clone(&asked);
-        let server = scripted.server(way).on_form(move |_| {
+        let server = scripted.server(way).on_elicitation(move |_| {
             counter.fetch_add(1, Ordering::SeqCst);
-            Box::pin(async { McpAnswer::Accept(Map::new()) })
+            Box::pin(async { McpElicitationAnswer::Accept(Map::new()) })
         });
         let server = server.connect().await.expect("a server");
         let run = server.tools().remove(0);

@@ -18,7 +18,10 @@ use std::{
 
 use harness::{
     Error, ErrorKind,
-    mcp::{McpAuth, McpGrant, McpGrantFuture, McpGrants, McpPage, McpServer},
+    mcp::{
+        McpAuth, McpAuthorizationPage, McpCredentialStore, McpCredentials, McpCredentialsFuture,
+        McpServer,
+    },
 };
 use serde_json::{Value, json};
 use tokio::time;
@@ -237,15 +240,15 @@ fn parameter(url: &str, name: &str) -> Option<String> {
 }
 
 /// Where the page leads back to, with these parameters.
-fn back(page: &McpPage, parameters: &[(&str, &str)]) -> reqwest::Url {
+fn back(page: &McpAuthorizationPage, parameters: &[(&str, &str)]) -> reqwest::Url {
     let redirect = parameter(&page.url, "redirect_uri").expect("an address to come back to");
     reqwest::Url::parse_with_params(&redirect, parameters).expect("an address")
 }
 
-type Pages = Arc<Mutex<Vec<McpPage>>>;
+type Pages = Arc<Mutex<Vec<McpAuthorizationPage>>>;
 
 /// A person who does this with each page; and the pages.
-fn person(does: impl Fn(&McpPage) + Send + Sync + 'static) -> (McpAuth, Pages) {
+fn person(does: impl Fn(&McpAuthorizationPage) + Send + Sync + 'static) -> (McpAuth, Pages) {
     let (pages, does) = (Pages::default(), Arc::new(does));
     let seen = Arc::clone(&pages);
     let auth = McpAuth::new().on_page(move |page| {
@@ -259,7 +262,7 @@ fn person(does: impl Fn(&McpPage) + Send + Sync + 'static) -> (McpAuth, Pages) {
     (auth, pages)
 }
 
-fn says_yes(page: &McpPage) {
+fn says_yes(page: &McpAuthorizationPage) {
     let state = parameter(&page.url, "state").expect("a state");
     visit(&back(page, &[("code", "code-of-the-test"), ("state", &state)]));
 }
@@ -600,16 +603,16 @@ async fn misbehave(way: &str) -> Result<(), Error> {
     }
 }
 
-impl McpGrants for Store {
-    fn load<'a>(&'a self, server: &'a str) -> McpGrantFuture<'a, Option<McpGrant>> {
+impl McpCredentialStore for Store {
+    fn load<'a>(&'a self, server: &'a str) -> McpCredentialsFuture<'a, Option<McpCredentials>> {
         let way = *self.loading.lock().expect("a way");
         Box::pin(async move {
             misbehave(way).await?;
-            Ok(self.texts.lock().expect("texts").get(server).map(McpGrant::from_text))
+            Ok(self.texts.lock().expect("texts").get(server).map(McpCredentials::from_text))
         })
     }
 
-    fn save<'a>(&'a self, server: &'a str, grant: McpGrant) -> McpGrantFuture<'a, ()> {
+    fn save<'a>(&'a self, server: &'a str, grant: McpCredentials) -> McpCredentialsFuture<'a, ()> {
         let way = *self.saving.lock().expect("a way");
         Box::pin(async move {
             misbehave(way).await?;
@@ -636,11 +639,11 @@ async fn connections_that_share_a_store_renew_once_and_the_new_renewal_token_is_
     let world = World::start(|_, _| None);
     let store = Store::default();
     let (auth, pages) = person(says_yes);
-    world.server(auth.grants(store.clone())).connect().await.expect("a server");
+    world.server(auth.credential_store(store.clone())).connect().await.expect("a server");
     for round in 1..=2 {
         store.age();
         // The program was started anew.
-        let auth = person(says_yes).0.grants(store.clone());
+        let auth = person(says_yes).0.credential_store(store.clone());
         let (one, two) = tokio::join!(
             world.server(auth.clone()).connect(),
             world.server(auth.clone()).connect()
@@ -660,11 +663,11 @@ async fn what_was_granted_for_one_server_is_not_used_for_another() {
     let (world, other) = (World::start(|_, _| None), World::start(|_, _| None));
     let store = Store::default();
     let (auth, pages) = person(says_yes);
-    world.server(auth.grants(store.clone())).connect().await.expect("a server");
+    world.server(auth.credential_store(store.clone())).connect().await.expect("a server");
     let text = store.texts.lock().expect("texts").values().next().expect("a text").clone();
     store.texts.lock().expect("texts").insert(format!("{}/mcp", other.base), text);
     let (auth, others) = person(says_yes);
-    other.server(auth.grants(store)).connect().await.expect("a server");
+    other.server(auth.credential_store(store)).connect().await.expect("a server");
     assert_eq!((count(&pages), count(&others)), (1, 1));
     // Each has given a first token of its own; the first request to the other had none.
     assert_eq!(other.to("/mcp")[0].token(), None);
@@ -681,7 +684,7 @@ async fn a_store_that_misbehaves_is_told_and_nothing_is_sent_without_it() {
         let store = Store::default();
         *store.loading.lock().expect("a way") = way;
         let (auth, pages) = person(says_yes);
-        let auth = auth.grants(store.clone());
+        let auth = auth.credential_store(store.clone());
         if way == "hangs" {
             time::pause();
         }
@@ -715,7 +718,7 @@ async fn a_program_asks_in_its_own_name() {
         .issuer(&world.base)
         .scopes(["a", "b"])
         .without_person()
-        .grants(store.clone());
+        .credential_store(store.clone());
     let it = world.server(auth.clone()).connect().await.expect("a server");
     assert_eq!(text(call(&it.tools()[0]).await), "done");
     let asked = world.to("/token").remove(0);
@@ -729,7 +732,7 @@ async fn a_program_asks_in_its_own_name() {
     assert!(!format!("{auth:?}").contains("of-the-test"));
     // It is renewed with the secret all the same.
     store.age();
-    let auth = auth.grants(store);
+    let auth = auth.credential_store(store);
     world.server(auth).connect().await.expect("a server");
     let renewed = world.to("/token").remove(1);
     assert_eq!(renewed.parameter("grant_type").as_deref(), Some("refresh_token"));

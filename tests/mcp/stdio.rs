@@ -12,7 +12,7 @@ use harness::{
     Agent, CallOutcome, CancellationToken, ErrorKind, Permissions, SideEffect, SideEffects,
     ToolContext,
     journal::MemoryJournal,
-    mcp::{McpAnswer, McpServer},
+    mcp::{McpElicitationAnswer, McpServer},
     policy::Question,
     testing::{ScriptedProvider, reply},
 };
@@ -536,10 +536,12 @@ async fn a_changed_list_is_told_and_read_on_request() {
 #[tokio::test]
 async fn a_server_asks_a_person_only_if_the_program_lets_it() {
     let hooked = |scripted: &Scripted, way: &str| {
-        scripted.server(way).on_form(|form| {
+        scripted.server(way).on_elicitation(|form| {
             Box::pin(async move {
                 assert_eq!(form.server, "it");
-                McpAnswer::Accept(json!({"name": "Ada"}).as_object().expect("an object").clone())
+                McpElicitationAnswer::Accept(
+                    json!({"name": "Ada"}).as_object().expect("an object").clone(),
+                )
             })
         })
     };

@@ -2,7 +2,7 @@
 
 use harness::{
     ErrorKind,
-    journal::{Head, Journal, Life, Metadata, PostgresJournal},
+    journal::{Head, Journal, Metadata, PostgresJournal, WriterId},
 };
 
 use crate::server::{Server, fact, fresh, head_at, server};
@@ -11,7 +11,7 @@ use crate::server::{Server, fact, fresh, head_at, server};
 async fn a_role_that_may_only_read_reads() {
     let server = server!();
     let schema = fresh("readonly");
-    let facts = [fact(Life::random(), "said")];
+    let facts = [fact(WriterId::random(), "said")];
     let first = server.journal(&schema).await;
     let last = first.append("a", Head::default(), &facts).await.expect("appended");
     let role = fresh("reader");
@@ -48,7 +48,7 @@ async fn a_role_that_may_only_read_reads() {
 async fn a_standby_says_so() {
     let server = server!();
     let schema = fresh("standby");
-    let facts = [fact(Life::random(), "said")];
+    let facts = [fact(WriterId::random(), "said")];
     let first = server.journal(&schema).await;
     let last = first.append("a", Head::default(), &facts).await.expect("appended");
     let role = fresh("standby");
@@ -80,7 +80,7 @@ async fn settings_of_a_role_do_not_weaken_it() {
     let journals = futures_util::future::try_join_all(journals).await.expect("journals");
     let mut last = Head::default();
     for _ in 0..100 {
-        let facts = [fact(Life::random(), "said")];
+        let facts = [fact(WriterId::random(), "said")];
         let [one, two] = [0, 1].map(|at| journals[at].append("a", last, &facts));
         let (one, two) = tokio::join!(one, two);
         last = *one.as_ref().or(two.as_ref()).expect("one has won");
@@ -101,7 +101,7 @@ async fn a_full_disk_is_an_error_and_leaves_no_half() {
     let mut last = Head::default();
     let err = loop {
         let text: String = std::iter::repeat_with(|| random.alphanumeric()).take(500_000).collect();
-        let facts = [fact(Life::random(), &text), fact(Life::random(), "second")];
+        let facts = [fact(WriterId::random(), &text), fact(WriterId::random(), "second")];
         match journal.append("a", last, &facts).await {
             Ok(head) => last = head,
             Err(err) => break err,
@@ -112,7 +112,7 @@ async fn a_full_disk_is_an_error_and_leaves_no_half() {
     assert!(err.to_string().contains("too large"), "{err}");
     assert_eq!(journal.read("a", 0).await.expect("facts").facts.len() as u64, last.facts);
     // Small facts still find a place.
-    journal.append("a", last, &[fact(Life::random(), "small")]).await.expect("appended");
+    journal.append("a", last, &[fact(WriterId::random(), "small")]).await.expect("appended");
 }
 
 #[tokio::test]
@@ -120,7 +120,7 @@ async fn tables_that_somebody_has_changed_are_not_believed() {
     let server = server!();
     let schema = fresh("damaged");
     let journal = server.journal(&schema).await;
-    let facts: Vec<_> = (0..5).map(|n| fact(Life::random(), &n.to_string())).collect();
+    let facts: Vec<_> = (0..5).map(|n| fact(WriterId::random(), &n.to_string())).collect();
     for conversation in ["first", "middle", "last", "life"] {
         journal.append(conversation, Head::default(), &facts).await.expect("appended");
     }
@@ -144,6 +144,6 @@ async fn tables_that_somebody_has_changed_are_not_believed() {
     journal.fork("middle", at, "saved").await.expect("forked");
     assert_eq!(journal.read("saved", 0).await.expect("facts").facts, facts[..2]);
     assert_eq!(journal.read("whole", 0).await.expect("facts").facts, facts);
-    let err = journal.list(&harness::journal::Listing::new()).await.unwrap_err();
+    let err = journal.list(&harness::journal::ConversationQuery::new()).await.unwrap_err();
     assert!(err.to_string().contains("`life`"), "{err}");
 }

@@ -8,13 +8,13 @@ use std::{
 use futures_util::FutureExt as _;
 use harness::{
     ErrorKind,
-    journal::{Head, Hold, Journal, Life, PostgresJournal},
+    journal::{Head, Journal, Lease, PostgresJournal, WriterId},
 };
 
 use crate::server::{Server, fact, fresh, process, server, signal};
 
 /// Holds as soon as the one who let go has told the server.
-async fn soon(journal: &PostgresJournal, conversation: &str) -> Hold {
+async fn soon(journal: &PostgresJournal, conversation: &str) -> Lease {
     for _ in 0..500 {
         match journal.hold(conversation).await {
             Ok(hold) => return hold,
@@ -121,11 +121,11 @@ async fn who_waits_for_long_keeps_what_it_holds() {
 
     // An append waits for a lock for as long as a statement may take.
     let last = journal
-        .append("held", Head::default(), &[fact(Life::random(), "said")])
+        .append("held", Head::default(), &[fact(WriterId::random(), "said")])
         .await
         .expect("appended");
     let locked = server.open(&format!("lock table {schema}.facts"));
-    let facts = [fact(Life::random(), "said")];
+    let facts = [fact(WriterId::random(), "said")];
     let waits = format!(
         "select count(*) from pg_stat_activity where application_name = '{schema}' and \
          wait_event_type = 'Lock' and clock_timestamp() > query_start + interval '50 ms'"
@@ -233,7 +233,7 @@ fn a_journal_goes_from_runtime_to_runtime() {
     for round in 0..3 {
         let conversation = format!("round {round}");
         holds.push(runtime().block_on(journal.hold(&conversation)).expect("held"));
-        let facts = [fact(Life::random(), "said")];
+        let facts = [fact(WriterId::random(), "said")];
         last = runtime().block_on(journal.append("said", last, &facts)).expect("appended");
     }
     drop(holds);

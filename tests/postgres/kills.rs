@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use harness::{
     ErrorKind,
-    journal::{Envelope, Head, Journal, Life, PostgresJournal},
+    journal::{Envelope, Head, Journal, PostgresJournal, WriterId},
 };
 use tokio::sync::mpsc;
 
@@ -14,7 +14,7 @@ use crate::server::{Server, fact, fresh, is_alive, server};
 const BATCH: usize = 3;
 
 fn batch(writer: usize, number: usize) -> Vec<Envelope> {
-    let life = Life::of_this_process();
+    let life = WriterId::of_this_process();
     (0..BATCH)
         .map(|at| fact(life, &format!("{writer} {number} {at} {}", "x".repeat(300))))
         .collect()
@@ -261,7 +261,7 @@ async fn a_lock_of_somebody_else_is_not_waited_for_without_end() {
 async fn a_server_that_was_started_anew_while_nobody_listened_is_used_at_once() {
     let mut own = server!(Server::start(&[], ""));
     let journal = own.journal("anew").await;
-    let facts = [fact(Life::random(), "said")];
+    let facts = [fact(WriterId::random(), "said")];
     let mut heads = vec![Head::default(); 3];
     for _ in 0..5 {
         let appends = ["a", "b", "c"].into_iter().zip(heads);

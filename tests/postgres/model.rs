@@ -1,18 +1,23 @@
 //! What PostgreSQL does is what the journal in memory does.
 
-use harness::journal::{Conversations, Head, Journal, Life, Listing, MemoryJournal, Metadata};
+use harness::journal::{
+    ConversationPage, ConversationQuery, Head, Journal, MemoryJournal, Metadata, WriterId,
+};
 
 use crate::server::{fact, fresh, head_at, server};
 
 const NAMES: [&str; 6] = ["a", "b", "c", "d\\e", "f'\"; --", "Größe 漢字"];
 
 /// What a page says, but for times.
-fn told(page: &Conversations) -> Vec<(String, Metadata, u64)> {
+fn told(page: &ConversationPage) -> Vec<(String, Metadata, u64)> {
     let all = page.conversations.iter();
     all.map(|it| (it.id.clone(), it.metadata.clone(), it.facts)).collect()
 }
 
-async fn pages(journal: &dyn Journal, listing: Listing) -> Vec<Vec<(String, Metadata, u64)>> {
+async fn pages(
+    journal: &dyn Journal,
+    listing: ConversationQuery,
+) -> Vec<Vec<(String, Metadata, u64)>> {
     let mut pages = Vec::new();
     let mut listing = listing.limit(2);
     loop {
@@ -44,7 +49,7 @@ async fn by_chance_both_journals_hold_the_same() {
             let journals: [&dyn Journal; 2] = [&memory, &postgres];
             let chance = random.u8(..10);
             let facts: Vec<_> = (0..random.usize(..4))
-                .map(|at| fact(Life::random(), &format!("{seed} {step} {at}")))
+                .map(|at| fact(WriterId::random(), &format!("{seed} {step} {at}")))
                 .collect();
             let after = if random.u8(..8) == 0 { there + 1 } else { there };
             let more = u64::from(random.u8(..8) == 0);
@@ -79,9 +84,11 @@ async fn by_chance_both_journals_hold_the_same() {
                 assert!(same, "seed {seed}, step {step}: {name} from {from}");
             }
         }
-        for listing in
-            [Listing::new(), Listing::new().owner("ada\0\u{1}"), Listing::new().parent("a")]
-        {
+        for listing in [
+            ConversationQuery::new(),
+            ConversationQuery::new().owner("ada\0\u{1}"),
+            ConversationQuery::new().parent("a"),
+        ] {
             let expected = pages(&memory, listing.clone()).await;
             assert_eq!(pages(&postgres, listing).await, expected, "seed {seed}");
         }
@@ -93,9 +100,10 @@ async fn by_chance_both_journals_hold_the_same() {
 async fn any_envelope_comes_back() {
     let server = server!();
     let journal = server.journal(&fresh("any")).await;
-    let mut all = fact(Life::random(), "NUL \\u0000, \u{1f600}, \u{fffd}, \u{202e}, ' \" \\ $1 {}");
+    let mut all =
+        fact(WriterId::random(), "NUL \\u0000, \u{1f600}, \u{fffd}, \u{202e}, ' \" \\ $1 {}");
     (all.format, all.at, all.elapsed) = (u32::MAX, u64::MAX, 1 << 63);
-    let large = fact(Life::random(), &"漢".repeat(3_000_000));
+    let large = fact(WriterId::random(), &"漢".repeat(3_000_000));
     let facts = [all, large];
     let long = "€".repeat(170);
     journal.append(&long, Head::default(), &facts).await.expect("appended");
@@ -112,10 +120,11 @@ async fn any_envelope_comes_back() {
     let owner = "x".repeat(100_000);
     let known = Metadata::new().owner(&owner).parent(&owner).title("\0").tag("\0", "\u{1}");
     journal.describe(&long, &known).await.expect("described");
-    let page = journal.list(&Listing::new().owner(&owner).parent(&owner)).await.expect("a page");
+    let page =
+        journal.list(&ConversationQuery::new().owner(&owner).parent(&owner)).await.expect("a page");
     assert_eq!(page.conversations[0].metadata, known);
 
-    let mut broken = fact(Life::random(), "x");
+    let mut broken = fact(WriterId::random(), "x");
     broken.fact = "\0".into();
     let err = journal
         .append(&long, head_at(&journal, &long, 2).await, &[broken])
@@ -132,13 +141,13 @@ async fn forks_share_their_facts() {
     let server = server!();
     let schema = fresh("forks");
     let journal = server.journal(&schema).await;
-    let facts: Vec<_> = (0..100).map(|n| fact(Life::random(), &n.to_string())).collect();
+    let facts: Vec<_> = (0..100).map(|n| fact(WriterId::random(), &n.to_string())).collect();
     journal.append("0", Head::default(), &facts).await.expect("appended");
     for n in 1..50_u64 {
         let (from, to) = ((n - 1).to_string(), n.to_string());
         let at = head_at(&journal, &from, 99 + n).await;
         let fork = journal.fork(&from, at, &to).await.expect("forked");
-        let own = fact(Life::random(), &to);
+        let own = fact(WriterId::random(), &to);
         journal.append(&to, fork, &[own]).await.expect("appended");
     }
     assert_eq!(server.sql(&format!("select count(*) from {schema}.facts")), "149");

@@ -7,7 +7,7 @@ use std::{
 
 use harness::{
     ErrorKind,
-    journal::{Head, Journal, Life, PostgresJournal},
+    journal::{Head, Journal, PostgresJournal, WriterId},
 };
 
 use crate::server::{fact, fresh, process, server};
@@ -21,7 +21,8 @@ async fn of_eight_journals_one_goes_on_each_time() {
     let (mut winners, mut after) = (Vec::new(), Head::default());
     for round in 0..ROUNDS {
         let appended = journals.iter().enumerate().map(|(own, journal)| async move {
-            let facts = [fact(Life::random(), &own.to_string()), fact(Life::random(), "second")];
+            let facts =
+                [fact(WriterId::random(), &own.to_string()), fact(WriterId::random(), "second")];
             (own, journal.append("raced", after, &facts).await)
         });
         let appended = futures_util::future::join_all(appended).await;
@@ -58,7 +59,7 @@ async fn a_process_that_races() {
                 return;
             }
             let text = format!("{} {own}", std::process::id());
-            match journal.append("raced", head, &[fact(Life::of_this_process(), &text)]).await {
+            match journal.append("raced", head, &[fact(WriterId::of_this_process(), &text)]).await {
                 Ok(next) => {
                     head = next;
                     println!("taken {after} {text}");

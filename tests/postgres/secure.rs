@@ -4,7 +4,7 @@ use std::{fs, path::Path, process::Command};
 
 use harness::{
     ErrorKind,
-    journal::{Journal, Listing, PostgresJournal},
+    journal::{ConversationQuery, Journal, PostgresJournal},
 };
 
 use crate::server::{Server, server};
@@ -56,7 +56,7 @@ async fn a_certificate_is_checked_and_bound_to_the_password() {
             format!("{url}?sslmode=require&channel_binding=require&application_name=tls");
         let journal = PostgresJournal::builder(&required).root_certificates(root.clone());
         let journal = journal.connect().await.expect("a journal");
-        journal.list(&Listing::new()).await.expect("a page");
+        journal.list(&ConversationQuery::new()).await.expect("a page");
         let secured = own.sql(
             "select bool_and(ssl) from pg_stat_ssl join pg_stat_activity using (pid) \
              where application_name = 'tls'",

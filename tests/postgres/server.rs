@@ -18,7 +18,7 @@ use std::{
     time::Duration,
 };
 
-use harness::journal::{Envelope, Head, Journal, Life, PostgresBuilder, PostgresJournal};
+use harness::journal::{Envelope, Head, Journal, PostgresBuilder, PostgresJournal, WriterId};
 
 /// The user `nobody`: PostgreSQL does not run as root.
 const NOBODY: u32 = 65534;
@@ -102,7 +102,7 @@ pub(crate) fn fresh(name: &str) -> String {
 }
 
 /// A fact with this text, of this life.
-pub(crate) fn fact(life: Life, text: &str) -> Envelope {
+pub(crate) fn fact(life: WriterId, text: &str) -> Envelope {
     Envelope::stored(1, "0.1.0", life, 1, 2, format!("{{\"fact\":{text:?}}}"))
 }
 

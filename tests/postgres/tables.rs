@@ -2,7 +2,7 @@
 
 use harness::{
     ErrorKind,
-    journal::{Head, Journal, Life, Listing, Metadata, PostgresJournal},
+    journal::{ConversationQuery, Head, Journal, Metadata, PostgresJournal, WriterId},
 };
 
 use crate::server::{fact, fresh, server};
@@ -30,7 +30,10 @@ async fn tables_of_another_version_are_left_alone() {
     let server = server!();
     let schema = fresh("later");
     let journal = server.journal(&schema).await;
-    journal.append("a", Head::default(), &[fact(Life::random(), "said")]).await.expect("appended");
+    journal
+        .append("a", Head::default(), &[fact(WriterId::random(), "said")])
+        .await
+        .expect("appended");
     server.sql(&format!(
         "update {schema}.journal_version set version = 4; alter table {schema}.facts drop column at"
     ));
@@ -84,11 +87,11 @@ async fn a_database_must_have_all_characters() {
     server.sql(&format!("create database {bytes} encoding 'SQL_ASCII' template template0"));
     let journal =
         PostgresJournal::connect(server.socket("harness", &bytes)).await.expect("a journal");
-    let facts = [fact(Life::random(), "Größe 漢字")];
+    let facts = [fact(WriterId::random(), "Größe 漢字")];
     journal.append("Größe", Head::default(), &facts).await.expect("appended");
     assert_eq!(journal.read("Größe", 0).await.expect("facts").facts, facts);
     journal.describe("Größe", &Metadata::new().owner("漢字")).await.expect("described");
-    let page = journal.list(&Listing::new().owner("漢字")).await.expect("a page");
+    let page = journal.list(&ConversationQuery::new().owner("漢字")).await.expect("a page");
     assert_eq!(page.conversations[0].id, "Größe");
 }
 
@@ -97,7 +100,7 @@ async fn a_database_must_have_all_characters() {
 async fn schemas_are_apart() {
     let server = server!();
     let [one, two] = [server.journal(&fresh("one")).await, server.journal(&fresh("two")).await];
-    let facts = [fact(Life::random(), "said")];
+    let facts = [fact(WriterId::random(), "said")];
     one.append("a", Head::default(), &facts).await.expect("appended");
     assert_eq!(two.read("a", 0).await.expect("none").facts, []);
     let _one = one.hold("a").await.expect("held");
@@ -133,13 +136,17 @@ async fn no_call_reads_all_that_there_is() {
         let (old, new) = (format!("c{}", n + 500), format!("new {n}"));
         let known = journal.read(&old, 0).await.expect("facts");
         let (at, last) = (known.head_at(2).expect("it has two"), known.head);
-        journal.append(&old, last, &[fact(Life::random(), "said")]).await.expect("appended");
+        journal.append(&old, last, &[fact(WriterId::random(), "said")]).await.expect("appended");
         assert_eq!(journal.read(&old, 1).await.expect("facts").facts.len(), 3);
         journal.fork(&old, at, &new).await.expect("forked");
         let at = journal.read(&new, 0).await.expect("facts").head_at(1).expect("it has one");
         journal.fork(&new, at, &format!("newer {n}")).await.expect("forked");
         journal.describe(&new, &Metadata::new().parent("new")).await.expect("described");
-        for listing in [Listing::new(), Listing::new().owner("o5"), Listing::new().parent("c5")] {
+        for listing in [
+            ConversationQuery::new(),
+            ConversationQuery::new().owner("o5"),
+            ConversationQuery::new().parent("c5"),
+        ] {
             journal.list(&listing.limit(10)).await.expect("a page");
         }
         // With all that are part of it, and a fork that stays.

@@ -11,7 +11,10 @@ use anyhow::Context as _;
 use harness::{
     Agent, Chat, Error, Role, Transcript,
     agent::{Machine, Sending},
-    journal::{Conversations, Journal as _, Listing, Metadata, SqliteJournal, Summary},
+    journal::{
+        ConversationInfo, ConversationPage, ConversationQuery, Journal as _, Metadata,
+        SqliteJournal,
+    },
     provider::{Effort, Settings},
 };
 
@@ -36,9 +39,9 @@ pub(crate) struct Kept {
     /// How much the model thinks, if the person says it.
     pub(crate) thinking: Option<Effort>,
     /// What the numbers of the last list stand for.
-    listed: Vec<Summary>,
+    listed: Vec<ConversationInfo>,
     /// The page that was listed last.
-    page: Option<Conversations>,
+    page: Option<ConversationPage>,
 }
 
 impl Kept {
@@ -125,7 +128,7 @@ impl Kept {
     /// # Errors
     /// As those of [`resume`](Self::resume).
     pub(crate) async fn newest(&mut self) -> anyhow::Result<String> {
-        let mut listing = Listing::new().limit(PAGE);
+        let mut listing = ConversationQuery::new().limit(PAGE);
         loop {
             let page = self.journal.list(&listing).await?;
             if let Some(newest) = page.conversations.iter().find(|it| it.facts > 0) {
@@ -240,7 +243,7 @@ impl Kept {
     /// # Errors
     /// Fails if the journal cannot be read.
     pub(crate) async fn more(&mut self) -> Result<String, Error> {
-        let mut listing = Listing::new().limit(PAGE);
+        let mut listing = ConversationQuery::new().limit(PAGE);
         if let Some(page) = &self.page {
             if page.next.is_none() {
                 return Ok("There are no more.".to_owned());

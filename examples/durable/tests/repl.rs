@@ -15,7 +15,7 @@ use std::{
 
 use harness::{
     Agent, SideEffects, Tool,
-    journal::{Envelope, Head, Journal as _, Life, SqliteJournal},
+    journal::{Envelope, Head, Journal as _, SqliteJournal, WriterId},
     policy::Permissions,
     testing::{ScriptedProvider, reply},
 };
@@ -427,7 +427,7 @@ fn what_a_later_version_wrote_is_not_opened_and_the_chat_goes_on() {
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     runtime.block_on(async {
         let journal = SqliteJournal::open(journal_of(folder)).await.expect("the journal");
-        let newer = Envelope::stored(99, "7.0.0", Life::random(), 0, 0, "{}");
+        let newer = Envelope::stored(99, "7.0.0", WriterId::random(), 0, 0, "{}");
         journal.append("newer", Head::default(), &[newer]).await.expect("it is written");
     });
     let said = says(folder, &[], "/list\n/resume 1\nWhat is 2 + 3?\n");

@@ -531,7 +531,7 @@ impl AgentBuilder {
 
     /// Sets whether results that are larger than [`ToolLimits::output`] are kept whole. The default
     /// is `true`. They are kept in the conversation's [journal](crate::journal) if it [keeps
-    /// them](crate::journal::Journal::keeps_spills), else in the [folder](Self::spill_folder) that
+    /// them](crate::journal::Journal::can_keep_spills), else in the [folder](Self::spill_folder) that
     /// is set. If there is neither, what is cut off is lost. The model reads the beginning and the
     /// end of such a result and the name under which the whole is kept. It reads the rest by the
     /// tool `read_result`, which each request then offers if the agent has other tools.

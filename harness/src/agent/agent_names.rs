@@ -7,7 +7,7 @@ use sha2::{Digest as _, Sha256};
 use super::durable::guarded;
 use crate::{
     error::Error,
-    journal::{Journal, Listing, check_id},
+    journal::{ConversationQuery, Journal, check_id},
 };
 
 /// The name of the conversation of a call's agent. It is the same in every process.
@@ -44,7 +44,8 @@ pub(super) async fn names_below(
     journal: &dyn Journal,
     parent: &str,
 ) -> Result<HashSet<String>, Error> {
-    let (mut names, mut listing) = (HashSet::new(), Listing::new().parent(parent).limit(1000));
+    let (mut names, mut listing) =
+        (HashSet::new(), ConversationQuery::new().parent(parent).limit(1000));
     loop {
         let page = guarded(|| journal.list(&listing)).await?;
         listing = listing.after(&page);

@@ -14,7 +14,7 @@ use super::{
 use crate::{
     error::{Error, ErrorKind},
     journal::{
-        Awaited, Envelope, Fact, Head, Journal, Life, Metadata, StoredFacts, SummaryRequest,
+        Awaited, Envelope, Fact, Head, Journal, Metadata, StoredFacts, SummaryRequest, WriterId,
         check_id, conflict, too_few,
     },
     message::Transcript,
@@ -499,7 +499,7 @@ impl Inbox {
     /// ```
     /// use harness::{
     ///     Agent,
-    ///     journal::{Journal, Listing, MemoryJournal},
+    ///     journal::{Journal, ConversationQuery, MemoryJournal},
     ///     testing::{ScriptedProvider, reply},
     /// };
     ///
@@ -510,11 +510,11 @@ impl Inbox {
     ///
     /// // When a service starts: which runs were going on when the one before it ended?
     /// let inbox = agent.inbox(&journal);
-    /// for summary in journal.list(&Listing::new()).await?.conversations {
-    ///     let stands = inbox.look(&summary.id).await?;
+    /// for info in journal.list(&ConversationQuery::new()).await?.conversations {
+    ///     let stands = inbox.look(&info.id).await?;
     ///     assert_eq!(stands.transcript().messages().len(), 2);
     ///     if stands.is_going() && stands.waiting().next().is_none() {
-    ///         agent.open(&journal, &summary.id).await?.resume().await?;
+    ///         agent.open(&journal, &info.id).await?.resume().await?;
     ///     }
     /// }
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -561,7 +561,7 @@ impl Inbox {
     ) -> Result<(), Error> {
         check_id(conversation)?;
         // Another answer of this process may have the same content at the same time.
-        let life = Life::random();
+        let life = WriterId::random();
         let mut sent: Vec<Envelope> = Vec::new();
         let mut tracer = Tracer::new(self.agent.trace());
         let (mut refused, mut made, mut read) = (None, None, None);

@@ -10,8 +10,8 @@ use super::Machine;
 use crate::{
     error::{Error, ErrorKind},
     journal::{
-        Decider, Decision, Envelope, Fact, Head, Hold, Incarnation, Journal, Life, Metadata,
-        StoredFacts,
+        Decider, Decision, Envelope, Fact, Head, Incarnation, Journal, Lease, Metadata,
+        StoredFacts, WriterId,
     },
     unwind::{Shielded, caught},
 };
@@ -26,7 +26,7 @@ pub(super) struct Durable {
     id: Arc<str>,
     /// The writer of this chat's facts. It tells them from the facts of another chat of this
     /// process that writes the same in the same millisecond.
-    life: Life,
+    life: WriterId,
     /// The end of the conversation in the journal, as far as is known here.
     head: Head,
     /// Which conversation of this name it is. It is known from the first fact on, and then known to
@@ -46,7 +46,7 @@ pub(super) struct Durable {
     /// Whether facts of the current write were found in the journal when it was read back.
     read_back: bool,
     /// Keeps others from opening the conversation.
-    _hold: Option<Hold>,
+    _hold: Option<Lease>,
 }
 
 /// The result of a write.
@@ -63,16 +63,19 @@ impl Durable {
         journal: Arc<dyn Journal>,
         id: Arc<str>,
         head: Head,
-        hold: Option<Hold>,
+        hold: Option<Lease>,
     ) -> Self {
-        let mut durable =
-            Self { journal: Some(journal), _hold: hold, ..Self::collecting(id, Life::random()) };
+        let mut durable = Self {
+            journal: Some(journal),
+            _hold: hold,
+            ..Self::collecting(id, WriterId::random())
+        };
         durable.ends_at(head);
         durable
     }
 
     /// Collects the facts for another driver, which takes them.
-    pub(super) fn collecting(id: Arc<str>, life: Life) -> Self {
+    pub(super) fn collecting(id: Arc<str>, life: WriterId) -> Self {
         Self {
             journal: None,
             id,

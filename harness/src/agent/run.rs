@@ -209,7 +209,7 @@ impl<'a> Run<'a> {
         let limits = anew.then(|| Box::new(self.chat.guard.run_limits()));
         match opening {
             Opening::Say(message) => {
-                message.says_something()?;
+                message.check_sendable()?;
                 // Calls that the run before has left open do not run any more.
                 if self.chat.machine.is_going() {
                     self.find_out_first().await?;

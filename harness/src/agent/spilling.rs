@@ -146,7 +146,7 @@ impl Chat {
 
 /// Whether the journal keeps large results. It is code of the program, which may panic.
 fn keeps(journal: &dyn Journal) -> bool {
-    caught(|| journal.keeps_spills()).unwrap_or(false)
+    caught(|| journal.can_keep_spills()).unwrap_or(false)
 }
 
 /// The large results of a conversation in its journal.

@@ -86,7 +86,7 @@ impl Steering {
                 "only the user can steer a run; say a message of `Role::User`",
             ));
         }
-        message.says_something()?;
+        message.check_sendable()?;
         Transcript::default().push(message.clone())?;
         self.messages().push_back(message);
         Ok(())

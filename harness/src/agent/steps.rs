@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     error::{Error, ErrorKind},
-    journal::{Envelope, Fact, InterruptCause, Life, now},
+    journal::{Envelope, Fact, InterruptCause, WriterId, now},
     message::{Message, ToolCall, Transcript},
     policy::{Approval, Limits},
     provider::Usage,
@@ -93,7 +93,7 @@ pub struct Steps {
     agent: Agent,
     name: Arc<str>,
     /// The writer of the facts that these steps return. It owns the calls that start here.
-    life: Life,
+    life: WriterId,
     facts: Arc<Vec<Envelope>>,
     machine: Machine,
     /// For each call without a result: the fact that records its start, and the writer of that
@@ -114,7 +114,7 @@ pub struct Steps {
 }
 
 /// The number of a fact, and its writer.
-type Start = (usize, Life);
+type Start = (usize, WriterId);
 
 /// The numbers of the start facts of the calls that were run, each with whether the call still
 /// runs.
@@ -159,7 +159,7 @@ impl Agent {
         let mut steps = Steps {
             agent: self.clone(),
             name: conversation.into(),
-            life: Life::random(),
+            life: WriterId::random(),
             facts: Arc::default(),
             machine: Machine::new(),
             starts: HashMap::new(),
@@ -516,7 +516,7 @@ impl Steps {
     /// an answer is paused, and where no run goes on or has just been answered.
     pub fn steer(&self, message: impl Into<Message>) -> Result<Vec<Envelope>, Error> {
         let message = message.into().renewed();
-        message.says_something()?;
+        message.check_sendable()?;
         self.says(Fact::Steered { message })
     }
 
@@ -593,7 +593,7 @@ impl Steps {
 struct Apart {
     agent: Agent,
     name: Arc<str>,
-    life: Life,
+    life: WriterId,
     facts: Arc<Vec<Envelope>>,
     traced: Arc<str>,
     /// The open calls about which somebody else has decided.
@@ -645,7 +645,7 @@ impl Drop for Owned {
 ///
 /// # Errors
 /// Fails if one of them still runs in another future of the same action.
-fn own(started: Vec<Option<Start>>, life: Life, all: &Begun) -> Result<Option<Owned>, Error> {
+fn own(started: Vec<Option<Start>>, life: WriterId, all: &Begun) -> Result<Option<Owned>, Error> {
     let mut begun = all.lock().unwrap_or_else(PoisonError::into_inner);
     let here = |start: &Option<Start>| start.is_some_and(|(_, by)| by == life);
     let starts: Vec<usize> = started.iter().flatten().map(|(number, _)| *number).collect();

@@ -12,7 +12,7 @@ use super::address;
 use crate::{
     error::{Error, ErrorKind},
     provider::Settings,
-    secret::{Names, Secrets, is_secret_name, is_telling},
+    secret::{SecretNames, Secrets, is_secret_name, is_telling},
 };
 
 /// The value of a variable, unless it is unset or blank.
@@ -45,7 +45,7 @@ pub(super) fn key_for(
 }
 
 /// The names of body members with secret values.
-static NAMES: LazyLock<Names> = LazyLock::new(Names::default);
+static NAMES: LazyLock<SecretNames> = LazyLock::new(SecretNames::default);
 
 /// Variables with the URL of a proxy, which may contain a password.
 const PROXIES: [&str; 6] =

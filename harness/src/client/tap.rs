@@ -17,7 +17,7 @@ use reqwest::{
 
 use crate::{
     error::{Error, ErrorKind},
-    secret::{Cleaner, HIDDEN, Secrets, is_secret_name},
+    secret::{HIDDEN, SecretFilter, Secrets, is_secret_name},
 };
 
 /// Records the requests of a provider and the answers of its server, byte by byte and without known
@@ -268,14 +268,14 @@ impl Drop for Exchange {
 /// known not to be one.
 pub(super) struct Record {
     file: File,
-    cleaner: Option<Cleaner>,
+    cleaner: Option<SecretFilter>,
     tap: Tap,
     is_whole: bool,
 }
 
 impl Record {
     fn new(file: File, secrets: &Secrets, tap: &Tap) -> Self {
-        let cleaner = Some(Cleaner::new(secrets.clone(), 0));
+        let cleaner = Some(SecretFilter::new(secrets.clone(), 0));
         Self { file, cleaner, tap: tap.clone(), is_whole: false }
     }
 

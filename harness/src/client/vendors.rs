@@ -8,7 +8,7 @@ use harness_schema::StrictForm;
 use super::{address, credentials};
 use crate::{
     error::{Error, ErrorKind},
-    models::{self, Maker},
+    models::{self, ModelMaker},
     wire::chat::{CallIds, ThoughtReplay},
 };
 
@@ -193,10 +193,10 @@ impl Vendor {
     /// What this model needs behind a server of an unknown vendor, which passes the request on.
     pub(super) fn with_model(self, model: &str) -> Self {
         match models::maker(model).filter(|_| self.name.is_none()) {
-            Some(Maker::Google) => {
+            Some(ModelMaker::Google) => {
                 Self { thought: ThoughtReplay::Off, strict_form: StrictForm::Gemini, ..self }
             }
-            Some(Maker::DeepSeek) => {
+            Some(ModelMaker::DeepSeek) => {
                 let thought = ThoughtReplay::Field(Cow::Borrowed("reasoning_content"));
                 Self { thought, ..self }
             }

@@ -40,7 +40,7 @@ pub struct Envelope {
     /// The version of the library that has written it, such as `0.2.0`.
     pub version: Arc<str>,
     /// The writer.
-    pub life: Life,
+    pub life: WriterId,
     /// When it was written, in milliseconds since the beginning of 1970 in UTC. Use it only for
     /// display, because the clocks of machines differ.
     pub at: u64,
@@ -61,14 +61,14 @@ impl Envelope {
         let json = serde_json::to_string(fact).map_err(|err| {
             Error::new(ErrorKind::Journal, "a fact cannot be written as JSON").because(err)
         })?;
-        Ok(Self::stored(FORMAT, version(), Life::of_this_process(), now(), elapsed, json))
+        Ok(Self::stored(FORMAT, version(), WriterId::of_this_process(), now(), elapsed, json))
     }
 
     /// Makes an envelope from the columns in which a journal has stored it.
     pub fn stored(
         format: u32,
         version: impl Into<Arc<str>>,
-        life: Life,
+        life: WriterId,
         at: u64,
         elapsed: u64,
         fact: impl Into<Arc<str>>,
@@ -125,12 +125,12 @@ pub(crate) fn now() -> u64 {
 /// facts from a journal knows its own facts by it, even if those of others are equal. As text it is
 /// 16 hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Life(u64);
+pub struct WriterId(u64);
 
-impl Life {
+impl WriterId {
     /// The writer that stands for this process.
     pub fn of_this_process() -> Self {
-        static LIFE: OnceLock<Life> = OnceLock::new();
+        static LIFE: OnceLock<WriterId> = OnceLock::new();
         *LIFE.get_or_init(Self::random)
     }
 
@@ -147,25 +147,25 @@ impl Life {
     }
 }
 
-impl fmt::Display for Life {
+impl fmt::Display for WriterId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:016x}", self.0)
     }
 }
 
-impl fmt::Debug for Life {
+impl fmt::Debug for WriterId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Life({self})")
+        write!(f, "WriterId({self})")
     }
 }
 
-impl Serialize for Life {
+impl Serialize for WriterId {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
 }
 
-impl<'de> Deserialize<'de> for Life {
+impl<'de> Deserialize<'de> for WriterId {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = <std::borrow::Cow<'de, str>>::deserialize(deserializer)?;
         Self::parse(&text).ok_or_else(|| de::Error::custom("a life is 16 hexadecimal digits"))

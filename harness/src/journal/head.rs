@@ -5,7 +5,7 @@ use std::hash::{BuildHasher as _, RandomState};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Envelope, Life};
+use super::{Envelope, WriterId};
 
 /// Tells a conversation from all others that have the same name before or after it. A journal gives
 /// each conversation a random number when it creates it, and keeps it until the conversation is
@@ -37,12 +37,12 @@ pub struct Head {
     /// How many facts it has.
     pub facts: u64,
     /// The writer of the last fact.
-    pub writer: Option<Life>,
+    pub writer: Option<WriterId>,
 }
 
 impl Head {
     /// The head of this conversation with this number of facts, the last of which has this writer.
-    pub fn new(incarnation: Incarnation, facts: u64, writer: Option<Life>) -> Self {
+    pub fn new(incarnation: Incarnation, facts: u64, writer: Option<WriterId>) -> Self {
         Self { incarnation: Some(incarnation), facts, writer }
     }
 

@@ -7,14 +7,14 @@ use serde::{Deserialize, Serialize};
 /// What the program stores about a conversation. The library itself reads only `parent`.
 ///
 /// ```
-/// use harness::journal::{Journal, Listing, MemoryJournal, Metadata};
+/// use harness::journal::{Journal, ConversationQuery, MemoryJournal, Metadata};
 ///
 /// # tokio::runtime::Runtime::new()?.block_on(async {
 /// let journal = MemoryJournal::default();
 /// let known = Metadata::new().owner("ada").title("Travel to Turin").tag("topic", "travel");
 /// journal.describe("chat-17", &known).await?;
 ///
-/// let page = journal.list(&Listing::new().owner("ada")).await?;
+/// let page = journal.list(&ConversationQuery::new().owner("ada")).await?;
 /// assert_eq!(page.conversations[0].id, "chat-17");
 /// assert_eq!(page.conversations[0].metadata.title.as_deref(), Some("Travel to Turin"));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -73,7 +73,7 @@ impl Metadata {
 /// Selects conversations for a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Listing {
+pub struct ConversationQuery {
     /// Only those of this owner.
     pub owner: Option<String>,
     /// Only those that are part of this conversation.
@@ -81,18 +81,18 @@ pub struct Listing {
     /// How many conversations a page has at most. The default is 50, and a journal returns at most
     /// 1,000.
     pub limit: usize,
-    /// The end of the page before: its [`next`](Conversations::next). It can be sent to a web page
+    /// The end of the page before: its [`next`](ConversationPage::next). It can be sent to a web page
     /// and set here when it comes back.
     pub after: Option<String>,
 }
 
-impl Default for Listing {
+impl Default for ConversationQuery {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Listing {
+impl ConversationQuery {
     /// All conversations, 50 on each page.
     pub fn new() -> Self {
         Self { owner: None, parent: None, limit: 50, after: None }
@@ -119,10 +119,10 @@ impl Listing {
         self
     }
 
-    /// Continues after a page. After the last page, which has no [`next`](Conversations::next), the
+    /// Continues after a page. After the last page, which has no [`next`](ConversationPage::next), the
     /// listing begins again.
     #[must_use]
-    pub fn after(mut self, page: &Conversations) -> Self {
+    pub fn after(mut self, page: &ConversationPage) -> Self {
         self.after.clone_from(&page.next);
         self
     }
@@ -136,16 +136,16 @@ impl Listing {
 /// One page of conversations. Those that changed last come first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Conversations {
+pub struct ConversationPage {
     /// The conversations.
-    pub conversations: Vec<Summary>,
+    pub conversations: Vec<ConversationInfo>,
     /// The beginning of the next page, if there is one.
     pub next: Option<String>,
 }
 
-impl Conversations {
+impl ConversationPage {
     /// A page, and the beginning of the next one.
-    pub fn new(conversations: Vec<Summary>, next: Option<String>) -> Self {
+    pub fn new(conversations: Vec<ConversationInfo>, next: Option<String>) -> Self {
         Self { conversations, next }
     }
 }
@@ -153,7 +153,7 @@ impl Conversations {
 /// What a journal returns about one conversation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Summary {
+pub struct ConversationInfo {
     /// The name of the conversation.
     pub id: String,
     /// What the program has stored about it.
@@ -166,7 +166,7 @@ pub struct Summary {
     pub updated_at: u64,
 }
 
-impl Summary {
+impl ConversationInfo {
     /// What a journal returns about a conversation.
     pub fn new(
         id: impl Into<String>,

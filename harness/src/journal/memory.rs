@@ -7,8 +7,8 @@ use std::{
 };
 
 use super::{
-    Conversations, Envelope, Head, Hold, Incarnation, Journal, JournalFuture, Listing, Metadata,
-    StoredFacts, Summary,
+    ConversationInfo, ConversationPage, ConversationQuery, Envelope, Head, Incarnation, Journal,
+    JournalFuture, Lease, Metadata, StoredFacts,
     envelope::now,
     store::{busy, check_base, check_id, conflict, unknown},
 };
@@ -18,30 +18,30 @@ use crate::error::{Error, ErrorKind};
 /// clone is the same journal.
 #[derive(Clone, Default)]
 pub struct MemoryJournal {
-    shared: Arc<Mutex<Shared>>,
+    shared: Arc<Mutex<MemoryState>>,
 }
 
 #[derive(Default)]
-struct Shared {
-    conversations: HashMap<String, Kept>,
+struct MemoryState {
+    conversations: HashMap<String, StoredConversation>,
     held: HashSet<String>,
     /// How many changes there were. Conversations are listed by the number of their last change.
     changes: u64,
 }
 
-struct Kept {
+struct StoredConversation {
     incarnation: Incarnation,
     metadata: Metadata,
     facts: Vec<Envelope>,
     /// Large results by name, each in chunks. Forks share them.
-    spills: HashMap<String, Spill>,
+    spills: HashMap<String, SpillChunks>,
     created_at: u64,
     updated_at: u64,
     changed: u64,
 }
 
 /// The chunks of a large result, by their numbers.
-type Spill = Arc<Mutex<BTreeMap<u64, Vec<u8>>>>;
+type SpillChunks = Arc<Mutex<BTreeMap<u64, Vec<u8>>>>;
 
 impl MemoryJournal {
     /// A journal without conversations.
@@ -49,27 +49,27 @@ impl MemoryJournal {
         Self::default()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Shared> {
+    fn lock(&self) -> MutexGuard<'_, MemoryState> {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn chunks(spill: &Spill) -> MutexGuard<'_, BTreeMap<u64, Vec<u8>>> {
+fn chunks(spill: &SpillChunks) -> MutexGuard<'_, BTreeMap<u64, Vec<u8>>> {
     spill.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Kept {
+impl StoredConversation {
     /// The head after the first `count` facts.
     fn head_at(&self, count: usize) -> Head {
         Head::new(self.incarnation, 0, None).after(self.facts.get(..count).unwrap_or(&self.facts))
     }
 }
 
-impl Shared {
+impl MemoryState {
     /// The conversation, marked as changed now. It is created if it does not exist.
-    fn changed(&mut self, conversation: &str) -> &mut Kept {
+    fn changed(&mut self, conversation: &str) -> &mut StoredConversation {
         self.changes = self.changes.saturating_add(1);
-        let made = || Kept {
+        let made = || StoredConversation {
             incarnation: Incarnation::random(),
             metadata: Metadata::default(),
             facts: Vec::new(),
@@ -92,7 +92,11 @@ impl Shared {
     }
 
     /// The conversation, if it is still this one.
-    fn same(&mut self, conversation: &str, incarnation: Incarnation) -> Option<&mut Kept> {
+    fn same(
+        &mut self,
+        conversation: &str,
+        incarnation: Incarnation,
+    ) -> Option<&mut StoredConversation> {
         let kept = self.conversations.get_mut(conversation);
         kept.filter(|kept| kept.incarnation == incarnation)
     }
@@ -113,7 +117,7 @@ impl Shared {
         family
     }
 
-    fn list(&self, listing: &Listing) -> Result<Conversations, Error> {
+    fn list(&self, listing: &ConversationQuery) -> Result<ConversationPage, Error> {
         let before = match &listing.after {
             None => u64::MAX,
             Some(cursor) => cursor.parse().map_err(|_| {
@@ -126,35 +130,35 @@ impl Shared {
                 )
             })?,
         };
-        let is_wanted = |kept: &Kept| {
+        let is_wanted = |kept: &StoredConversation| {
             (listing.owner.is_none() || kept.metadata.owner == listing.owner)
                 && (listing.parent.is_none() || kept.metadata.parent == listing.parent)
                 && kept.changed < before
         };
         let wanted = self.conversations.iter().filter(|(_, kept)| is_wanted(kept));
-        let mut wanted: BTreeMap<u64, (&String, &Kept)> =
+        let mut wanted: BTreeMap<u64, (&String, &StoredConversation)> =
             wanted.map(|(id, kept)| (kept.changed, (id, kept))).collect();
         let mut page = Vec::new();
         let mut next = None;
         while let Some((changed, (id, kept))) = wanted.pop_last() {
             let (facts, metadata) = (kept.facts.len() as u64, kept.metadata.clone());
-            page.push(Summary::new(id, metadata, facts, kept.created_at, kept.updated_at));
+            page.push(ConversationInfo::new(id, metadata, facts, kept.created_at, kept.updated_at));
             if page.len() == listing.page_size() {
                 next = (!wanted.is_empty()).then(|| changed.to_string());
                 break;
             }
         }
-        Ok(Conversations::new(page, next))
+        Ok(ConversationPage::new(page, next))
     }
 }
 
 /// A held conversation. Dropping this value releases it.
-struct Held {
+struct MemoryLease {
     journal: MemoryJournal,
     conversation: String,
 }
 
-impl Drop for Held {
+impl Drop for MemoryLease {
     fn drop(&mut self) {
         self.journal.lock().held.remove(&self.conversation);
     }
@@ -196,14 +200,14 @@ impl Journal for MemoryJournal {
         })
     }
 
-    fn hold<'a>(&'a self, conversation: &'a str) -> JournalFuture<'a, Hold> {
+    fn hold<'a>(&'a self, conversation: &'a str) -> JournalFuture<'a, Lease> {
         Box::pin(async move {
             check_id(conversation)?;
             if !self.lock().held.insert(conversation.to_owned()) {
                 return Err(busy(conversation));
             }
             let (journal, conversation) = (self.clone(), conversation.to_owned());
-            Ok(Hold::new(Held { journal, conversation }))
+            Ok(Lease::new(MemoryLease { journal, conversation }))
         })
     }
 
@@ -219,7 +223,7 @@ impl Journal for MemoryJournal {
         })
     }
 
-    fn list<'a>(&'a self, listing: &'a Listing) -> JournalFuture<'a, Conversations> {
+    fn list<'a>(&'a self, listing: &'a ConversationQuery) -> JournalFuture<'a, ConversationPage> {
         Box::pin(async move { self.lock().list(listing) })
     }
 
@@ -258,7 +262,7 @@ impl Journal for MemoryJournal {
         })
     }
 
-    fn keeps_spills(&self) -> bool {
+    fn can_keep_spills(&self) -> bool {
         true
     }
 

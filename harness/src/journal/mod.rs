@@ -3,13 +3,13 @@
 //!
 #![doc = include_str!("../../guide/durable.md")]
 
+mod context_edits;
 mod decision;
 mod envelope;
 mod fact;
 mod head;
 mod listing;
 mod memory;
-mod moves;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod source;
@@ -23,17 +23,17 @@ pub use self::postgres::{PostgresBuilder, PostgresJournal};
 #[cfg(feature = "sqlite")]
 pub use self::sqlite::{SqliteBuilder, SqliteJournal, SqliteSynchronous};
 pub use self::{
+    context_edits::{ClearedArguments, ClearedResult, SummaryRequest, VendorSummary},
     decision::{Always, CallBinding, Decider, Decision, Reason, Repeat},
-    envelope::{Envelope, FORMAT, Life},
+    envelope::{Envelope, FORMAT, WriterId},
     fact::{
         AnswerCheck, Fact, FactKind, InterruptCause, Limit, LimitScope, RunLimits, WantedAnswer,
     },
     head::{Head, Incarnation, StoredFacts},
-    listing::{Conversations, Listing, Metadata, Summary},
+    listing::{ConversationInfo, ConversationPage, ConversationQuery, Metadata},
     memory::MemoryJournal,
-    moves::{ClearedArguments, ClearedResult, SummaryRequest, VendorSummary},
     source::Source,
-    store::{Hold, Journal, JournalFuture, busy, check_id, conflict, too_few, unknown},
+    store::{Journal, JournalFuture, Lease, busy, check_id, conflict, too_few, unknown},
     wait::{Awaited, CallSpent, Wait},
 };
 pub(crate) use self::{envelope::now, source::Sources};

@@ -3,7 +3,9 @@
 
 use std::{any::Any, fmt, pin::Pin, sync::Arc};
 
-use super::{Conversations, Envelope, Head, Incarnation, Listing, Metadata, StoredFacts};
+use super::{
+    ConversationPage, ConversationQuery, Envelope, Head, Incarnation, Metadata, StoredFacts,
+};
 use crate::error::{Error, ErrorKind};
 
 /// The future of a call of a [`Journal`].
@@ -56,14 +58,14 @@ pub trait Journal: Send + Sync {
         facts: &'a [Envelope],
     ) -> JournalFuture<'a, Head>;
 
-    /// Holds a conversation for this process until the [`Hold`] is dropped or the process ends in
+    /// Holds a conversation for this process until the [`Lease`] is dropped or the process ends in
     /// any way. A hold lets others learn at once that the conversation is in use. It is not a lock:
     /// only [`append`](Self::append) keeps two processes from overwriting each other.
     ///
     /// # Errors
     /// Fails with [`ErrorKind::Busy`] if the conversation is held, by this process or by another
     /// one that is alive.
-    fn hold<'a>(&'a self, conversation: &'a str) -> JournalFuture<'a, Hold>;
+    fn hold<'a>(&'a self, conversation: &'a str) -> JournalFuture<'a, Lease>;
 
     /// Replaces what the program has stored about a conversation. The conversation is created
     /// without facts if it does not exist.
@@ -81,7 +83,7 @@ pub trait Journal: Send + Sync {
     /// # Errors
     /// Fails with [`ErrorKind::Journal`] if they cannot be read, and with
     /// [`ErrorKind::Configuration`] if the listing continues a page that is not from this journal.
-    fn list<'a>(&'a self, listing: &'a Listing) -> JournalFuture<'a, Conversations>;
+    fn list<'a>(&'a self, listing: &'a ConversationQuery) -> JournalFuture<'a, ConversationPage>;
 
     /// Deletes a conversation with its facts and metadata, and all conversations that are part of
     /// it ([`parent`](Metadata::parent)), directly or indirectly. Conversations that were forked
@@ -120,7 +122,7 @@ pub trait Journal: Send + Sync {
     /// results are cut off. A journal that returns `true` deletes large results together with their
     /// conversation, even those that no fact names. It gives a fork the large results of the
     /// original, and each of the two keeps them if the other one is deleted.
-    fn keeps_spills(&self) -> bool {
+    fn can_keep_spills(&self) -> bool {
         false
     }
 
@@ -146,7 +148,7 @@ pub trait Journal: Send + Sync {
         Box::pin(async {
             Err(Error::new(
                 ErrorKind::Configuration,
-                "this journal keeps no large results: `Journal::keeps_spills` says so",
+                "this journal keeps no large results: `Journal::can_keep_spills` says so",
             ))
         })
     }
@@ -184,20 +186,20 @@ pub trait Journal: Send + Sync {
 }
 
 /// Holds a conversation as long as this value exists: see [`Journal::hold`].
-pub struct Hold {
+pub struct Lease {
     _guard: Box<dyn Any + Send + Sync>,
 }
 
-impl Hold {
+impl Lease {
     /// A hold that ends when `guard` is dropped.
     pub fn new(guard: impl Send + Sync + 'static) -> Self {
         Self { _guard: Box::new(guard) }
     }
 }
 
-impl fmt::Debug for Hold {
+impl fmt::Debug for Lease {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Hold")
+        f.write_str("Lease")
     }
 }
 
@@ -318,7 +320,7 @@ impl<J: Journal + ?Sized> Journal for Arc<J> {
         (**self).append(conversation, after, facts)
     }
 
-    fn hold<'a>(&'a self, conversation: &'a str) -> JournalFuture<'a, Hold> {
+    fn hold<'a>(&'a self, conversation: &'a str) -> JournalFuture<'a, Lease> {
         (**self).hold(conversation)
     }
 
@@ -330,7 +332,7 @@ impl<J: Journal + ?Sized> Journal for Arc<J> {
         (**self).describe(conversation, metadata)
     }
 
-    fn list<'a>(&'a self, listing: &'a Listing) -> JournalFuture<'a, Conversations> {
+    fn list<'a>(&'a self, listing: &'a ConversationQuery) -> JournalFuture<'a, ConversationPage> {
         (**self).list(listing)
     }
 
@@ -342,8 +344,8 @@ impl<J: Journal + ?Sized> Journal for Arc<J> {
         (**self).fork(from, at, to)
     }
 
-    fn keeps_spills(&self) -> bool {
-        (**self).keeps_spills()
+    fn can_keep_spills(&self) -> bool {
+        (**self).can_keep_spills()
     }
 
     fn write_spill<'a>(

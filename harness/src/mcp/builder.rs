@@ -3,13 +3,13 @@
 use std::{fmt, path::PathBuf, pin::Pin, sync::Arc, time::Duration};
 
 use super::{
-    McpAnswer, McpForm, McpServer, McpVersion,
-    asking::OnForm,
-    effects::Trust,
-    link::{Link, Place},
-    name,
-    process::Command,
-    server::Sight,
+    McpElicitation, McpElicitationAnswer, McpServer, McpVersion,
+    effects::EffectsTrust,
+    elicitation::OnElicitation,
+    process::ServerCommand,
+    server::ToolSettings,
+    server_connection::{ServerConnection, ServerEndpoint},
+    tool_name,
 };
 use crate::{
     error::{Error, ErrorKind},
@@ -19,11 +19,11 @@ use crate::{
 /// A server that is not connected yet: see [`McpServer::command`] and [`McpServer::url`].
 #[must_use = "nothing is started before `connect`"]
 pub struct McpServerBuilder {
-    place: Place,
+    endpoint: ServerEndpoint,
     name: String,
-    trust: Trust,
+    trust: EffectsTrust,
     time_limit: Option<Duration>,
-    on_form: Option<Arc<OnForm>>,
+    on_elicitation: Option<Arc<OnElicitation>>,
     version: Option<McpVersion>,
     #[cfg(feature = "mcp-oauth")]
     auth: Option<super::McpAuth>,
@@ -35,22 +35,22 @@ impl fmt::Debug for McpServerBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("McpServerBuilder")
             .field("name", &self.name)
-            .field("place", &self.place)
+            .field("endpoint", &self.endpoint)
             .field("trust", &self.trust)
             .finish_non_exhaustive()
     }
 }
 
 impl McpServerBuilder {
-    pub(super) fn at(place: Place) -> Self {
+    pub(super) fn at(endpoint: ServerEndpoint) -> Self {
         let name = "mcp".to_owned();
-        let trust = Trust::default();
+        let trust = EffectsTrust::default();
         Self {
-            place,
+            endpoint,
             name,
             trust,
             time_limit: None,
-            on_form: None,
+            on_elicitation: None,
             version: None,
             #[cfg(feature = "mcp-oauth")]
             auth: None,
@@ -58,10 +58,10 @@ impl McpServerBuilder {
         }
     }
 
-    fn command(&mut self, what: &str) -> Option<&mut Command> {
-        match &mut self.place {
-            Place::Command(command) => Some(command),
-            Place::Address(_) => {
+    fn command(&mut self, what: &str) -> Option<&mut ServerCommand> {
+        match &mut self.endpoint {
+            ServerEndpoint::Command(command) => Some(command),
+            ServerEndpoint::Address(_) => {
                 self.fault = Some(format!(
                     "`{what}` is for a server that is a command, and this one is an address"
                 ));
@@ -102,9 +102,9 @@ impl McpServerBuilder {
 
     /// Adds a header to each request. No error shows the value.
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
-        match &mut self.place {
-            Place::Address(address) => address.headers.push((name.into(), value.into())),
-            Place::Command(_) => {
+        match &mut self.endpoint {
+            ServerEndpoint::Address(address) => address.headers.push((name.into(), value.into())),
+            ServerEndpoint::Command(_) => {
                 let fault =
                     "`header` is for a server that is an address, and this one is a command";
                 self.fault = Some(fault.to_owned());
@@ -126,7 +126,7 @@ impl McpServerBuilder {
     fn authorization(&mut self) -> Result<(), Error> {
         let Some(auth) = self.auth.take() else { return Ok(()) };
         let wrong = |why| Error::new(ErrorKind::Configuration, why);
-        let Place::Address(address) = &mut self.place else {
+        let ServerEndpoint::Address(address) = &mut self.endpoint else {
             return Err(wrong(
                 "`oauth` is for a server that is an address, and this one is a command",
             ));
@@ -194,27 +194,30 @@ impl McpServerBuilder {
     /// call it asks: the question counts for one of the running calls. A question whose calls have ended is dropped.
     ///
     /// ```
-    /// use harness::mcp::{McpAnswer, McpServer};
+    /// use harness::mcp::{McpElicitationAnswer, McpServer};
     ///
-    /// let server = McpServer::command("orders", ["--stdio"]).on_form(|form| {
+    /// let server = McpServer::command("orders", ["--stdio"]).on_elicitation(|form| {
     ///     Box::pin(async move {
     ///         println!("{} asks: {}", form.server, form.message);
-    ///         McpAnswer::Decline
+    ///         McpElicitationAnswer::Decline
     ///     })
     /// });
     /// # let _ = server;
     /// ```
-    pub fn on_form(
+    pub fn on_elicitation(
         mut self,
-        ask: impl Fn(McpForm) -> Pin<Box<dyn Future<Output = McpAnswer> + Send>> + Send + Sync + 'static,
+        ask: impl Fn(McpElicitation) -> Pin<Box<dyn Future<Output = McpElicitationAnswer> + Send>>
+        + Send
+        + Sync
+        + 'static,
     ) -> Self {
-        self.on_form = Some(Arc::new(ask));
+        self.on_elicitation = Some(Arc::new(ask));
         self
     }
 
     /// Lets the person at the terminal of this program fill in the forms of the server, as
     /// [`TerminalForm`](crate::policy::TerminalForm) shows them. If there is no terminal, the server is told that
-    /// the question was cancelled. It replaces [`on_form`](Self::on_form).
+    /// the question was cancelled. It replaces [`on_elicitation`](Self::on_elicitation).
     ///
     /// ```no_run
     /// use harness::{mcp::McpServer, policy::TerminalForm};
@@ -227,13 +230,13 @@ impl McpServerBuilder {
     pub fn form_at_terminal(self, terminal: crate::policy::TerminalForm) -> Self {
         use crate::policy::Filled;
 
-        self.on_form(move |form| {
+        self.on_elicitation(move |form| {
             let terminal = terminal.clone();
             Box::pin(async move {
                 match terminal.fill(&form.server, &form.message, &form.schema).await {
-                    Ok(Filled::Accepted(values)) => McpAnswer::Accept(values),
-                    Ok(Filled::Declined) => McpAnswer::Decline,
-                    Ok(Filled::Cancelled) | Err(_) => McpAnswer::Cancel,
+                    Ok(Filled::Accepted(values)) => McpElicitationAnswer::Accept(values),
+                    Ok(Filled::Declined) => McpElicitationAnswer::Decline,
+                    Ok(Filled::Cancelled) | Err(_) => McpElicitationAnswer::Cancel,
                 }
             })
         })
@@ -260,14 +263,23 @@ impl McpServerBuilder {
             let name = self.name.escape_debug();
             Error::new(ErrorKind::Configuration, format!("the MCP server `{name}`: {why}"))
         };
-        if let Some(why) = name::fault(&self.name) {
+        if let Some(why) = tool_name::fault(&self.name) {
             return Err(wrong(format!("the name cannot be used: {why}")));
         }
         if let Some(fault) = self.fault {
             return Err(wrong(fault));
         }
-        let link = Arc::new(Link::new(self.name, self.place, self.on_form, self.version));
-        let listing = link.begin().await?;
-        McpServer::of(link, Sight { trust: self.trust, time_limit: self.time_limit }, listing)
+        let connection = Arc::new(ServerConnection::new(
+            self.name,
+            self.endpoint,
+            self.on_elicitation,
+            self.version,
+        ));
+        let listing = connection.begin().await?;
+        McpServer::of(
+            connection,
+            ToolSettings { trust: self.trust, time_limit: self.time_limit },
+            listing,
+        )
     }
 }

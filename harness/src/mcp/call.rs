@@ -13,12 +13,12 @@ use serde_json::{Map, Value};
 
 use super::{
     content,
-    lines::{LOST, UNREAD},
-    link::Link,
-    list::{self, told},
     oauth::Authorization,
-    session::Session,
-    wanted::Wanted,
+    pending_elicitations::PendingElicitations,
+    server_connection::ServerConnection,
+    session::ClientSession,
+    stdout_filter::{LOST, UNREAD},
+    tool_list::{self, failure_reason},
 };
 use crate::{
     message::ToolContent,
@@ -31,8 +31,8 @@ const ROUNDS: usize = 8;
 
 /// A tool of a server.
 #[derive(Debug)]
-pub(super) struct Remote {
-    pub(super) link: Arc<Link>,
+pub(super) struct RemoteTool {
+    pub(super) connection: Arc<ServerConnection>,
     /// The server's own name for the tool.
     pub(super) name: String,
     /// A hash of the server's description of the tool.
@@ -44,39 +44,42 @@ pub(super) struct Remote {
 /// The type of a result without a type that says that a task was begun, as the version 2025-11-25 has it.
 ///
 /// Source: <https://modelcontextprotocol.io/specification/2025-11-25/schema#createtaskresult>.
-fn begun(result: &Value) -> Option<String> {
+fn task_result_type(result: &Value) -> Option<String> {
     let has_words = ["content", "structuredContent"].iter().any(|name| result.get(name).is_some());
     let is_task = result.get("task").is_some_and(|task| task.get("taskId").is_some());
     (is_task && !has_words).then(|| "task".to_owned())
 }
 
-impl Remote {
+impl RemoteTool {
     /// Calls the tool.
     pub(super) async fn call(
         &self,
         context: &ToolContext,
         arguments: Map<String, Value>,
     ) -> Result<ToolOutput, ToolError> {
-        let link = &self.link;
+        let connection = &self.connection;
         let unsent = |err| ToolError::new(format!("the call was not sent: {err}"));
-        let running = link.person.while_a_call_runs();
-        let session = link.session().await.map_err(unsent)?;
+        let running = connection.elicitation.enter_call();
+        let session = connection.session().await.map_err(unsent)?;
         self.check(&session)?;
         let mut params = CallToolRequestParams::new(self.name.clone()).with_arguments(arguments);
         let mut rounds = 0;
         if let Some(answered) = context.answered()
-            && let Some(wanted) =
-                Wanted::answered(&self.definition, &answered.token, &answered.answer)?
+            && let Some(wanted) = PendingElicitations::with_answer(
+                &self.definition,
+                &answered.token,
+                &answered.answer,
+            )?
         {
             rounds = wanted.rounds;
-            wanted.goes_on(&running);
+            wanted.restore_count(&running);
             (params.input_responses, params.request_state) =
-                wanted.ask(&link.person, &running).await?;
+                wanted.ask(&connection.elicitation, &running).await?;
         }
         // The call is sent again only after the server has said that it has not run it.
         loop {
             let answer = self.send(&session, context, params.clone()).await?;
-            link.answered();
+            connection.answered();
             let wanted = match answer {
                 ServerResult::InputRequiredResult(wanted) => wanted,
                 answer => return self.read(answer),
@@ -84,26 +87,26 @@ impl Remote {
             rounds += 1;
             let wanted = match rounds > ROUNDS {
                 true => Err(format!("has asked {ROUNDS} times and asks again")),
-                false => Wanted::of(&self.definition, wanted, rounds),
+                false => PendingElicitations::of(&self.definition, wanted, rounds),
             };
             let wanted = wanted.map_err(|why| {
-                let server = &link.name;
+                let server = &connection.name;
                 ToolError::new(format!("the MCP server `{server}` {why}; it has not run the call"))
             })?;
             (params.input_responses, params.request_state) =
-                wanted.ask(&link.person, &running).await?;
+                wanted.ask(&connection.elicitation, &running).await?;
         }
     }
 
     /// Checks that the session still has the tool and describes it in the same way: a server that was started again
     /// may have other tools.
-    fn check(&self, session: &Session) -> Result<(), ToolError> {
+    fn check(&self, session: &ClientSession) -> Result<(), ToolError> {
         let why = match session.describes(&self.name, &self.definition) {
             Some(true) => return Ok(()),
             Some(false) => "describes it differently than before",
             None => "does not have it any more",
         };
-        let (tool, server) = (&self.name, &self.link.name);
+        let (tool, server) = (&self.name, &self.connection.name);
         Err(ToolError::new(format!(
             "the call of `{tool}` was not sent: the MCP server `{server}` {why}; the program has to load its tools again"
         )))
@@ -112,7 +115,7 @@ impl Remote {
     /// Sends the call once and waits for the server's answer.
     async fn send(
         &self,
-        session: &Session,
+        session: &ClientSession,
         context: &ToolContext,
         params: CallToolRequestParams,
     ) -> Result<ServerResult, ToolError> {
@@ -120,12 +123,12 @@ impl Remote {
             return Err(ToolError::new("the call was stopped before it was sent"));
         }
         let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
-        let mut waiting = session.waits();
+        let mut waiting = session.begin_request();
         let sent =
             session.peer().send_request_with_option(request, PeerRequestOptions::no_options());
         let handle = sent.await.map_err(|_| {
             session.lose();
-            let server = &self.link.name;
+            let server = &self.connection.name;
             ToolError::new(format!("the call was not sent: the MCP server `{server}` is gone"))
         })?;
         waiting.sent(&handle.id);
@@ -133,7 +136,7 @@ impl Remote {
         let answer = tokio::select! {
             answer = handle.await_response() => answer,
             () = context.cancellation().cancelled() => {
-                let server = &self.link.name;
+                let server = &self.connection.name;
                 return Err(ToolError::in_doubt(format!("the MCP server `{server}` was told to stop the call")));
             }
         };
@@ -146,17 +149,17 @@ impl Remote {
     }
 
     /// The error of a call that has no answer.
-    async fn lost(&self, session: &Session, err: &ServiceError) -> ToolError {
-        let link = &self.link;
-        let server = &link.name;
-        let words = link.shown(&told(err));
+    async fn lost(&self, session: &ClientSession, err: &ServiceError) -> ToolError {
+        let connection = &self.connection;
+        let server = &connection.name;
+        let words = connection.shown(&failure_reason(err));
         match err {
             // The server has answered, and the answer cannot be read.
-            ServiceError::McpError(err) if err.code == UNREAD => link.answered(),
+            ServiceError::McpError(err) if err.code == UNREAD => connection.answered(),
             ServiceError::McpError(err) if err.code == LOST => {}
             // The server has answered that the call failed.
             ServiceError::McpError(_) => {
-                link.answered();
+                connection.answered();
                 return ToolError::new(words);
             }
             ServiceError::TransportSend(sending) => match sending.error.downcast_ref() {
@@ -170,10 +173,11 @@ impl Remote {
                     };
                 }
                 Some(StreamableHttpError::AuthRequired(_)) => {
-                    return self.unauthorized(link.authorization().is_some());
+                    return self.unauthorized(connection.authorization().is_some());
                 }
                 Some(StreamableHttpError::InsufficientScope(_)) => {
-                    let may_help = link.authorization().is_some_and(Authorization::is_refused);
+                    let may_help =
+                        connection.authorization().is_some_and(Authorization::is_refused);
                     return self.unauthorized(may_help);
                 }
                 Some(StreamableHttpError::SessionExpired) => session.lose(),
@@ -183,7 +187,7 @@ impl Remote {
             },
             _ => {}
         }
-        let said = link.said(session).await;
+        let said = connection.last_output(session).await;
         let what = match err {
             ServiceError::McpError(err) if err.code == UNREAD => "has answered the call",
             _ => "has not answered the call",
@@ -195,7 +199,7 @@ impl Remote {
     /// The error of a call that the server has refused (RFC 6750); `may_help` says whether the program asks for a
     /// new token.
     fn unauthorized(&self, may_help: bool) -> ToolError {
-        let server = &self.link.name;
+        let server = &self.connection.name;
         let mut why = format!(
             "the MCP server `{server}` has refused the call: the program is not authorized to make it"
         );
@@ -211,7 +215,7 @@ impl Remote {
     /// The output of a call that was answered. Only a result of the type `complete`, or without a type, says that the call
     /// has run.
     fn read(&self, answer: ServerResult) -> Result<ToolOutput, ToolError> {
-        let server = &self.link.name;
+        let server = &self.connection.name;
         let is_of_a_call = matches!(
             answer,
             ServerResult::CallToolResult(_)
@@ -221,9 +225,9 @@ impl Remote {
                 | ServerResult::CustomResult(_)
         );
         let mut value = serde_json::to_value(answer).unwrap_or_default();
-        self.link.known.hide(&mut value);
-        if let Some(kind) = list::unfinished(&value).or_else(|| begun(&value)) {
-            let shown = self.link.shown(&kind);
+        self.connection.known.hide(&mut value);
+        if let Some(kind) = tool_list::unfinished(&value).or_else(|| task_result_type(&value)) {
+            let shown = self.connection.shown(&kind);
             return Err(match kind.as_str() {
                 "input_required" => ToolError::new(format!(
                     "the MCP server `{server}` wants something before it runs the call (`{shown}`), and does not say \
@@ -241,7 +245,7 @@ impl Remote {
         }
         if !is_of_a_call {
             // Only the members of that result were read, so the answer may also say that the call has failed.
-            let said = self.link.shown(&value.to_string());
+            let said = self.connection.shown(&value.to_string());
             return Err(ToolError::in_doubt(format!(
                 "the MCP server `{server}` has answered the call with the result of another request: `{said}`"
             )));

@@ -5,7 +5,7 @@ use std::{cell::RefCell, fmt, path::Path};
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
-use super::{McpServer, McpServerBuilder, name};
+use super::{McpServer, McpServerBuilder, tool_name};
 use crate::error::{Error, ErrorKind};
 
 impl McpServer {
@@ -72,10 +72,10 @@ fn listed(text: &str, allowed: &[&str], what: &str) -> Result<Vec<McpServerBuild
 }
 
 /// The value of a variable, if it is set. It is an error if it may not be named.
-type Variables<'a> = &'a dyn Fn(&str) -> Result<Option<String>, String>;
+type VariableLookup<'a> = &'a dyn Fn(&str) -> Result<Option<String>, String>;
 
-fn read(text: &str, variables: Variables<'_>) -> Result<Vec<McpServerBuilder>, String> {
-    let value = once(text)?;
+fn read(text: &str, variables: VariableLookup<'_>) -> Result<Vec<McpServerBuilder>, String> {
+    let value = read_with_unique_names(text)?;
     let listed = match (value.get("mcpServers"), value.get("servers")) {
         (Some(_), Some(_)) => {
             return Err(
@@ -90,11 +90,11 @@ fn read(text: &str, variables: Variables<'_>) -> Result<Vec<McpServerBuilder>, S
         let server = server
             .as_object()
             .ok_or_else(|| format!("`{}` is not an object", name.escape_debug()))?;
-        let entry = Fact { server, variables };
+        let entry = ServerEntry { server, variables };
         if !entry.is_enabled().map_err(wrong)? {
             return Ok(None);
         }
-        if let Some(why) = name::fault(name) {
+        if let Some(why) = tool_name::fault(name) {
             return Err(format!("the name `{}` cannot be used: {why}", name.escape_debug()));
         }
         entry.builder(name).map_err(wrong).map(Some)
@@ -103,12 +103,12 @@ fn read(text: &str, variables: Variables<'_>) -> Result<Vec<McpServerBuilder>, S
 }
 
 /// The entry of one server.
-struct Fact<'a> {
+struct ServerEntry<'a> {
     server: &'a Map<String, Value>,
-    variables: Variables<'a>,
+    variables: VariableLookup<'a>,
 }
 
-impl Fact<'_> {
+impl ServerEntry<'_> {
     /// Whether the file has not turned the server off.
     fn is_enabled(&self) -> Result<bool, String> {
         let says = |member: &str| match self.server.get(member) {
@@ -254,12 +254,12 @@ const EDITORS: [&str; 5] =
     ["workspaceFolder", "workspaceFolderBasename", "userHome", "pathSeparator", "cwd"];
 
 /// Reads a JSON text. It is an error if an object has a name twice.
-fn once(text: &str) -> Result<Value, String> {
+fn read_with_unique_names(text: &str) -> Result<Value, String> {
     let twice = RefCell::default();
     // Some editors begin a file with a byte order mark.
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut reader = serde_json::Deserializer::from_str(text);
-    let value = Once { path: &[], twice: &twice }.deserialize(&mut reader);
+    let value = UniqueNames { path: &[], twice: &twice }.deserialize(&mut reader);
     let value = value.and_then(|value| reader.end().map(|()| value)).map_err(|err| {
         format!("it is not JSON: {err}; JSON has no comments and no comma after the last value")
     })?;
@@ -272,13 +272,13 @@ fn once(text: &str) -> Result<Value, String> {
 
 /// Reads the value at this path, and notes names that occur twice.
 #[derive(Clone, Copy)]
-struct Once<'a> {
+struct UniqueNames<'a> {
     path: &'a [String],
     twice: &'a RefCell<Vec<String>>,
 }
 
-impl Once<'_> {
-    fn comes_twice(self, name: &str) {
+impl UniqueNames<'_> {
+    fn note_duplicate(self, name: &str) {
         let name = name.escape_debug();
         self.twice.borrow_mut().push(match self.path {
             [] => format!("`{name}` is listed twice"),
@@ -288,7 +288,7 @@ impl Once<'_> {
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Once<'_> {
+impl<'de> DeserializeSeed<'de> for UniqueNames<'_> {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, reader: D) -> Result<Value, D::Error> {
@@ -296,7 +296,7 @@ impl<'de> DeserializeSeed<'de> for Once<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Once<'_> {
+impl<'de> Visitor<'de> for UniqueNames<'_> {
     type Value = Value;
 
     fn expecting(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -339,9 +339,9 @@ impl<'de> Visitor<'de> for Once<'_> {
         let mut all = Map::new();
         while let Some(name) = members.next_key::<String>()? {
             let path = [self.path, std::slice::from_ref(&name)].concat();
-            let value = members.next_value_seed(Once { path: &path, ..self })?;
+            let value = members.next_value_seed(UniqueNames { path: &path, ..self })?;
             if all.insert(name.clone(), value).is_some() {
-                self.comes_twice(&name);
+                self.note_duplicate(&name);
             }
         }
         Ok(Value::Object(all))
@@ -406,7 +406,7 @@ mod tests {
     #[test]
     fn a_variable_is_filled_once_and_a_missing_one_is_an_error() {
         let server = Map::new();
-        let entry = Fact { server: &server, variables: &variables };
+        let entry = ServerEntry { server: &server, variables: &variables };
         let filled = |text: &str| entry.filled("args", &text.into());
         assert_eq!(filled("a ${NESTED} b").as_deref(), Ok("a ${KEY} b"));
         assert_eq!(filled("${NONE:-}${EMPTY:-x}$").as_deref(), Ok("x$"));
@@ -436,7 +436,7 @@ mod tests {
             assert_eq!(read(&text, &variables).expect(kind).len(), 1);
         }
         let server = Map::new();
-        let entry = Fact { server: &server, variables: &variables };
+        let entry = ServerEntry { server: &server, variables: &variables };
         assert_eq!(entry.filled("args", &"${env:KEY}".into()).as_deref(), Ok("secret-of-the-test"));
         assert_eq!(entry.filled("args", &"${env:NONE:-word}".into()).as_deref(), Ok("word"));
     }

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use harness_schema::SchemaChecker;
 use serde_json::Value;
 
-use super::{IN_DOUBT, OUTCOME, lines::VALUES};
+use super::{IN_DOUBT, OUTCOME, stdout_filter::VALUES};
 use crate::{
     message::{Link, Media, ToolContent, count_values},
     secret::beginning,

@@ -9,14 +9,14 @@ use crate::tool::{SideEffect, SideEffects};
 
 /// What the program has decided about a server's tools.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Trust {
+pub(super) struct EffectsTrust {
     /// Whether the server's hints are trusted.
     pub(super) hints: bool,
     /// The side effects of single tools, by the server's names.
     pub(super) tools: BTreeMap<String, SideEffects>,
 }
 
-impl Trust {
+impl EffectsTrust {
     /// The side effects of a tool with this name and these annotations, and whether a call of it may be repeated.
     pub(super) fn of(&self, tool: &str, annotations: Option<&Value>) -> (SideEffects, bool) {
         if let Some(effects) = self.tools.get(tool) {
@@ -70,7 +70,8 @@ mod tests {
     fn no_hint_counts_without_the_programs_word() {
         let names =
             ["readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint", "sideEffects"];
-        let trust = Trust { hints: false, tools: BTreeMap::from([("known".to_owned(), READ)]) };
+        let trust =
+            EffectsTrust { hints: false, tools: BTreeMap::from([("known".to_owned(), READ)]) };
         for _ in 0..10_000 {
             let kept = names.iter().filter(|_| fastrand::bool());
             let annotations: serde_json::Map<String, Value> =
@@ -83,7 +84,7 @@ mod tests {
 
     #[test]
     fn hints_that_are_trusted_mean_what_the_specification_says() {
-        let trust = Trust { hints: true, tools: BTreeMap::new() };
+        let trust = EffectsTrust { hints: true, tools: BTreeMap::new() };
         let told = |hints: Value| {
             let (effects, idempotent) = trust.of("tool", Some(&hints));
             (effects.to_string(), idempotent)

@@ -9,7 +9,9 @@ use std::{
     },
 };
 
-use super::{asking::Person, known_secrets::KnownSecrets, lines::UNREADABLE};
+use super::{
+    elicitation::ElicitationHandler, known_secrets::KnownSecrets, stdout_filter::UNREADABLE,
+};
 use crate::tool::Progress;
 use rmcp::{
     ClientHandler, ErrorData, RoleClient,
@@ -29,18 +31,18 @@ const EARLY_BYTES: usize = 4096;
 
 /// The calls that receive progress reports.
 #[derive(Clone, Default)]
-pub(super) struct Reports(Arc<Mutex<Watched>>);
+pub(super) struct ProgressListeners(Arc<Mutex<ProgressState>>);
 
 #[derive(Default)]
-struct Watched {
+struct ProgressState {
     calls: HashMap<ProgressToken, (f64, Progress)>,
     /// Reports that came before their calls knew their tokens.
     early: VecDeque<ProgressNotificationParam>,
 }
 
-impl Reports {
+impl ProgressListeners {
     /// Passes reports with this token to `progress` until the returned value is dropped.
-    pub(super) fn watch(&self, token: &ProgressToken, progress: &Progress) -> Watching {
+    pub(super) fn watch(&self, token: &ProgressToken, progress: &Progress) -> ProgressSubscription {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.calls.insert(token.clone(), (f64::NEG_INFINITY, progress.clone()));
         let early = std::mem::take(&mut all.early);
@@ -48,11 +50,11 @@ impl Reports {
             early.into_iter().partition(|report| report.progress_token == *token);
         all.early = others;
         drop(all);
-        own.into_iter().for_each(|report| self.came(report));
-        Watching { reports: self.clone(), token: token.clone() }
+        own.into_iter().for_each(|report| self.deliver(report));
+        ProgressSubscription { reports: self.clone(), token: token.clone() }
     }
 
-    fn came(&self, mut report: ProgressNotificationParam) {
+    fn deliver(&self, mut report: ProgressNotificationParam) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Some((last, progress)) = all.calls.get_mut(&report.progress_token) else {
             if all.early.len() == EARLY {
@@ -84,12 +86,12 @@ fn words(report: &ProgressNotificationParam) -> String {
 }
 
 /// A call receives reports as long as this value exists.
-pub(super) struct Watching {
-    reports: Reports,
+pub(super) struct ProgressSubscription {
+    reports: ProgressListeners,
     token: ProgressToken,
 }
 
-impl Drop for Watching {
+impl Drop for ProgressSubscription {
     fn drop(&mut self) {
         let mut all = self.reports.0.lock().unwrap_or_else(PoisonError::into_inner);
         let gone = all.calls.remove(&self.token);
@@ -100,25 +102,25 @@ impl Drop for Watching {
 
 /// Receives what one server sends by itself.
 #[derive(Clone)]
-pub(super) struct Handler {
+pub(super) struct ServerEventHandler {
     pub(super) server: String,
-    pub(super) reports: Reports,
+    pub(super) reports: ProgressListeners,
     /// Whether the server has said that its tools have changed. `changed` is for the program, which can list them
     /// again; `stale` is for this session, which does so before the next call.
     pub(super) changed: Arc<AtomicBool>,
     pub(super) stale: Arc<AtomicBool>,
-    pub(super) person: Person,
+    pub(super) elicitation: ElicitationHandler,
     /// What the model must not read in what the server says.
     pub(super) secrets: KnownSecrets,
 }
 
-impl fmt::Debug for Handler {
+impl fmt::Debug for ServerEventHandler {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Handler").field("server", &self.server).finish_non_exhaustive()
+        f.debug_struct("ServerEventHandler").field("server", &self.server).finish_non_exhaustive()
     }
 }
 
-impl Handler {
+impl ServerEventHandler {
     /// Notes that the server has said that its tools have changed.
     pub(super) fn tools_changed(&self) {
         self.changed.store(true, Ordering::Relaxed);
@@ -126,10 +128,10 @@ impl Handler {
     }
 }
 
-impl ClientHandler for Handler {
+impl ClientHandler for ServerEventHandler {
     fn get_info(&self) -> ClientConfig {
         let mut able = ClientCapabilities::default();
-        if self.person.is_there() {
+        if self.elicitation.is_available() {
             let forms = ElicitationCapability::new().with_form(FormElicitationCapability::new());
             able.elicitation = Some(forms);
         }
@@ -142,7 +144,7 @@ impl ClientHandler for Handler {
         report: ProgressNotificationParam,
         _: NotificationContext<RoleClient>,
     ) {
-        self.reports.came(report);
+        self.reports.deliver(report);
     }
 
     async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
@@ -174,6 +176,6 @@ impl ClientHandler for Handler {
         request: ElicitRequestParams,
         _: RequestContext<RoleClient>,
     ) -> Result<ElicitResult, ErrorData> {
-        Ok(self.person.answer(request).await)
+        Ok(self.elicitation.answer(request).await)
     }
 }

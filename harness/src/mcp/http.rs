@@ -13,8 +13,8 @@ use rmcp::transport::{
 };
 
 use super::{
+    http_client::{McpHttpClient, SessionState},
     oauth::Authorization,
-    way::{Signs, Way},
 };
 use crate::{
     error::{Error, ErrorKind},
@@ -33,21 +33,24 @@ const REQUESTS: usize = 256;
 
 /// The address of a server, and the headers of each request.
 #[derive(Clone)]
-pub(super) struct Address {
+pub(super) struct ServerAddress {
     pub(super) url: String,
     pub(super) headers: Vec<(String, String)>,
     pub(super) authorization: Option<Arc<Authorization>>,
 }
 
 /// Without the values of headers, and without secret parts of the address.
-impl fmt::Debug for Address {
+impl fmt::Debug for ServerAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<&str> = self.headers.iter().map(|(name, _)| name.as_str()).collect();
-        f.debug_struct("Address").field("url", &self.shown()).field("headers", &names).finish()
+        f.debug_struct("ServerAddress")
+            .field("url", &self.shown())
+            .field("headers", &names)
+            .finish()
     }
 }
 
-impl Address {
+impl ServerAddress {
     /// The address without user, password and query.
     pub(super) fn shown(&self) -> String {
         let Ok(mut url) = Url::parse(&self.url) else { return "the address".to_owned() };
@@ -109,7 +112,7 @@ impl Address {
     /// Fails if the address or a header cannot be used.
     pub(super) fn transport(
         &self,
-    ) -> Result<(StreamableHttpClientTransport<Way>, Arc<Signs>), Error> {
+    ) -> Result<(StreamableHttpClientTransport<McpHttpClient>, Arc<SessionState>), Error> {
         let known = Url::parse(&self.url);
         if !known.is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host()) {
             return Err(Error::new(
@@ -117,8 +120,8 @@ impl Address {
                 "this is not the address of an MCP server: give one that begins with `https://` or `http://` and a host",
             ));
         }
-        let client = Way::new(client()?, self.authorization.clone());
-        let signs = client.signs();
+        let client = McpHttpClient::new(client()?, self.authorization.clone());
+        let session_state = client.session_state();
         let mut config = StreamableHttpClientTransportConfig::with_uri(self.url.as_str())
             .reinit_on_expired_session(false)
             .max_concurrent_requests(REQUESTS)
@@ -127,7 +130,7 @@ impl Address {
         waits.max_times = Some(STREAMS);
         waits.max_delay = Some(Duration::from_secs(10));
         config.retry_config = Arc::new(waits);
-        Ok((StreamableHttpClientTransport::with_client(client, config), signs))
+        Ok((StreamableHttpClientTransport::with_client(client, config), session_state))
     }
 }
 

@@ -5,7 +5,7 @@ use std::{borrow::Cow, sync::Arc};
 use reqwest::Url;
 use serde_json::Value;
 
-use super::{link::Place, oauth::Authorization};
+use super::{oauth::Authorization, server_connection::ServerEndpoint};
 use crate::secret::{Secrets, is_secret_name, is_telling};
 
 /// The secrets of a connection. Those that are named as secrets count here, unlike in errors: a result is the
@@ -18,12 +18,12 @@ pub(super) struct KnownSecrets {
 }
 
 impl KnownSecrets {
-    pub(super) fn of(place: &Place) -> Self {
+    pub(super) fn of(endpoint: &ServerEndpoint) -> Self {
         let mut named: Vec<(String, String)> = Vec::new();
         let mut authorization = None;
-        match place {
-            Place::Command(command) => named.extend(command.variables.clone()),
-            Place::Address(address) => {
+        match endpoint {
+            ServerEndpoint::Command(command) => named.extend(command.variables.clone()),
+            ServerEndpoint::Address(address) => {
                 authorization = address.authorization.clone();
                 named.extend(address.headers.clone());
                 if let Ok(url) = Url::parse(&address.url) {

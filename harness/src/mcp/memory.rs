@@ -13,8 +13,8 @@ const OBJECT: [u8; 384] = [0; 384];
 
 /// The approximate number of bytes of memory that a value needs.
 pub(super) fn of(value: &impl Serialize) -> usize {
-    let mut size = Size(0);
-    let mut weighing = serde_json::Serializer::with_formatter(&mut size, Nodes);
+    let mut size = ByteCounter(0);
+    let mut weighing = serde_json::Serializer::with_formatter(&mut size, MemoryFormatter);
     match value.serialize(&mut weighing) {
         Ok(()) => size.0,
         // What is no JSON is not kept.
@@ -23,9 +23,9 @@ pub(super) fn of(value: &impl Serialize) -> usize {
 }
 
 /// Writes each member and each item with the memory that it needs.
-struct Nodes;
+struct MemoryFormatter;
 
-impl Formatter for Nodes {
+impl Formatter for MemoryFormatter {
     fn begin_array_value<W: ?Sized + Write>(
         &mut self,
         writer: &mut W,
@@ -48,9 +48,9 @@ impl Formatter for Nodes {
 }
 
 /// Counts bytes.
-struct Size(usize);
+struct ByteCounter(usize);
 
-impl Write for Size {
+impl Write for ByteCounter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0 = self.0.saturating_add(bytes.len());
         Ok(bytes.len())

@@ -9,8 +9,6 @@
 )]
 
 #[cfg(feature = "mcp")]
-mod asking;
-#[cfg(feature = "mcp")]
 mod builder;
 #[cfg(feature = "mcp")]
 mod call;
@@ -21,64 +19,68 @@ mod content;
 #[cfg(feature = "mcp")]
 mod effects;
 #[cfg(feature = "mcp")]
-mod event;
+mod elicitation;
 #[cfg(feature = "mcp")]
 mod handler;
 #[cfg(feature = "mcp")]
 mod http;
 #[cfg(feature = "mcp")]
+mod http_client;
+#[cfg(feature = "mcp")]
 mod known_secrets;
-#[cfg(feature = "mcp")]
-mod lines;
-#[cfg(feature = "mcp")]
-mod link;
-#[cfg(feature = "mcp")]
-mod list;
 #[cfg(any(feature = "mcp", feature = "mcp-server"))]
 mod memory;
-#[cfg(feature = "mcp")]
-mod name;
 #[cfg(all(feature = "mcp", not(feature = "mcp-oauth")))]
 #[path = "no_oauth.rs"]
 mod oauth;
 #[cfg(feature = "mcp-oauth")]
 mod oauth;
 #[cfg(feature = "mcp")]
-mod offer_tools;
+mod pending_elicitations;
 #[cfg(feature = "mcp")]
-mod offers;
-#[cfg(feature = "mcp")]
-mod open;
+mod pending_requests;
 #[cfg(feature = "mcp")]
 mod post;
 #[cfg(feature = "mcp")]
 mod process;
 #[cfg(feature = "mcp")]
+mod resource_tools;
+#[cfg(feature = "mcp")]
+mod resources_and_prompts;
+#[cfg(feature = "mcp")]
 mod scan;
 #[cfg(feature = "mcp")]
 mod server;
+#[cfg(feature = "mcp")]
+mod server_connection;
 #[cfg(feature = "mcp-server")]
 mod service;
 #[cfg(feature = "mcp")]
 mod session;
 #[cfg(feature = "mcp")]
-mod sse;
+mod sse_messages;
+#[cfg(feature = "mcp")]
+mod sse_stream;
+#[cfg(feature = "mcp")]
+mod stdout_filter;
+#[cfg(feature = "mcp")]
+mod tool_list;
+#[cfg(feature = "mcp")]
+mod tool_name;
 #[cfg(feature = "mcp")]
 mod version;
-#[cfg(feature = "mcp")]
-mod wanted;
-#[cfg(feature = "mcp")]
-mod way;
 
 #[cfg(feature = "mcp-oauth")]
-pub use self::oauth::{McpAuth, McpGrant, McpGrantFuture, McpGrants, McpPage};
+pub use self::oauth::{
+    McpAuth, McpAuthorizationPage, McpCredentialStore, McpCredentials, McpCredentialsFuture,
+};
 #[cfg(feature = "mcp-server")]
-pub use self::service::{Alone, McpHttp, McpService};
+pub use self::service::{McpHttp, McpService, NoHandler};
 #[cfg(feature = "mcp")]
 pub use self::{
-    asking::{McpAnswer, McpForm},
     builder::McpServerBuilder,
-    offers::{McpArgument, McpPrompt, McpResource},
+    elicitation::{McpElicitation, McpElicitationAnswer},
+    resources_and_prompts::{McpArgument, McpPrompt, McpResource},
     server::McpServer,
     version::McpVersion,
 };

@@ -3,9 +3,11 @@
 use crate::{error::ErrorKind, secret::Secrets};
 
 /// A type without values: there is no authorization.
-pub(super) enum Authorization {}
+pub(super) enum NoAuthorization {}
 
-impl Authorization {
+pub(super) use self::NoAuthorization as Authorization;
+
+impl NoAuthorization {
     pub(super) fn secrets(&self) -> Secrets {
         match *self {}
     }

@@ -19,7 +19,7 @@ use rmcp::{
 };
 use tokio::time::{Instant, timeout_at};
 
-use super::{lines, list, sse};
+use super::{sse_stream, stdout_filter, tool_list};
 use crate::secret::beginning;
 
 /// How long the body of a refusal is read. What has come by then is its text.
@@ -35,22 +35,25 @@ const SESSION: &str = "mcp-session-id";
 pub(super) const JSON: &str = "application/json";
 pub(super) const EVENTS: &str = "text/event-stream";
 
-pub(super) type Headers = HashMap<HeaderName, HeaderValue>;
-pub(super) type Failed = StreamableHttpError<reqwest::Error>;
+pub(super) type RequestHeaders = HashMap<HeaderName, HeaderValue>;
+pub(super) type HttpError = StreamableHttpError<reqwest::Error>;
 
 /// One message to a server.
-pub(super) struct Post {
+pub(super) struct PostRequest {
     pub(super) uri: Arc<str>,
     pub(super) message: ClientJsonRpcMessage,
     pub(super) session: Option<Arc<str>>,
     pub(super) token: Option<String>,
-    pub(super) headers: Headers,
+    pub(super) headers: RequestHeaders,
     pub(super) limits: StreamableHttpResponseLimits,
 }
 
-impl Post {
+impl PostRequest {
     /// Sends it, once.
-    pub(super) async fn send(self, client: &Client) -> Result<StreamableHttpPostResponse, Failed> {
+    pub(super) async fn send(
+        self,
+        client: &Client,
+    ) -> Result<StreamableHttpPostResponse, HttpError> {
         let Self { uri, message, session, token, headers, limits } = self;
         let mut request = client.post(&*uri);
         if !headers.contains_key(&CONTENT_TYPE) {
@@ -68,15 +71,15 @@ pub(super) fn with(
     request: RequestBuilder,
     session: Option<Arc<str>>,
     token: Option<String>,
-    headers: Headers,
-) -> Result<RequestBuilder, Failed> {
+    headers: RequestHeaders,
+) -> Result<RequestBuilder, HttpError> {
     let mut request = request.header(ACCEPT, format!("{EVENTS}, {JSON}"));
     if let Some(token) = token {
         request = request.bearer_auth(token);
     }
     for (name, value) in headers {
         if RESERVED.contains(&name.as_str()) {
-            return Err(Failed::ReservedHeaderConflict(name.to_string()));
+            return Err(HttpError::ReservedHeaderConflict(name.to_string()));
         }
         request = request.header(name, value);
     }
@@ -98,21 +101,21 @@ async fn read(
     message: &ClientJsonRpcMessage,
     has_session: bool,
     limits: StreamableHttpResponseLimits,
-) -> Result<StreamableHttpPostResponse, Failed> {
+) -> Result<StreamableHttpPostResponse, HttpError> {
     use StreamableHttpPostResponse::{Accepted, Json, Sse};
 
     let status = answer.status();
     let challenge = challenge(answer.headers());
     match (status, challenge) {
         (StatusCode::UNAUTHORIZED, Some(challenge)) => {
-            return Err(Failed::AuthRequired(AuthRequiredError::new(challenge)));
+            return Err(HttpError::AuthRequired(AuthRequiredError::new(challenge)));
         }
         (StatusCode::FORBIDDEN, Some(challenge)) => {
             let refused = InsufficientScopeError::new(challenge, None);
-            return Err(Failed::InsufficientScope(refused));
+            return Err(HttpError::InsufficientScope(refused));
         }
         (StatusCode::ACCEPTED | StatusCode::NO_CONTENT, _) => return Ok(Accepted),
-        (StatusCode::NOT_FOUND, _) if has_session => return Err(Failed::SessionExpired),
+        (StatusCode::NOT_FOUND, _) if has_session => return Err(HttpError::SessionExpired),
         _ => {}
     }
     let header = |name: HeaderName| {
@@ -143,24 +146,24 @@ async fn read(
         return Ok(Accepted);
     }
     if is_events {
-        let end = request.map(|request| lines::too_large(&request.id)).unwrap_or_default();
-        return Ok(Sse(sse::events(answer, limits.max_sse_event_size, Some(end)), id));
+        let end = request.map(|request| stdout_filter::too_large(&request.id)).unwrap_or_default();
+        return Ok(Sse(sse_stream::events(answer, limits.max_sse_event_size, Some(end)), id));
     }
     if !is_json {
-        return Err(Failed::UnexpectedContentType(header(CONTENT_TYPE)));
+        return Err(HttpError::UnexpectedContentType(header(CONTENT_TYPE)));
     }
     let most = limits.max_json_response_size;
     let mut body = Vec::new();
     while let Some(piece) = answer.chunk().await? {
         if body.len().saturating_add(piece.len()) > most {
-            return Err(Failed::ResponseBodyTooLarge { max_size: most });
+            return Err(HttpError::ResponseBodyTooLarge { max_size: most });
         }
         body.extend_from_slice(&piece);
     }
     if matches!(request.map(|it| &it.request), Some(ClientRequest::ListToolsRequest(_))) {
-        body = list::plain(&body).unwrap_or(body);
+        body = tool_list::plain(&body).unwrap_or(body);
     }
-    match lines::message(&mut body) {
+    match stdout_filter::message(&mut body) {
         Ok(answer) => Ok(Json(answer, id)),
         Err(_) if request.is_none() => Ok(Accepted),
         Err(err) => {
@@ -187,11 +190,11 @@ async fn refused(
     is_json: bool,
     has_session: bool,
     limits: StreamableHttpResponseLimits,
-) -> Result<ServerJsonRpcMessage, Failed> {
+) -> Result<ServerJsonRpcMessage, HttpError> {
     let status = answer.status();
     let is_busy = status == StatusCode::TOO_MANY_REQUESTS;
     let of_status = (is_busy || status.is_server_error())
-        .then(|| Failed::from(HttpStatusError::new(status.as_u16(), wait(answer.headers()))));
+        .then(|| HttpError::from(HttpStatusError::new(status.as_u16(), wait(answer.headers()))));
     if let Some(error) = of_status.filter(|_| is_busy || !is_json) {
         return Err(error);
     }
@@ -210,7 +213,7 @@ async fn refused(
         let room = most - body.len();
         body.extend_from_slice(piece.get(..room).unwrap_or(&piece));
     }
-    let error = match lines::message(&mut body) {
+    let error = match stdout_filter::message(&mut body) {
         Ok(ServerJsonRpcMessage::Error(error)) if is_message => Some(error),
         _ => None,
     };
@@ -243,6 +246,6 @@ pub(super) fn wait(headers: &HeaderMap) -> Option<String> {
     wait.map(str::to_owned)
 }
 
-pub(super) fn unexpected(why: impl Into<String>) -> Failed {
-    Failed::UnexpectedServerResponse(why.into().into())
+pub(super) fn unexpected(why: impl Into<String>) -> HttpError {
+    HttpError::UnexpectedServerResponse(why.into().into())
 }

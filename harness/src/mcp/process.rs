@@ -41,7 +41,7 @@ const GRACE: Duration = Duration::from_secs(2);
 
 /// The settings for starting a child.
 #[derive(Clone)]
-pub(super) struct Command {
+pub(super) struct ServerCommand {
     pub(super) program: String,
     pub(super) arguments: Vec<String>,
     pub(super) variables: BTreeMap<String, String>,
@@ -49,21 +49,21 @@ pub(super) struct Command {
 }
 
 /// Without the values of variables.
-impl fmt::Debug for Command {
+impl fmt::Debug for ServerCommand {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Command")
+        f.debug_struct("ServerCommand")
             .field("program", &self.program)
             .field("variables", &self.variables.keys())
             .finish_non_exhaustive()
     }
 }
 
-impl Command {
+impl ServerCommand {
     /// Starts the child as the leader of a process group of its own.
     ///
     /// # Errors
     /// Fails with the reason, as part of an error's text.
-    pub(super) fn start(&self) -> Result<(Child, ChildStdout, ChildStdin), String> {
+    pub(super) fn start(&self) -> Result<(ServerProcess, ChildStdout, ChildStdin), String> {
         if let Some(folder) = self.folder.as_ref().filter(|folder| !folder.is_dir()) {
             let folder = folder.display().to_string();
             return Err(format!(
@@ -82,7 +82,7 @@ impl Command {
         })
     }
 
-    fn spawn(&self) -> std::io::Result<(Child, ChildStdout, ChildStdin)> {
+    fn spawn(&self) -> std::io::Result<(ServerProcess, ChildStdout, ChildStdin)> {
         let inherited = INHERITED.iter().filter_map(|name| Some((*name, std::env::var_os(name)?)));
         let mut command = tokio::process::Command::new(&self.program);
         command.args(&self.arguments).env_clear().envs(inherited).envs(&self.variables);
@@ -105,13 +105,13 @@ impl Command {
         let (Some(output), Some(input), Some(errors)) = pipes else {
             return Err(std::io::Error::other("the child has no pipes"));
         };
-        let said = Said::default();
-        let reader = tokio::spawn(said.clone().read(errors)).abort_handle();
-        let child = Child {
+        let stderr_tail = StderrTail::default();
+        let reader = tokio::spawn(stderr_tail.clone().read(errors)).abort_handle();
+        let child = ServerProcess {
             #[cfg(unix)]
             _watchdog: watchdog,
             child,
-            said,
+            stderr_tail,
             reader,
         };
         Ok((child, output, input))
@@ -120,13 +120,13 @@ impl Command {
 
 /// The last lines that a child has written to its standard error.
 #[derive(Clone, Default)]
-pub(super) struct Said {
+pub(super) struct StderrTail {
     lines: Arc<Mutex<VecDeque<String>>>,
     /// Whether all was read.
     ended: watch::Sender<bool>,
 }
 
-impl Said {
+impl StderrTail {
     /// Reads to the end, so that a child is never blocked by a full pipe.
     async fn read(self, mut from: impl AsyncRead + Unpin) {
         let mut line = Vec::new();
@@ -192,32 +192,32 @@ impl Said {
 
 /// A running child, and everything that it has started and that has not left its group. All of it ends when this
 /// value is dropped.
-pub(super) struct Child {
+pub(super) struct ServerProcess {
     /// Kills the group if the program dies. It ends before the id of the group can be reused.
     #[cfg(unix)]
     _watchdog: Option<Watchdog>,
     child: tokio::process::Child,
-    said: Said,
+    stderr_tail: StderrTail,
     reader: AbortHandle,
 }
 
-impl Child {
-    pub(super) fn said(&self) -> &Said {
-        &self.said
+impl ServerProcess {
+    pub(super) fn last_output(&self) -> &StderrTail {
+        &self.stderr_tail
     }
 
     /// Waits until the leader has ended, whose input the caller has closed; if it does not end in time, asks it to end
     /// by a signal. The rest of the group ends when this value is dropped.
     pub(super) async fn end(self) {
-        if !self.ends_in_time().await {
+        if !self.wait_for_exit().await {
             self.signal(false);
-            self.ends_in_time().await;
+            self.wait_for_exit().await;
         }
     }
 
     /// Whether the leader ends within the time that it has. It is not reaped, so that the id of its group stays
     /// taken.
-    async fn ends_in_time(&self) -> bool {
+    async fn wait_for_exit(&self) -> bool {
         let look = Duration::from_millis(10);
         let ended = async {
             while !self.has_ended() {
@@ -321,7 +321,7 @@ fn how_ended(leader: rustix::process::Pid) -> Option<String> {
     status.or_else(|| Some(format!("signal {}", end.terminating_signal()?)))
 }
 
-impl Drop for Child {
+impl Drop for ServerProcess {
     fn drop(&mut self) {
         self.signal(true);
         // Without process groups only the leader is killed.

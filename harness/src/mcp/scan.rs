@@ -8,7 +8,7 @@ const LOOKED_AT: usize = 128;
 
 /// The id of a message.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) enum Id {
+pub(super) enum MessageId {
     /// None, `null`, or two different ones.
     #[default]
     Missing,
@@ -19,7 +19,7 @@ pub(super) enum Id {
 
 /// The properties of a line that are found without keeping it: its depth, its size as values, and the members of the message.
 #[derive(Default)]
-pub(super) struct Scan {
+pub(super) struct MessageScan {
     /// Whether the line is an object; `None` before its first byte.
     is_object: Option<bool>,
     depth: usize,
@@ -31,14 +31,14 @@ pub(super) struct Scan {
     /// The name of the current member of the message, and the beginning of the current word.
     name: Vec<u8>,
     word: Vec<u8>,
-    id: Option<Id>,
+    id: Option<MessageId>,
     /// The method with its quotes.
     method: Option<Vec<u8>>,
     has_version: bool,
     has_outcome: bool,
 }
 
-impl Scan {
+impl MessageScan {
     pub(super) fn of(line: &[u8]) -> Self {
         let mut scan = Self::default();
         scan.read(line);
@@ -124,12 +124,14 @@ impl Scan {
         match &*name {
             b"\"id\"" => {
                 let id = match serde_json::from_slice::<Value>(&value) {
-                    Ok(Value::Null) => Id::Missing,
-                    Ok(value) => serde_json::from_value(value).map_or(Id::Other, Id::Is),
-                    Err(_) => Id::Other,
+                    Ok(Value::Null) => MessageId::Missing,
+                    Ok(value) => {
+                        serde_json::from_value(value).map_or(MessageId::Other, MessageId::Is)
+                    }
+                    Err(_) => MessageId::Other,
                 };
                 self.id = match self.id.take() {
-                    Some(other) if other != id => Some(Id::Missing),
+                    Some(other) if other != id => Some(MessageId::Missing),
                     _ => Some(id),
                 };
             }
@@ -164,7 +166,7 @@ impl Scan {
     }
 
     /// Whether the line is a notification or a request, which answers nothing.
-    pub(super) fn tells(&self) -> bool {
+    pub(super) fn is_one_way(&self) -> bool {
         self.has_version && self.has_method() && !self.has_outcome
     }
 
@@ -174,21 +176,21 @@ impl Scan {
     }
 
     /// The id and the method of a request, the method with its quotes.
-    pub(super) fn asks(&self) -> Option<(&RequestId, &[u8])> {
+    pub(super) fn request(&self) -> Option<(&RequestId, &[u8])> {
         match (&self.id, &self.method) {
-            (Some(Id::Is(id)), Some(method)) if !self.has_outcome => Some((id, method)),
+            (Some(MessageId::Is(id)), Some(method)) if !self.has_outcome => Some((id, method)),
             _ => None,
         }
     }
 
     /// The id of the request that the line answers, if it is an answer.
-    pub(super) fn answers(&self) -> Option<&Id> {
+    pub(super) fn answered_id(&self) -> Option<&MessageId> {
         if !self.is_object() || self.method.is_some() && !self.has_outcome {
             return None;
         }
-        match self.id.as_ref().unwrap_or(&Id::Missing) {
+        match self.id.as_ref().unwrap_or(&MessageId::Missing) {
             // A program that writes JSON to its output need not mean an answer.
-            Id::Missing | Id::Other if !self.has_version || !self.has_outcome => None,
+            MessageId::Missing | MessageId::Other if !self.has_version || !self.has_outcome => None,
             _ if !self.has_version && !self.has_outcome => None,
             id => Some(id),
         }

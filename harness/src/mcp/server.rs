@@ -6,13 +6,13 @@ use harness_schema::SchemaChecker;
 
 use super::{
     McpServerBuilder,
-    call::Remote,
-    effects::Trust,
-    http::Address,
-    link::{Link, Place},
-    list::{Listed, Listing},
-    name,
-    process::Command,
+    call::RemoteTool,
+    effects::EffectsTrust,
+    http::ServerAddress,
+    process::ServerCommand,
+    server_connection::{ServerConnection, ServerEndpoint},
+    tool_list::{ListedTool, ToolListing},
+    tool_name,
 };
 use crate::{
     error::{Error, ErrorKind},
@@ -46,8 +46,8 @@ use crate::{
 /// program has to [`reload`](Self::reload).
 #[derive(Clone, Debug)]
 pub struct McpServer {
-    pub(super) link: Arc<Link>,
-    sight: Sight,
+    pub(super) connection: Arc<ServerConnection>,
+    sight: ToolSettings,
     /// Whether the server says that it has resources, and whether it has prompts.
     pub(super) has_resources: bool,
     pub(super) has_prompts: bool,
@@ -61,8 +61,8 @@ const PATTERNS: usize = 64 * 1024;
 
 /// How the program treats a server's tools.
 #[derive(Clone, Debug)]
-pub(super) struct Sight {
-    pub(super) trust: Trust,
+pub(super) struct ToolSettings {
+    pub(super) trust: EffectsTrust,
     pub(super) time_limit: Option<Duration>,
 }
 
@@ -82,7 +82,7 @@ impl McpServer {
         program: impl Into<String>,
         arguments: impl IntoIterator<Item = A>,
     ) -> McpServerBuilder {
-        McpServerBuilder::at(Place::Command(Command {
+        McpServerBuilder::at(ServerEndpoint::Command(ServerCommand {
             program: program.into(),
             arguments: arguments.into_iter().map(Into::into).collect(),
             variables: Default::default(),
@@ -92,19 +92,27 @@ impl McpServer {
 
     /// Describes a server at an address, used over streamable HTTP. Redirects are not followed.
     pub fn url(url: impl Into<String>) -> McpServerBuilder {
-        McpServerBuilder::at(Place::Address(Address {
+        McpServerBuilder::at(ServerEndpoint::Address(ServerAddress {
             url: url.into(),
             headers: Vec::new(),
             authorization: None,
         }))
     }
 
-    pub(super) fn of(link: Arc<Link>, sight: Sight, listing: Listing) -> Result<Self, Error> {
-        let Listing { tools: listed, mut left_out, resources, prompts, .. } = listing;
+    pub(super) fn of(
+        connection: Arc<ServerConnection>,
+        sight: ToolSettings,
+        listing: ToolListing,
+    ) -> Result<Self, Error> {
+        let ToolListing { tools: listed, mut left_out, resources, prompts, .. } = listing;
         if let Some(unknown) =
             sight.trust.tools.keys().find(|name| !listed.iter().any(|tool| tool.name == **name))
         {
-            return Err(no_tool(&link, unknown, listed.iter().map(|tool| tool.name.as_str())));
+            return Err(no_tool(
+                &connection,
+                unknown,
+                listed.iter().map(|tool| tool.name.as_str()),
+            ));
         }
         let (mut tools, mut names) = (Vec::new(), HashSet::new());
         let mut patterns = 0;
@@ -117,7 +125,7 @@ impl McpServer {
                 ));
                 continue;
             }
-            let (made, size) = make(&link, &sight, tool);
+            let (made, size) = make(&connection, &sight, tool);
             patterns += size;
             match ToolRegistry::new([made.clone()]) {
                 Ok(_) if !names.insert(made.name().to_owned()) => left_out.push(format!(
@@ -130,12 +138,12 @@ impl McpServer {
             }
         }
         let (has_resources, has_prompts) = (resources, prompts);
-        Ok(Self { link, sight, has_resources, has_prompts, tools, left_out })
+        Ok(Self { connection, sight, has_resources, has_prompts, tools, left_out })
     }
 
     /// The name that the program gave to the server.
     pub fn name(&self) -> &str {
-        &self.link.name
+        &self.connection.name
     }
 
     /// The server's tools, for an agent. Each has the name `server__tool`, which has at most 64 characters and is
@@ -152,7 +160,9 @@ impl McpServer {
         let find = |name: &str| {
             let found = self.tools.iter().find(|(own, _)| own == name);
             let there = self.tools.iter().map(|(own, _)| own.as_str());
-            found.map(|(_, tool)| tool.clone()).ok_or_else(|| no_tool(&self.link, name, there))
+            found
+                .map(|(_, tool)| tool.clone())
+                .ok_or_else(|| no_tool(&self.connection, name, there))
         };
         names.into_iter().map(find).collect()
     }
@@ -165,7 +175,7 @@ impl McpServer {
     /// Whether the tools have changed since they were read: the server has said so, or a check before a call or after a
     /// new start has found it. It stays `true` until [`reload`](Self::reload) succeeds.
     pub fn has_changed(&self) -> bool {
-        self.link.has_changed()
+        self.connection.has_changed()
     }
 
     /// Lists the tools again, over the same connection. Make a new agent with them. Earlier tools that the server
@@ -174,40 +184,48 @@ impl McpServer {
     /// # Errors
     /// Fails as [`connect`](McpServerBuilder::connect) does.
     pub async fn reload(&self) -> Result<Self, Error> {
-        let listing = self.link.list().await?;
+        let listing = self.connection.list().await?;
         // The tools have changed if they cannot be used any more, and the program still has the old ones.
-        Self::of(Arc::clone(&self.link), self.sight.clone(), listing)
-            .inspect_err(|_| self.link.tell_of_change())
+        Self::of(Arc::clone(&self.connection), self.sight.clone(), listing)
+            .inspect_err(|_| self.connection.tell_of_change())
     }
 
     /// Ends the connection, also for the tools. A server at an address has two seconds to hear of it. A process has two seconds to end after its input was closed and two
     /// more after `SIGTERM`; then its group is killed. A server that is just started again for a call is killed at
     /// once. If a token is being requested, this waits for it, for at most 40 seconds.
     pub async fn close(&self) {
-        self.link.close().await;
+        self.connection.close().await;
     }
 }
 
-fn no_tool<'a>(link: &Link, name: &str, there: impl Iterator<Item = &'a str>) -> Error {
+fn no_tool<'a>(
+    connection: &ServerConnection,
+    name: &str,
+    there: impl Iterator<Item = &'a str>,
+) -> Error {
     let there: Vec<String> =
         there.take(20).map(|name| format!("`{}`", name.escape_debug())).collect();
     let there = if there.is_empty() { "none".to_owned() } else { there.join(", ") };
-    link.error(
+    connection.error(
         ErrorKind::Configuration,
         format!("has no tool `{}`; it has {there}", name.escape_debug()),
     )
 }
 
 /// A tool, and the size of its compiled patterns in KiB.
-fn make(link: &Arc<Link>, sight: &Sight, tool: Listed) -> (Tool, usize) {
+fn make(
+    connection: &Arc<ServerConnection>,
+    sight: &ToolSettings,
+    tool: ListedTool,
+) -> (Tool, usize) {
     let (effects, idempotent) = sight.trust.of(&tool.name, tool.annotations.as_ref());
-    let name = name::of(&link.name, &tool.name);
+    let name = tool_name::of(&connection.name, &tool.name);
     // An output schema that cannot be used is ignored, since no call depends on it.
     let output = tool.output.and_then(|schema| Some((SchemaChecker::new(&schema).ok()?, schema)));
     let (checker, schema) = output.unzip();
     let size = checker.as_ref().map_or(0, SchemaChecker::pattern_size);
-    let remote = Remote {
-        link: Arc::clone(link),
+    let remote = RemoteTool {
+        connection: Arc::clone(connection),
         name: tool.name,
         definition: tool.definition,
         output: checker.map(Arc::new),

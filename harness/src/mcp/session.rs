@@ -30,10 +30,10 @@ use tokio::{
 };
 
 use super::{
-    handler::Handler,
-    open::Open,
-    process::{Child, Said},
-    way::Signs,
+    handler::ServerEventHandler,
+    http_client::SessionState,
+    pending_requests::PendingRequests,
+    process::{ServerProcess, StderrTail},
 };
 
 /// How long the output of a process may be read after its end.
@@ -53,15 +53,15 @@ const FIRST: Duration = Duration::from_millis(500);
 const FRESH: Duration = Duration::from_secs(60);
 
 /// A session. Its process and its tasks end with it.
-pub(super) struct Session {
+pub(super) struct ClientSession {
     /// `None` after the session was closed.
-    service: Mutex<Option<RunningService<RoleClient, Handler>>>,
+    service: Mutex<Option<RunningService<RoleClient, ServerEventHandler>>>,
     peer: Peer<RoleClient>,
-    handler: Handler,
-    child: Mutex<Option<Child>>,
-    said: Said,
+    handler: ServerEventHandler,
+    child: Mutex<Option<ServerProcess>>,
+    said: StderrTail,
     /// The requests to a process that have no answer.
-    open: Open,
+    open: PendingRequests,
     /// Requests that nobody waits for any more.
     unwanted: UnboundedSender<RequestId>,
     teller: AbortHandle,
@@ -70,19 +70,19 @@ pub(super) struct Session {
     /// Whether the session is lost.
     lost: AtomicBool,
     /// What is seen in the answers of a server at an address.
-    signs: Arc<Signs>,
-    listed: Mutex<Listed>,
+    session_state: Arc<SessionState>,
+    listed: Mutex<ToolDefinitions>,
     /// Receives changes of the tools, from servers that have to be asked for them.
     listener: Mutex<Option<AbortHandle>>,
     /// The state of this subscription.
-    listening: Arc<Listening>,
+    listening: Arc<ChangeSubscription>,
     /// Whether the server took longer than [`FIRST`] to agree, so that later lists do not wait for it.
     is_slow: AtomicBool,
 }
 
 /// The state of the subscription to changes of the tools.
 #[derive(Default)]
-struct Listening {
+struct ChangeSubscription {
     /// Whether the server was asked for changes, and the answer to this request has not ended.
     is_open: AtomicBool,
     /// Whether the server has agreed to report changes.
@@ -91,19 +91,19 @@ struct Listening {
 
 /// The list of the server's tools.
 #[derive(Default)]
-struct Listed {
+struct ToolDefinitions {
     /// A hash of each tool's description, by name.
     definitions: BTreeMap<String, String>,
     /// The time until which the list is valid, if the server does not report changes.
     until: Option<Instant>,
 }
 
-impl Session {
+impl ClientSession {
     pub(super) fn new(
-        service: RunningService<RoleClient, Handler>,
-        child: Option<Child>,
-        signs: Arc<Signs>,
-        open: Open,
+        service: RunningService<RoleClient, ServerEventHandler>,
+        child: Option<ServerProcess>,
+        session_state: Arc<SessionState>,
+        open: PendingRequests,
     ) -> Self {
         let (unwanted, calls) = unbounded_channel();
         let teller = tokio::spawn(tell(service.peer().clone(), calls)).abort_handle();
@@ -117,7 +117,7 @@ impl Session {
             };
             tokio::spawn(watch).abort_handle()
         });
-        let said = child.as_ref().map(|child| child.said().clone()).unwrap_or_default();
+        let said = child.as_ref().map(|child| child.last_output().clone()).unwrap_or_default();
         let (peer, handler) = (service.peer().clone(), service.service().clone());
         Self {
             service: Mutex::new(Some(service)),
@@ -130,7 +130,7 @@ impl Session {
             teller,
             watcher,
             lost: AtomicBool::new(false),
-            signs,
+            session_state,
             listed: Mutex::default(),
             listener: Mutex::default(),
             listening: Arc::default(),
@@ -142,13 +142,13 @@ impl Session {
         &self.peer
     }
 
-    pub(super) fn handler(&self) -> &Handler {
+    pub(super) fn handler(&self) -> &ServerEventHandler {
         &self.handler
     }
 
     /// How the process has ended and its last output, to be appended to an error's text. If the session has ended, the rest
     /// of the output is read first.
-    pub(super) async fn said(&self) -> String {
+    pub(super) async fn last_output(&self) -> String {
         let mut how = String::new();
         if self.has_process() && !self.is_alive() {
             ((), how) = tokio::join!(self.said.last_words(), self.how_ended());
@@ -156,16 +156,16 @@ impl Session {
         format!("{how}{}", self.said.shown())
     }
 
-    /// See [`Child::how_ended`]. It is empty for a server at an address.
+    /// See [`ServerProcess::how_ended`]. It is empty for a server at an address.
     fn how_ended(&self) -> impl Future<Output = String> + Send + use<> {
         let child = self.child.lock().unwrap_or_else(PoisonError::into_inner);
-        let ended = child.as_ref().map(Child::how_ended);
+        let ended = child.as_ref().map(ServerProcess::how_ended);
         async { OptionFuture::from(ended).await.unwrap_or_default() }
     }
 
     /// Whether a call can be sent.
     pub(super) fn is_alive(&self) -> bool {
-        let is_lost = self.lost.load(Ordering::Relaxed) || self.signs.is_forgotten();
+        let is_lost = self.lost.load(Ordering::Relaxed) || self.session_state.is_expired();
         !is_lost && !self.peer().is_transport_closed()
     }
 
@@ -175,17 +175,17 @@ impl Session {
 
     /// The names of all tools that were listed since this was asked last, if the server is at an address.
     pub(super) fn take_listed(&self) -> Vec<String> {
-        self.signs.take_listed()
+        self.session_state.take_listed()
     }
 
-    fn listed(&self) -> std::sync::MutexGuard<'_, Listed> {
+    fn listed(&self) -> std::sync::MutexGuard<'_, ToolDefinitions> {
         self.listed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Keeps the current descriptions of the tools, and the time for which the server says that they are valid.
     pub(super) fn define(&self, definitions: BTreeMap<String, String>, fresh: Option<Duration>) {
         let until = Some(Instant::now() + fresh.unwrap_or(FRESH).min(FRESH));
-        *self.listed() = Listed { definitions, until };
+        *self.listed() = ToolDefinitions { definitions, until };
     }
 
     /// The descriptions of the server's tools, as they were listed last.
@@ -202,7 +202,7 @@ impl Session {
     pub(super) fn is_old(&self) -> bool {
         let tells = match self.has_no_session() {
             true => self.listening.is_agreed.load(Ordering::Relaxed),
-            false => self.tells(),
+            false => self.can_report_changes(),
         };
         !tells && self.listed().until.is_none_or(|until| Instant::now() >= until)
     }
@@ -215,7 +215,7 @@ impl Session {
     }
 
     /// Whether the server says that it reports changes of its tools.
-    fn tells(&self) -> bool {
+    fn can_report_changes(&self) -> bool {
         let said = self.peer().peer_info();
         let tools = said.as_ref().and_then(|said| said.capabilities.tools.as_ref());
         tools.is_some_and(|tools| tools.list_changed == Some(true))
@@ -224,7 +224,7 @@ impl Session {
     /// Asks the server to report changes of its tools, if it has to be asked, and waits a moment until it agrees.
     /// Without this the tools are listed again after some time: see [`is_old`](Self::is_old).
     pub(super) async fn listen(&self) {
-        if !self.has_no_session() || !self.tells() {
+        if !self.has_no_session() || !self.can_report_changes() {
             return;
         }
         if self.listening.is_open.swap(true, Ordering::Relaxed) {
@@ -250,7 +250,7 @@ impl Session {
     }
 
     /// Whether the server has said that it has resources, and whether it has prompts.
-    pub(super) fn offers(&self) -> (bool, bool) {
+    pub(super) fn has_resources_and_prompts(&self) -> (bool, bool) {
         let said = self.peer().peer_info();
         let able = said.as_ref().map(|said| &said.capabilities);
         let has = |offers: fn(&ServerCapabilities) -> bool| able.is_some_and(offers);
@@ -260,7 +260,7 @@ impl Session {
     /// Sends a request that changes nothing, and returns the answer as JSON, whatever it is.
     pub(super) async fn ask(&self, request: ClientRequest) -> Result<Value, ServiceError> {
         let options = PeerRequestOptions::no_options();
-        let mut waiting = self.waits();
+        let mut waiting = self.begin_request();
         let sent = self.peer().send_request_with_option(request, options).await?;
         waiting.sent(&sent.id);
         let answer = sent.await_response().await;
@@ -273,9 +273,9 @@ impl Session {
     }
 
     /// A request that is about to be sent. It is counted among those that run.
-    pub(super) fn waits(&self) -> Waiting<'_> {
-        self.signs.begin();
-        Waiting { session: self, request: None }
+    pub(super) fn begin_request(&self) -> RunningRequest<'_> {
+        self.session_state.begin();
+        RunningRequest { session: self, request: None }
     }
 
     /// Whether the server is a process.
@@ -286,7 +286,7 @@ impl Session {
     /// Tells the server that this request is not waited for any more.
     fn let_go(&self, call: RequestId) {
         self.open.cancelled(&call);
-        self.signs.is_over(&call);
+        self.session_state.is_over(&call);
         // It fails only if the session has ended.
         let _ = self.unwanted.send(call);
     }
@@ -295,19 +295,19 @@ impl Session {
     /// time to hear of it.
     pub(super) async fn close(&self) {
         self.lose();
-        self.signs.stop();
+        self.session_state.stop();
         let service = self.service.lock().unwrap_or_else(PoisonError::into_inner).take();
         let child = self.child.lock().unwrap_or_else(PoisonError::into_inner).take();
         let hears = OptionFuture::from(service.map(|mut service| async move {
             let _ = service.close_with_timeout(FAREWELL).await;
         }));
-        tokio::join!(hears, OptionFuture::from(child.map(Child::end)));
+        tokio::join!(hears, OptionFuture::from(child.map(ServerProcess::end)));
     }
 }
 
-impl Drop for Session {
+impl Drop for ClientSession {
     fn drop(&mut self) {
-        self.signs.stop();
+        self.session_state.stop();
         self.teller.abort();
         if let Some(watcher) = &self.watcher {
             watcher.abort();
@@ -319,12 +319,12 @@ impl Drop for Session {
 }
 
 /// A request that runs. Dropped before the answer has come, it tells the server that the request is not waited for any more.
-pub(super) struct Waiting<'s> {
-    session: &'s Session,
+pub(super) struct RunningRequest<'s> {
+    session: &'s ClientSession,
     request: Option<RequestId>,
 }
 
-impl Waiting<'_> {
+impl RunningRequest<'_> {
     pub(super) fn sent(&mut self, request: &RequestId) {
         self.request = Some(request.clone());
     }
@@ -335,18 +335,18 @@ impl Waiting<'_> {
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for RunningRequest<'_> {
     fn drop(&mut self) {
-        self.session.signs.end();
+        self.session.session_state.end();
         if let Some(request) = self.request.take() {
             self.session.let_go(request);
         }
     }
 }
 
-impl fmt::Debug for Session {
+impl fmt::Debug for ClientSession {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Session").field("alive", &self.is_alive()).finish_non_exhaustive()
+        f.debug_struct("ClientSession").field("alive", &self.is_alive()).finish_non_exhaustive()
     }
 }
 
@@ -366,7 +366,7 @@ async fn tell(peer: Peer<RoleClient>, mut calls: UnboundedReceiver<RequestId>) {
 /// changed since.
 async fn hear(
     peer: Peer<RoleClient>,
-    handler: &Handler,
+    handler: &ServerEventHandler,
     is_agreed: &AtomicBool,
     agrees: oneshot::Sender<()>,
 ) {

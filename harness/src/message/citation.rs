@@ -54,7 +54,7 @@ pub struct Citation {
 
 impl Citation {
     /// Whether it identifies a source.
-    pub(crate) fn names_source(&self) -> bool {
+    pub(crate) fn has_source(&self) -> bool {
         let Self { kind: _, url, title, file, quote, in_answer: _, in_source: _ } = self;
         [url, title, file, quote].into_iter().any(Option::is_some)
     }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::shown::{address, in_line};
+use super::safe_text::{address, in_line};
 
 /// The address of something that a tool has found and does not return, such as a resource of a
 /// server. The model reads the address and the description.

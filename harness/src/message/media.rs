@@ -5,7 +5,7 @@ use std::{borrow::Cow, fmt, sync::Arc};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
-use super::shown::{address, in_line};
+use super::safe_text::{address, in_line};
 use crate::error::{Error, ErrorKind};
 
 /// A file in a message or in a result: its bytes with a media type, its text, a URL that the vendor
@@ -28,18 +28,18 @@ use crate::error::{Error, ErrorKind};
 /// # assert_eq!(asked.blocks().len(), 2);
 /// ```
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub struct Media(Arc<Inner>);
+pub struct Media(Arc<MediaInner>);
 
 #[derive(Clone, PartialEq, Eq, Hash)]
-struct Inner {
-    source: Source,
+struct MediaInner {
+    source: MediaSource,
     name: Option<String>,
     uri: Option<String>,
 }
 
 /// Where the content of a file is.
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub(crate) enum Source {
+pub(crate) enum MediaSource {
     /// In memory, as base64.
     Data { mime: String, data: String },
     /// In memory, as text.
@@ -79,8 +79,8 @@ impl MediaKind {
 }
 
 impl Media {
-    fn of(source: Source) -> Self {
-        Self(Arc::new(Inner { source, name: None, uri: None }))
+    fn of(source: MediaSource) -> Self {
+        Self(Arc::new(MediaInner { source, name: None, uri: None }))
     }
 
     /// A file from its bytes. If the media type is a text type and the bytes are UTF-8, it is kept
@@ -89,7 +89,7 @@ impl Media {
         let (mime, bytes) = (mime.into(), bytes.as_ref());
         match std::str::from_utf8(bytes).ok().filter(|_| is_text(&mime)) {
             Some(text) => Self::from_text(mime, text),
-            None => Self::of(Source::Data { mime, data: STANDARD.encode(bytes) }),
+            None => Self::of(MediaSource::Data { mime, data: STANDARD.encode(bytes) }),
         }
     }
 
@@ -106,23 +106,23 @@ impl Media {
         if !is_base64(&data) {
             decoded(&data)?;
         }
-        Ok(Self::of(Source::Data { mime, data }))
+        Ok(Self::of(MediaSource::Data { mime, data }))
     }
 
     /// A text file, such as `text/markdown`.
     pub fn from_text(mime: impl Into<String>, text: impl Into<String>) -> Self {
-        Self::of(Source::Text { mime: mime.into(), text: text.into() })
+        Self::of(MediaSource::Text { mime: mime.into(), text: text.into() })
     }
 
     /// A file that the vendor fetches itself from an `https` URL.
     pub fn from_url(url: impl Into<String>) -> Self {
-        Self::of(Source::Url(url.into()))
+        Self::of(MediaSource::Url(url.into()))
     }
 
     /// A file that was uploaded to a vendor. `provider` is the [name](crate::Provider::name) of the
     /// provider whose vendor stores it, such as `anthropic`. Other vendors cannot read it.
     pub fn from_file_id(provider: impl Into<String>, id: impl Into<String>) -> Self {
-        Self::of(Source::File { id: id.into(), provider: provider.into() })
+        Self::of(MediaSource::File { id: id.into(), provider: provider.into() })
     }
 
     /// The same file with a name, such as `report.pdf`, which is sent to the model.
@@ -138,7 +138,7 @@ impl Media {
         self.changed(|inner| inner.uri = Some(uri.into()))
     }
 
-    fn changed(mut self, change: impl FnOnce(&mut Inner)) -> Self {
+    fn changed(mut self, change: impl FnOnce(&mut MediaInner)) -> Self {
         change(Arc::make_mut(&mut self.0));
         self
     }
@@ -146,12 +146,12 @@ impl Media {
     /// The same bytes with another media type. A file that is not in memory is returned unchanged.
     pub(crate) fn with_mime(&self, mime: &str) -> Self {
         let data = match &self.0.source {
-            Source::Data { data, .. } => data.clone(),
-            Source::Text { text, .. } => STANDARD.encode(text),
-            Source::Url(_) | Source::File { .. } => return self.clone(),
+            MediaSource::Data { data, .. } => data.clone(),
+            MediaSource::Text { text, .. } => STANDARD.encode(text),
+            MediaSource::Url(_) | MediaSource::File { .. } => return self.clone(),
         };
-        let source = Source::Data { mime: mime.to_owned(), data };
-        Self(Arc::new(Inner { source, name: self.0.name.clone(), uri: self.0.uri.clone() }))
+        let source = MediaSource::Data { mime: mime.to_owned(), data };
+        Self(Arc::new(MediaInner { source, name: self.0.name.clone(), uri: self.0.uri.clone() }))
     }
 
     /// This file as text, if another program has saved a text file as bytes.
@@ -164,13 +164,13 @@ impl Media {
     /// The same file with another text.
     pub(crate) fn with_text(&self, text: String) -> Self {
         let mime = self.mime().unwrap_or_default().to_owned();
-        self.clone().changed(|inner| inner.source = Source::Text { mime, text })
+        self.clone().changed(|inner| inner.source = MediaSource::Text { mime, text })
     }
 
     /// The same file with its name, URI, media type and text passed through `change`, which returns
     /// `None` to keep a text. Bytes, URL and file id stay unchanged.
     pub(crate) fn reworded(&self, change: impl Fn(&str) -> Option<String>) -> Self {
-        let Inner { source, name, uri } = &*self.0;
+        let MediaInner { source, name, uri } = &*self.0;
         let changed = |text: &Option<String>| text.as_deref().and_then(&change);
         let (new_name, new_uri) = (changed(name), changed(uri));
         let new_mime = self.mime().and_then(&change);
@@ -179,20 +179,21 @@ impl Media {
             return self.clone();
         }
         let source = match source {
-            Source::Data { mime, data } => {
-                Source::Data { mime: new_mime.unwrap_or_else(|| mime.clone()), data: data.clone() }
-            }
-            Source::Text { mime, text } => Source::Text {
+            MediaSource::Data { mime, data } => MediaSource::Data {
+                mime: new_mime.unwrap_or_else(|| mime.clone()),
+                data: data.clone(),
+            },
+            MediaSource::Text { mime, text } => MediaSource::Text {
                 mime: new_mime.unwrap_or_else(|| mime.clone()),
                 text: new_text.unwrap_or_else(|| text.clone()),
             },
             source => source.clone(),
         };
         let (name, uri) = (new_name.or_else(|| name.clone()), new_uri.or_else(|| uri.clone()));
-        Self(Arc::new(Inner { source, name, uri }))
+        Self(Arc::new(MediaInner { source, name, uri }))
     }
 
-    pub(crate) fn source(&self) -> &Source {
+    pub(crate) fn source(&self) -> &MediaSource {
         &self.0.source
     }
 
@@ -204,8 +205,8 @@ impl Media {
     /// The media type as it was given, such as `image/png`, if the file is in memory.
     pub fn mime(&self) -> Option<&str> {
         match &self.0.source {
-            Source::Data { mime, .. } | Source::Text { mime, .. } => Some(mime),
-            Source::Url(_) | Source::File { .. } => None,
+            MediaSource::Data { mime, .. } | MediaSource::Text { mime, .. } => Some(mime),
+            MediaSource::Url(_) | MediaSource::File { .. } => None,
         }
     }
 
@@ -215,41 +216,41 @@ impl Media {
     /// [`ErrorKind::Transcript`] if the data, read from a saved transcript, is not base64.
     pub fn bytes(&self) -> Result<Option<Cow<'_, [u8]>>, Error> {
         match &self.0.source {
-            Source::Data { data, .. } => decoded(data).map(|bytes| Some(Cow::Owned(bytes))),
-            Source::Text { text, .. } => Ok(Some(Cow::Borrowed(text.as_bytes()))),
-            Source::Url(_) | Source::File { .. } => Ok(None),
+            MediaSource::Data { data, .. } => decoded(data).map(|bytes| Some(Cow::Owned(bytes))),
+            MediaSource::Text { text, .. } => Ok(Some(Cow::Borrowed(text.as_bytes()))),
+            MediaSource::Url(_) | MediaSource::File { .. } => Ok(None),
         }
     }
 
     /// The bytes in base64, if they are in memory and not kept as [text](Self::text).
     pub fn base64(&self) -> Option<&str> {
         match &self.0.source {
-            Source::Data { data, .. } => Some(data),
-            Source::Text { .. } | Source::Url(_) | Source::File { .. } => None,
+            MediaSource::Data { data, .. } => Some(data),
+            MediaSource::Text { .. } | MediaSource::Url(_) | MediaSource::File { .. } => None,
         }
     }
 
     /// The text, if it is a text file in memory.
     pub fn text(&self) -> Option<&str> {
         match &self.0.source {
-            Source::Text { text, .. } => Some(text),
-            Source::Data { .. } | Source::Url(_) | Source::File { .. } => None,
+            MediaSource::Text { text, .. } => Some(text),
+            MediaSource::Data { .. } | MediaSource::Url(_) | MediaSource::File { .. } => None,
         }
     }
 
     /// The URL that the vendor fetches.
     pub fn url(&self) -> Option<&str> {
         match &self.0.source {
-            Source::Url(url) => Some(url),
-            Source::Data { .. } | Source::Text { .. } | Source::File { .. } => None,
+            MediaSource::Url(url) => Some(url),
+            MediaSource::Data { .. } | MediaSource::Text { .. } | MediaSource::File { .. } => None,
         }
     }
 
     /// The id of the file, and the name of the provider whose vendor stores it.
     pub fn file_id(&self) -> Option<(&str, &str)> {
         match &self.0.source {
-            Source::File { id, provider } => Some((id, provider)),
-            Source::Data { .. } | Source::Text { .. } | Source::Url(_) => None,
+            MediaSource::File { id, provider } => Some((id, provider)),
+            MediaSource::Data { .. } | MediaSource::Text { .. } | MediaSource::Url(_) => None,
         }
     }
 
@@ -266,22 +267,22 @@ impl Media {
     /// The size of the file in bytes, if it is in memory.
     pub fn size(&self) -> Option<usize> {
         match &self.0.source {
-            Source::Data { data, .. } => {
+            MediaSource::Data { data, .. } => {
                 let padding = data.bytes().rev().take_while(|byte| *byte == b'=').count();
                 Some((data.len() / 4 * 3).saturating_sub(padding))
             }
-            Source::Text { text, .. } => Some(text.len()),
-            Source::Url(_) | Source::File { .. } => None,
+            MediaSource::Text { text, .. } => Some(text.len()),
+            MediaSource::Url(_) | MediaSource::File { .. } => None,
         }
     }
 
     /// The approximate size of its JSON, in bytes.
     pub(crate) fn room(&self) -> usize {
         match &self.0.source {
-            Source::Data { mime, data } => mime.len().saturating_add(data.len()),
-            Source::Text { mime, text } => mime.len().saturating_add(text.len()),
-            Source::Url(url) => url.len(),
-            Source::File { id, provider } => id.len().saturating_add(provider.len()),
+            MediaSource::Data { mime, data } => mime.len().saturating_add(data.len()),
+            MediaSource::Text { mime, text } => mime.len().saturating_add(text.len()),
+            MediaSource::Url(url) => url.len(),
+            MediaSource::File { id, provider } => id.len().saturating_add(provider.len()),
         }
     }
 
@@ -299,7 +300,7 @@ impl Media {
 
     /// Kind, type and size as one line of text, without the content and without the parts of a URL
     /// that may be secret.
-    pub(crate) fn told(&self, kind: MediaKind) -> String {
+    pub(crate) fn summary_line(&self, kind: MediaKind) -> String {
         let mut told = kind.noun().to_owned();
         let short = |text: &str| in_line(short(text)).into_owned();
         let uri = || self.uri().map(address);
@@ -322,7 +323,7 @@ fn short(text: &str) -> &str {
 /// Kind, type and size, without the content and without the parts of a URL that may be secret.
 impl fmt::Debug for Media {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Media({})", self.told(self.kind()))
+        write!(f, "Media({})", self.summary_line(self.kind()))
     }
 }
 
@@ -377,7 +378,7 @@ impl From<Media> for super::ToolContent {
 
 /// The saved form of a file. It borrows when it is written.
 #[derive(Serialize, Deserialize)]
-struct Saved<'a> {
+struct SavedMedia<'a> {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     mime: Option<Cow<'a, str>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -402,38 +403,39 @@ impl Serialize for Media {
         let (name, uri) = (self.name().map(Cow::Borrowed), self.uri().map(Cow::Borrowed));
         let (mut data, mut text, mut url, mut file, mut provider) = (None, None, None, None, None);
         match self.source() {
-            Source::Data { data: of, .. } => data = Some(Cow::Borrowed(of.as_str())),
-            Source::Text { text: of, .. } => text = Some(Cow::Borrowed(of.as_str())),
-            Source::Url(of) => url = Some(Cow::Borrowed(of.as_str())),
-            Source::File { id, provider: of } => {
+            MediaSource::Data { data: of, .. } => data = Some(Cow::Borrowed(of.as_str())),
+            MediaSource::Text { text: of, .. } => text = Some(Cow::Borrowed(of.as_str())),
+            MediaSource::Url(of) => url = Some(Cow::Borrowed(of.as_str())),
+            MediaSource::File { id, provider: of } => {
                 file = Some(Cow::Borrowed(id.as_str()));
                 provider = Some(Cow::Borrowed(of.as_str()));
             }
         }
-        Saved { mime, data, text, url, file, provider, name, uri }.serialize(to)
+        SavedMedia { mime, data, text, url, file, provider, name, uri }.serialize(to)
     }
 }
 
 impl<'de> Deserialize<'de> for Media {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let Saved { mime, data, text, url, file, provider, name, uri } = Saved::deserialize(from)?;
+        let SavedMedia { mime, data, text, url, file, provider, name, uri } =
+            SavedMedia::deserialize(from)?;
         let mime = mime.map(Cow::into_owned);
         let typed = |mime: Option<String>| {
             mime.ok_or_else(|| D::Error::custom("a file with `data` or `text` needs a `mime`"))
         };
         let source = match (data, text, url, file) {
             (Some(data), None, None, None) => {
-                Source::Data { mime: typed(mime)?, data: data.into_owned() }
+                MediaSource::Data { mime: typed(mime)?, data: data.into_owned() }
             }
             (None, Some(text), None, None) => {
-                Source::Text { mime: typed(mime)?, text: text.into_owned() }
+                MediaSource::Text { mime: typed(mime)?, text: text.into_owned() }
             }
-            (None, None, Some(url), None) => Source::Url(url.into_owned()),
+            (None, None, Some(url), None) => MediaSource::Url(url.into_owned()),
             (None, None, None, Some(id)) => {
                 let provider = provider.ok_or_else(|| {
                     D::Error::custom("a file with an id needs a `provider`, whose vendor stores it")
                 })?;
-                Source::File { id: id.into_owned(), provider: provider.into_owned() }
+                MediaSource::File { id: id.into_owned(), provider: provider.into_owned() }
             }
             _ => {
                 let expected = "a file needs exactly one of `data`, `text`, `url` and `file`";
@@ -441,6 +443,6 @@ impl<'de> Deserialize<'de> for Media {
             }
         };
         let (name, uri) = (name.map(Cow::into_owned), uri.map(Cow::into_owned));
-        Ok(Self(Arc::new(Inner { source, name, uri })))
+        Ok(Self(Arc::new(MediaInner { source, name, uri })))
     }
 }

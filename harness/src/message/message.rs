@@ -36,11 +36,11 @@ pub enum Role {
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(from = "Inner", into = "Inner")]
-pub struct Message(Arc<Inner>);
+#[serde(from = "MessageInner", into = "MessageInner")]
+pub struct Message(Arc<MessageInner>);
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-struct Inner {
+struct MessageInner {
     id: String,
     role: Role,
     at_ms: u64,
@@ -73,7 +73,7 @@ impl Message {
         let at_ms = u64::try_from(since.as_millis()).unwrap_or(u64::MAX);
         let blocks = blocks.into_iter().collect();
         let (paused, refused, by_program) = (false, false, false);
-        Self(Arc::new(Inner { id, role, at_ms, blocks, paused, refused, by_program }))
+        Self(Arc::new(MessageInner { id, role, at_ms, blocks, paused, refused, by_program }))
     }
 
     /// A user message with text.
@@ -89,7 +89,7 @@ impl Message {
     /// The results of a turn, as an answer to the model's message with the calls. Id and time are
     /// derived from that message, so that the same facts always give the same message.
     pub(crate) fn results_of(asked: &Self, results: impl IntoIterator<Item = ToolResult>) -> Self {
-        Self(Arc::new(Inner {
+        Self(Arc::new(MessageInner {
             id: format!("{}-results", asked.id()),
             role: Role::Tool,
             at_ms: asked.0.at_ms,
@@ -102,7 +102,7 @@ impl Message {
 
     /// The same message, marked as paused by the vendor: see [`is_paused`](Self::is_paused).
     pub(crate) fn paused(&self) -> Self {
-        let mut inner = Inner::clone(&self.0);
+        let mut inner = MessageInner::clone(&self.0);
         inner.paused = true;
         Self(Arc::new(inner))
     }
@@ -110,14 +110,14 @@ impl Message {
     /// The same message, marked as refused by the model or a filter: see
     /// [`is_refused`](Self::is_refused).
     pub(crate) fn refused(&self) -> Self {
-        let mut inner = Inner::clone(&self.0);
+        let mut inner = MessageInner::clone(&self.0);
         inner.refused = true;
         Self(Arc::new(inner))
     }
 
     /// The same message, marked as one that the library says in the user's role.
     pub(crate) fn by_program(&self) -> Self {
-        let mut inner = Inner::clone(&self.0);
+        let mut inner = MessageInner::clone(&self.0);
         inner.by_program = true;
         Self(Arc::new(inner))
     }
@@ -135,14 +135,14 @@ impl Message {
 
     /// The same message with an additional text block.
     pub(crate) fn with_text(&self, text: String) -> Self {
-        let mut inner = Inner::clone(&self.0);
+        let mut inner = MessageInner::clone(&self.0);
         inner.blocks.push(Block::text(text));
         Self(Arc::new(inner))
     }
 
     /// The same message, with each block replaced for which `other` returns one.
     pub(crate) fn with_blocks(&self, mut other: impl FnMut(&Block) -> Option<Block>) -> Self {
-        let mut inner = Inner::clone(&self.0);
+        let mut inner = MessageInner::clone(&self.0);
         for block in &mut inner.blocks {
             if let Some(other) = other(block) {
                 *block = other;
@@ -197,7 +197,7 @@ impl Message {
     /// # Errors
     /// [`ErrorKind::Transcript`] if it contains only blank text, which vendors refuse or take for
     /// the end of the conversation.
-    pub(crate) fn says_something(&self) -> Result<(), Error> {
+    pub(crate) fn check_sendable(&self) -> Result<(), Error> {
         let is_blank = |block: &Block| match block {
             Block::Text(text) => text.text().trim().is_empty(),
             _ => false,
@@ -266,13 +266,13 @@ impl From<String> for Message {
     }
 }
 
-impl From<Inner> for Message {
-    fn from(inner: Inner) -> Self {
+impl From<MessageInner> for Message {
+    fn from(inner: MessageInner) -> Self {
         Self(Arc::new(inner))
     }
 }
 
-impl From<Message> for Inner {
+impl From<Message> for MessageInner {
     fn from(message: Message) -> Self {
         Self::clone(&message.0)
     }

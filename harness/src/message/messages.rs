@@ -32,7 +32,7 @@ const BITS: usize = 5;
 #[derive(Clone, Default)]
 pub struct Messages {
     /// A tree whose leaves contain the messages. A node is filled before the next one begins.
-    root: Arc<Node>,
+    root: Arc<MessageNode>,
     /// The number of levels above the leaves.
     height: usize,
     /// The part of the tree that this view covers. Another view may have appended messages after
@@ -42,12 +42,12 @@ pub struct Messages {
 }
 
 #[derive(Clone)]
-enum Node {
+enum MessageNode {
     Leaf(Vec<Message>),
-    Inner(Vec<Arc<Node>>),
+    Inner(Vec<Arc<MessageNode>>),
 }
 
-impl Default for Node {
+impl Default for MessageNode {
     fn default() -> Self {
         Self::Leaf(Vec::new())
     }
@@ -71,8 +71,8 @@ impl Messages {
         let mut height = self.height;
         loop {
             match node {
-                Node::Leaf(messages) => return messages.get(at % WIDTH),
-                Node::Inner(nodes) => node = nodes.get(place(at, height))?,
+                MessageNode::Leaf(messages) => return messages.get(at % WIDTH),
+                MessageNode::Inner(nodes) => node = nodes.get(place(at, height))?,
             }
             height = height.saturating_sub(1);
         }
@@ -115,7 +115,7 @@ impl Messages {
     /// Appends a message. If other views share the tree, only the path to the message is copied.
     pub(crate) fn push(&mut self, message: Message) {
         if self.end >> (BITS * (self.height + 1)) > 0 {
-            self.root = Arc::new(Node::Inner(vec![Arc::clone(&self.root)]));
+            self.root = Arc::new(MessageNode::Inner(vec![Arc::clone(&self.root)]));
             self.height += 1;
         }
         put(&mut self.root, self.height, self.end, message);
@@ -123,7 +123,7 @@ impl Messages {
     }
 
     /// Whether `self` begins with the messages of `past`. Nodes that both share are not compared.
-    pub(crate) fn begins_with(&self, past: &Self) -> bool {
+    pub(crate) fn has_prefix(&self, past: &Self) -> bool {
         if past.len() > self.len() {
             return false;
         }
@@ -132,7 +132,7 @@ impl Messages {
         }
         let (mut mine, mut height) = (&self.root, self.height);
         while height > past.height
-            && let Node::Inner(nodes) = &**mine
+            && let MessageNode::Inner(nodes) = &**mine
             && let Some(first) = nodes.first()
         {
             (mine, height) = (first, height - 1);
@@ -147,17 +147,22 @@ impl Messages {
 }
 
 /// Whether the first `count` messages of two nodes of this height are equal.
-fn begin_alike(one: &Arc<Node>, other: &Arc<Node>, height: usize, count: usize) -> bool {
+fn begin_alike(
+    one: &Arc<MessageNode>,
+    other: &Arc<MessageNode>,
+    height: usize,
+    count: usize,
+) -> bool {
     if Arc::ptr_eq(one, other) {
         return true;
     }
     match (&**one, &**other) {
-        (Node::Leaf(one), Node::Leaf(other)) => {
+        (MessageNode::Leaf(one), MessageNode::Leaf(other)) => {
             let (one, other) = (one.get(..count), other.get(..count));
             one.zip(other)
                 .is_some_and(|(one, other)| one.iter().zip(other).all(|(one, other)| one.is(other)))
         }
-        (Node::Inner(one), Node::Inner(other)) => {
+        (MessageNode::Inner(one), MessageNode::Inner(other)) => {
             let each = 1 << (BITS * height);
             let needed = count.div_ceil(each);
             let (one, other) = (one.get(..needed), other.get(..needed));
@@ -181,18 +186,22 @@ fn place(at: usize, height: usize) -> usize {
 
 /// Puts a message at its index. Messages from there on belong to other views and are removed from
 /// this path.
-fn put(node: &mut Arc<Node>, height: usize, at: usize, message: Message) {
+fn put(node: &mut Arc<MessageNode>, height: usize, at: usize, message: Message) {
     let place = place(at, height);
     match Arc::make_mut(node) {
-        Node::Leaf(messages) => {
+        MessageNode::Leaf(messages) => {
             messages.truncate(place);
             messages.push(message);
         }
-        Node::Inner(nodes) => {
+        MessageNode::Inner(nodes) => {
             let is_first = at.is_multiple_of(1 << (BITS * height));
             nodes.truncate(if is_first { place } else { place + 1 });
             if is_first {
-                let new = if height > 1 { Node::Inner(Vec::new()) } else { Node::default() };
+                let new = if height > 1 {
+                    MessageNode::Inner(Vec::new())
+                } else {
+                    MessageNode::default()
+                };
                 nodes.push(Arc::new(new));
             }
             if let Some(last) = nodes.last_mut() {
@@ -350,19 +359,19 @@ mod tests {
         let sizes = [0, 1, WIDTH - 1, WIDTH, WIDTH + 1, WIDTH * WIDTH, WIDTH * WIDTH + 1, last];
         for size in sizes {
             let past = all.range(..size);
-            assert!(all.begins_with(&past), "{size}");
+            assert!(all.has_prefix(&past), "{size}");
             // Rebuilt from the same messages, it shares no node.
             let anew: Messages = past.iter().cloned().collect();
-            assert!(all.begins_with(&anew) && past.begins_with(&anew), "{size}");
+            assert!(all.has_prefix(&anew) && past.has_prefix(&anew), "{size}");
             let read: Messages = past
                 .iter()
                 .map(|message| serde_json::to_string(message).expect("a message can be written"))
                 .map(|json| serde_json::from_str(&json).expect("what was written can be read"))
                 .collect();
-            assert!(all.begins_with(&read), "{size}");
+            assert!(all.has_prefix(&read), "{size}");
             let mut longer = anew.clone();
             longer.push(number(last));
-            assert!(!all.begins_with(&longer), "{size}");
+            assert!(!all.has_prefix(&longer), "{size}");
             for at in sizes.into_iter().filter(|at| *at < size) {
                 let other: Messages = past
                     .iter()
@@ -374,13 +383,13 @@ mod tests {
                     )
                     .collect();
                 assert!(
-                    !all.begins_with(&other),
+                    !all.has_prefix(&other),
                     "{size}, {at}: another message with the same words"
                 );
             }
         }
         let later = all.range(40..);
-        assert!(later.begins_with(&all.range(40..90)) && !later.begins_with(&all.range(41..90)));
+        assert!(later.has_prefix(&all.range(40..90)) && !later.has_prefix(&all.range(41..90)));
     }
 
     #[test]

@@ -13,7 +13,7 @@ mod message;
 mod messages;
 mod result;
 mod results;
-mod shown;
+mod safe_text;
 mod strict;
 mod transcript;
 mod vendor;
@@ -33,8 +33,8 @@ pub use self::{
 };
 pub(crate) use self::{
     arguments::{are_none, is_empty_object, same},
-    media::{MediaKind, Source, is_base64},
-    result::{CUT, Kept},
-    shown::{in_line, is_unseen},
+    media::{MediaKind, MediaSource, is_base64},
+    result::{CUT, ProgramValue},
+    safe_text::{in_line, is_unseen},
     strict::{MAX_VALUES, count_values, is_deeper, is_strict, is_too_deep},
 };

@@ -152,7 +152,7 @@ pub struct ToolResult {
     content: Arc<[ToolContent]>,
     /// The part for the program.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "kept")]
-    value: Option<Arc<Kept>>,
+    value: Option<Arc<ProgramValue>>,
     /// The names under which the whole texts of parts that were cut are kept. Only the library
     /// writes it, since the text of a tool can contain any name.
     #[serde(default, skip_serializing_if = "is_empty", with = "wholes")]
@@ -162,7 +162,7 @@ pub struct ToolResult {
 /// The part of a result that is for the program.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Kept {
+pub(crate) enum ProgramValue {
     /// The value.
     Json(Value),
     /// The reason why there is no value, in words.
@@ -201,14 +201,14 @@ impl ToolResult {
     /// [`ToolOutput::with_value`](crate::ToolOutput::with_value).
     #[must_use]
     pub fn with_value(self, value: Value) -> Self {
-        self.with_kept(Some(Kept::Json(value)))
+        self.with_kept(Some(ProgramValue::Json(value)))
     }
 
-    pub(crate) fn with_kept(mut self, kept: Option<Kept>) -> Self {
+    pub(crate) fn with_kept(mut self, kept: Option<ProgramValue>) -> Self {
         // A deeper value could not be read back.
         let kept = kept.map(|kept| match kept {
-            Kept::Json(value) if is_too_deep(&value) => {
-                Kept::LeftOut("it is nested too deep".to_owned())
+            ProgramValue::Json(value) if is_too_deep(&value) => {
+                ProgramValue::LeftOut("it is nested too deep".to_owned())
             }
             kept => kept,
         });
@@ -251,8 +251,8 @@ impl ToolResult {
     /// ([`ToolOutput::with_value`](crate::ToolOutput::with_value)).
     pub fn value(&self) -> Option<&Value> {
         match self.value.as_deref() {
-            Some(Kept::Json(value)) => Some(value),
-            Some(Kept::LeftOut(_)) | None => None,
+            Some(ProgramValue::Json(value)) => Some(value),
+            Some(ProgramValue::LeftOut(_)) | None => None,
         }
     }
 
@@ -288,8 +288,8 @@ impl ToolResult {
             false => "; the tool returned a text, which can be read as a `String`",
         };
         match (self.value.as_deref(), &*self.content) {
-            (Some(Kept::Json(value)), _) => read(value, ""),
-            (Some(Kept::LeftOut(why)), _) => Err(wrong(format!("has no value for the program: {why}"))),
+            (Some(ProgramValue::Json(value)), _) => read(value, ""),
+            (Some(ProgramValue::LeftOut(why)), _) => Err(wrong(format!("has no value for the program: {why}"))),
             (None, [ToolContent::Json(value)]) => read(value, ""),
             (None, [ToolContent::Text(text)]) => read(&Value::String(text.clone()), of_text(text)),
             (None, []) => read(&Value::Null, "; the tool returned nothing"),
@@ -325,10 +325,10 @@ mod kept {
 
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-    use super::Kept;
+    use super::ProgramValue;
 
     pub(super) fn serialize<S: Serializer>(
-        kept: &Option<Arc<Kept>>,
+        kept: &Option<Arc<ProgramValue>>,
         to: S,
     ) -> Result<S::Ok, S::Error> {
         kept.as_deref().serialize(to)
@@ -336,8 +336,8 @@ mod kept {
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(
         from: D,
-    ) -> Result<Option<Arc<Kept>>, D::Error> {
-        Ok(Option::<Kept>::deserialize(from)?.map(Arc::new))
+    ) -> Result<Option<Arc<ProgramValue>>, D::Error> {
+        Ok(Option::<ProgramValue>::deserialize(from)?.map(Arc::new))
     }
 }
 

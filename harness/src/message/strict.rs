@@ -63,30 +63,30 @@ pub(crate) fn is_strict(json: &str) -> bool {
     whole::<()>(json).is_ok()
 }
 
-fn whole<B: Build>(json: &str) -> serde_json::Result<B> {
+fn whole<B: StrictValue>(json: &str) -> serde_json::Result<B> {
     if count_values(json.as_bytes()) > MAX_VALUES {
         let why = format_args!("there are more than {MAX_VALUES} values");
         return Err(Error::custom(why));
     }
     let mut reader = serde_json::Deserializer::from_str(json);
-    let value = Strict { depth: 0, made: PhantomData }.deserialize(&mut reader)?;
+    let value = StrictSeed { depth: 0, made: PhantomData }.deserialize(&mut reader)?;
     reader.end()?;
     Ok(value)
 }
 
 /// What is built from the text: the value, or nothing.
-trait Build: Sized {
+trait StrictValue: Sized {
     /// The members of an object so far.
     type Members: Default;
 
     fn scalar(value: impl FnOnce() -> Value) -> Self;
     fn list(items: Vec<Self>) -> Self;
     fn object(members: Self::Members) -> Self;
-    fn knows(members: &Self::Members, name: &str) -> bool;
+    fn has_member(members: &Self::Members, name: &str) -> bool;
     fn insert(members: &mut Self::Members, name: String, value: Self);
 }
 
-impl Build for Value {
+impl StrictValue for Value {
     type Members = Map<String, Self>;
 
     fn scalar(value: impl FnOnce() -> Value) -> Self {
@@ -101,7 +101,7 @@ impl Build for Value {
         Self::Object(members)
     }
 
-    fn knows(members: &Self::Members, name: &str) -> bool {
+    fn has_member(members: &Self::Members, name: &str) -> bool {
         members.contains_key(name)
     }
 
@@ -110,7 +110,7 @@ impl Build for Value {
     }
 }
 
-impl Build for () {
+impl StrictValue for () {
     type Members = HashSet<String>;
 
     fn scalar(_: impl FnOnce() -> Value) -> Self {}
@@ -119,7 +119,7 @@ impl Build for () {
 
     fn object(_: Self::Members) -> Self {}
 
-    fn knows(members: &Self::Members, name: &str) -> bool {
+    fn has_member(members: &Self::Members, name: &str) -> bool {
         members.contains(name)
     }
 
@@ -128,12 +128,12 @@ impl Build for () {
     }
 }
 
-struct Strict<B> {
+struct StrictSeed<B> {
     depth: usize,
     made: PhantomData<B>,
 }
 
-impl<B> Strict<B> {
+impl<B> StrictSeed<B> {
     fn inner<E: Error>(&self) -> Result<Self, E> {
         let depth = self.depth.saturating_add(1);
         match depth <= DEPTH {
@@ -149,7 +149,7 @@ impl<B> Strict<B> {
     }
 }
 
-impl<'de, B: Build> DeserializeSeed<'de> for Strict<B> {
+impl<'de, B: StrictValue> DeserializeSeed<'de> for StrictSeed<B> {
     type Value = B;
 
     fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<B, D::Error> {
@@ -157,7 +157,7 @@ impl<'de, B: Build> DeserializeSeed<'de> for Strict<B> {
     }
 }
 
-impl<'de, B: Build> Visitor<'de> for Strict<B> {
+impl<'de, B: StrictValue> Visitor<'de> for StrictSeed<B> {
     type Value = B;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -205,7 +205,7 @@ impl<'de, B: Build> Visitor<'de> for Strict<B> {
         let inner = self.inner()?;
         let mut read = B::Members::default();
         while let Some(name) = members.next_key::<String>()? {
-            if B::knows(&read, &name) {
+            if B::has_member(&read, &name) {
                 members.next_value::<IgnoredAny>()?;
                 let name: String = name.chars().take(100).collect();
                 return Err(A::Error::custom(format_args!(

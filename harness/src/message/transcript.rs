@@ -77,7 +77,7 @@ impl Transcript {
     /// [`ErrorKind::Transcript`] if the message cannot follow the others by the rules above. Then
     /// nothing has changed.
     pub fn push(&mut self, message: Message) -> Result<(), Error> {
-        self.admits(&message)?;
+        self.check_order(&message)?;
         self.messages.push(message);
         Ok(())
     }
@@ -99,7 +99,7 @@ impl Transcript {
         self.messages.push(message);
     }
 
-    fn admits(&self, message: &Message) -> Result<(), Error> {
+    fn check_order(&self, message: &Message) -> Result<(), Error> {
         if message.blocks().is_empty() {
             return Err(law("a message without a block cannot be sent; leave it out".to_owned()));
         }

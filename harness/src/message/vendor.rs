@@ -13,7 +13,7 @@ use crate::error::{Error, ErrorKind};
 /// It cannot be changed: vendors sign reasoning by its exact bytes and refuse a changed one. In
 /// saved form it is a string, so that no JSON reader reformats it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "Saved", into = "Saved")]
+#[serde(try_from = "SavedVendorData", into = "SavedVendorData")]
 pub struct VendorData {
     wire: Cow<'static, str>,
     json: Box<str>,
@@ -57,20 +57,20 @@ impl VendorData {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Saved {
+struct SavedVendorData {
     wire: String,
     json: String,
 }
 
-impl TryFrom<Saved> for VendorData {
+impl TryFrom<SavedVendorData> for VendorData {
     type Error = Error;
 
-    fn try_from(Saved { wire, json }: Saved) -> Result<Self, Error> {
+    fn try_from(SavedVendorData { wire, json }: SavedVendorData) -> Result<Self, Error> {
         Self::new(wire, json)
     }
 }
 
-impl From<VendorData> for Saved {
+impl From<VendorData> for SavedVendorData {
     fn from(data: VendorData) -> Self {
         Self { json: data.json.into(), wire: data.wire.into_owned() }
     }

@@ -10,12 +10,12 @@ use super::{
     Model,
     SchemaAnswers::{self, Never, WithoutTools},
     Thinking, find,
-    find::Host,
+    find::ModelHost,
 };
 use crate::provider::Effort::{self, High, Low, Max, Medium, Minimal, Off, XHigh};
 
 /// A family of models with the same abilities.
-struct Family {
+struct ModelFamily {
     names: &'static [&'static str],
     output: u32,
     thinking: Thinking,
@@ -34,9 +34,9 @@ struct Family {
     deferred_tools: bool,
 }
 
-const fn family(names: &'static [&'static str], output: u32, thinking: Thinking) -> Family {
+const fn family(names: &'static [&'static str], output: u32, thinking: Thinking) -> ModelFamily {
     let (efforts, strict): (&[Effort], _) = (&[], Some(true));
-    Family {
+    ModelFamily {
         names,
         output,
         thinking,
@@ -53,7 +53,7 @@ const fn family(names: &'static [&'static str], output: u32, thinking: Thinking)
     }
 }
 
-impl Family {
+impl ModelFamily {
     const fn efforts(mut self, efforts: &'static [Effort]) -> Self {
         self.efforts = efforts;
         self
@@ -69,7 +69,7 @@ impl Family {
         self
     }
 
-    const fn answers(mut self, answers: SchemaAnswers) -> Self {
+    const fn with_schema_answers(mut self, answers: SchemaAnswers) -> Self {
         self.answers = answers;
         self
     }
@@ -108,14 +108,14 @@ impl Family {
 
 /// By default, a family accepts pictures and documents and no audio.
 #[rustfmt::skip]
-static FAMILIES: &[Family] = &[
+static FAMILIES: &[ModelFamily] = &[
     // Up to 4.5, a model thinks within a budget; from 4.6 on, the model decides how much it thinks; from 5 on, it does so
     // even if a request says nothing about it.
-    family(&["claude-3-haiku", "claude-3-sonnet", "claude-3-opus"], 4_096, Thinking::Never).unasked(false).without_documents().strict(Some(false)).answers(Never),
-    family(&["claude-3-5-haiku", "claude-3-5-sonnet"], 8_192, Thinking::Never).unasked(false).strict(Some(false)).answers(Never),
-    family(&["claude-3-7-sonnet"], 64_000, Thinking::Budget).unasked(false).strict(Some(false)).answers(Never),
-    family(&["claude-opus-4-0", "claude-opus-4", "claude-opus-4-1"], 32_000, Thinking::Budget).unasked(false).strict(Some(false)).answers(Never),
-    family(&["claude-sonnet-4-0", "claude-sonnet-4"], 64_000, Thinking::Budget).unasked(false).strict(Some(false)).answers(Never),
+    family(&["claude-3-haiku", "claude-3-sonnet", "claude-3-opus"], 4_096, Thinking::Never).unasked(false).without_documents().strict(Some(false)).with_schema_answers(Never),
+    family(&["claude-3-5-haiku", "claude-3-5-sonnet"], 8_192, Thinking::Never).unasked(false).strict(Some(false)).with_schema_answers(Never),
+    family(&["claude-3-7-sonnet"], 64_000, Thinking::Budget).unasked(false).strict(Some(false)).with_schema_answers(Never),
+    family(&["claude-opus-4-0", "claude-opus-4", "claude-opus-4-1"], 32_000, Thinking::Budget).unasked(false).strict(Some(false)).with_schema_answers(Never),
+    family(&["claude-sonnet-4-0", "claude-sonnet-4"], 64_000, Thinking::Budget).unasked(false).strict(Some(false)).with_schema_answers(Never),
     family(&["claude-sonnet-4-5", "claude-haiku-4-5", "claude-opus-4-5"], 64_000, Thinking::Budget).unasked(false).defers_tools(),
     family(&["claude-sonnet-4-6", "claude-opus-4-6"], 128_000, Thinking::Effort).unasked(false).efforts(&[Off, Low, Medium, High, Max]).defers_tools(),
     family(&["claude-opus-4-7", "claude-opus-4-8"], 128_000, Thinking::Effort).unasked(false).efforts(&[Off, Low, Medium, High, XHigh, Max]).defers_tools(),
@@ -129,7 +129,7 @@ static FAMILIES: &[Family] = &[
     family(&["gpt-4.1-mini", "gpt-4.1-nano"], 32_768, Thinking::Never),
     family(&["gpt-4o", "gpt-4o-mini"], 16_384, Thinking::Never),
     family(&["gpt-4o-audio-preview", "gpt-4o-mini-audio-preview", "gpt-audio", "gpt-audio-mini"], 16_384, Thinking::Never).text_only().with_audio(),
-    family(&["gpt-3.5-turbo"], 4_096, Thinking::Never).text_only().strict(Some(false)).answers(Never),
+    family(&["gpt-3.5-turbo"], 4_096, Thinking::Never).text_only().strict(Some(false)).with_schema_answers(Never),
     family(&["o3-mini"], 100_000, Thinking::Always).efforts(&[Low, Medium, High]).text_only(),
     family(&["o1", "o3", "o3-pro", "o4-mini"], 100_000, Thinking::Always).efforts(&[Low, Medium, High]),
     family(&["gpt-5"], 128_000, Thinking::Always).efforts(&[Minimal, Low, Medium, High]).cache(Retention),
@@ -148,7 +148,7 @@ static FAMILIES: &[Family] = &[
     family(&["gpt-6-sol", "gpt-6-luna", "gpt-6.1-terra"], 128_000, Thinking::Effort).efforts(&[Off, Low, Medium, High, XHigh, Max]).cache(Options).defers_tools(),
     family(&["gpt-6-astra", "gpt-6.1-sol"], 128_000, Thinking::Always).efforts(&[Low, Medium, High, XHigh, Max]).cache(Options).defers_tools(),
     // Google.
-    family(&["gemini-2.5-pro", "gemini-2.5-flash", "gemini-2.5-flash-lite"], 65_536, Thinking::Budget).strict(None).answers(WithoutTools).with_audio().window(1_048_576),
+    family(&["gemini-2.5-pro", "gemini-2.5-flash", "gemini-2.5-flash-lite"], 65_536, Thinking::Budget).strict(None).with_schema_answers(WithoutTools).with_audio().window(1_048_576),
     family(&["gemini-3-pro-preview", "gemini-3.1-pro-preview"], 65_536, Thinking::Always).efforts(&[Low, Medium, High]).strict(None).with_audio().window(1_048_576),
     family(&["gemini-3-flash-preview", "gemini-3.1-flash-lite", "gemini-3.5-flash", "gemini-3.5-flash-lite", "gemini-3.6-flash"], 65_536, Thinking::Always).efforts(&[Minimal, Low, Medium, High]).strict(None).with_audio(),
     family(&["gemini-3.7-flash", "gemini-3.8-flash"], 65_536, Thinking::Always).efforts(&[Low, Medium, High]).strict(None).with_audio(),
@@ -161,7 +161,7 @@ pub(super) fn of(name: &str) -> Option<Model> {
     let known = FAMILIES.iter().flat_map(|family| family.names.iter().map(move |of| (*of, family)));
     let fitting = known.filter(|(of, _)| find::is_of(name, of));
     let (_, family) = fitting.max_by_key(|(of, _)| of.len())?;
-    let Family {
+    let ModelFamily {
         names: _,
         output,
         thinking,
@@ -200,8 +200,8 @@ pub(super) fn of(name: &str) -> Option<Model> {
 ///
 /// Sources: <https://platform.openai.com/docs/api-reference/chat/create>, <https://console.groq.com/docs/api-reference>, and the
 /// refusal `Invalid 'tools': array too long. Expected an array with maximum length 128`, also at Azure and Copilot.
-pub(super) fn tools(host: Host) -> Option<u32> {
-    matches!(host, Host::OpenAi | Host::Groq).then_some(128)
+pub(super) fn tools(host: ) -> Option<u32> {
+    matches!(host, ::OpenAi | ::Groq).then_some(128)
 }
 
 /// The abilities of all models of a host.
@@ -216,34 +216,34 @@ pub(super) fn tools(host: Host) -> Option<u32> {
 /// (<https://platform.openai.com/docs/guides/images-vision>), 5 pictures at Groq
 /// (<https://console.groq.com/docs/vision>), and 8 at Mistral
 /// (<https://docs.mistral.ai/capabilities/vision>).
-pub(super) fn at(host: Host) -> Model {
+pub(super) fn at(host: ModelHost) -> Model {
     match host {
-        Host::DeepSeek => Model {
+        ModelHost::DeepSeek => Model {
             images: Some(false),
             documents: Some(false),
             audio: Some(false),
             schema_answers: Some(Never),
             ..Model::default()
         },
-        Host::XAi | Host::Mistral | Host::Groq => Model {
+        ModelHost::XAi | ModelHost::Mistral | ModelHost::Groq => Model {
             schema_answers: Some(WithoutTools),
             request_images: match host {
-                Host::Mistral => Some(8),
-                Host::Groq => Some(5),
+                ModelHost::Mistral => Some(8),
+                ModelHost::Groq => Some(5),
                 _ => None,
             },
             ..Model::default()
         },
-        Host::Anthropic => Model {
+        ModelHost::Anthropic => Model {
             request_images: Some(100),
             request_bytes: Some(32 * 1024 * 1024),
             ..Model::default()
         },
-        Host::OpenAi => Model {
+        ModelHost::OpenAi => Model {
             request_images: Some(500),
             request_bytes: Some(50 * 1024 * 1024),
             ..Model::default()
         },
-        Host::Google | Host::Bedrock => Model::default(),
+        ModelHost::Google | ModelHost::Bedrock => Model::default(),
     }
 }

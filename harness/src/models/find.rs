@@ -5,7 +5,7 @@ use super::{Model, Price, abilities, table};
 
 /// A service with prices of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Host {
+pub(super) enum ModelHost {
     Anthropic,
     OpenAi,
     Google,
@@ -18,8 +18,8 @@ pub(super) enum Host {
 
 /// A model of the table.
 #[derive(Debug)]
-pub(super) struct Row {
-    pub(super) host: Host,
+pub(super) struct ModelRow {
+    pub(super) host: ModelHost,
     /// All its names at this host, without dates.
     pub(super) names: &'static [&'static str],
     /// The context window in tokens; 0 if the list does not give it.
@@ -28,12 +28,12 @@ pub(super) struct Row {
 }
 
 pub(super) const fn row(
-    host: Host,
+    host: ModelHost,
     names: &'static [&'static str],
     window: u64,
     price: Price,
-) -> Row {
-    Row { host, names, window, price }
+) -> ModelRow {
+    ModelRow { host, names, window, price }
 }
 
 /// The table's entry for this model at this provider.
@@ -41,16 +41,20 @@ pub(super) fn listed(provider: &str, model: &str) -> Model {
     let model = model.trim().to_ascii_lowercase();
     // At a provider of the list, all names are that host's names, including those with a slash.
     let own = host(provider).map(|host| (host, model.as_str()));
-    let told = told(&model);
+    let told = split_host(&model);
     let on_bedrock = match (own, told) {
         // Bedrock has prices of its own, also for models under their vendor's name.
-        (Some((Host::Bedrock, _)), Some((Host::Anthropic, name))) => format!("anthropic.{name}"),
-        (Some((Host::Bedrock, _)), Some((Host::OpenAi, name))) => format!("openai.{name}"),
+        (Some((ModelHost::Bedrock, _)), Some((ModelHost::Anthropic, name))) => {
+            format!("anthropic.{name}")
+        }
+        (Some((ModelHost::Bedrock, _)), Some((ModelHost::OpenAi, name))) => {
+            format!("openai.{name}")
+        }
         _ => String::new(),
     };
     let told = match on_bedrock.is_empty() {
         true => told,
-        false => Some((Host::Bedrock, on_bedrock.as_str())),
+        false => Some((ModelHost::Bedrock, on_bedrock.as_str())),
     };
     let named = own.into_iter().chain(told);
     let mut known = Model::default();
@@ -61,7 +65,7 @@ pub(super) fn listed(provider: &str, model: &str) -> Model {
             None => (None, None),
         };
         // Anthropic's models have several names each. The names of other rows share only the price.
-        let others = row.filter(|row| row.host == Host::Anthropic).map(|row| row.names);
+        let others = row.filter(|row| row.host == ModelHost::Anthropic).map(|row| row.names);
         let mut names = std::iter::once(name).chain(others.into_iter().flatten().copied());
         let able = names.find_map(abilities::of).unwrap_or_default();
         let request_tools = abilities::tools(host);
@@ -75,18 +79,18 @@ pub(super) fn listed(provider: &str, model: &str) -> Model {
 
 /// Who has made a model that needs requests of its own form, whoever serves it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Maker {
+pub(crate) enum ModelMaker {
     Google,
     DeepSeek,
 }
 
 /// The maker of a model, by its name at any server, such as `google/gemini-..` or `deepseek-ai/DeepSeek-V4`.
-pub(crate) fn maker(model: &str) -> Option<Maker> {
+pub(crate) fn maker(model: &str) -> Option<ModelMaker> {
     let name = model.rsplit('/').next().unwrap_or(model).to_ascii_lowercase();
     if name.starts_with("gemini-") {
-        Some(Maker::Google)
+        Some(ModelMaker::Google)
     } else if name.starts_with("deepseek-") && !name.contains("distill") {
-        Some(Maker::DeepSeek)
+        Some(ModelMaker::DeepSeek)
     } else {
         None
     }
@@ -99,25 +103,25 @@ pub(crate) fn is_of_cloud(model: &str) -> bool {
 }
 
 /// The host that this provider uses.
-fn host(provider: &str) -> Option<Host> {
+fn host(provider: &str) -> Option<ModelHost> {
     Some(match provider {
-        "anthropic" => Host::Anthropic,
-        "openai" => Host::OpenAi,
-        "google" | "gemini" | "vertex" => Host::Google,
-        "xai" | "x-ai" => Host::XAi,
-        "bedrock" | "aws" => Host::Bedrock,
-        "deepseek" => Host::DeepSeek,
-        "mistral" => Host::Mistral,
-        "groq" => Host::Groq,
+        "anthropic" => ModelHost::Anthropic,
+        "openai" => ModelHost::OpenAi,
+        "google" | "gemini" | "vertex" => ModelHost::Google,
+        "xai" | "x-ai" => ModelHost::XAi,
+        "bedrock" | "aws" => ModelHost::Bedrock,
+        "deepseek" => ModelHost::DeepSeek,
+        "mistral" => ModelHost::Mistral,
+        "groq" => ModelHost::Groq,
         _ => return None,
     })
 }
 
 /// The row with the longest matching name.
-fn row_of(host: Host, model: &str) -> Option<&'static Row> {
+fn row_of(host: ModelHost, model: &str) -> Option<&'static ModelRow> {
     let shortened;
     let model = match host {
-        Host::Bedrock => {
+        ModelHost::Bedrock => {
             shortened = on_bedrock(model);
             shortened.as_str()
         }
@@ -129,14 +133,14 @@ fn row_of(host: Host, model: &str) -> Option<&'static Row> {
         .flat_map(|row| row.names.iter().map(move |name| (*name, row)));
     let fits = |name: &str| {
         let googles = || model.strip_prefix(name).is_some_and(is_googles);
-        is_of(model, name) || (host == Host::Google && googles())
+        is_of(model, name) || (host == ModelHost::Google && googles())
     };
     let fitting = names.filter(|(name, _)| fits(name));
     fitting.max_by_key(|(name, _)| name.len()).map(|(_, row)| row)
 }
 
 /// The host that a model name belongs to, with the model's name there.
-fn told(model: &str) -> Option<(Host, &str)> {
+fn split_host(model: &str) -> Option<(ModelHost, &str)> {
     let mut name = match model.strip_prefix("arn:aws") {
         Some(resource) => resource.rsplit('/').next()?,
         None => model,
@@ -154,17 +158,17 @@ fn told(model: &str) -> Option<(Host, &str)> {
     }
     let begins = |starts: &[&str]| starts.iter().any(|start| name.starts_with(start));
     let host = if begins(&["claude-"]) {
-        Host::Anthropic
+        ModelHost::Anthropic
     } else if begins(&["gpt-oss"]) {
         return None;
     } else if begins(&["gpt-", "chatgpt-", "codex-", "o1", "o3", "o4"]) {
-        Host::OpenAi
+        ModelHost::OpenAi
     } else if begins(&["gemini-"]) {
-        Host::Google
+        ModelHost::Google
     } else if begins(&["grok-"]) {
-        Host::XAi
+        ModelHost::XAi
     } else if is_on_bedrock(name) {
-        Host::Bedrock
+        ModelHost::Bedrock
     } else {
         return None;
     };
@@ -184,7 +188,7 @@ fn is_on_bedrock(name: &str) -> bool {
         false => first,
     };
     let start = format!("{vendor}.");
-    let mut rows = table::ROWS.iter().filter(|row| row.host == Host::Bedrock);
+    let mut rows = table::ROWS.iter().filter(|row| row.host == ModelHost::Bedrock);
     !vendor.is_empty()
         && rows.any(|row| row.names.iter().any(|name| name.starts_with(start.as_str())))
 }
@@ -244,7 +248,7 @@ fn lengths(rest: &str) -> Vec<usize> {
 mod tests {
     use std::collections::HashSet;
 
-    use super::{Host, is_of, table};
+    use super::{ModelHost, is_of, table};
 
     #[test]
     fn the_table_says_of_each_name_one_thing_that_can_be() {
@@ -264,7 +268,7 @@ mod tests {
                 assert!(row.window == 0 || long.above <= row.window, "{row:?}");
             }
         }
-        assert!(table::ROWS.iter().any(|row| row.host == Host::Anthropic));
+        assert!(table::ROWS.iter().any(|row| row.host == ModelHost::Anthropic));
     }
 
     #[test]

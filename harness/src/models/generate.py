@@ -28,7 +28,7 @@ import zipfile
 from decimal import Decimal
 from pathlib import Path
 
-# The list's name of a provider, and the variant of `Host` in `find.rs`.
+# The list's name of a provider, and the variant of `ModelHost` in `find.rs`.
 HOSTS = {
     "anthropic": "Anthropic",
     "openai": "OpenAi",
@@ -239,8 +239,8 @@ def main():
 
 use super::{{
     find::{{
-        Host::{{{', '.join(sorted(HOSTS.values()))}}},
-        Row, row,
+        ModelHost::{{{', '.join(sorted(HOSTS.values()))}}},
+        ModelRow, row,
     }},
     price::price,
 }};
@@ -254,7 +254,7 @@ pub(super) const SOURCE: &str = "genai-prices {version}";
 /// The rows: names, context window, and the prices of a million tokens: request, cache read, cache
 /// write, answer.
 #[rustfmt::skip]
-pub(super) static ROWS: &[Row] = &[
+pub(super) static ROWS: &[ModelRow] = &[
 """
     text += "\n".join(lines) + "\n];\n"
     Path(__file__).with_name("table.rs").write_text(text)

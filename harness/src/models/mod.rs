@@ -45,7 +45,7 @@ mod table;
 
 pub(crate) use self::{
     default::{ANTHROPIC, ANY, OPENAI},
-    find::{Maker, is_of_cloud, maker},
+    find::{ModelMaker, is_of_cloud, maker},
     price::Money,
 };
 pub use self::{

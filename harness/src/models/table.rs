@@ -5,8 +5,8 @@
 
 use super::{
     find::{
-        Host::{Anthropic, Bedrock, DeepSeek, Google, Groq, Mistral, OpenAi, XAi},
-        Row, row,
+        ModelHost::{Anthropic, Bedrock, DeepSeek, Google, Groq, Mistral, OpenAi, XAi},
+        ModelRow, row,
     },
     price::price,
 };
@@ -20,7 +20,7 @@ pub(super) const SOURCE: &str = "genai-prices 0.2.3";
 /// The rows: names, context window, and the prices of a million tokens: request, cache read, cache
 /// write, answer.
 #[rustfmt::skip]
-pub(super) static ROWS: &[Row] = &[
+pub(super) static ROWS: &[ModelRow] = &[
     row(Anthropic, &["claude-2", "claude-v2"], 200_000, price([8.0, 8.0, 8.0, 24.0])),
     row(Anthropic, &["claude-3-5-haiku-latest", "claude-3-5-haiku", "claude-3.5-haiku"], 200_000, price([0.8, 0.08, 1.0, 4.0])),
     row(Anthropic, &["claude-3-5-sonnet", "claude-3.5-sonnet"], 200_000, price([3.0, 0.3, 3.75, 15.0])),

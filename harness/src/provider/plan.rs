@@ -2,7 +2,7 @@
 //! request is sent.
 
 use super::escape::{Way, as_is, by_bytes, by_steps, plan, put};
-use crate::message::{Block, Message, Source, ToolContent};
+use crate::message::{Block, MediaSource, Message, ToolContent};
 
 /// Texts of at least this many bytes are not copied into a plan. For each of them, the plan keeps
 /// about 40 bytes and its steps.
@@ -68,12 +68,12 @@ fn at(message: &Message, Place { block, part }: Place) -> Option<&str> {
     data.map(|data| data.json())
 }
 
-fn of_file(source: &Source) -> Option<&str> {
+fn of_file(source: &MediaSource) -> Option<&str> {
     match source {
-        Source::Data { data: text, .. } | Source::Text { text, .. } | Source::Url(text) => {
-            Some(text)
-        }
-        Source::File { .. } => None,
+        MediaSource::Data { data: text, .. }
+        | MediaSource::Text { text, .. }
+        | MediaSource::Url(text) => Some(text),
+        MediaSource::File { .. } => None,
     }
 }
 

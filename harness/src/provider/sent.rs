@@ -60,7 +60,7 @@ impl Sent {
     /// version back with [`keep`](Self::keep).
     pub(crate) fn take(&self, form: &str, messages: &Messages) -> Option<Written> {
         let written = self.replace(None)?;
-        (written.form == form && messages.begins_with(&written.messages)).then_some(written)
+        (written.form == form && messages.has_prefix(&written.messages)).then_some(written)
     }
 
     pub(crate) fn keep(&self, written: Written) {

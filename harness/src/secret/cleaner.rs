@@ -4,7 +4,7 @@ use super::{HIDDEN, Secrets};
 
 /// Accepts bytes in pieces of any size and returns text. Invalid UTF-8 becomes U+FFFD. Secrets are
 /// replaced, also where they extend over two pieces.
-pub(crate) struct Cleaner {
+pub(crate) struct SecretFilter {
     secrets: Secrets,
     /// The number of bytes that are searched at a time.
     searched: usize,
@@ -19,7 +19,7 @@ pub(crate) struct Cleaner {
     hidden: usize,
 }
 
-impl Cleaner {
+impl SecretFilter {
     /// A cleaner that searches pieces of at least this size.
     pub(crate) fn new(secrets: Secrets, searched: usize) -> Self {
         // A cut text ends with a mark of three bytes.
@@ -111,7 +111,7 @@ fn is_unfinished(bytes: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Cleaner, Secrets};
+    use super::{SecretFilter, Secrets};
 
     const SEARCHED: usize = 256 * 1024;
 
@@ -131,7 +131,7 @@ mod tests {
                 text.push_str(&word.repeat(random.usize(1..200)));
             }
             let mut cleaner =
-                Cleaner::new(secrets.clone(), if round % 2 == 0 { SEARCHED } else { 0 });
+                SecretFilter::new(secrets.clone(), if round % 2 == 0 { SEARCHED } else { 0 });
             let (mut clean, mut rest) = (String::new(), text.as_bytes());
             while !rest.is_empty() {
                 let (piece, later) = rest.split_at(random.usize(1..=rest.len().min(100_000)));
@@ -154,7 +154,7 @@ mod tests {
             (b"a sk-0", "a sk-0"),
             ("a …".as_bytes(), "a …"),
         ] {
-            let mut cleaner = Cleaner::new(secrets.clone(), 0);
+            let mut cleaner = SecretFilter::new(secrets.clone(), 0);
             let pushed = cleaner.push(text);
             assert_eq!(pushed + &cleaner.finish_cut(), clean);
         }
@@ -165,7 +165,7 @@ mod tests {
         let none = Secrets::default();
         let bytes = [b"a\xff\xfeb".as_slice(), "€ä𐍈".as_bytes(), b"\xe2\x82", b"c\xf0"].concat();
         for size in 1..bytes.len() {
-            let mut cleaner = Cleaner::new(none.clone(), size);
+            let mut cleaner = SecretFilter::new(none.clone(), size);
             let mut text: String = bytes.chunks(size).map(|piece| cleaner.push(piece)).collect();
             text.push_str(&cleaner.finish());
             assert_eq!(text, String::from_utf8_lossy(&bytes), "{size}");

@@ -4,9 +4,9 @@
 
 mod cleaner;
 mod forms;
-mod name;
+mod growing_search;
+mod names;
 mod search;
-mod searches;
 
 use std::{
     borrow::Cow,
@@ -16,15 +16,16 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use self::search::Search;
+use self::search::WordSearch;
 #[cfg(test)]
 pub(crate) use self::search::work;
 pub(crate) use self::{
-    cleaner::Cleaner, forms::forms, name::Names, search::united, searches::Searches,
+    cleaner::SecretFilter, forms::forms, growing_search::GrowingSearch, names::SecretNames,
+    search::united,
 };
 
 #[cfg(feature = "sockets")]
-pub(crate) use self::name::is_secret_name;
+pub(crate) use self::names::is_secret_name;
 
 /// The text that replaces a secret.
 pub(crate) const HIDDEN: &str = "[secret]";
@@ -53,18 +54,18 @@ const LEAST: usize = 4;
 /// assert_eq!(secrets.hide("nothing to hide"), "nothing to hide");
 /// ```
 #[derive(Clone, Default)]
-pub struct Secrets(Option<Arc<Known>>);
+pub struct Secrets(Option<Arc<KnownForms>>);
 
 #[derive(Clone, Default)]
-struct Known {
+struct KnownForms {
     /// All forms of each value.
     forms: BTreeSet<Arc<str>>,
     /// The searches for the forms that were known before the latest additions.
-    settled: Searches,
+    settled: GrowingSearch,
     /// The latest additions, which are not searched for yet.
     fresh: Vec<Arc<str>>,
     /// The searches for all forms, built at the first use.
-    searches: OnceLock<Searches>,
+    searches: OnceLock<GrowingSearch>,
 }
 
 impl Secrets {

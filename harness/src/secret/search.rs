@@ -18,10 +18,10 @@ const BEGINNING: usize = 6;
 /// Finds any of its words. The time is proportional to the length of the words plus the length of
 /// the text.
 #[derive(Clone, Debug)]
-pub(crate) struct Search {
+pub(crate) struct WordSearch {
     /// In order of depth, so that the children of a node are adjacent. The first node is the root,
     /// the beginning of all words.
-    nodes: Vec<Node>,
+    nodes: Vec<WordNode>,
     /// The children of the root by their bytes, because most of a text is looked up there. 0 means
     /// none.
     first: Box<[u32; 256]>,
@@ -31,7 +31,7 @@ pub(crate) struct Search {
 
 /// A beginning of words, represented by its last byte.
 #[derive(Clone, Copy, Debug)]
-struct Node {
+struct WordNode {
     byte: u8,
     /// The number of children. They begin at `child`, ordered by their bytes.
     children: u16,
@@ -43,14 +43,14 @@ struct Node {
     depth: u32,
 }
 
-impl Search {
+impl WordSearch {
     /// A search for these words. Empty words are ignored.
     pub(crate) fn new<'a>(words: impl IntoIterator<Item = &'a str>) -> Self {
         let mut words: Vec<&[u8]> = words.into_iter().map(str::as_bytes).collect();
         words.retain(|word| !word.is_empty());
         words.sort_unstable();
         words.dedup();
-        let root = Node { byte: 0, children: 0, child: 0, shorter: 0, word: 0, depth: 0 };
+        let root = WordNode { byte: 0, children: 0, child: 0, shorter: 0, word: 0, depth: 0 };
         let mut search = Self { nodes: vec![root], first: Box::new([0; 256]), few: Vec::new() };
         // For each node, the range of words that begin with it, and its depth.
         let mut open = vec![(0..words.len(), 0_usize)];
@@ -95,7 +95,7 @@ impl Search {
                 false => self.nodes.get(shorter).map_or(0, |node| node.word),
             };
             let (shorter, depth) = (index(shorter), index(depth + 1));
-            self.nodes.push(Node { byte, children: 0, child: 0, shorter, word, depth });
+            self.nodes.push(WordNode { byte, children: 0, child: 0, shorter, word, depth });
             found(from..from + same);
             from += same;
             children += 1;
@@ -105,7 +105,7 @@ impl Search {
         }
     }
 
-    fn children(&self, at: usize) -> &[Node] {
+    fn children(&self, at: usize) -> &[WordNode] {
         let Some(node) = self.nodes.get(at) else { return &[] };
         let from = node.child as usize;
         self.nodes.get(from..from + usize::from(node.children)).unwrap_or_default()

@@ -11,8 +11,8 @@ use std::{
 use crate::{
     error::{Error, ErrorKind},
     journal::{
-        Conversations, Envelope, Head, Hold, Incarnation, Journal, JournalFuture, Listing,
-        Metadata, StoredFacts,
+        ConversationPage, ConversationQuery, Envelope, Head, Incarnation, Journal, JournalFuture,
+        Lease, Metadata, StoredFacts,
     },
 };
 
@@ -273,7 +273,7 @@ impl<J: Journal> Journal for FaultyJournal<J> {
         self.call(JournalCall::Append, facts, move || self.inner.append(conversation, after, facts))
     }
 
-    fn hold<'a>(&'a self, conversation: &'a str) -> JournalFuture<'a, Hold> {
+    fn hold<'a>(&'a self, conversation: &'a str) -> JournalFuture<'a, Lease> {
         self.call(JournalCall::Hold, &[], move || self.inner.hold(conversation))
     }
 
@@ -285,7 +285,7 @@ impl<J: Journal> Journal for FaultyJournal<J> {
         self.call(JournalCall::Describe, &[], move || self.inner.describe(conversation, metadata))
     }
 
-    fn list<'a>(&'a self, listing: &'a Listing) -> JournalFuture<'a, Conversations> {
+    fn list<'a>(&'a self, listing: &'a ConversationQuery) -> JournalFuture<'a, ConversationPage> {
         self.call(JournalCall::List, &[], move || self.inner.list(listing))
     }
 
@@ -297,8 +297,8 @@ impl<J: Journal> Journal for FaultyJournal<J> {
         self.call(JournalCall::Fork, &[], move || self.inner.fork(from, at, to))
     }
 
-    fn keeps_spills(&self) -> bool {
-        self.inner.keeps_spills()
+    fn can_keep_spills(&self) -> bool {
+        self.inner.can_keep_spills()
     }
 
     fn write_spill<'a>(

@@ -11,7 +11,7 @@ use super::{
     shrink::shrunk,
 };
 use crate::{
-    message::{CUT, CallOutcome, Kept, Media, ToolContent, ToolResult, is_too_deep},
+    message::{CUT, CallOutcome, Media, ProgramValue, ToolContent, ToolResult, is_too_deep},
     secret::Secrets,
 };
 
@@ -90,18 +90,18 @@ impl ToolRegistry {
     }
 
     /// The value for the program as it may be kept: without known secrets, and within the limit.
-    fn keepable(&self, value: Value) -> Kept {
+    fn keepable(&self, value: Value) -> ProgramValue {
         if is_too_deep(&value) {
-            return Kept::LeftOut("it is nested too deep".to_owned());
+            return ProgramValue::LeftOut("it is nested too deep".to_owned());
         }
         let ToolContent::Json(value) = cleaned(ToolContent::Json(value), self.secrets()) else {
-            return Kept::LeftOut("a secret is spread over it".to_owned());
+            return ProgramValue::LeftOut("a secret is spread over it".to_owned());
         };
         let (size, most) = (value.to_string().len(), self.limits().value);
         if size <= most {
-            return Kept::Json(value);
+            return ProgramValue::Json(value);
         }
-        Kept::LeftOut(format!(
+        ProgramValue::LeftOut(format!(
             "it has {size} bytes of JSON, and {most} are kept: `ToolLimits::value` sets how many"
         ))
     }

@@ -2,7 +2,7 @@
 
 use std::{collections::HashSet, mem, ops::Range, sync::Arc};
 
-use crate::secret::{HIDDEN, Searches, forms};
+use crate::secret::{GrowingSearch, HIDDEN, forms};
 
 /// The length of the shortest value that is remembered: shorter ones would be found everywhere.
 const SHORT: usize = 6;
@@ -18,7 +18,7 @@ pub(super) struct HiddenValues {
     bytes: usize,
     /// The values that are not in a search yet.
     fresh: Vec<Arc<str>>,
-    searches: Searches,
+    searches: GrowingSearch,
 }
 
 impl HiddenValues {

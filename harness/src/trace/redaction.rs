@@ -14,7 +14,7 @@ use super::{
     hidden_values::HiddenValues,
     secret_shapes::{SecretShape, in_word, shapes, user},
 };
-use crate::secret::{HIDDEN, Names, Secrets, united, without};
+use crate::secret::{HIDDEN, SecretNames, Secrets, united, without};
 
 /// What a trace treats as secret, in addition to the secrets that the library knows (see
 /// [`Secrets`](crate::secret::Secrets)).
@@ -34,7 +34,7 @@ use crate::secret::{HIDDEN, Names, Secrets, united, without};
 #[derive(Clone, Debug, Default)]
 pub struct Redaction {
     // Shared with every run.
-    names: Arc<Names>,
+    names: Arc<SecretNames>,
     marked: Arc<HashMap<String, HashSet<String>>>,
 }
 
@@ -42,7 +42,7 @@ impl Redaction {
     /// Replaces the list of names. A name matches all names that end with it as a word.
     #[must_use]
     pub fn names(mut self, names: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
-        self.names = Arc::new(Names::of(names));
+        self.names = Arc::new(SecretNames::of(names));
         self
     }
 

@@ -8,7 +8,7 @@ use std::{ops::Range, sync::LazyLock};
 
 use memchr::memmem::{self, Finder};
 
-use crate::secret::Names;
+use crate::secret::SecretNames;
 
 /// The beginnings of known keys that end with a sign which is rare in words.
 const LOOKS: [&str; 9] =
@@ -46,7 +46,7 @@ pub(super) struct SecretShape<'a> {
 }
 
 /// All secrets by their format, in no order, except those in [addresses](user).
-pub(super) fn shapes<'a>(text: &'a str, names: &Names) -> Vec<SecretShape<'a>> {
+pub(super) fn shapes<'a>(text: &'a str, names: &SecretNames) -> Vec<SecretShape<'a>> {
     let mut found = Vec::new();
     for finder in FINDERS.iter() {
         let starts = finder.find_iter(text.as_bytes());
@@ -111,7 +111,7 @@ pub(super) fn user(text: &str, colon: usize) -> Option<SecretShape<'_>> {
 
 /// The value of an option that begins here: `--password value`, and `-u user:password` of a program
 /// that fetches an address.
-fn option<'a>(text: &'a str, at: usize, names: &Names) -> Option<SecretShape<'a>> {
+fn option<'a>(text: &'a str, at: usize, names: &SecretNames) -> Option<SecretShape<'a>> {
     let name = word(text, at);
     let is_user = USER.contains(&name);
     let is_named = name.starts_with("--") && names.has(name);

@@ -423,7 +423,7 @@ impl Tracer {
         let text = shortened(self.secrets.hide(&result.as_text(), tool));
         let files = result.content().iter().filter_map(|part| {
             let (kind, media) = part.media().filter(|(_, media)| media.text().is_none())?;
-            Some(self.secrets.hide(&media.told(kind), tool))
+            Some(self.secrets.hide(&media.summary_line(kind), tool))
         });
         (text, files.collect())
     }
@@ -524,10 +524,9 @@ const RESULT: usize = 128 * 1024;
 
 /// The text of a message, and a line for each of its files.
 fn with_files(message: &Message) -> String {
-    let files = message
-        .blocks()
-        .iter()
-        .filter_map(|block| block.media().map(|(kind, media)| format!("[{}]", media.told(kind))));
+    let files = message.blocks().iter().filter_map(|block| {
+        block.media().map(|(kind, media)| format!("[{}]", media.summary_line(kind)))
+    });
     let text = Some(message.text()).filter(|text| !text.is_empty());
     text.into_iter().chain(files).collect::<Vec<_>>().join("\n")
 }

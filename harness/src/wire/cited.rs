@@ -38,7 +38,7 @@ pub(super) fn citation(json: &str) -> Option<Citation> {
         in_answer: range("start_index", "end_index"),
         in_source: in_source.iter().find_map(|(start, end)| range(start, end)),
     };
-    citation.names_source().then_some(citation)
+    citation.has_source().then_some(citation)
 }
 
 /// Whether the vendor may accept this as a citation in later requests: an object with a type. With

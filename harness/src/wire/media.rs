@@ -8,7 +8,9 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 
 use crate::{
     error::{Error, ErrorKind},
-    message::{Media, MediaKind, Message, Source, ToolContent, ToolResult, in_line, is_base64},
+    message::{
+        Media, MediaKind, MediaSource, Message, ToolContent, ToolResult, in_line, is_base64,
+    },
     models::{CacheLife, Model, Models, SchemaAnswers, Thinking},
     secret::beginning,
 };
@@ -201,18 +203,20 @@ impl Recipient<'_> {
 
     fn picture<'m>(&self, media: &'m Media) -> Result<Part<'m>, Cow<'static, str>> {
         let begin = match media.source() {
-            Source::Url(url) => return on_the_web(url).map(|()| Part::Image(Cow::Borrowed(media))),
-            Source::File { .. } if !self.places.picture_files => {
+            MediaSource::Url(url) => {
+                return on_the_web(url).map(|()| Part::Image(Cow::Borrowed(media)));
+            }
+            MediaSource::File { .. } if !self.places.picture_files => {
                 return Err("this protocol takes no pictures by the id of a file".into());
             }
-            Source::File { provider, id } => {
+            MediaSource::File { provider, id } => {
                 return self.kept_by(provider, id).map(|()| Part::Image(Cow::Borrowed(media)));
             }
-            Source::Data { data, .. } => {
+            MediaSource::Data { data, .. } => {
                 fits(data.len(), self.places.picture_size)?;
                 begin_of(data)
             }
-            Source::Text { text, .. } => {
+            MediaSource::Text { text, .. } => {
                 text.as_bytes().get(..BEGINNING.min(text.len())).unwrap_or_default().to_vec()
             }
         };
@@ -239,16 +243,20 @@ impl Recipient<'_> {
     }
 
     fn document<'m>(&self, media: &'m Media) -> Result<Part<'m>, Cow<'static, str>> {
-        let Source::Data { mime, data } = media.source() else {
+        let MediaSource::Data { mime, data } = media.source() else {
             return match media.source() {
-                Source::Url(_) if !self.places.document_urls => {
+                MediaSource::Url(_) if !self.places.document_urls => {
                     Err("this protocol takes no documents by their address".into())
                 }
-                Source::Url(url) => on_the_web(url).map(|()| Part::Document(Cow::Borrowed(media))),
-                Source::File { provider, id } => {
+                MediaSource::Url(url) => {
+                    on_the_web(url).map(|()| Part::Document(Cow::Borrowed(media)))
+                }
+                MediaSource::File { provider, id } => {
                     self.kept_by(provider, id).map(|()| Part::Document(Cow::Borrowed(media)))
                 }
-                Source::Data { .. } | Source::Text { .. } => Ok(Part::Text(Cow::Borrowed(media))),
+                MediaSource::Data { .. } | MediaSource::Text { .. } => {
+                    Ok(Part::Text(Cow::Borrowed(media)))
+                }
             };
         };
         fits(data.len(), self.places.size)?;
@@ -274,7 +282,7 @@ impl Recipient<'_> {
     }
 
     fn sound<'m>(&self, media: &'m Media) -> Result<Part<'m>, Cow<'static, str>> {
-        let Source::Data { mime, data } = media.source() else {
+        let MediaSource::Data { mime, data } = media.source() else {
             return Err("this protocol takes sound only by its bytes".into());
         };
         fits(data.len(), self.places.size)?;
@@ -326,7 +334,7 @@ impl Recipient<'_> {
 
     /// The message with place, fault and way out.
     fn fault(&self, kind: MediaKind, media: &Media, why: &str) -> String {
-        let told = media.told(kind);
+        let told = media.summary_line(kind);
         let asked = self.takes.known;
         let (ability, way_out) = match kind {
             MediaKind::Image => {
@@ -336,7 +344,7 @@ impl Recipient<'_> {
             // A model that accepts documents may accept this one by its bytes.
             MediaKind::Document
                 if asked.documents == Some(true)
-                    && matches!(media.source(), Source::Url(_) | Source::File { .. }) =>
+                    && matches!(media.source(), MediaSource::Url(_) | MediaSource::File { .. }) =>
             {
                 (asked.documents, "send its bytes or its text, or ask another model")
             }

@@ -203,7 +203,7 @@ async fn a_store_that_keeps_nothing_any_more_does_not_bring_back_what_is_spent()
     });
     let (auth, pages) = person(says_yes);
     let store = Store::default();
-    let it = world.server(auth.grants(store.clone())).connect().await.expect("a server");
+    let it = world.server(auth.credential_store(store.clone())).connect().await.expect("a server");
     let tool = it.tools().remove(0);
     *store.saving.lock().expect("a way") = "fails";
     assert!(call(&tool).await.is_err());
@@ -244,10 +244,10 @@ async fn programs_that_renew_at_once_by_one_store_do_not_ask_the_person() {
         Some(json_of(400, &json!({"error": "invalid_grant"})))
     });
     let (auth, pages) = person(says_yes);
-    world.server(auth.grants(store.clone())).connect().await.expect("a server");
+    world.server(auth.credential_store(store.clone())).connect().await.expect("a server");
     store.age();
     let (auth, others) = person(says_yes);
-    let it = world.server(auth.grants(store)).connect().await.expect("a server");
+    let it = world.server(auth.credential_store(store)).connect().await.expect("a server");
     assert_eq!(text(call(&it.tools()[0]).await), "done");
     assert_eq!((count(&pages), count(&others), world.to("/token").len()), (1, 0, 2));
 }
@@ -266,7 +266,7 @@ async fn a_store_that_lies_about_a_token_is_as_good_as_an_empty_one() {
         let world = World::start(|_, _| None);
         let store = Store::default();
         let (auth, _) = person(says_yes);
-        world.server(auth.grants(store.clone())).connect().await.expect("a server");
+        world.server(auth.credential_store(store.clone())).connect().await.expect("a server");
         if member == "token_endpoint" {
             store.age();
         }
@@ -276,7 +276,7 @@ async fn a_store_that_lies_about_a_token_is_as_good_as_an_empty_one() {
             *text = grant.to_string();
         }
         let (auth, pages) = person(says_yes);
-        let it = world.server(auth.grants(store)).connect().await.expect(member);
+        let it = world.server(auth.credential_store(store)).connect().await.expect(member);
         assert_eq!(text(call(&it.tools()[0]).await), "done");
         assert_eq!(count(&pages), 1, "{member}: {value}");
     }

@@ -6,7 +6,7 @@ use super::*;
 async fn granted(world: &Arc<World>) -> Store {
     let store = Store::default();
     let (auth, _) = person(says_yes);
-    world.server(auth.grants(store.clone())).connect().await.expect("a server");
+    world.server(auth.credential_store(store.clone())).connect().await.expect("a server");
     store.age();
     store
 }
@@ -47,7 +47,7 @@ async fn a_definite_refusal_of_a_renewal_ends_the_grant_and_the_person_is_asked(
         let store = granted(&world).await;
         // The program was started anew.
         let (auth, pages) = person(says_yes);
-        let it = world.server(auth.grants(store.clone())).connect().await;
+        let it = world.server(auth.credential_store(store.clone())).connect().await;
         let it = it.unwrap_or_else(|err| panic!("{status} {body}: {err}"));
         assert_eq!(text(call(&it.tools()[0]).await), "done", "{status} {body}");
         assert_eq!(count(&pages), 1, "{status} {body}");
@@ -56,7 +56,7 @@ async fn a_definite_refusal_of_a_renewal_ends_the_grant_and_the_person_is_asked(
         assert_eq!(renewals.count(), 1, "{status} {body}: what has ended is not presented again");
         // And what was granted then is there for the next start.
         let (auth, pages) = person(says_yes);
-        world.server(auth.grants(store)).connect().await.expect("a server");
+        world.server(auth.credential_store(store)).connect().await.expect("a server");
         assert_eq!(count(&pages), 0, "{status} {body}");
     }
 }
@@ -79,7 +79,7 @@ async fn a_failure_that_may_pass_keeps_the_grant_and_the_person_is_not_asked() {
             *text = grant.to_string();
         }
         let (auth, pages) = person(says_yes);
-        let auth = auth.grants(store);
+        let auth = auth.credential_store(store);
         world.server(auth.clone()).connect().await.expect_err(body);
         *refuses.lock().expect("a word") = false;
         let it = world.server(auth).connect().await.expect("a server");

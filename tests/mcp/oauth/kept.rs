@@ -46,10 +46,10 @@ async fn a_call_that_is_dropped_while_a_token_is_renewed_loses_no_token() {
     let (gate, store) = (Gate::new(), Store::default());
     let world = gated(&gate);
     let (auth, pages) = person(says_yes);
-    world.server(auth.grants(store.clone())).connect().await.expect("a server");
+    world.server(auth.credential_store(store.clone())).connect().await.expect("a server");
     store.age();
     let (auth, others) = person(says_yes);
-    let auth = auth.grants(store.clone());
+    let auth = auth.credential_store(store.clone());
     let connecting = tokio::spawn(world.server(auth.clone()).connect());
     until(|| gate.come.load(Ordering::SeqCst) == 1).await;
     connecting.abort();
@@ -111,7 +111,7 @@ async fn an_authorization_server_that_is_down_does_not_end_a_token_that_is_good(
             renews.then(|| (503, String::new(), String::new()))
         });
         let (auth, pages) = person(says_yes);
-        world.server(auth.grants(store.clone())).connect().await.expect("a server");
+        world.server(auth.credential_store(store.clone())).connect().await.expect("a server");
         store.age();
         for text in store.texts.lock().expect("texts").values_mut() {
             let mut grant: Value = serde_json::from_str(text).expect("JSON");
@@ -120,7 +120,7 @@ async fn an_authorization_server_that_is_down_does_not_end_a_token_that_is_good(
             *text = grant.to_string();
         }
         let (auth, others) = person(says_yes);
-        let it = world.server(auth.grants(store)).connect().await;
+        let it = world.server(auth.credential_store(store)).connect().await;
         match goes {
             true => assert_eq!(text(call(&it.expect("a server").tools()[0]).await), "done"),
             false => {

@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::{
     agent::{Machine, calling::idempotency_key},
     journal::{Awaited, Wait, now},
-    message::{Arguments, CallOutcome, Fingerprint, Kept, ToolCall, ToolResult},
+    message::{Arguments, CallOutcome, Fingerprint, ProgramValue, ToolCall, ToolResult},
     policy::Question,
     tool::ToolOutput,
 };
@@ -46,7 +46,7 @@ impl OpenCall {
             content.push(text.into());
         }
         let result = ToolResult::new(self.call.id(), CallOutcome::Succeeded, content);
-        let result = result.with_kept(value.map(Kept::Json));
+        let result = result.with_kept(value.map(ProgramValue::Json));
         self.settled(Said::Succeeded { result })
     }
 

@@ -9,7 +9,7 @@ use crate::{
     agent::{Action, Machine, spilling::Spilling, told::nobody_answered},
     error::{Error, ErrorKind},
     journal::{Awaited, Decider, Decision, Fact, Wait, now},
-    message::{CallOutcome, Kept, ToolCall, ToolResult, is_too_deep},
+    message::{CallOutcome, ProgramValue, ToolCall, ToolResult, is_too_deep},
     policy::Approval,
     tool::ToolRegistry,
 };
@@ -210,7 +210,7 @@ fn settle(
         (Said::Succeeded { result: said }, _) => {
             let (content, value) = (said.content().iter().cloned(), said.value().cloned());
             let result = ToolResult::new(id, CallOutcome::Succeeded, content);
-            let result = result.with_kept(value.map(Kept::Json));
+            let result = result.with_kept(value.map(ProgramValue::Json));
             Ok(ResolvedCall::Result { result, who })
         }
         (Said::Failed { text }, _) => Ok(result(CallOutcome::Failed, text.clone())),

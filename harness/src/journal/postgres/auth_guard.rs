@@ -31,7 +31,7 @@ pub(super) enum PlainPassword {
 
 /// What a server asked for and did not get.
 #[derive(Debug)]
-pub(super) enum Refused {
+pub(super) enum AuthRefusal {
     Cleartext,
     Md5,
     /// A proof with this number of iterations.
@@ -39,7 +39,7 @@ pub(super) enum Refused {
     TooLong,
 }
 
-impl fmt::Display for Refused {
+impl fmt::Display for AuthRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Cleartext => f.write_str("asks for the password in clear (`password`)"),
@@ -53,9 +53,9 @@ impl fmt::Display for Refused {
     }
 }
 
-impl std::error::Error for Refused {}
+impl std::error::Error for AuthRefusal {}
 
-impl Refused {
+impl AuthRefusal {
     /// The reason of a failed connection, if it is this one.
     pub(super) fn find<'a>(err: &'a (dyn std::error::Error + 'static)) -> Option<&'a Self> {
         causes(err).find_map(|err| err.downcast_ref())
@@ -63,13 +63,13 @@ impl Refused {
 }
 
 /// A connection, with or without TLS.
-pub(super) trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
+pub(super) trait ServerStream: AsyncRead + AsyncWrite + Send + Unpin {}
 
-impl<S: AsyncRead + AsyncWrite + Send + Unpin> Duplex for S {}
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> ServerStream for S {}
 
 /// A connection whose messages are checked until the server lets the client in.
 pub(super) struct AuthGuard {
-    stream: Box<dyn Duplex>,
+    stream: Box<dyn ServerStream>,
     /// The hash of the server's certificate.
     certificate: Option<Vec<u8>>,
     is_plain_allowed: bool,
@@ -79,7 +79,7 @@ pub(super) struct AuthGuard {
 
 impl AuthGuard {
     pub(super) fn new(
-        stream: impl Duplex + 'static,
+        stream: impl ServerStream + 'static,
         certificate: Option<Vec<u8>>,
         is_plain_allowed: bool,
     ) -> Self {
@@ -88,14 +88,14 @@ impl AuthGuard {
 
     /// Takes the next bytes of the server. A message is one byte of type, four bytes of length, and
     /// the rest; the length counts itself and the rest.
-    fn check(&mut self, bytes: &[u8]) -> Result<(), Refused> {
+    fn check(&mut self, bytes: &[u8]) -> Result<(), AuthRefusal> {
         for &byte in bytes {
             let Some(message) = &mut self.message else { return Ok(()) };
             message.push(byte);
             let &[kind, a, b, c, d, ref rest @ ..] = message.as_slice() else { continue };
             let length = usize::try_from(u32::from_be_bytes([a, b, c, d])).unwrap_or(usize::MAX);
             if length > LONGEST {
-                return Err(Refused::TooLong);
+                return Err(AuthRefusal::TooLong);
             }
             if rest.len().saturating_add(4) < length {
                 continue;
@@ -108,12 +108,12 @@ impl AuthGuard {
 }
 
 /// Whether the server has let the client in with this request for authentication.
-fn is_accepted(request: &[u8], is_plain_allowed: bool) -> Result<bool, Refused> {
+fn is_accepted(request: &[u8], is_plain_allowed: bool) -> Result<bool, AuthRefusal> {
     let Some((code, rest)) = request.split_first_chunk() else { return Ok(false) };
     match u32::from_be_bytes(*code) {
         0 => Ok(true),
-        3 if !is_plain_allowed => Err(Refused::Cleartext),
-        5 if !is_plain_allowed => Err(Refused::Md5),
+        3 if !is_plain_allowed => Err(AuthRefusal::Cleartext),
+        5 if !is_plain_allowed => Err(AuthRefusal::Md5),
         // `r=..,s=..,i=4096`, the first message of the server in SCRAM. `tokio_postgres` has an
         // upper limit.
         11 if !is_plain_allowed => {
@@ -121,7 +121,7 @@ fn is_accepted(request: &[u8], is_plain_allowed: bool) -> Result<bool, Refused> 
             let iterations = fields.split(',').filter_map(|field| field.strip_prefix("i="));
             let least = iterations.map(|count| count.parse().unwrap_or(0)).min();
             match least {
-                Some(least) if least < LEAST_ITERATIONS => Err(Refused::Weak(least)),
+                Some(least) if least < LEAST_ITERATIONS => Err(AuthRefusal::Weak(least)),
                 _ => Ok(false),
             }
         }

@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use secrecy::{ExposeSecret as _, SecretString};
 
-use super::{PostgresJournal, auth_guard::PlainPassword, target::Target};
+use super::{PostgresJournal, auth_guard::PlainPassword, target::DatabaseAddress};
 use crate::error::{Error, ErrorKind};
 
 /// The options of a [`PostgresJournal`]: see [`PostgresJournal::builder`].
@@ -103,7 +103,8 @@ impl PostgresBuilder {
             ));
         }
         let roots = root_certificates.as_deref();
-        let target = Target::new(url.expose_secret(), schema, time_out, roots, plain_password)?;
+        let target =
+            DatabaseAddress::new(url.expose_secret(), schema, time_out, roots, plain_password)?;
         let journal = PostgresJournal::new(Arc::new(target), max_connections);
         journal.check().await?;
         Ok(journal)

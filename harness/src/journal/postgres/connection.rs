@@ -12,17 +12,17 @@ use tokio_postgres::{
 };
 
 use super::{
-    failure::Failure,
+    failure::PostgresFailure,
     schema,
-    target::{KEEPALIVE, Target},
+    target::{DatabaseAddress, KEEPALIVE},
 };
 use crate::error::{Error, ErrorKind};
 
 /// A value for a statement, with its type.
-pub(super) type Value<'a> = (&'a (dyn ToSql + Sync), Type);
+pub(super) type SqlValue<'a> = (&'a (dyn ToSql + Sync), Type);
 
 /// One session, and the task that communicates with the server. Both end together.
-pub(super) struct Connection {
+pub(super) struct PostgresConnection {
     client: Client,
     task: JoinHandle<()>,
     /// The statements that are prepared in this session: parsing and planning a statement takes as
@@ -32,15 +32,15 @@ pub(super) struct Connection {
     pub(super) used: Instant,
 }
 
-impl Drop for Connection {
+impl Drop for PostgresConnection {
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
-impl Connection {
+impl PostgresConnection {
     /// Connects, and creates the tables if they do not exist.
-    pub(super) async fn open(target: &Target) -> Result<Self, Failure> {
+    pub(super) async fn open(target: &DatabaseAddress) -> Result<Self, PostgresFailure> {
         let (client, task) = match target.connector.clone() {
             None => {
                 let (client, connection) = target.config.connect(NoTls).await?;
@@ -58,7 +58,7 @@ impl Connection {
     }
 
     /// Sets what this session needs, whatever the server, the database or the role has set.
-    async fn set_up(&self, target: &Target) -> Result<(), Failure> {
+    async fn set_up(&self, target: &DatabaseAddress) -> Result<(), PostgresFailure> {
         // The server also ends a statement that takes too long, since nobody waits for it any more.
         let time_out = target.time_out.as_millis().clamp(1, 2_147_483_647).to_string();
         let keepalive = KEEPALIVE.as_secs().to_string();
@@ -92,12 +92,12 @@ impl Connection {
                    current_setting('server_encoding') \
                    from unnest($1::text[], $2::text[]) as it(name, value) \
                    where current_setting(name, true) is not null";
-        let values: [Value<'_>; 2] = [(&names, Type::TEXT_ARRAY), (&values, Type::TEXT_ARRAY)];
+        let values: [SqlValue<'_>; 2] = [(&names, Type::TEXT_ARRAY), (&values, Type::TEXT_ARRAY)];
         let rows = self.query(set, &values).await?;
         let encoding: String =
             rows.first().map(|row| row.try_get(1)).transpose()?.unwrap_or_default();
         if !["UTF8", "SQL_ASCII"].contains(&encoding.as_str()) {
-            return Err(Failure::Own(Error::new(
+            return Err(PostgresFailure::Own(Error::new(
                 ErrorKind::Configuration,
                 format!(
                     "PostgreSQL at {} stores text as {encoding}, which does not have all characters; \
@@ -114,7 +114,7 @@ impl Connection {
     pub(super) async fn query(
         &self,
         statement: &'static str,
-        values: &[Value<'_>],
+        values: &[SqlValue<'_>],
     ) -> Result<Vec<Row>, tokio_postgres::Error> {
         let learnt = self.learnt().get(statement).cloned();
         let learnt = match learnt {

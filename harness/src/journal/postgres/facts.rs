@@ -2,10 +2,10 @@
 
 use tokio_postgres::{Row, types::Type};
 
-use super::{connection::Connection, failure::Failure};
+use super::{connection::PostgresConnection, failure::PostgresFailure};
 use crate::{
     error::{Error, ErrorKind},
-    journal::{Envelope, Head, Incarnation, Life, StoredFacts, store::conflict},
+    journal::{Envelope, Head, Incarnation, StoredFacts, WriterId, store::conflict},
 };
 
 /// The facts of a conversation from a number on, including those that it shares with the
@@ -32,10 +32,10 @@ where it.id = $1
 order by fact.number";
 
 pub(super) async fn read(
-    connection: &Connection,
+    connection: &PostgresConnection,
     conversation: &str,
     from: u64,
-) -> Result<StoredFacts, Failure> {
+) -> Result<StoredFacts, PostgresFailure> {
     // A conversation cannot have so many facts.
     let first = i64::try_from(from).unwrap_or(i64::MAX);
     let values = [(&conversation as _, Type::TEXT), (&first as _, Type::INT8)];
@@ -61,21 +61,21 @@ pub(super) async fn read(
 pub(super) fn head_in(
     row: &Row,
     [incarnation, facts, writer]: [usize; 3],
-) -> Result<Head, Failure> {
+) -> Result<Head, PostgresFailure> {
     let incarnation: i64 = row.try_get(incarnation)?;
     let facts: i64 = row.try_get(facts)?;
     let writer: Option<&str> = row.try_get(writer)?;
     let incarnation = Incarnation(incarnation.cast_unsigned());
-    Ok(Head::new(incarnation, facts.cast_unsigned(), writer.and_then(Life::parse)))
+    Ok(Head::new(incarnation, facts.cast_unsigned(), writer.and_then(WriterId::parse)))
 }
 
 /// The fact in a row, if it has this number.
-fn fact(row: &Row, number: i64) -> Result<Option<Envelope>, Failure> {
+fn fact(row: &Row, number: i64) -> Result<Option<Envelope>, PostgresFailure> {
     let is_next = row.try_get::<_, Option<i64>>(1)? == Some(number);
     if !is_next {
         return Ok(None);
     }
-    let Some(life) = Life::parse(row.try_get(4)?) else { return Ok(None) };
+    let Some(life) = WriterId::parse(row.try_get(4)?) else { return Ok(None) };
     let format = u32::try_from(row.try_get::<_, i64>(2)?);
     let Ok(format) = format else { return Ok(None) };
     let (version, fact): (&str, &str) = (row.try_get(3)?, row.try_get(7)?);
@@ -84,8 +84,8 @@ fn fact(row: &Row, number: i64) -> Result<Option<Envelope>, Failure> {
     Ok(Some(Envelope::stored(format, version, life, at, elapsed, fact)))
 }
 
-fn damaged(conversation: &str, number: i64) -> Failure {
-    Failure::Own(Error::new(
+fn damaged(conversation: &str, number: i64) -> PostgresFailure {
+    PostgresFailure::Own(Error::new(
         ErrorKind::Journal,
         format!(
             "fact {number} of the conversation `{conversation}` is missing or damaged in the \
@@ -140,14 +140,14 @@ const GO_ON: &str = append!(
 );
 
 pub(super) async fn append(
-    connection: &Connection,
+    connection: &PostgresConnection,
     conversation: &str,
     after: Head,
     facts: &[Envelope],
-) -> Result<Head, Failure> {
+) -> Result<Head, PostgresFailure> {
     for (at, fact) in facts.iter().enumerate() {
         if fact.fact.contains('\0') || fact.version.contains('\0') {
-            return Err(Failure::Own(Error::new(
+            return Err(PostgresFailure::Own(Error::new(
                 ErrorKind::Journal,
                 format!(
                     "fact {} of the conversation `{conversation}` holds a NUL character, which \
@@ -198,15 +198,22 @@ pub(super) async fn append(
 }
 
 /// The error of an append that found another head.
-async fn refused(connection: &Connection, conversation: &str, after: Head) -> Failure {
+async fn refused(
+    connection: &PostgresConnection,
+    conversation: &str,
+    after: Head,
+) -> PostgresFailure {
     match head(connection, conversation).await {
-        Ok(there) => Failure::Own(conflict(conversation, after, there)),
+        Ok(there) => PostgresFailure::Own(conflict(conversation, after, there)),
         Err(failure) => failure,
     }
 }
 
 /// The head of a conversation.
-pub(super) async fn head(connection: &Connection, conversation: &str) -> Result<Head, Failure> {
+pub(super) async fn head(
+    connection: &PostgresConnection,
+    conversation: &str,
+) -> Result<Head, PostgresFailure> {
     let head = "select incarnation, facts, writer from conversations where id = $1";
     let rows = connection.query(head, &[(&conversation, Type::TEXT)]).await?;
     rows.first().map_or(Ok(Head::default()), |row| head_in(row, [0, 1, 2]))

@@ -4,30 +4,30 @@ use std::error::Error as _;
 
 use tokio_postgres::error::{DbError, SqlState};
 
-use super::{auth_guard::Refused, target::Target};
+use super::{auth_guard::AuthRefusal, target::DatabaseAddress};
 use crate::error::{Error, ErrorKind};
 
 /// Why a call failed.
-pub(super) enum Failure {
+pub(super) enum PostgresFailure {
     /// The database, or the connection to it, failed.
     Database(tokio_postgres::Error),
     /// Any other error. It is returned unchanged.
     Own(Error),
 }
 
-impl From<tokio_postgres::Error> for Failure {
+impl From<tokio_postgres::Error> for PostgresFailure {
     fn from(err: tokio_postgres::Error) -> Self {
         Self::Database(err)
     }
 }
 
-impl From<Error> for Failure {
+impl From<Error> for PostgresFailure {
     fn from(err: Error) -> Self {
         Self::Own(err)
     }
 }
 
-impl Failure {
+impl PostgresFailure {
     /// Whether the server reports that it has no memory, disk space or connections left.
     pub(super) fn is_lack_of_room(&self) -> bool {
         match self {
@@ -37,16 +37,16 @@ impl Failure {
     }
 }
 
-impl Target {
+impl DatabaseAddress {
     /// The error for the program. `what` is the task of the call, such as "a conversation was to be
     /// read".
-    pub(super) fn error(&self, what: &str, failure: Failure) -> Error {
+    pub(super) fn error(&self, what: &str, failure: PostgresFailure) -> Error {
         let err = match failure {
-            Failure::Own(err) => return err,
-            Failure::Database(err) => err,
+            PostgresFailure::Own(err) => return err,
+            PostgresFailure::Database(err) => err,
         };
-        let (kind, fault) = match (err.as_db_error(), Refused::find(&err)) {
-            (Some(said), _) => (kind(said.code()), self.said(said)),
+        let (kind, fault) = match (err.as_db_error(), AuthRefusal::find(&err)) {
+            (Some(said), _) => (kind(said.code()), self.server_text(said)),
             (None, Some(refused)) => (ErrorKind::Configuration, self.refused(refused)),
             (None, None) => (self.kind_of_way(&err), self.lost(&err)),
         };
@@ -76,7 +76,7 @@ impl Target {
     }
 
     /// The server's message, and a way out.
-    fn said(&self, said: &DbError) -> String {
+    fn server_text(&self, said: &DbError) -> String {
         let schema = &self.schema;
         let code = said.code();
         let help = if *code == SqlState::INVALID_PASSWORD
@@ -112,16 +112,16 @@ impl Target {
     }
 
     /// Describes a request for the password that was not answered.
-    fn refused(&self, refused: &Refused) -> String {
+    fn refused(&self, refused: &AuthRefusal) -> String {
         let help = match refused {
-            Refused::Cleartext | Refused::Md5 | Refused::Weak(_) => {
+            AuthRefusal::Cleartext | AuthRefusal::Md5 | AuthRefusal::Weak(_) => {
                 "which was not sent: with it, whoever answers there could log in elsewhere. Let the \
                  server ask for `scram-sha-256` (`pg_hba.conf`), with a password that was set while \
                  `password_encryption` was `scram-sha-256` and `scram_iterations` at least 4096. Or \
                  call `allow_plain_password_over_tls` on the journal's builder, or, without TLS and \
                  if nobody else can read the connection, `allow_plain_password_without_tls`"
             }
-            Refused::TooLong => "so something else answers there: correct the address",
+            AuthRefusal::TooLong => "so something else answers there: correct the address",
         };
         format!("{refused}, {help}")
     }

@@ -13,26 +13,26 @@ use tokio::{
 };
 use tokio_postgres::types::Type;
 
-use super::{connection::Connection, failure::Failure, target::Target};
+use super::{connection::PostgresConnection, failure::PostgresFailure, target::DatabaseAddress};
 use crate::{
     error::{Error, ErrorKind},
-    journal::store::{Hold, busy},
+    journal::store::{Lease, busy},
 };
 
 /// The holds of this process. It exists as long as the journal and everything that is held.
-pub(super) struct Leases {
-    target: Arc<Target>,
+pub(super) struct SharedLocks {
+    target: Arc<DatabaseAddress>,
     /// The server lets one session take a lock several times, so the holds are also recorded here.
-    held: Arc<Names>,
-    keeper: Mutex<Option<Keeper>>,
+    held: Arc<HeldNames>,
+    keeper: Mutex<Option<LockTask>>,
 }
 
 /// The conversations that this process holds, or believes it holds, with the numbers of their
 /// locks.
 #[derive(Default)]
-struct Names(Mutex<HashMap<String, i64>>);
+struct HeldNames(Mutex<HashMap<String, i64>>);
 
-impl Names {
+impl HeldNames {
     fn lock(&self) -> MutexGuard<'_, HashMap<String, i64>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -43,39 +43,40 @@ impl Names {
 }
 
 /// The task with the session that has the locks.
-struct Keeper {
-    requests: mpsc::UnboundedSender<Request>,
+struct LockTask {
+    requests: mpsc::UnboundedSender<LockRequest>,
     task: JoinHandle<()>,
 }
 
-enum Request {
+enum LockRequest {
     Lock { key: i64, answer: oneshot::Sender<Result<bool, Error>> },
     Unlock { key: i64 },
     Settle { answer: oneshot::Sender<()> },
 }
 
-impl Drop for Keeper {
+impl Drop for LockTask {
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
-impl Leases {
-    pub(super) fn new(target: Arc<Target>) -> Self {
+impl SharedLocks {
+    pub(super) fn new(target: Arc<DatabaseAddress>) -> Self {
         Self { target, held: Arc::default(), keeper: Mutex::default() }
     }
 
     /// Holds a conversation, unless it is already held.
-    pub(super) async fn hold(self: &Arc<Self>, conversation: &str) -> Result<Hold, Error> {
+    pub(super) async fn hold(self: &Arc<Self>, conversation: &str) -> Result<Lease, Error> {
         let key = self.target.lock("conversation", conversation);
         match self.held.lock().entry(conversation.to_owned()) {
             Entry::Occupied(_) => return Err(busy(conversation)),
             Entry::Vacant(free) => free.insert(key),
         };
         // From here on, the hold is released whatever happens to this call.
-        let held = Held { leases: Arc::clone(self), conversation: conversation.to_owned(), key };
+        let held =
+            PostgresLease { leases: Arc::clone(self), conversation: conversation.to_owned(), key };
         let (answer, answered) = oneshot::channel();
-        self.send(Request::Lock { key, answer });
+        self.send(LockRequest::Lock { key, answer });
         let is_ours = answered.await.unwrap_or_else(|_| {
             // The task has ended with the runtime that it was started in.
             Err(Error::new(
@@ -83,13 +84,13 @@ impl Leases {
                 "the runtime that held conversations for this journal has ended; hold it again",
             ))
         })?;
-        if is_ours { Ok(Hold::new(held)) } else { Err(busy(conversation)) }
+        if is_ours { Ok(Lease::new(held)) } else { Err(busy(conversation)) }
     }
 
     /// Waits until everything that was released here can be held by others.
     pub(super) async fn settle(&self) {
         let (answer, settled) = oneshot::channel();
-        self.send(Request::Settle { answer });
+        self.send(LockRequest::Settle { answer });
         // Without a task, nothing is locked.
         let _ = settled.await;
     }
@@ -105,14 +106,14 @@ impl Leases {
 
     /// Sends a request to the task. A request for a lock starts a task if there is none. Without a
     /// task, nothing is locked.
-    fn send(&self, request: Request) {
+    fn send(&self, request: LockRequest) {
         let mut keeper = self.keeper.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_lock = matches!(request, Request::Lock { .. });
+        let is_lock = matches!(request, LockRequest::Lock { .. });
         if is_lock && keeper.as_ref().is_none_or(|keeper| keeper.requests.is_closed()) {
             let (requests, received) = mpsc::unbounded_channel();
             let task =
                 tokio::spawn(keep(Arc::clone(&self.target), Arc::clone(&self.held), received));
-            *keeper = Some(Keeper { requests, task });
+            *keeper = Some(LockTask { requests, task });
         }
         if let Some(keeper) = &*keeper {
             let _ = keeper.requests.send(request);
@@ -121,51 +122,51 @@ impl Leases {
 }
 
 /// A held conversation. Dropping this value releases it.
-struct Held {
-    leases: Arc<Leases>,
+struct PostgresLease {
+    leases: Arc<SharedLocks>,
     conversation: String,
     key: i64,
 }
 
-impl Drop for Held {
+impl Drop for PostgresLease {
     fn drop(&mut self) {
         // The order matters: the next holder in this process requests the lock after it was
         // released.
         let mut held = self.leases.held.lock();
-        self.leases.send(Request::Unlock { key: self.key });
+        self.leases.send(LockRequest::Unlock { key: self.key });
         held.remove(&self.conversation);
     }
 }
 
 /// Runs the session with the locks, one request after the other.
 async fn keep(
-    target: Arc<Target>,
-    held: Arc<Names>,
-    mut requests: mpsc::UnboundedReceiver<Request>,
+    target: Arc<DatabaseAddress>,
+    held: Arc<HeldNames>,
+    mut requests: mpsc::UnboundedReceiver<LockRequest>,
 ) {
-    let mut session = Session { target, held, connection: None, locked: HashSet::new() };
+    let mut session = LockSession { target, held, connection: None, locked: HashSet::new() };
     while let Some(request) = requests.recv().await {
         match request {
-            Request::Lock { key, answer } => {
+            LockRequest::Lock { key, answer } => {
                 let locked = session.lock(key).await;
                 // If nobody waits for it any more, a request to unlock follows.
                 let _ = answer.send(locked);
             }
-            Request::Unlock { key } => session.unlock(key).await,
-            Request::Settle { answer } => drop(answer.send(())),
+            LockRequest::Unlock { key } => session.unlock(key).await,
+            LockRequest::Settle { answer } => drop(answer.send(())),
         }
     }
 }
 
-struct Session {
-    target: Arc<Target>,
-    held: Arc<Names>,
-    connection: Option<Connection>,
+struct LockSession {
+    target: Arc<DatabaseAddress>,
+    held: Arc<HeldNames>,
+    connection: Option<PostgresConnection>,
     /// The locks of this connection.
     locked: HashSet<i64>,
 }
 
-impl Session {
+impl LockSession {
     const WHAT: &str = "a conversation was to be held";
 
     async fn lock(&mut self, key: i64) -> Result<bool, Error> {
@@ -188,14 +189,14 @@ impl Session {
         }
     }
 
-    async fn try_lock(&mut self, key: i64) -> Result<bool, Failure> {
-        if self.connection.as_ref().is_some_and(Connection::is_closed) {
+    async fn try_lock(&mut self, key: i64) -> Result<bool, PostgresFailure> {
+        if self.connection.as_ref().is_some_and(PostgresConnection::is_closed) {
             self.lose();
         }
         let connection = match &mut self.connection {
             Some(connection) => connection,
             none => {
-                let connection = Connection::open(&self.target).await?;
+                let connection = PostgresConnection::open(&self.target).await?;
                 // If there is no answer, the connection is closed with everything that it has
                 // locked.
                 self.locked = regain(&connection, self.held.keys()).await?;
@@ -236,7 +237,10 @@ impl Session {
 }
 
 /// Locks again what the last session had locked, unless somebody else has it now.
-async fn regain(connection: &Connection, keys: Vec<i64>) -> Result<HashSet<i64>, Failure> {
+async fn regain(
+    connection: &PostgresConnection,
+    keys: Vec<i64>,
+) -> Result<HashSet<i64>, PostgresFailure> {
     let regain = "select key from unnest($1::bigint[]) as it(key) where pg_try_advisory_lock(key)";
     let rows = connection.query(regain, &[(&keys, Type::INT8_ARRAY)]).await?;
     Ok(rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?)

@@ -6,7 +6,7 @@ mod connection;
 mod facts;
 mod failure;
 mod leases;
-mod listed;
+mod listing;
 mod pool;
 mod schema;
 mod spills;
@@ -20,14 +20,14 @@ use tokio::time::timeout;
 
 pub use self::builder::PostgresBuilder;
 use self::{
-    failure::Failure,
-    leases::Leases,
-    pool::{Pool, Taken},
-    target::Target,
+    failure::PostgresFailure,
+    leases::SharedLocks,
+    pool::{ConnectionPool, PooledConnection},
+    target::DatabaseAddress,
 };
 use super::{
-    Conversations, Envelope, Head, Hold, Incarnation, Journal, JournalFuture, Listing, Metadata,
-    StoredFacts, store::check_id,
+    ConversationPage, ConversationQuery, Envelope, Head, Incarnation, Journal, JournalFuture,
+    Lease, Metadata, StoredFacts, store::check_id,
 };
 use crate::{
     error::{Error, ErrorKind},
@@ -41,12 +41,12 @@ use crate::{
 /// act on it. If one machine serves them all, `SqliteJournal` is faster and needs no server.
 ///
 /// ```no_run
-/// use harness::journal::{Journal, Listing, PostgresJournal};
+/// use harness::journal::{Journal, ConversationQuery, PostgresJournal};
 ///
 /// #[tokio::main]
 /// async fn main() -> Result<(), Box<dyn std::error::Error>> {
 ///     let journal = PostgresJournal::connect("postgres://app:secret@db.example/app").await?;
-///     for conversation in journal.list(&Listing::new().owner("ada")).await?.conversations {
+///     for conversation in journal.list(&ConversationQuery::new().owner("ada")).await?.conversations {
 ///         println!("{}: {} facts", conversation.id, conversation.facts);
 ///     }
 ///     Ok(())
@@ -129,12 +129,12 @@ use crate::{
 /// answers at `postgres://app@127.0.0.1/postgres`. Tests that run at the same time need a schema
 /// each.
 #[derive(Clone)]
-pub struct PostgresJournal(Arc<Shared>);
+pub struct PostgresJournal(Arc<PostgresState>);
 
-struct Shared {
-    target: Arc<Target>,
-    pool: Pool,
-    leases: Arc<Leases>,
+struct PostgresState {
+    target: Arc<DatabaseAddress>,
+    pool: ConnectionPool,
+    leases: Arc<SharedLocks>,
 }
 
 impl PostgresJournal {
@@ -167,16 +167,16 @@ impl PostgresJournal {
         PostgresBuilder::new(url.into())
     }
 
-    fn new(target: Arc<Target>, max_connections: usize) -> Self {
-        let leases = Arc::new(Leases::new(Arc::clone(&target)));
-        Self(Arc::new(Shared { target, pool: Pool::new(max_connections), leases }))
+    fn new(target: Arc<DatabaseAddress>, max_connections: usize) -> Self {
+        let leases = Arc::new(SharedLocks::new(Arc::clone(&target)));
+        Self(Arc::new(PostgresState { target, pool: ConnectionPool::new(max_connections), leases }))
     }
 
     async fn check(&self) -> Result<(), Error> {
         self.limited("a journal was to be opened", async { self.take().await?.done(Ok(())) }).await
     }
 
-    async fn take(&self) -> Result<Taken<'_>, Failure> {
+    async fn take(&self) -> Result<PooledConnection<'_>, PostgresFailure> {
         self.0.pool.take(&self.0.target).await
     }
 
@@ -184,7 +184,7 @@ impl PostgresJournal {
     async fn limited<T>(
         &self,
         what: &str,
-        call: impl Future<Output = Result<T, Failure>> + Send,
+        call: impl Future<Output = Result<T, PostgresFailure>> + Send,
     ) -> Result<T, Error> {
         let target = &self.0.target;
         // A runtime without sockets or without a timer panics if one is used.
@@ -233,7 +233,7 @@ impl Journal for PostgresJournal {
         }))
     }
 
-    fn hold<'a>(&'a self, conversation: &'a str) -> JournalFuture<'a, Hold> {
+    fn hold<'a>(&'a self, conversation: &'a str) -> JournalFuture<'a, Lease> {
         Box::pin(self.limited("a conversation was to be held", async move {
             check_id(conversation)?;
             Ok(self.0.leases.hold(conversation).await?)
@@ -248,22 +248,22 @@ impl Journal for PostgresJournal {
         Box::pin(self.limited("a conversation was to be described", async move {
             check_id(conversation)?;
             let taken = self.take().await?;
-            let described = listed::describe(&taken.connection, conversation, metadata).await;
+            let described = listing::describe(&taken.connection, conversation, metadata).await;
             taken.done(described)
         }))
     }
 
-    fn list<'a>(&'a self, listing: &'a Listing) -> JournalFuture<'a, Conversations> {
+    fn list<'a>(&'a self, listing: &'a ConversationQuery) -> JournalFuture<'a, ConversationPage> {
         Box::pin(self.limited("conversations were to be listed", async move {
             let taken = self.take().await?;
-            let listed = listed::list(&taken.connection, listing).await;
+            let listed = listing::list(&taken.connection, listing).await;
             taken.done(listed)
         }))
     }
 
     fn delete<'a>(&'a self, conversation: &'a str) -> JournalFuture<'a, bool> {
         Box::pin(self.limited("a conversation was to be deleted", async move {
-            let Shared { target, leases, .. } = &*self.0;
+            let PostgresState { target, leases, .. } = &*self.0;
             leases.settle().await;
             let taken = self.take().await?;
             let deleted = structure::delete(&taken.connection, target, leases, conversation).await;
@@ -280,7 +280,7 @@ impl Journal for PostgresJournal {
         }))
     }
 
-    fn keeps_spills(&self) -> bool {
+    fn can_keep_spills(&self) -> bool {
         true
     }
 
@@ -338,7 +338,7 @@ impl Journal for PostgresJournal {
 /// Shows the place, without the user and the password.
 impl fmt::Debug for PostgresJournal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Shared { target, leases, .. } = &*self.0;
+        let PostgresState { target, leases, .. } = &*self.0;
         f.debug_struct("PostgresJournal")
             .field("place", &target.place)
             .field("schema", &target.schema)

@@ -11,7 +11,7 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-use super::{connection::Connection, failure::Failure, target::Target};
+use super::{connection::PostgresConnection, failure::PostgresFailure, target::DatabaseAddress};
 use crate::error::{Error, ErrorKind};
 
 /// After this time without use, a connection is checked, because a firewall may have dropped it.
@@ -21,26 +21,29 @@ const UNUSED: Duration = Duration::from_secs(30);
 const SIGN_OF_LIFE: Duration = Duration::from_secs(3);
 
 /// The connections that are not in use, and the number that there may be.
-pub(super) struct Pool {
+pub(super) struct ConnectionPool {
     places: Semaphore,
-    idle: Mutex<Vec<Connection>>,
+    idle: Mutex<Vec<PostgresConnection>>,
 }
 
 /// A connection that is in use. Dropping this value closes the connection, so a call that was
 /// cancelled or has failed cannot affect the next one.
-pub(super) struct Taken<'a> {
-    pub(super) connection: Connection,
-    pool: &'a Pool,
+pub(super) struct PooledConnection<'a> {
+    pub(super) connection: PostgresConnection,
+    pool: &'a ConnectionPool,
     _place: SemaphorePermit<'a>,
 }
 
-impl Pool {
+impl ConnectionPool {
     pub(super) fn new(size: usize) -> Self {
         Self { places: Semaphore::new(size), idle: Mutex::new(Vec::new()) }
     }
 
     /// Waits for a place, and connects if there is no working connection.
-    pub(super) async fn take(&self, target: &Target) -> Result<Taken<'_>, Failure> {
+    pub(super) async fn take(
+        &self,
+        target: &DatabaseAddress,
+    ) -> Result<PooledConnection<'_>, PostgresFailure> {
         // The semaphore is never closed.
         let place = self.places.acquire().await;
         let place = place.map_err(|err| Error::new(ErrorKind::Journal, "no place").because(err))?;
@@ -62,25 +65,25 @@ impl Pool {
                     }
                 }
             }
-            return Ok(Taken { connection, pool: self, _place: place });
+            return Ok(PooledConnection { connection, pool: self, _place: place });
         }
-        let connection = Connection::open(target).await?;
-        Ok(Taken { connection, pool: self, _place: place })
+        let connection = PostgresConnection::open(target).await?;
+        Ok(PooledConnection { connection, pool: self, _place: place })
     }
 
     fn forget_idle(&self) {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
-    fn next_idle(&self) -> Option<Connection> {
+    fn next_idle(&self) -> Option<PostgresConnection> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop()
     }
 }
 
-impl Taken<'_> {
+impl PooledConnection<'_> {
     /// Ends a call with this result. The connection is kept, unless the database failed.
-    pub(super) fn done<T>(self, done: Result<T, Failure>) -> Result<T, Failure> {
-        if !matches!(done, Err(Failure::Database(_))) {
+    pub(super) fn done<T>(self, done: Result<T, PostgresFailure>) -> Result<T, PostgresFailure> {
+        if !matches!(done, Err(PostgresFailure::Database(_))) {
             self.give_back();
         }
         done

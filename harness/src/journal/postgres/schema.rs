@@ -2,7 +2,9 @@
 
 use tokio_postgres::types::Type;
 
-use super::{connection::Connection, failure::Failure, spills, target::Target};
+use super::{
+    connection::PostgresConnection, failure::PostgresFailure, spills, target::DatabaseAddress,
+};
 use crate::error::{Error, ErrorKind};
 
 /// The version of the tables that this version of the library knows. Versions 1 and 2 existed only
@@ -51,7 +53,10 @@ create table journal_version (version integer not null);
 "#;
 
 /// Creates the tables if they do not exist, once for all processes that start at the same time.
-pub(super) async fn make(connection: &Connection, target: &Target) -> Result<(), Failure> {
+pub(super) async fn make(
+    connection: &PostgresConnection,
+    target: &DatabaseAddress,
+) -> Result<(), PostgresFailure> {
     if exist(connection, target).await? {
         return Ok(());
     }
@@ -63,7 +68,10 @@ pub(super) async fn make(connection: &Connection, target: &Target) -> Result<(),
     Ok(())
 }
 
-async fn make_locked(connection: &Connection, target: &Target) -> Result<(), Failure> {
+async fn make_locked(
+    connection: &PostgresConnection,
+    target: &DatabaseAddress,
+) -> Result<(), PostgresFailure> {
     // Another process may have created them meanwhile.
     if exist(connection, target).await? {
         return Ok(());
@@ -81,7 +89,10 @@ async fn make_locked(connection: &Connection, target: &Target) -> Result<(), Fai
 }
 
 /// Whether the tables exist. It is an error if their version is not known here.
-async fn exist(connection: &Connection, target: &Target) -> Result<bool, Failure> {
+async fn exist(
+    connection: &PostgresConnection,
+    target: &DatabaseAddress,
+) -> Result<bool, PostgresFailure> {
     // The answer of `to_regclass` can be older than the lock.
     let named = "select 1 from pg_class join pg_namespace on pg_namespace.oid = relnamespace \
                  where nspname = $1 and relname = 'journal_version'";
@@ -93,7 +104,7 @@ async fn exist(connection: &Connection, target: &Target) -> Result<bool, Failure
         [row] => Some(row.try_get(0)?),
         _ => None,
     };
-    let Target { schema, place, .. } = target;
+    let DatabaseAddress { schema, place, .. } = target;
     let fault = match version {
         Some(VERSION) => return Ok(true),
         Some(version) if version > VERSION => format!(
@@ -113,5 +124,5 @@ async fn exist(connection: &Connection, target: &Target) -> Result<bool, Failure
              schema, or restore it from a backup"
         ),
     };
-    Err(Failure::Own(Error::new(ErrorKind::Journal, fault)))
+    Err(PostgresFailure::Own(Error::new(ErrorKind::Journal, fault)))
 }

@@ -2,7 +2,7 @@
 
 use tokio_postgres::types::Type;
 
-use super::{connection::Connection, facts::kept, failure::Failure};
+use super::{connection::PostgresConnection, facts::kept, failure::PostgresFailure};
 use crate::journal::{Incarnation, store::unknown};
 
 /// The tables of large results. A body is deleted with the last conversation that has it.
@@ -38,12 +38,12 @@ with it as (
 select from put";
 
 pub(super) async fn write(
-    connection: &Connection,
+    connection: &PostgresConnection,
     (conversation, incarnation): (&str, Incarnation),
     name: &str,
     chunk: u64,
     bytes: &[u8],
-) -> Result<(), Failure> {
+) -> Result<(), PostgresFailure> {
     let (name, chunk) = (kept(name), chunk.cast_signed());
     let incarnation = incarnation.0.cast_signed();
     let values = [
@@ -54,7 +54,7 @@ pub(super) async fn write(
         (&incarnation as _, Type::INT8),
     ];
     match connection.query(WRITE, &values).await?.is_empty() {
-        true => Err(Failure::Own(unknown(conversation))),
+        true => Err(PostgresFailure::Own(unknown(conversation))),
         false => Ok(()),
     }
 }
@@ -64,11 +64,11 @@ select bytes from spills join chunks on chunks.body = spills.body and number = $
 where conversation = $1 and name = $2";
 
 pub(super) async fn read(
-    connection: &Connection,
+    connection: &PostgresConnection,
     conversation: &str,
     name: &str,
     chunk: u64,
-) -> Result<Option<Vec<u8>>, Failure> {
+) -> Result<Option<Vec<u8>>, PostgresFailure> {
     let (name, chunk) = (kept(name), chunk.cast_signed());
     let values =
         [(&conversation as _, Type::TEXT), (&name as _, Type::TEXT), (&chunk as _, Type::INT8)];
@@ -89,10 +89,10 @@ where chunks.body = gone.body and not exists (
 )";
 
 pub(super) async fn delete(
-    connection: &Connection,
+    connection: &PostgresConnection,
     (conversation, incarnation): (&str, Incarnation),
     name: &str,
-) -> Result<(), Failure> {
+) -> Result<(), PostgresFailure> {
     let (name, incarnation) = (kept(name), incarnation.0.cast_signed());
     let values = [
         (&conversation as _, Type::TEXT),
@@ -109,7 +109,11 @@ select $2, name, body from spills where conversation = $1
 on conflict (conversation, name) do nothing";
 
 /// Gives a fork all large results of its base. The caller has excluded deletes.
-pub(super) async fn share(connection: &Connection, from: &str, to: &str) -> Result<(), Failure> {
+pub(super) async fn share(
+    connection: &PostgresConnection,
+    from: &str,
+    to: &str,
+) -> Result<(), PostgresFailure> {
     connection.query(SHARE, &[(&from, Type::TEXT), (&to, Type::TEXT)]).await?;
     Ok(())
 }
@@ -125,9 +129,9 @@ where chunks.body = gone.body and not exists (
 
 /// Deletes the large results of these conversations. A result that a remaining fork also has stays.
 pub(super) async fn delete_of(
-    connection: &Connection,
+    connection: &PostgresConnection,
     conversations: &[&str],
-) -> Result<(), Failure> {
+) -> Result<(), PostgresFailure> {
     connection.query(DELETE_OF, &[(&conversations, Type::TEXT_ARRAY)]).await?;
     Ok(())
 }

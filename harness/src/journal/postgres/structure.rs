@@ -8,15 +8,15 @@
 use tokio_postgres::types::Type;
 
 use super::{
-    connection::Connection,
+    connection::PostgresConnection,
     facts::{head, head_in, kept},
-    failure::Failure,
-    leases::Leases,
+    failure::PostgresFailure,
+    leases::SharedLocks,
     spills,
-    target::Target,
+    target::DatabaseAddress,
 };
 use crate::journal::{
-    Head, Incarnation, Life,
+    Head, Incarnation, WriterId,
     store::{busy, check_base, check_id, conflict},
 };
 
@@ -49,12 +49,12 @@ returning incarnation, facts, writer";
 
 /// Creates `to` with the first facts of `from`, by reference.
 pub(super) async fn fork(
-    connection: &Connection,
-    target: &Target,
+    connection: &PostgresConnection,
+    target: &DatabaseAddress,
     from: &str,
     at: Head,
     to: &str,
-) -> Result<Head, Failure> {
+) -> Result<Head, PostgresFailure> {
     let lock = target.lock("structure", "");
     connection.run(&format!("begin; select pg_advisory_xact_lock_shared({lock})")).await?;
     let forked = fork_locked(connection, from, at, to).await;
@@ -62,11 +62,11 @@ pub(super) async fn fork(
 }
 
 async fn fork_locked(
-    connection: &Connection,
+    connection: &PostgresConnection,
     from: &str,
     at: Head,
     to: &str,
-) -> Result<Head, Failure> {
+) -> Result<Head, PostgresFailure> {
     // No conversation has so many facts.
     let shared = i64::try_from(at.facts).unwrap_or(i64::MAX);
     // No conversation has a name that is not valid.
@@ -76,8 +76,8 @@ async fn fork_locked(
     // A fork that shares nothing has no base.
     let last = line.last().filter(|_| shared > 0);
     let writer: Option<&str> = last.map(|row| row.try_get(4)).transpose()?.flatten();
-    let found = Head { facts: at.facts, writer: writer.and_then(Life::parse), ..there };
-    check_base(from, at, there, Some(found)).map_err(Failure::Own)?;
+    let found = Head { facts: at.facts, writer: writer.and_then(WriterId::parse), ..there };
+    check_base(from, at, there, Some(found)).map_err(PostgresFailure::Own)?;
     let base: Option<&str> = last.map(|row| row.try_get(0)).transpose()?;
     let incarnation = Incarnation::random().0.cast_signed();
     let values = [
@@ -90,7 +90,7 @@ async fn fork_locked(
     let forked = connection.query(FORK, &values).await?;
     let Some(forked) = forked.first() else {
         let there = head(connection, to).await?;
-        return Err(Failure::Own(conflict(to, Head::default(), there)));
+        return Err(PostgresFailure::Own(conflict(to, Head::default(), there)));
     };
     if shared > 0 {
         spills::share(connection, known, to).await?;
@@ -143,11 +143,11 @@ where fork.id = going.fork and (going.base is null or going.base <> all($1))";
 
 /// Deletes a conversation and all that are part of it. Returns whether it existed.
 pub(super) async fn delete(
-    connection: &Connection,
-    target: &Target,
-    leases: &Leases,
+    connection: &PostgresConnection,
+    target: &DatabaseAddress,
+    leases: &SharedLocks,
     conversation: &str,
-) -> Result<bool, Failure> {
+) -> Result<bool, PostgresFailure> {
     let lock = target.lock("structure", "");
     connection.run(&format!("begin; select pg_advisory_xact_lock({lock})")).await?;
     let deleted = delete_locked(connection, target, leases, conversation).await;
@@ -155,11 +155,11 @@ pub(super) async fn delete(
 }
 
 async fn delete_locked(
-    connection: &Connection,
-    target: &Target,
-    leases: &Leases,
+    connection: &PostgresConnection,
+    target: &DatabaseAddress,
+    leases: &SharedLocks,
     conversation: &str,
-) -> Result<bool, Failure> {
+) -> Result<bool, PostgresFailure> {
     let rows = connection.query(FAMILY, &[(&kept(conversation), Type::TEXT)]).await?;
     let family: Vec<String> = rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?;
     let keys: Vec<i64> = family.iter().map(|id| target.lock("conversation", id)).collect();
@@ -168,7 +168,7 @@ async fn delete_locked(
     let held: Option<String> = held.first().map(|row| row.try_get(0)).transpose()?;
     // What this process believes it holds counts, too: the session with the locks may be lost.
     if let Some(held) = held.or_else(|| family.iter().find(|id| leases.has(id)).cloned()) {
-        return Err(Failure::Own(busy(&held)));
+        return Err(PostgresFailure::Own(busy(&held)));
     }
     let rows = connection.query(LOCK, &[(&family, Type::TEXT_ARRAY)]).await?;
     let there: Vec<&str> = rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?;
@@ -181,13 +181,16 @@ async fn delete_locked(
 }
 
 /// Ends the transaction. It is committed if everything succeeded.
-async fn end<T>(connection: &Connection, done: Result<T, Failure>) -> Result<T, Failure> {
+async fn end<T>(
+    connection: &PostgresConnection,
+    done: Result<T, PostgresFailure>,
+) -> Result<T, PostgresFailure> {
     match &done {
         Ok(_) => connection.run("commit").await?,
         // The connection is in order and is used again.
-        Err(Failure::Own(_)) => connection.run("rollback").await?,
+        Err(PostgresFailure::Own(_)) => connection.run("rollback").await?,
         // The connection is closed, and the transaction with it.
-        Err(Failure::Database(_)) => {}
+        Err(PostgresFailure::Database(_)) => {}
     }
     done
 }

@@ -8,7 +8,7 @@ use tokio_postgres::{
     config::{Host, SslMode, SslNegotiation},
 };
 
-use super::{auth_guard::PlainPassword, tls::Connector};
+use super::{auth_guard::PlainPassword, tls::PostgresTls};
 use crate::{
     error::{Error, ErrorKind},
     secret::Secrets,
@@ -19,10 +19,10 @@ use crate::{
 pub(super) const KEEPALIVE: Duration = Duration::from_secs(15);
 
 /// The address of the database, and how to connect to it.
-pub(super) struct Target {
+pub(super) struct DatabaseAddress {
     pub(super) config: Config,
     /// `None` for Unix sockets.
-    pub(super) connector: Option<Connector>,
+    pub(super) connector: Option<PostgresTls>,
     /// The schema of the tables.
     pub(super) schema: String,
     /// How long a call may take.
@@ -33,7 +33,7 @@ pub(super) struct Target {
     pub(super) secrets: Secrets,
 }
 
-impl Target {
+impl DatabaseAddress {
     pub(super) fn new(
         url: &str,
         schema: String,
@@ -76,7 +76,7 @@ impl Target {
                     config.host(address.to_string());
                 }
             }
-            Some(Connector::new(&mut config, tls, plain_password))
+            Some(PostgresTls::new(&mut config, tls, plain_password))
         };
         let password = config.get_password().map(String::from_utf8_lossy).unwrap_or_default();
         let secrets = Secrets::default().with(password);

@@ -19,7 +19,7 @@ const SSL_REQUEST: [u8; 8] = [0, 0, 0, 8, 0x04, 0xd2, 0x16, 0x2f];
 /// Sets up the connections of one journal, also those without TLS: `tokio_postgres` would use these
 /// unguarded.
 #[derive(Clone)]
-pub(super) struct Connector {
+pub(super) struct PostgresTls {
     /// `None` if TLS is not to be used.
     tls: Option<Arc<ClientConfig>>,
     mode: SslMode,
@@ -27,7 +27,7 @@ pub(super) struct Connector {
     plain_password: PlainPassword,
 }
 
-impl Connector {
+impl PostgresTls {
     /// Takes over from `tokio_postgres` what the address says about TLS.
     pub(super) fn new(
         config: &mut Config,
@@ -77,23 +77,23 @@ impl Connector {
     }
 }
 
-impl MakeTlsConnect<Socket> for Connector {
+impl MakeTlsConnect<Socket> for PostgresTls {
     type Stream = AuthGuard;
-    type TlsConnect = Connect;
+    type TlsConnect = ConnectionTls;
     type Error = io::Error;
 
-    fn make_tls_connect(&mut self, host: &str) -> io::Result<Connect> {
-        Ok(Connect { connector: self.clone(), host: host.to_owned() })
+    fn make_tls_connect(&mut self, host: &str) -> io::Result<ConnectionTls> {
+        Ok(ConnectionTls { connector: self.clone(), host: host.to_owned() })
     }
 }
 
 /// Sets up one connection.
-pub(super) struct Connect {
-    connector: Connector,
+pub(super) struct ConnectionTls {
+    connector: PostgresTls,
     host: String,
 }
 
-impl TlsConnect<Socket> for Connect {
+impl TlsConnect<Socket> for ConnectionTls {
     type Stream = AuthGuard;
     type Error = io::Error;
     type Future = Pin<Box<dyn Future<Output = io::Result<AuthGuard>> + Send>>;

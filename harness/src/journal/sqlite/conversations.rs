@@ -5,15 +5,15 @@ use std::collections::HashMap;
 use rusqlite::{Transaction, types::Value};
 
 use super::{
-    facts::{ROW, Row, base_of, by_id, by_key, row, writer_of},
-    fault::{self, Fault},
+    facts::{ConversationRow, ROW, base_of, by_id, by_key, row, writer_of},
+    fault::{self, SqliteFault},
     spills,
-    store::Store,
+    store::SqliteStore,
 };
 use crate::{
     error::{Error, ErrorKind},
     journal::{
-        Conversations, Head, Incarnation, Listing, Metadata, Summary,
+        ConversationInfo, ConversationPage, ConversationQuery, Head, Incarnation, Metadata,
         envelope::now,
         store::{check_base, conflict},
     },
@@ -43,7 +43,7 @@ pub(super) fn changed(
         })
 }
 
-impl Store {
+impl SqliteStore {
     pub(super) fn describe(&mut self, id: &str, metadata: &Metadata) -> Result<(), Error> {
         let known = serde_json::to_string(metadata).map_err(|err| {
             fault::of(self.path(), "cannot store this metadata: it cannot be written as JSON")
@@ -60,7 +60,7 @@ impl Store {
         })
     }
 
-    pub(super) fn list(&mut self, listing: &Listing) -> Result<Conversations, Error> {
+    pub(super) fn list(&mut self, listing: &ConversationQuery) -> Result<ConversationPage, Error> {
         let before = match &listing.after {
             None => i64::MAX,
             Some(place) => place_of(place)?,
@@ -95,9 +95,9 @@ impl Store {
                 let metadata = serde_json::from_str(&metadata)
                     .map_err(|err| fault::is_strange(path, &id, "the metadata").because(err))?;
                 let number = |at| row.get::<_, i64>(at).map(i64::cast_unsigned);
-                page.push(Summary::new(id, metadata, number(3)?, number(4)?, number(5)?));
+                page.push(ConversationInfo::new(id, metadata, number(3)?, number(4)?, number(5)?));
             }
-            Ok(Conversations::new(page, next))
+            Ok(ConversationPage::new(page, next))
         })
     }
 
@@ -145,7 +145,7 @@ impl Store {
             for id in &family {
                 dead.extend(holds.check_free(transaction, id)?);
             }
-            let mut rows: HashMap<i64, Row> = HashMap::new();
+            let mut rows: HashMap<i64, ConversationRow> = HashMap::new();
             for id in &family {
                 rows.extend(by_id(transaction, id)?.map(|row| (row.key, row)));
             }
@@ -177,7 +177,11 @@ fn place_of(place: &str) -> Result<i64, Error> {
 
 /// The base that itself stores the last one of this number of facts, so that a fork of a fork does
 /// not read through more conversations than necessary.
-fn owner_of(transaction: &Transaction<'_>, mut row: Row, facts: u64) -> rusqlite::Result<i64> {
+fn owner_of(
+    transaction: &Transaction<'_>,
+    mut row: ConversationRow,
+    facts: u64,
+) -> rusqlite::Result<i64> {
     while facts <= row.base_facts
         && let Some(base) = base_of(transaction, &row)?
         && base.base_facts < row.base_facts
@@ -202,7 +206,7 @@ fn family(transaction: &Transaction<'_>, id: &str) -> rusqlite::Result<Vec<Strin
 }
 
 /// A conversation that no other one is a fork of.
-fn without_fork(rows: &HashMap<i64, Row>) -> Option<i64> {
+fn without_fork(rows: &HashMap<i64, ConversationRow>) -> Option<i64> {
     let is_base = |key| rows.values().any(|row| row.base == Some(key));
     // This library does not write rows that are bases of each other. They are deleted in any order.
     rows.keys().copied().find(|key| !is_base(*key)).or_else(|| rows.keys().next().copied())
@@ -210,9 +214,9 @@ fn without_fork(rows: &HashMap<i64, Row>) -> Option<i64> {
 
 /// Deletes one conversation. Its forks get copies of the facts that they share with it, and its
 /// base becomes their base for the rest.
-fn remove(transaction: &Transaction<'_>, key: i64) -> Result<(), Fault> {
+fn remove(transaction: &Transaction<'_>, key: i64) -> Result<(), SqliteFault> {
     let Some(gone) = by_key(transaction, key)? else { return Ok(()) };
-    let forks: Vec<Row> = transaction
+    let forks: Vec<ConversationRow> = transaction
         .prepare_cached(&format!("{ROW} WHERE base = ?"))?
         .query_map([key], row)?
         .collect::<rusqlite::Result<_>>()?;

@@ -6,21 +6,21 @@ use std::path::Path;
 use rusqlite::{Connection, OptionalExtension as _, Transaction};
 
 use super::{
-    fault::{self, Fault},
-    store::Store,
+    fault::{self, SqliteFault},
+    store::SqliteStore,
 };
 use crate::{
     error::Error,
-    journal::{Envelope, Head, Incarnation, Life, StoredFacts, store::conflict},
+    journal::{Envelope, Head, Incarnation, StoredFacts, WriterId, store::conflict},
 };
 
 /// The columns of a conversation that concern its facts.
 #[derive(Clone, Copy)]
-pub(super) struct Row {
+pub(super) struct ConversationRow {
     pub(super) key: i64,
     pub(super) facts: u64,
     pub(super) incarnation: Incarnation,
-    writer: Option<Life>,
+    writer: Option<WriterId>,
     /// The conversation that stores the facts before `base_facts`.
     pub(super) base: Option<i64>,
     pub(super) base_facts: u64,
@@ -29,39 +29,42 @@ pub(super) struct Row {
 pub(super) const ROW: &str =
     "SELECT key, facts, base, base_facts, incarnation, writer FROM conversations";
 
-impl Row {
+impl ConversationRow {
     pub(super) fn head(&self) -> Head {
         Head::new(self.incarnation, self.facts, self.writer)
     }
 }
 
-pub(super) fn row(row: &rusqlite::Row<'_>) -> rusqlite::Result<Row> {
+pub(super) fn row(row: &rusqlite::Row<'_>) -> rusqlite::Result<ConversationRow> {
     let count = |at| Ok::<_, rusqlite::Error>(row.get::<_, i64>(at)?.cast_unsigned());
     let writer: Option<String> = row.get(5)?;
-    Ok(Row {
+    Ok(ConversationRow {
         key: row.get(0)?,
         facts: count(1)?,
         base: row.get(2)?,
         base_facts: count(3)?,
         incarnation: Incarnation(count(4)?),
-        writer: writer.as_deref().and_then(Life::parse),
+        writer: writer.as_deref().and_then(WriterId::parse),
     })
 }
 
-pub(super) fn by_id(db: &Connection, id: &str) -> rusqlite::Result<Option<Row>> {
+pub(super) fn by_id(db: &Connection, id: &str) -> rusqlite::Result<Option<ConversationRow>> {
     db.prepare_cached(&format!("{ROW} WHERE id = ?"))?.query_row([id], row).optional()
 }
 
-pub(super) fn by_key(db: &Connection, key: i64) -> rusqlite::Result<Option<Row>> {
+pub(super) fn by_key(db: &Connection, key: i64) -> rusqlite::Result<Option<ConversationRow>> {
     db.prepare_cached(&format!("{ROW} WHERE key = ?"))?.query_row([key], row).optional()
 }
 
 /// The conversation that stores the facts before a row's own.
-pub(super) fn base_of(db: &Connection, row: &Row) -> rusqlite::Result<Option<Row>> {
+pub(super) fn base_of(
+    db: &Connection,
+    row: &ConversationRow,
+) -> rusqlite::Result<Option<ConversationRow>> {
     row.base.map_or(Ok(None), |base| by_key(db, base))
 }
 
-impl Store {
+impl SqliteStore {
     pub(super) fn read(&mut self, id: &str, from: u64) -> Result<StoredFacts, Error> {
         self.reading(|transaction, path| {
             // A fork is read from its end to its beginning, to find which conversation stores which
@@ -125,12 +128,16 @@ impl Store {
 }
 
 /// The writer of a fact that this conversation itself stores.
-pub(super) fn writer_of(db: &Connection, key: i64, number: u64) -> rusqlite::Result<Option<Life>> {
+pub(super) fn writer_of(
+    db: &Connection,
+    key: i64,
+    number: u64,
+) -> rusqlite::Result<Option<WriterId>> {
     let writer: Option<String> = db
         .prepare_cached("SELECT life FROM facts WHERE conversation = ? AND number = ?")?
         .query_row((key, number.cast_signed()), |row| row.get(0))
         .optional()?;
-    Ok(writer.as_deref().and_then(Life::parse))
+    Ok(writer.as_deref().and_then(WriterId::parse))
 }
 
 /// Adds the facts with these numbers.
@@ -141,8 +148,8 @@ fn read_part(
     key: i64,
     numbers: std::ops::Range<u64>,
     facts: &mut Vec<Envelope>,
-) -> Result<(), Fault> {
-    let strange = |what: &str| Fault::from(fault::is_strange(path, id, what));
+) -> Result<(), SqliteFault> {
+    let strange = |what: &str| SqliteFault::from(fault::is_strange(path, id, what));
     let mut select = transaction.prepare_cached(
         "SELECT number, format, version, life, at, elapsed, fact FROM facts
          WHERE conversation = ? AND number >= ? AND number < ? ORDER BY number",
@@ -151,7 +158,7 @@ fn read_part(
     for number in numbers {
         let row = rows.next()?.filter(|row| row.get(0) == Ok(number.cast_signed()));
         let row = row.ok_or_else(|| strange(&format!("no fact has the number {number}")))?;
-        let life = Life::parse(row.get_ref(3)?.as_str().unwrap_or_default());
+        let life = WriterId::parse(row.get_ref(3)?.as_str().unwrap_or_default());
         facts.push(Envelope::stored(
             row.get::<_, u32>(1)?,
             row.get::<_, std::sync::Arc<str>>(2)?,

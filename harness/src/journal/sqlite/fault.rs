@@ -19,18 +19,18 @@ const FULL: &str = "cannot grow: the disk is full, or the limit `max_size` is re
                     call was written. Make room or raise the limit";
 
 /// An error of SQLite or of this library.
-pub(super) enum Fault {
+pub(super) enum SqliteFault {
     Sqlite(rusqlite::Error),
     Ours(Error),
 }
 
-impl From<rusqlite::Error> for Fault {
+impl From<rusqlite::Error> for SqliteFault {
     fn from(error: rusqlite::Error) -> Self {
         Self::Sqlite(error)
     }
 }
 
-impl From<Error> for Fault {
+impl From<Error> for SqliteFault {
     fn from(error: Error) -> Self {
         Self::Ours(error)
     }
@@ -41,9 +41,9 @@ pub(super) fn of(path: &Path, words: &str) -> Error {
     Error::new(ErrorKind::Journal, format!("the journal `{}` {words}", path.display()))
 }
 
-impl Fault {
+impl SqliteFault {
     /// The error, with the file and the way out.
-    pub(super) fn told(self, path: &Path, busy_timeout: Duration) -> Error {
+    pub(super) fn into_error(self, path: &Path, busy_timeout: Duration) -> Error {
         let error = match self {
             Self::Ours(error) => return error,
             Self::Sqlite(error) => error,

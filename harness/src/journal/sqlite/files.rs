@@ -9,31 +9,31 @@ use std::{
 
 use rusqlite::Connection;
 
-use super::fault::{self, Fault};
+use super::fault::{self, SqliteFault};
 
 /// The files that are open in this process. Its connections to one file share the memory of
 /// `-shm`, so a new connection would take over the memory of a file that is gone.
-static OPEN: Mutex<Vec<Weak<Files>>> = Mutex::new(Vec::new());
+static OPEN: Mutex<Vec<Weak<OpenFiles>>> = Mutex::new(Vec::new());
 
 /// The files that a connection has opened. SQLite would write into files that were deleted, where
 /// nobody else looks, and everything written would be lost with the process.
-pub(super) struct Files {
+pub(super) struct OpenFiles {
     /// The path as it was given, for errors.
     path: PathBuf,
     /// The path on which all processes agree.
     file: PathBuf,
     /// The file, its `-wal` and its `-shm`. SQLite creates the last two when a file is opened for
     /// writing, and they stay until the last connection is closed.
-    ids: [Option<Id>; 3],
+    ids: [Option<FileId>; 3],
 }
 
 /// The device and the number of a file. No other file gets them while the file is open.
 #[derive(Clone, Copy, PartialEq)]
-struct Id(u64, u64);
+struct FileId(u64, u64);
 
-impl Files {
+impl OpenFiles {
     /// The files of this connection, which was opened just now.
-    pub(super) fn of(db: &Connection, path: &Path) -> Result<Arc<Self>, Fault> {
+    pub(super) fn of(db: &Connection, path: &Path) -> Result<Arc<Self>, SqliteFault> {
         let file = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let files = Arc::new(Self { path: path.to_owned(), ids: ids(&file), file });
         if cfg!(unix) && !db.is_readonly("main")? && files.ids.contains(&None) {
@@ -54,7 +54,7 @@ impl Files {
 
     /// Checks that no connection of this process has lost its files beside the file that is opened
     /// now.
-    pub(super) fn ensure_none_lost(path: &Path) -> Result<(), Fault> {
+    pub(super) fn ensure_none_lost(path: &Path) -> Result<(), SqliteFault> {
         let Ok(file) = fs::canonicalize(path) else { return Ok(()) };
         let now = ids(&file);
         let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -67,7 +67,7 @@ impl Files {
     }
 
     /// Checks that the paths still lead to the open files.
-    pub(super) fn ensure_there(&self) -> Result<(), Fault> {
+    pub(super) fn ensure_there(&self) -> Result<(), SqliteFault> {
         match self.are(ids(&self.file)) {
             true => Ok(()),
             false => Err(fault::has_moved(&self.path).into()),
@@ -75,7 +75,7 @@ impl Files {
     }
 
     /// Whether these are the files, as far as the connection has opened them.
-    fn are(&self, now: [Option<Id>; 3]) -> bool {
+    fn are(&self, now: [Option<FileId>; 3]) -> bool {
         self.ids.iter().zip(now).all(|(opened, now)| opened.is_none() || *opened == now)
     }
 
@@ -85,7 +85,7 @@ impl Files {
     }
 }
 
-fn ids(file: &Path) -> [Option<Id>; 3] {
+fn ids(file: &Path) -> [Option<FileId>; 3] {
     ["", "-wal", "-shm"].map(|end| {
         let mut path = file.as_os_str().to_owned();
         path.push(OsStr::new(end));
@@ -94,15 +94,15 @@ fn ids(file: &Path) -> [Option<Id>; 3] {
 }
 
 #[cfg(unix)]
-fn id(path: &Path) -> Option<Id> {
+fn id(path: &Path) -> Option<FileId> {
     use std::os::unix::fs::MetadataExt as _;
 
     let file = fs::metadata(path).ok()?;
-    Some(Id(file.dev(), file.ino()))
+    Some(FileId(file.dev(), file.ino()))
 }
 
 /// On this system, an open file cannot be deleted.
 #[cfg(not(unix))]
-fn id(_: &Path) -> Option<Id> {
+fn id(_: &Path) -> Option<FileId> {
     None
 }

@@ -4,8 +4,8 @@ mod conversations;
 mod facts;
 mod fault;
 mod files;
-mod lives;
 mod open;
+mod open_journals;
 mod spills;
 mod store;
 mod worker;
@@ -18,12 +18,12 @@ use std::{
 };
 
 use self::{
-    store::Store,
-    worker::{Job, Worker},
+    store::SqliteStore,
+    worker::{StoreJob, StoreThread},
 };
 use super::{
-    Conversations, Envelope, Head, Hold, Incarnation, Journal, JournalFuture, Listing, Metadata,
-    StoredFacts, store::check_id,
+    ConversationPage, ConversationQuery, Envelope, Head, Incarnation, Journal, JournalFuture,
+    Lease, Metadata, StoredFacts, store::check_id,
 };
 use crate::error::Error;
 
@@ -62,11 +62,11 @@ use crate::error::Error;
 ///
 /// The connection has its own thread. Calls are done in the order in which they were made. An
 /// [`append`](Journal::append) whose future is dropped before its turn is not done. When the last
-/// clone and the last [`Hold`] are dropped, the drop waits for the calls under way and closes the
+/// clone and the last [`Lease`] are dropped, the drop waits for the calls under way and closes the
 /// file.
 #[derive(Clone)]
 pub struct SqliteJournal {
-    worker: Arc<Worker>,
+    worker: Arc<StoreThread>,
     path: Arc<Path>,
 }
 
@@ -139,7 +139,8 @@ impl SqliteBuilder {
         // working directory, and SQLite does not interpret a path such as `:memory:`.
         let path = path.as_ref();
         let path = std::path::absolute(path).map_err(|err| fault::no_path(path, err))?;
-        let (worker, opened) = Worker::start(path.clone(), move |path| Store::open(&self, path))?;
+        let (worker, opened) =
+            StoreThread::start(path.clone(), move |path| SqliteStore::open(&self, path))?;
         let journal = SqliteJournal { worker: Arc::new(worker), path: path.into() };
         opened.await.unwrap_or_else(|_| Err(fault::ended(&journal.path)))?;
         Ok(journal)
@@ -189,19 +190,19 @@ impl SqliteJournal {
     /// Lets the thread do the work, and waits for the result.
     async fn ask<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&mut Store) -> Result<T, Error> + Send + 'static,
+        work: impl FnOnce(&mut SqliteStore) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
         self.worker.ask(work).await.unwrap_or_else(|| Err(fault::ended(&self.path)))
     }
 }
 
-/// A hold that the thread has granted. If nobody takes it, it is released.
-struct Granted {
+/// A lease that the thread has granted. If nobody takes it, it is released.
+struct GrantedLease {
     conversation: String,
-    jobs: mpsc::Sender<Job>,
+    jobs: mpsc::Sender<StoreJob>,
 }
 
-impl Drop for Granted {
+impl Drop for GrantedLease {
     fn drop(&mut self) {
         let conversation = std::mem::take(&mut self.conversation);
         // If the thread has ended, its holds have ended with it.
@@ -234,18 +235,18 @@ impl Journal for SqliteJournal {
         })
     }
 
-    fn hold<'a>(&'a self, conversation: &'a str) -> JournalFuture<'a, Hold> {
+    fn hold<'a>(&'a self, conversation: &'a str) -> JournalFuture<'a, Lease> {
         Box::pin(async move {
             check_id(conversation)?;
             let (conversation, jobs) = (conversation.to_owned(), self.worker.jobs());
             let granted = self
                 .ask(move |store| {
                     store.hold(&conversation)?;
-                    Ok(Granted { conversation, jobs })
+                    Ok(GrantedLease { conversation, jobs })
                 })
                 .await?;
             // The order matters: the thread ends when nobody can send it work any more.
-            Ok(Hold::new((granted, Arc::clone(&self.worker))))
+            Ok(Lease::new((granted, Arc::clone(&self.worker))))
         })
     }
 
@@ -261,7 +262,7 @@ impl Journal for SqliteJournal {
         })
     }
 
-    fn list<'a>(&'a self, listing: &'a Listing) -> JournalFuture<'a, Conversations> {
+    fn list<'a>(&'a self, listing: &'a ConversationQuery) -> JournalFuture<'a, ConversationPage> {
         Box::pin(async move {
             let listing = listing.clone();
             self.ask(move |store| store.list(&listing)).await
@@ -283,7 +284,7 @@ impl Journal for SqliteJournal {
         })
     }
 
-    fn keeps_spills(&self) -> bool {
+    fn can_keep_spills(&self) -> bool {
         true
     }
 

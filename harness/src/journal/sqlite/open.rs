@@ -11,10 +11,10 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 
 use super::{
     SqliteBuilder,
-    fault::{self, Fault},
-    files::Files,
+    fault::{self, SqliteFault},
+    files::OpenFiles,
     spills,
-    store::Store,
+    store::SqliteStore,
 };
 use crate::error::Error;
 
@@ -63,12 +63,12 @@ const SCHEMA: &str = "
 ";
 
 /// The state of a file.
-enum Is {
+enum FileState {
     New,
     Ours,
 }
 
-impl Store {
+impl SqliteStore {
     /// Opens the file.
     pub(super) fn open(settings: &SqliteBuilder, path: PathBuf) -> Result<Self, Error> {
         if path.is_dir() {
@@ -77,12 +77,12 @@ impl Store {
         // SQLite counts milliseconds in 31 bits.
         let longest = Duration::from_millis(i32::MAX.unsigned_abs().into());
         let busy_timeout = settings.busy_timeout.min(longest);
-        let opened = Files::ensure_none_lost(&path)
+        let opened = OpenFiles::ensure_none_lost(&path)
             .and_then(|()| connect(settings, &path, busy_timeout))
-            .and_then(|db| Ok((Files::of(&db, &path)?, db)));
+            .and_then(|db| Ok((OpenFiles::of(&db, &path)?, db)));
         match opened {
             Ok((files, db)) => Ok(Self::new(db, path, files, busy_timeout, settings.synchronous)),
-            Err(fault) => Err(fault.told(&path, busy_timeout)),
+            Err(fault) => Err(fault.into_error(&path, busy_timeout)),
         }
     }
 }
@@ -91,7 +91,7 @@ fn connect(
     settings: &SqliteBuilder,
     path: &Path,
     busy_timeout: Duration,
-) -> Result<Connection, Fault> {
+) -> Result<Connection, SqliteFault> {
     let access = match settings.read_only {
         true => OpenFlags::SQLITE_OPEN_READ_ONLY,
         false => OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE,
@@ -109,7 +109,7 @@ fn connect(
     if !db.is_readonly("main")? {
         keep_a_log(&db, busy_timeout)?;
         make(&mut db, path)?;
-    } else if let Is::New = is {
+    } else if let FileState::New = is {
         return Err(fault::is_empty(path).into());
     }
     if let Some(bytes) = settings.max_size {
@@ -133,7 +133,7 @@ fn make_private(path: &Path) {
 }
 
 /// Checks what the file is, and changes nothing.
-fn look(db: &Connection, path: &Path) -> Result<Is, Fault> {
+fn look(db: &Connection, path: &Path) -> Result<FileState, SqliteFault> {
     // It is one statement because another process may be creating the tables.
     let what = "SELECT application_id, user_version, (SELECT count(*) FROM sqlite_master) \
                 FROM pragma_application_id, pragma_user_version";
@@ -141,20 +141,20 @@ fn look(db: &Connection, path: &Path) -> Result<Is, Fault> {
         db.query_row(what, [], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
     if application == APPLICATION {
         return match version {
-            VERSION => Ok(Is::Ours),
+            VERSION => Ok(FileState::Ours),
             other if other > 0 => Err(fault::has_other_schema(path, other, VERSION).into()),
             _ => Err(fault::is_of_others(path).into()),
         };
     }
     match (application, version, tables) {
-        (0, 0, 0) => Ok(Is::New),
+        (0, 0, 0) => Ok(FileState::New),
         _ => Err(fault::is_of_others(path).into()),
     }
 }
 
 /// Turns on the write-ahead log, so that others can read during a write. The file remembers the
 /// setting.
-fn keep_a_log(db: &Connection, busy_timeout: Duration) -> Result<(), Fault> {
+fn keep_a_log(db: &Connection, busy_timeout: Duration) -> Result<(), SqliteFault> {
     let begun = Instant::now();
     loop {
         match db.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(())) {
@@ -171,13 +171,13 @@ fn keep_a_log(db: &Connection, busy_timeout: Duration) -> Result<(), Fault> {
 }
 
 /// Creates the schema if it does not exist.
-fn make(db: &mut Connection, path: &Path) -> Result<(), Fault> {
-    if let Is::Ours = look(db, path)? {
+fn make(db: &mut Connection, path: &Path) -> Result<(), SqliteFault> {
+    if let FileState::Ours = look(db, path)? {
         return Ok(());
     }
     let transaction = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
     // Another process may have created it meanwhile.
-    if let Is::New = look(&transaction, path)? {
+    if let FileState::New = look(&transaction, path)? {
         transaction.execute_batch(SCHEMA)?;
         transaction.execute_batch(spills::TABLES)?;
         transaction.pragma_update(None, "application_id", APPLICATION)?;

@@ -2,7 +2,7 @@
 
 use rusqlite::{OptionalExtension as _, Transaction};
 
-use super::{facts::by_id, store::Store};
+use super::{facts::by_id, store::SqliteStore};
 use crate::{
     error::Error,
     journal::{Incarnation, store::unknown},
@@ -25,7 +25,7 @@ pub(super) const TABLES: &str = "
     ) STRICT, WITHOUT ROWID;
 ";
 
-impl Store {
+impl SqliteStore {
     pub(super) fn write_spill(
         &mut self,
         id: &str,

@@ -13,46 +13,46 @@ use rusqlite::{
 
 use super::{
     SqliteSynchronous,
-    fault::{self, Fault},
-    files::Files,
-    lives::Lives,
+    fault::{self, SqliteFault},
+    files::OpenFiles,
+    open_journals::OpenJournals,
 };
 use crate::{error::Error, journal::store::busy};
 
 /// One connection to a file.
-pub(super) struct Store {
+pub(super) struct SqliteStore {
     db: Connection,
     /// The path as it was given, for errors.
     path: PathBuf,
     /// It is dropped after the connection is closed.
-    files: Arc<Files>,
+    files: Arc<OpenFiles>,
     busy_timeout: Duration,
     /// What an append waits for.
     synchronous: SqliteSynchronous,
     /// What a transaction waits for at present, if that is known.
     waits_for: Option<SqliteSynchronous>,
-    holds: Holds,
+    holds: LeaseTable,
 }
 
 /// The conversations that are held here, and who is alive elsewhere.
-pub(super) struct Holds {
-    lives: Lives,
+pub(super) struct LeaseTable {
+    lives: OpenJournals,
     here: HashSet<String>,
     /// Conversations that were released and still have a row, because the file could not be
     /// written.
     left: HashSet<String>,
 }
 
-impl Store {
+impl SqliteStore {
     pub(super) fn new(
         db: Connection,
         path: PathBuf,
-        files: Arc<Files>,
+        files: Arc<OpenFiles>,
         busy_timeout: Duration,
         synchronous: SqliteSynchronous,
     ) -> Self {
-        let lives = Lives::beside(files.file());
-        let holds = Holds { lives, here: HashSet::new(), left: HashSet::new() };
+        let lives = OpenJournals::beside(files.file());
+        let holds = LeaseTable { lives, here: HashSet::new(), left: HashSet::new() };
         Self { db, path, files, busy_timeout, synchronous, waits_for: None, holds }
     }
 
@@ -63,7 +63,7 @@ impl Store {
     /// Reads from a consistent snapshot.
     pub(super) fn reading<T>(
         &mut self,
-        work: impl FnOnce(&Transaction<'_>, &Path) -> Result<T, Fault>,
+        work: impl FnOnce(&Transaction<'_>, &Path) -> Result<T, SqliteFault>,
     ) -> Result<T, Error> {
         self.transaction(TransactionBehavior::Deferred, |transaction, path, _| {
             work(transaction, path)
@@ -74,7 +74,7 @@ impl Store {
     /// and for data that a later write makes durable.
     pub(super) fn noting<T>(
         &mut self,
-        work: impl FnOnce(&Transaction<'_>, &Path, &mut Holds) -> Result<T, Fault>,
+        work: impl FnOnce(&Transaction<'_>, &Path, &mut LeaseTable) -> Result<T, SqliteFault>,
     ) -> Result<T, Error> {
         self.wait_for(SqliteSynchronous::Normal)?;
         self.transaction(TransactionBehavior::Immediate, work)
@@ -83,7 +83,7 @@ impl Store {
     /// Writes everything or nothing, while nobody else writes.
     pub(super) fn writing<T>(
         &mut self,
-        work: impl FnOnce(&Transaction<'_>, &Path, &mut Holds) -> Result<T, Fault>,
+        work: impl FnOnce(&Transaction<'_>, &Path, &mut LeaseTable) -> Result<T, SqliteFault>,
     ) -> Result<T, Error> {
         self.wait_for(self.synchronous)?;
         self.transaction(TransactionBehavior::Immediate, work)
@@ -100,7 +100,7 @@ impl Store {
             SqliteSynchronous::Normal => "NORMAL",
         };
         let set = self.db.pragma_update(None, "synchronous", name);
-        set.map_err(|err| Fault::from(err).told(&self.path, self.busy_timeout))?;
+        set.map_err(|err| SqliteFault::from(err).into_error(&self.path, self.busy_timeout))?;
         self.waits_for = Some(wanted);
         Ok(())
     }
@@ -108,7 +108,7 @@ impl Store {
     fn transaction<T>(
         &mut self,
         behavior: TransactionBehavior,
-        work: impl FnOnce(&Transaction<'_>, &Path, &mut Holds) -> Result<T, Fault>,
+        work: impl FnOnce(&Transaction<'_>, &Path, &mut LeaseTable) -> Result<T, SqliteFault>,
     ) -> Result<T, Error> {
         let Self { db, path, files, busy_timeout, holds, synchronous: _, waits_for: _ } = self;
         let done = (|| {
@@ -123,7 +123,7 @@ impl Store {
             files.ensure_there()?;
             Ok(done)
         })();
-        done.map_err(|fault: Fault| fault.told(path, *busy_timeout))
+        done.map_err(|fault: SqliteFault| fault.into_error(path, *busy_timeout))
     }
 
     /// Holds a conversation for this connection.
@@ -159,7 +159,7 @@ impl Store {
     }
 }
 
-impl Drop for Store {
+impl Drop for SqliteStore {
     fn drop(&mut self) {
         // The last connection copies its log into the file, and deletes the log. A log that was
         // deleted before does not belong to the file any more.
@@ -170,9 +170,9 @@ impl Drop for Store {
     }
 }
 
-impl Holds {
+impl LeaseTable {
     /// Deletes the rows of released conversations. They leave the list after the commit.
-    pub(super) fn settle(&self, transaction: &Transaction<'_>) -> Result<(), Fault> {
+    pub(super) fn settle(&self, transaction: &Transaction<'_>) -> Result<(), SqliteFault> {
         for conversation in &self.left {
             transaction
                 .prepare_cached("DELETE FROM holds WHERE conversation = ?")?
@@ -194,7 +194,7 @@ impl Holds {
         &self,
         transaction: &Transaction<'_>,
         conversation: &str,
-    ) -> Result<Option<String>, Fault> {
+    ) -> Result<Option<String>, SqliteFault> {
         if self.here.contains(conversation) {
             return Err(busy(conversation).into());
         }
@@ -210,7 +210,7 @@ impl Holds {
         Err(busy(conversation).into())
     }
 
-    fn own(&mut self) -> Result<String, Fault> {
+    fn own(&mut self) -> Result<String, SqliteFault> {
         match self.lives.own() {
             Ok(own) => Ok(own.to_owned()),
             Err(err) => Err(fault::lives(self.lives.folder(), err).into()),
@@ -220,8 +220,8 @@ impl Holds {
 
 #[cfg(test)]
 mod tests {
-    use super::{SqliteSynchronous, Store};
-    use crate::journal::{Envelope, Head, Life, SqliteJournal};
+    use super::{SqliteStore, SqliteSynchronous};
+    use crate::journal::{Envelope, Head, SqliteJournal, WriterId};
 
     #[test]
     fn facts_wait_for_what_is_set_and_holds_do_not_wait() {
@@ -229,16 +229,17 @@ mod tests {
         {
             let folder = tempfile::tempdir().expect("a folder");
             let settings = SqliteJournal::builder().synchronous(synchronous);
-            let mut store = Store::open(&settings, folder.path().join("chats.db")).expect("open");
-            let fact = Envelope::stored(1, "0", Life::random(), 0, 0, "{}");
+            let mut store =
+                SqliteStore::open(&settings, folder.path().join("chats.db")).expect("open");
+            let fact = Envelope::stored(1, "0", WriterId::random(), 0, 0, "{}");
             let mut head = Head::default();
             for _ in 0..3 {
                 store.hold("chat").expect("hold");
-                assert_eq!(waits_for(&store), 1);
+                assert_eq!(synchronous_setting(&store), 1);
                 head = store.append("chat", head, std::slice::from_ref(&fact)).expect("append");
-                assert_eq!(waits_for(&store), number);
+                assert_eq!(synchronous_setting(&store), number);
                 store.release("chat".to_owned());
-                assert_eq!(waits_for(&store), 1);
+                assert_eq!(synchronous_setting(&store), 1);
             }
         }
     }
@@ -248,7 +249,7 @@ mod tests {
     fn a_file_that_is_deleted_during_a_write_takes_nothing_of_it() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("chats.db");
-        let mut store = Store::open(&SqliteJournal::builder(), path.clone()).expect("open");
+        let mut store = SqliteStore::open(&SqliteJournal::builder(), path.clone()).expect("open");
         let written = store.writing(|transaction, _, _| {
             std::fs::remove_file(folder.path().join("chats.db-wal")).expect("a log");
             transaction.execute("DELETE FROM holds", ())?;
@@ -258,7 +259,7 @@ mod tests {
         assert!(error.contains("was deleted or moved"), "{error}");
     }
 
-    fn waits_for(store: &Store) -> i64 {
+    fn synchronous_setting(store: &SqliteStore) -> i64 {
         store.db.pragma_query_value(None, "synchronous", |row| row.get(0)).expect("a number")
     }
 }

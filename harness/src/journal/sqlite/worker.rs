@@ -8,26 +8,26 @@ use std::{
 
 use tokio::sync::oneshot;
 
-use super::{fault, store::Store};
+use super::{fault, store::SqliteStore};
 use crate::error::Error;
 
 /// Work to be done with the store.
-pub(super) type Job = Box<dyn FnOnce(&mut Store) + Send>;
+pub(super) type StoreJob = Box<dyn FnOnce(&mut SqliteStore) + Send>;
 
 /// The thread, and the channel to it. Dropping this value waits until all jobs are done.
-pub(super) struct Worker {
+pub(super) struct StoreThread {
     /// `None` only while the value is dropped.
-    jobs: Option<mpsc::Sender<Job>>,
+    jobs: Option<mpsc::Sender<StoreJob>>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Worker {
+impl StoreThread {
     /// Starts the thread, which first opens the store and reports the result.
     pub(super) fn start(
         path: PathBuf,
-        open: impl FnOnce(PathBuf) -> Result<Store, Error> + Send + 'static,
+        open: impl FnOnce(PathBuf) -> Result<SqliteStore, Error> + Send + 'static,
     ) -> Result<(Self, oneshot::Receiver<Result<(), Error>>), Error> {
-        let (jobs, asked) = mpsc::channel::<Job>();
+        let (jobs, asked) = mpsc::channel::<StoreJob>();
         let (opened, opening) = oneshot::channel();
         let named = path.clone();
         let thread = Builder::new().name("harness-sqlite".to_owned()).spawn(move || {
@@ -50,10 +50,10 @@ impl Worker {
     /// waits for the result when the turn of the work comes, it is not begun.
     pub(super) async fn ask<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&mut Store) -> Result<T, Error> + Send + 'static,
+        work: impl FnOnce(&mut SqliteStore) -> Result<T, Error> + Send + 'static,
     ) -> Option<Result<T, Error>> {
         let (reply, answer) = oneshot::channel();
-        let job: Job = Box::new(move |store| {
+        let job: StoreJob = Box::new(move |store| {
             if !reply.is_closed() {
                 drop(reply.send(work(store)));
             }
@@ -64,13 +64,13 @@ impl Worker {
 
     /// A sender to the thread. The thread does not end while a sender exists, so only a value that
     /// is dropped before this one may keep it.
-    pub(super) fn jobs(&self) -> mpsc::Sender<Job> {
+    pub(super) fn jobs(&self) -> mpsc::Sender<StoreJob> {
         // If the thread's channel is gone, the sender leads nowhere.
         self.jobs.clone().unwrap_or_else(|| mpsc::channel().0)
     }
 }
 
-impl Drop for Worker {
+impl Drop for StoreThread {
     fn drop(&mut self) {
         drop(self.jobs.take());
         if let Some(thread) = self.thread.take() {

@@ -15,13 +15,13 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Fault, McpAuth, McpPage,
+    AuthError, McpAuth, McpAuthorizationPage,
+    auth_http_client::{AuthHttpClient, is_near, is_safe},
     challenge::Challenge,
-    discovery::{self, Found},
-    grant::{self, Client, Grant, Ungranted, Wanted},
-    page::{Expected, Port},
-    store::Held,
-    web::{Web, is_near, is_safe},
+    credential_store::GrantLock,
+    discovery::{self, AuthorizationServer},
+    grant::{self, OAuthClient, TokenError, TokenGrant, TokenRequest},
+    redirect_listener::{ExpectedRedirect, RedirectListener},
 };
 use crate::{
     error::{Error, ErrorKind},
@@ -42,17 +42,17 @@ pub(in super::super) struct Authorization {
     /// The program's name for the server.
     name: String,
     server: Url,
-    web: Web,
-    state: Mutex<State>,
+    web: AuthHttpClient,
+    state: Mutex<GrantState>,
     /// Cancelled when the connection is closed: it ends the wait for a person.
     closed: CancellationToken,
 }
 
 #[derive(Default)]
-struct State {
-    grant: Option<Arc<Grant>>,
+struct GrantState {
+    grant: Option<Arc<TokenGrant>>,
     /// Earlier grants, which may still be valid.
-    earlier: VecDeque<Arc<Grant>>,
+    earlier: VecDeque<Arc<TokenGrant>>,
     /// The last refusal since the current grant.
     refused: Option<Challenge>,
     /// Whether the store was read.
@@ -69,7 +69,7 @@ struct State {
 }
 
 /// The grant for the next request, and whether it could be stored.
-type Next = (Grant, Result<(), Fault>);
+type NextGrant = (TokenGrant, Result<(), AuthError>);
 
 impl Authorization {
     /// Creates the authorization. Nothing is sent yet.
@@ -104,14 +104,14 @@ impl Authorization {
                 "without a person there has to be a client with a secret: set `client` and `secret`",
             ));
         }
-        let web = Web::new(is_near(&server))?;
+        let web = AuthHttpClient::new(is_near(&server))?;
         let noes = auth.kept.slot(server.as_str()).noes();
-        let state = Mutex::new(State { noes, ..State::default() });
+        let state = Mutex::new(GrantState { noes, ..GrantState::default() });
         let closed = CancellationToken::new();
         Ok(Self { auth, name: name.to_owned(), server, web, state, closed })
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, GrantState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -146,7 +146,7 @@ impl Authorization {
     /// Notes that the server has refused a request with this token.
     pub(in super::super) fn refused(&self, status: u16, header: &str, token: Option<&str>) {
         let challenge = Challenge::read(header);
-        if status == 403 && !challenge.wants_more() {
+        if status == 403 && !challenge.needs_scope() {
             return;
         }
         let mut state = self.state();
@@ -179,7 +179,7 @@ impl Authorization {
     ///
     /// # Errors
     /// Fails if the server has refused and there is no token that it may accept.
-    pub(in super::super) async fn ready(&self) -> Result<(), Fault> {
+    pub(in super::super) async fn ready(&self) -> Result<(), AuthError> {
         let is_ready = {
             let state = self.state();
             let old = state.grant.as_ref().is_some_and(|grant| grant.is_old());
@@ -189,7 +189,7 @@ impl Authorization {
     }
 
     /// Locks the state that connections share, and changes it.
-    async fn changed(&self, may_ask: bool) -> Result<(), Fault> {
+    async fn changed(&self, may_ask: bool) -> Result<(), AuthError> {
         let closed = || (ErrorKind::Closed, "the connection was closed by the program".to_owned());
         let changing = async {
             let key = self.server.as_str();
@@ -215,7 +215,7 @@ impl Authorization {
     }
 
     /// Whether a grant is for this server and this client.
-    fn is_usable(&self, grant: &Grant) -> bool {
+    fn is_usable(&self, grant: &TokenGrant) -> bool {
         grant.server == self.server.as_str()
             && grant.is_sendable()
             && self.is_for_us(&grant.resource)
@@ -240,23 +240,27 @@ impl Authorization {
     /// Requests a token. The request goes on to its end, even if nobody waits for it any more.
     async fn ask(
         &self,
-        held: &mut Held,
-        asking: impl Future<Output = Result<Option<Grant>, Ungranted>> + Send + 'static,
-    ) -> Result<Option<Next>, Ungranted> {
+        held: &mut GrantLock,
+        asking: impl Future<Output = Result<Option<TokenGrant>, TokenError>> + Send + 'static,
+    ) -> Result<Option<NextGrant>, TokenError> {
         self.auth.kept.ask(self.server.as_str(), held, asking).await
     }
 
-    async fn renew(&self, held: &mut Held, known: &Grant) -> Result<Option<Next>, Ungranted> {
+    async fn renew(
+        &self,
+        held: &mut GrantLock,
+        known: &TokenGrant,
+    ) -> Result<Option<NextGrant>, TokenError> {
         self.ask(held, grant::renew(self.web.clone(), known.clone())).await
     }
 
     /// The grant for the next request, and whether it could be stored.
     async fn next(
         &self,
-        held: &mut Held,
-        mut known: Option<Grant>,
+        held: &mut GrantLock,
+        mut known: Option<TokenGrant>,
         may_ask: bool,
-    ) -> Result<Option<Next>, Fault> {
+    ) -> Result<Option<NextGrant>, AuthError> {
         if let Some(known) = &mut known {
             // The secret is the program's own setting.
             if let Some(secret) =
@@ -279,10 +283,10 @@ impl Authorization {
         }
         let known = known.or_else(|| own.as_deref().cloned());
         let Some(refused) = refused else {
-            let Some(known) = known.filter(Grant::is_old) else { return Ok(None) };
+            let Some(known) = known.filter(TokenGrant::is_old) else { return Ok(None) };
             match self.renew(held, &known).await {
                 Ok(Some(new)) => return Ok(Some(new)),
-                Ok(None) | Err(Ungranted::Refused(_)) if may_ask => {
+                Ok(None) | Err(TokenError::Refused(_)) if may_ask => {
                     if let Some(other) = self.changed_meanwhile(held, &known).await? {
                         return Ok(Some((other, Ok(()))));
                     }
@@ -292,7 +296,7 @@ impl Authorization {
                 }
                 Ok(None) => return Ok(None),
                 // The token is still valid for a moment, and the authorization server may work again by then.
-                Err(Ungranted::Failed(_)) if !known.is_over() => {
+                Err(TokenError::Failed(_)) if !known.is_over() => {
                     return Ok(Some((known, Ok(()))));
                 }
                 Err(failed) => return Err(failed.into()),
@@ -308,9 +312,9 @@ impl Authorization {
     /// The grant that another program has stored while this one was refused a renewal.
     async fn changed_meanwhile(
         &self,
-        held: &mut Held,
-        refused: &Grant,
-    ) -> Result<Option<Grant>, Fault> {
+        held: &mut GrantLock,
+        refused: &TokenGrant,
+    ) -> Result<Option<TokenGrant>, AuthError> {
         self.auth.kept.load(self.server.as_str(), held).await?;
         let new = held.grant().cloned().filter(|grant| self.is_usable(grant));
         Ok(new.filter(|grant| grant.token != refused.token && !grant.is_old()).map(|mut grant| {
@@ -326,10 +330,10 @@ impl Authorization {
     /// Whether another attempt may help.
     fn may_try(
         &self,
-        held: &Held,
+        held: &GrantLock,
         refused: &Challenge,
-        known: Option<&Grant>,
-    ) -> Result<(), Fault> {
+        known: Option<&TokenGrant>,
+    ) -> Result<(), AuthError> {
         let wrong = |why: String| Err((ErrorKind::Api, why));
         let is_denied = {
             let state = self.state();
@@ -340,7 +344,7 @@ impl Authorization {
                 "the authorization was not given before; connect to it anew to ask for it again";
             return wrong(why.to_owned());
         }
-        if let Some(known) = known.filter(|_| refused.wants_more()) {
+        if let Some(known) = known.filter(|_| refused.needs_scope()) {
             if refused.scopes.iter().all(|scope| known.scopes.contains(scope)) {
                 return wrong(
                     "it refuses the token for what was asked for already (`insufficient_scope`): the person, or the program, \
@@ -370,28 +374,28 @@ impl Authorization {
     /// Looks up the authorization server again, and gets a token from it.
     async fn authorize(
         &self,
-        held: &mut Held,
+        held: &mut GrantLock,
         refused: &Challenge,
-        known: Option<Grant>,
-    ) -> Result<Option<Next>, Fault> {
+        known: Option<TokenGrant>,
+    ) -> Result<Option<NextGrant>, AuthError> {
         let (resource, issuer) = (self.auth.resource.as_deref(), self.auth.issuer.as_deref());
-        let wanted = discovery::Wanted { resource, issuer };
+        let wanted = discovery::DiscoverySettings { resource, issuer };
         let found = discovery::find(&self.web, &self.server, refused, wanted).await?;
         // The grant of one authorization server is not shown to another.
         let known = known.filter(|known| known.issuer == found.metadata.issuer);
-        if let Some(known) = known.as_ref().filter(|_| !refused.wants_more()) {
+        if let Some(known) = known.as_ref().filter(|_| !refused.needs_scope()) {
             let first = !std::mem::replace(&mut self.state().renewed, true);
             if first && known.resource == found.resource {
                 match self.renew(held, known).await {
                     Ok(Some(new)) => return Ok(Some(new)),
-                    Ok(None) | Err(Ungranted::Refused(_)) => {}
+                    Ok(None) | Err(TokenError::Refused(_)) => {}
                     Err(failed) => return Err(failed.into()),
                 }
             }
         }
         // If the person has to grant everything again, the program is registered again too, since the old
         // registration may have ended.
-        let known = known.filter(|_| refused.wants_more());
+        let known = known.filter(|_| refused.needs_scope());
         let scopes = self.scopes(refused, &found, known.as_ref());
         match self.auth.person {
             true => self.ask_person(held, &found, known.as_ref(), scopes).await,
@@ -414,7 +418,12 @@ impl Authorization {
     }
 
     /// The scopes that the token should have.
-    fn scopes(&self, refused: &Challenge, found: &Found, known: Option<&Grant>) -> Vec<String> {
+    fn scopes(
+        &self,
+        refused: &Challenge,
+        found: &AuthorizationServer,
+        known: Option<&TokenGrant>,
+    ) -> Vec<String> {
         if !self.auth.person {
             return self.auth.scopes.clone().unwrap_or_default();
         }
@@ -423,7 +432,7 @@ impl Authorization {
             (None, false) => refused.scopes.clone(),
             (None, true) => found.scopes.clone(),
         };
-        if refused.wants_more() {
+        if refused.needs_scope() {
             let before = known.map(|known| known.scopes.as_slice()).unwrap_or_default();
             for scope in before.iter().chain(&refused.scopes) {
                 grant::add(&mut scopes, scope);
@@ -438,19 +447,24 @@ impl Authorization {
     }
 
     /// The client that the program has set.
-    fn registered(&self, found: &Found) -> Option<Client> {
+    fn registered(&self, found: &AuthorizationServer) -> Option<OAuthClient> {
         let id = self.auth.client.clone()?;
         let secret = self.auth.secret.as_ref().map(|secret| secret.expose_secret().to_owned());
         let method = match secret {
             Some(_) => grant::method(&found.metadata, false),
             None => "none",
         };
-        Some(Client { id, secret, method: method.to_owned(), redirect: None })
+        Some(OAuthClient { id, secret, method: method.to_owned(), redirect: None })
     }
 
-    fn wanted(&self, found: &Found, client: Client, scopes: Vec<String>) -> Result<Wanted, Fault> {
+    fn wanted(
+        &self,
+        found: &AuthorizationServer,
+        client: OAuthClient,
+        scopes: Vec<String>,
+    ) -> Result<TokenRequest, AuthError> {
         let endpoint = found.metadata.token_endpoint.clone();
-        Ok(Wanted {
+        Ok(TokenRequest {
             server: self.server.to_string(),
             resource: found.resource.clone(),
             issuer: found.metadata.issuer.clone(),
@@ -464,27 +478,30 @@ impl Authorization {
     /// redirects.
     async fn introduced(
         &self,
-        found: &Found,
-        known: Option<&Grant>,
-    ) -> Result<(Client, Port), Fault> {
+        found: &AuthorizationServer,
+        known: Option<&TokenGrant>,
+    ) -> Result<(OAuthClient, RedirectListener), AuthError> {
         if let Some(client) = self.registered(found) {
-            return Ok((client, Port::open(&self.auth.redirect).await?));
+            return Ok((client, RedirectListener::open(&self.auth.redirect).await?));
         }
         let metadata = &found.metadata;
         // The same registration is used again if the port of its redirect address is free.
         let known = known.map(|known| &known.client);
         if let Some(known) = known
             && let Some(redirect) = &known.redirect
-            && let Ok(port) = Port::open(redirect).await
+            && let Ok(port) = RedirectListener::open(redirect).await
         {
             return Ok((known.clone(), port));
         }
-        let port = Port::open(&self.auth.redirect).await?;
+        let port = RedirectListener::open(&self.auth.redirect).await?;
         if let Some(id) =
             self.auth.metadata.as_ref().filter(|_| metadata.client_id_metadata_document_supported)
         {
             let method = "none".to_owned();
-            return Ok((Client { id: id.clone(), secret: None, method, redirect: None }, port));
+            return Ok((
+                OAuthClient { id: id.clone(), secret: None, method, redirect: None },
+                port,
+            ));
         }
         let endpoint = metadata.registration_endpoint.as_deref().ok_or_else(|| {
             let why = "the authorization server registers no programs: register it there and set `client`";
@@ -499,11 +516,11 @@ impl Authorization {
     /// Shows the page to the person, and waits for the redirect.
     async fn ask_person(
         &self,
-        held: &mut Held,
-        found: &Found,
-        known: Option<&Grant>,
+        held: &mut GrantLock,
+        found: &AuthorizationServer,
+        known: Option<&TokenGrant>,
         scopes: Vec<String>,
-    ) -> Result<Option<Next>, Fault> {
+    ) -> Result<Option<NextGrant>, AuthError> {
         let metadata = &found.metadata;
         if !metadata.code_challenge_methods_supported.iter().any(|method| method == "S256") {
             let why = "the authorization server does not protect codes (PKCE with `S256`), so none is asked for";
@@ -531,8 +548,8 @@ impl Authorization {
             parameters.push(("scope", &scope));
         }
         let url = grant::page(endpoint, &parameters);
-        let page = McpPage { server: self.name.clone(), url };
-        let expected = Expected {
+        let page = McpAuthorizationPage { server: self.name.clone(), url };
+        let expected = ExpectedRedirect {
             state: &state,
             issuer: &metadata.issuer,
             has_issuer: metadata.authorization_response_iss_parameter_supported,
@@ -562,10 +579,10 @@ impl Authorization {
     /// Opens the page, and listens for the redirect at the same time.
     async fn back(
         &self,
-        port: &Port,
-        page: McpPage,
-        expected: Expected<'_>,
-    ) -> Result<Result<String, Fault>, Fault> {
+        port: &RedirectListener,
+        page: McpAuthorizationPage,
+        expected: ExpectedRedirect<'_>,
+    ) -> Result<Result<String, AuthError>, AuthError> {
         let panicked = |why| (ErrorKind::Panicked, format!("what opens the page {why}"));
         let opening = caught(|| (self.auth.on_page)(page)).map(Shielded::new).map_err(panicked)?;
         let opened = async {
@@ -590,12 +607,12 @@ impl Authorization {
     }
 }
 
-fn missing(what: &str) -> Fault {
+fn missing(what: &str) -> AuthError {
     (ErrorKind::Protocol, format!("the authorization server has no {what}"))
 }
 
 /// A random text that cannot be guessed: 256 bits.
-fn random() -> Result<String, Fault> {
+fn random() -> Result<String, AuthError> {
     let mut bytes = [0; 32];
     SystemRandom::new()
         .fill(&mut bytes)

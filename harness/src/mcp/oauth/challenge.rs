@@ -52,7 +52,7 @@ impl Challenge {
     }
 
     /// Whether the token is valid, but lacks a scope.
-    pub(super) fn wants_more(&self) -> bool {
+    pub(super) fn needs_scope(&self) -> bool {
         self.error.as_deref() == Some("insufficient_scope")
     }
 }
@@ -99,7 +99,7 @@ mod tests {
         let read = Challenge::read(
             r#"Basic realm="a, scope=\"x\"", Bearer error="insufficient_scope", scope="a b" , resource_metadata="https://h/p?a=b,c""#,
         );
-        assert!(read.wants_more());
+        assert!(read.needs_scope());
         assert_eq!(read.scopes, ["a", "b"]);
         assert_eq!(read.metadata.as_deref(), Some("https://h/p?a=b,c"));
         let read = Challenge::read(r#"bearer, DPoP scope="x", error=y"#);

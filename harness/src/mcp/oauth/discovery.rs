@@ -4,12 +4,12 @@
 use reqwest::Url;
 use serde::{Deserialize, Deserializer};
 
-use super::{Fault, challenge::Challenge, web::Web};
+use super::{AuthError, auth_http_client::AuthHttpClient, challenge::Challenge};
 use crate::{error::ErrorKind, message::in_line, secret::beginning};
 
 /// The description that a server gives of itself (RFC 9728).
 #[derive(Deserialize)]
-struct Resource {
+struct ResourceMetadata {
     resource: String,
     #[serde(default, deserialize_with = "given")]
     authorization_servers: Vec<String>,
@@ -19,7 +19,7 @@ struct Resource {
 
 /// The description that an authorization server gives of itself (RFC 8414).
 #[derive(Deserialize)]
-pub(super) struct Metadata {
+pub(super) struct IssuerMetadata {
     pub(super) issuer: String,
     pub(super) authorization_endpoint: Option<String>,
     pub(super) token_endpoint: Option<String>,
@@ -42,16 +42,16 @@ fn given<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(from: D) -> R
 }
 
 /// The authorization server of a server.
-pub(super) struct Found {
+pub(super) struct AuthorizationServer {
     /// The name of the server that tokens are made for.
     pub(super) resource: String,
     /// The scopes that the server says that it knows.
     pub(super) scopes: Vec<String>,
-    pub(super) metadata: Metadata,
+    pub(super) metadata: IssuerMetadata,
 }
 
-/// What the program has said of the authorization.
-pub(super) struct Wanted<'a> {
+/// What the program has set for the authorization.
+pub(super) struct DiscoverySettings<'a> {
     /// The resource that tokens are made for.
     pub(super) resource: Option<&'a str>,
     pub(super) issuer: Option<&'a str>,
@@ -59,12 +59,12 @@ pub(super) struct Wanted<'a> {
 
 /// Looks up the authorization server.
 pub(super) async fn find(
-    web: &Web,
+    web: &AuthHttpClient,
     server: &Url,
     challenge: &Challenge,
-    wanted: Wanted<'_>,
-) -> Result<Found, Fault> {
-    let Wanted { resource: named, issuer } = wanted;
+    wanted: DiscoverySettings<'_>,
+) -> Result<AuthorizationServer, AuthError> {
+    let DiscoverySettings { resource: named, issuer } = wanted;
     let (resource, scopes, servers) = match resource(web, server, challenge, named).await? {
         Some(found) => (found.resource, found.scopes_supported, found.authorization_servers),
         // A server of 2025-03-26 is its own authorization server. Its query may be secret, and is no part of the
@@ -90,15 +90,15 @@ pub(super) async fn find(
         })?,
     };
     let metadata = metadata(web, chosen).await?;
-    Ok(Found { resource, scopes, metadata })
+    Ok(AuthorizationServer { resource, scopes, metadata })
 }
 
 async fn resource(
-    web: &Web,
+    web: &AuthHttpClient,
     server: &Url,
     challenge: &Challenge,
     wanted: Option<&str>,
-) -> Result<Option<Resource>, Fault> {
+) -> Result<Option<ResourceMetadata>, AuthError> {
     let what = "the description of the server";
     let mut places = Vec::new();
     if let Some(named) = &challenge.metadata {
@@ -117,7 +117,8 @@ async fn resource(
             let why = format!("{what} cannot be read: status {}", answer.status);
             return Err((ErrorKind::Api, why));
         }
-        let Some(found) = answer.is_success().then(|| answer.json::<Resource>()).flatten() else {
+        let Some(found) = answer.is_success().then(|| answer.json::<ResourceMetadata>()).flatten()
+        else {
             continue;
         };
         // RFC 9728, 3.3. Otherwise one server could request tokens that are valid for another, such as that of
@@ -141,7 +142,7 @@ async fn resource(
     Ok(None)
 }
 
-async fn metadata(web: &Web, issuer: &str) -> Result<Metadata, Fault> {
+async fn metadata(web: &AuthHttpClient, issuer: &str) -> Result<IssuerMetadata, AuthError> {
     let what = "the description of the authorization server";
     let address = web.address("the authorization server", issuer)?;
     let path = address.path().trim_end_matches('/');
@@ -158,7 +159,8 @@ async fn metadata(web: &Web, issuer: &str) -> Result<Metadata, Fault> {
             let why = format!("{what} cannot be read: status {}", answer.status);
             return Err((ErrorKind::Api, why));
         }
-        let Some(found) = answer.is_success().then(|| answer.json::<Metadata>()).flatten() else {
+        let Some(found) = answer.is_success().then(|| answer.json::<IssuerMetadata>()).flatten()
+        else {
             continue;
         };
         if !is_issuer(&found.issuer, issuer) {

@@ -12,9 +12,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{
-    Fault,
-    discovery::Metadata,
-    web::{Answer, Web, form},
+    AuthError,
+    auth_http_client::{AuthHttpClient, AuthResponse, form},
+    discovery::IssuerMetadata,
 };
 use crate::{
     error::ErrorKind,
@@ -30,7 +30,7 @@ const EARLY: u64 = 30;
 
 /// The program, as an authorization server knows it.
 #[derive(Clone, Serialize, Deserialize)]
-pub(super) struct Client {
+pub(super) struct OAuthClient {
     pub(super) id: String,
     pub(super) secret: Option<String>,
     /// How the client authenticates: a method of RFC 7591.
@@ -41,14 +41,14 @@ pub(super) struct Client {
 
 /// A grant for one server.
 #[derive(Clone, Serialize, Deserialize)]
-pub(super) struct Grant {
+pub(super) struct TokenGrant {
     /// The address of the server. The token is sent to no other.
     pub(super) server: String,
     pub(super) resource: String,
     pub(super) issuer: String,
     /// The address at which it is renewed.
     pub(super) token_endpoint: String,
-    pub(super) client: Client,
+    pub(super) client: OAuthClient,
     pub(super) token: String,
     pub(super) refresh: Option<String>,
     /// The time from which it has to be renewed, in seconds since 1970.
@@ -60,7 +60,7 @@ pub(super) struct Grant {
     pub(super) scopes: Vec<String>,
 }
 
-impl Grant {
+impl TokenGrant {
     /// Whether the token has to be renewed.
     pub(super) fn is_old(&self) -> bool {
         self.until.is_some_and(|until| until <= now())
@@ -93,7 +93,7 @@ fn now() -> u64 {
 
 /// The answer of a token endpoint.
 #[derive(Deserialize)]
-struct Granted {
+struct TokenResponse {
     access_token: String,
     token_type: String,
     #[serde(default)]
@@ -105,53 +105,53 @@ struct Granted {
 }
 
 #[derive(Deserialize)]
-struct Refused {
+struct TokenRefusal {
     error: String,
     #[serde(default)]
     error_description: Option<String>,
 }
 
 /// Why there is no token.
-pub(super) enum Ungranted {
+pub(super) enum TokenError {
     /// The authorization server gives no token for what was presented, now or later.
-    Refused(Fault),
+    Refused(AuthError),
     /// Another failure, which may pass.
-    Failed(Fault),
+    Failed(AuthError),
 }
 
 /// Whether the same request may be answered with a token later.
-fn is_passing(status: u16, refused: Option<&Refused>) -> bool {
+fn is_passing(status: u16, refused: Option<&TokenRefusal>) -> bool {
     let error = refused.map(|refused| refused.error.as_str());
     matches!(status, 407 | 408 | 425 | 429 | 500..)
         || matches!(error, Some("temporarily_unavailable" | "server_error" | "slow_down"))
 }
 
-impl From<Ungranted> for Fault {
-    fn from(why: Ungranted) -> Self {
+impl From<TokenError> for AuthError {
+    fn from(why: TokenError) -> Self {
         match why {
-            Ungranted::Refused(fault) | Ungranted::Failed(fault) => fault,
+            TokenError::Refused(fault) | TokenError::Failed(fault) => fault,
         }
     }
 }
 
 /// What a token is requested for.
-pub(super) struct Wanted {
+pub(super) struct TokenRequest {
     pub(super) server: String,
     pub(super) resource: String,
     pub(super) issuer: String,
     pub(super) token_endpoint: String,
-    pub(super) client: Client,
+    pub(super) client: OAuthClient,
     pub(super) scopes: Vec<String>,
 }
 
-impl Wanted {
+impl TokenRequest {
     /// Requests a token with these parameters.
     pub(super) async fn ask(
         self,
-        web: &Web,
+        web: &AuthHttpClient,
         parameters: &[(&str, &str)],
         secrets: Secrets,
-    ) -> Result<Grant, Ungranted> {
+    ) -> Result<TokenGrant, TokenError> {
         let what = "the token endpoint";
         let client = &self.client;
         let mut sent = parameters.to_vec();
@@ -159,7 +159,7 @@ impl Wanted {
         let (mut basic, mut secrets) = (None, client.secret.iter().fold(secrets, Secrets::with));
         match (client.method.as_str(), &client.secret) {
             ("client_secret_basic", Some(secret)) => {
-                let value = credentials(&client.id, secret).map_err(Ungranted::Failed)?;
+                let value = credentials(&client.id, secret).map_err(TokenError::Failed)?;
                 // Some servers repeat in their refusal what they have received.
                 let shown = value.to_str().ok().and_then(|value| value.strip_prefix("Basic "));
                 secrets = shown.into_iter().fold(secrets, Secrets::with);
@@ -170,34 +170,35 @@ impl Wanted {
             }
             _ => sent.push(("client_id", &client.id)),
         }
-        let endpoint = web.address(what, &self.token_endpoint).map_err(Ungranted::Failed)?;
+        let endpoint = web.address(what, &self.token_endpoint).map_err(TokenError::Failed)?;
         let body = ("application/x-www-form-urlencoded", form(&sent));
         let answer =
             web.post(what, &endpoint, body, basic).await.map_err(|fault| match fault.0 {
                 // It redirects, so it gives no tokens any more.
-                ErrorKind::Protocol => Ungranted::Refused(fault),
-                _ => Ungranted::Failed(fault),
+                ErrorKind::Protocol => TokenError::Refused(fault),
+                _ => TokenError::Failed(fault),
             })?;
-        let refused = answer.json::<Refused>().filter(|refused| !refused.error.is_empty());
+        let refused = answer.json::<TokenRefusal>().filter(|refused| !refused.error.is_empty());
         if refused.is_some() || !answer.is_success() {
-            let why = (ErrorKind::Api, said(what, answer.status, refused.as_ref(), &secrets));
+            let why =
+                (ErrorKind::Api, refusal_text(what, answer.status, refused.as_ref(), &secrets));
             return Err(match is_passing(answer.status, refused.as_ref()) {
-                true => Ungranted::Failed(why),
-                false => Ungranted::Refused(why),
+                true => TokenError::Failed(why),
+                false => TokenError::Refused(why),
             });
         }
         self.read(&answer).map_err(|why| {
             let why = (ErrorKind::Protocol, format!("{what} {why}"));
             // Something other than the authorization server may have answered, such as a page of a network.
             match answer.json::<serde_json::Map<String, Value>>() {
-                Some(_) => Ungranted::Refused(why),
-                None => Ungranted::Failed(why),
+                Some(_) => TokenError::Refused(why),
+                None => TokenError::Failed(why),
             }
         })
     }
 
-    fn read(self, answer: &Answer) -> Result<Grant, String> {
-        let granted: Granted =
+    fn read(self, answer: &AuthResponse) -> Result<TokenGrant, String> {
+        let granted: TokenResponse =
             answer.json().ok_or("has answered without `access_token` or `token_type`")?;
         if !granted.token_type.eq_ignore_ascii_case("bearer") {
             return Err("gives tokens of a type that cannot be used here; `Bearer` can".to_owned());
@@ -223,7 +224,7 @@ impl Wanted {
         for scope in granted.scope.iter().flat_map(|scopes| scopes.split_ascii_whitespace()) {
             add(&mut scopes, scope);
         }
-        Ok(Grant {
+        Ok(TokenGrant {
             server: self.server,
             resource: self.resource,
             issuer: self.issuer,
@@ -239,10 +240,13 @@ impl Wanted {
 }
 
 /// Renews a grant, if it has a renewal token. The old renewal token may be used up afterwards.
-pub(super) async fn renew(web: Web, old: Grant) -> Result<Option<Grant>, Ungranted> {
+pub(super) async fn renew(
+    web: AuthHttpClient,
+    old: TokenGrant,
+) -> Result<Option<TokenGrant>, TokenError> {
     let secrets = old.secrets();
     let Some(refresh) = old.refresh else { return Ok(None) };
-    let wanted = Wanted {
+    let wanted = TokenRequest {
         server: old.server,
         resource: old.resource,
         issuer: old.issuer,
@@ -265,12 +269,12 @@ pub(super) fn add(scopes: &mut Vec<String>, scope: &str) {
 
 /// Registers the program.
 pub(super) async fn register(
-    web: &Web,
+    web: &AuthHttpClient,
     endpoint: &str,
     name: &str,
     redirect: &str,
-    metadata: &Metadata,
-) -> Result<Client, Fault> {
+    metadata: &IssuerMetadata,
+) -> Result<OAuthClient, AuthError> {
     let what = "the registration";
     let endpoint = web.address(what, endpoint)?;
     let wanted = method(metadata, true);
@@ -286,8 +290,8 @@ pub(super) async fn register(
     });
     let answer = web.post(what, &endpoint, ("application/json", body.to_string()), None).await?;
     if !answer.is_success() {
-        let refused = answer.json::<Refused>();
-        let why = said(what, answer.status, refused.as_ref(), Secrets::none());
+        let refused = answer.json::<TokenRefusal>();
+        let why = refusal_text(what, answer.status, refused.as_ref(), Secrets::none());
         return Err((ErrorKind::Api, why));
     }
     #[derive(Deserialize)]
@@ -302,7 +306,7 @@ pub(super) async fn register(
     let method = known.token_endpoint_auth_method;
     let method =
         method.unwrap_or_else(|| self::method(metadata, known.client_secret.is_none()).to_owned());
-    Ok(Client {
+    Ok(OAuthClient {
         id: known.client_id,
         secret: known.client_secret,
         method,
@@ -311,7 +315,7 @@ pub(super) async fn register(
 }
 
 /// The authentication method that the program uses, of those that the authorization server accepts.
-pub(super) fn method(metadata: &Metadata, without_secret: bool) -> &'static str {
+pub(super) fn method(metadata: &IssuerMetadata, without_secret: bool) -> &'static str {
     let known = &metadata.token_endpoint_auth_methods_supported;
     let takes = |method: &&str| known.iter().any(|known| known == method);
     let order = match without_secret {
@@ -323,7 +327,7 @@ pub(super) fn method(metadata: &Metadata, without_secret: bool) -> &'static str 
 }
 
 /// RFC 6749, 2.3.1: both are encoded before they are joined.
-fn credentials(id: &str, secret: &str) -> Result<HeaderValue, Fault> {
+fn credentials(id: &str, secret: &str) -> Result<HeaderValue, AuthError> {
     let encoded = |text: &str| form(&[("", text)]).trim_start_matches('=').to_owned();
     let joined = format!("{}:{}", encoded(id), encoded(secret));
     let text = format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(joined));
@@ -335,9 +339,14 @@ fn credentials(id: &str, secret: &str) -> Result<HeaderValue, Fault> {
 }
 
 /// The text of a refusal of an authorization server.
-fn said(what: &str, status: u16, refused: Option<&Refused>, secrets: &Secrets) -> String {
+fn refusal_text(
+    what: &str,
+    status: u16,
+    refused: Option<&TokenRefusal>,
+    secrets: &Secrets,
+) -> String {
     match refused {
-        Some(Refused { error, error_description }) => {
+        Some(TokenRefusal { error, error_description }) => {
             let words = words(error, error_description.as_deref(), secrets);
             format!("{what} has refused, status {status}: {words}")
         }
@@ -357,7 +366,7 @@ pub(super) fn words(error: &str, description: Option<&str>, secrets: &Secrets) -
 ///
 /// # Errors
 /// Fails if it contains one: a server that reads the address could use the first of two values.
-pub(super) fn silent(endpoint: Url) -> Result<Url, Fault> {
+pub(super) fn silent(endpoint: Url) -> Result<Url, AuthError> {
     const OURS: [&str; 14] = [
         "response_type",
         "client_id",

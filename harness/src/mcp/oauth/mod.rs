@@ -3,30 +3,30 @@
 //! The rest of the framework never sees a token: it is added to a request below the protocol, and no request is
 //! sent again because of it.
 
+mod auth_http_client;
 mod authorization;
 mod challenge;
+mod credential_store;
 mod discovery;
 mod grant;
-mod page;
-mod store;
-mod web;
+mod redirect_listener;
 
 use std::{fmt, io, io::Write as _, pin::Pin, sync::Arc, time::Duration};
 
 use secrecy::SecretString;
 
 pub(super) use self::authorization::Authorization;
-use self::store::Kept;
-pub use self::store::{McpGrant, McpGrantFuture, McpGrants};
+use self::credential_store::GrantCache;
+pub use self::credential_store::{McpCredentialStore, McpCredentials, McpCredentialsFuture};
 use crate::error::{Error, ErrorKind};
 
 /// A failure on the way to a token, with its kind.
-type Fault = (ErrorKind, String);
+type AuthError = (ErrorKind, String);
 
 /// The page of an authorization server on which a person agrees.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct McpPage {
+pub struct McpAuthorizationPage {
     /// The name that the program gave to the server that the token is for.
     pub server: String,
     /// The address to open in the person's browser. It is valid once. It comes from others: give it to the browser
@@ -34,8 +34,9 @@ pub struct McpPage {
     pub url: String,
 }
 
-type OnPage =
-    dyn Fn(McpPage) -> Pin<Box<dyn Future<Output = Result<(), Error>> + Send>> + Send + Sync;
+type OnPage = dyn Fn(McpAuthorizationPage) -> Pin<Box<dyn Future<Output = Result<(), Error>> + Send>>
+    + Send
+    + Sync;
 
 /// The settings by which a program is authorized to use a server at an address, by OAuth 2.1 as the
 /// [protocol](https://modelcontextprotocol.io/specification/2025-11-25/basic/authorization) describes it. Needs the
@@ -85,7 +86,7 @@ pub struct McpAuth {
     person: bool,
     limit: Duration,
     on_page: Arc<OnPage>,
-    kept: Arc<Kept>,
+    kept: Arc<GrantCache>,
 }
 
 /// Without secrets.
@@ -203,7 +204,7 @@ impl McpAuth {
     /// address is printed to standard error.
     pub fn on_page(
         mut self,
-        open: impl Fn(McpPage) -> Pin<Box<dyn Future<Output = Result<(), Error>> + Send>>
+        open: impl Fn(McpAuthorizationPage) -> Pin<Box<dyn Future<Output = Result<(), Error>> + Send>>
         + Send
         + Sync
         + 'static,
@@ -212,14 +213,14 @@ impl McpAuth {
         self
     }
 
-    /// Sets the store for grants. Unless set, they are kept in memory and end with this value and its clones.
-    pub fn grants(mut self, grants: impl McpGrants + 'static) -> Self {
-        self.kept = Arc::new(Kept::new(grants));
+    /// Sets the store for credentials. Unless set, they are kept in memory and end with this value and its clones.
+    pub fn credential_store(mut self, grants: impl McpCredentialStore + 'static) -> Self {
+        self.kept = Arc::new(GrantCache::new(grants));
         self
     }
 }
 
-fn print(page: &McpPage) -> Result<(), Error> {
+fn print(page: &McpAuthorizationPage) -> Result<(), Error> {
     let server = page.server.escape_debug();
     writeln!(
         io::stderr(),

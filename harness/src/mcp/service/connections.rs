@@ -23,15 +23,15 @@ const UNREAD: usize = 64 << 20;
 /// How long a connection takes nothing of what is written to it, until it is given up.
 const STUCK: Duration = Duration::from_secs(30);
 
-/// All connections.
+/// All connections of a service, and how many there may be.
 #[derive(Clone)]
-pub(super) struct Connections {
+pub(super) struct ConnectionLimit {
     places: Arc<Semaphore>,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<ConnectionQueues>>,
 }
 
 #[derive(Default)]
-struct State {
+struct ConnectionQueues {
     /// The number of the newest entry below.
     last: u64,
     /// The connections without a whole request, from the one that has been so for the longest time.
@@ -40,25 +40,25 @@ struct State {
     unread: BTreeMap<u64, (usize, CancellationToken)>,
 }
 
-impl State {
+impl ConnectionQueues {
     fn next(&mut self) -> u64 {
         self.last = self.last.saturating_add(1);
         self.last
     }
 }
 
-impl Connections {
+impl ConnectionLimit {
     pub(super) fn new(most: usize) -> Self {
         Self { places: Arc::new(Semaphore::new(most)), state: Arc::default() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, ConnectionQueues> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Adds a connection. If there are too many, the one gives way that has been without a whole request for the longest
     /// time; if all have one, this waits.
-    pub(super) async fn enter(&self) -> Option<Connection> {
+    pub(super) async fn enter(&self) -> Option<HttpConnection> {
         let place = match Arc::clone(&self.places).try_acquire_owned() {
             Ok(place) => place,
             Err(_) => {
@@ -69,44 +69,45 @@ impl Connections {
             }
         };
         let ends = CancellationToken::new();
-        let idle = Idle { number: 0, all: self.clone(), ends: ends.clone(), _place: place };
+        let idle =
+            IdleConnection { number: 0, all: self.clone(), ends: ends.clone(), _place: place };
         let idle = Arc::new(Mutex::new(idle));
-        let connection = Connection { all: self.clone(), ends, idle };
-        connection.waits();
+        let connection = HttpConnection { all: self.clone(), ends, idle };
+        connection.mark_idle();
         Some(connection)
     }
 }
 
 /// One connection.
 #[derive(Clone)]
-pub(super) struct Connection {
-    all: Connections,
+pub(super) struct HttpConnection {
+    all: ConnectionLimit,
     ends: CancellationToken,
-    idle: Arc<Mutex<Idle>>,
+    idle: Arc<Mutex<IdleConnection>>,
 }
 
 /// The entry of a connection while it has no whole request. It ends with the connection.
-struct Idle {
+struct IdleConnection {
     number: u64,
-    all: Connections,
+    all: ConnectionLimit,
     ends: CancellationToken,
     _place: OwnedSemaphorePermit,
 }
 
-impl Drop for Idle {
+impl Drop for IdleConnection {
     fn drop(&mut self) {
         self.all.lock().idle.remove(&self.number);
     }
 }
 
-impl Connection {
+impl HttpConnection {
     /// Waits until it has to give way to others.
-    pub(super) async fn gives_way(&self) {
+    pub(super) async fn wait_for_eviction(&self) {
         self.ends.cancelled().await;
     }
 
     /// It has no whole request from now on.
-    fn waits(&self) {
+    fn mark_idle(&self) {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         let mut state = self.all.lock();
         state.idle.remove(&idle.number);
@@ -115,22 +116,22 @@ impl Connection {
     }
 
     /// It has a whole request. What is returned is kept until the answer is sent.
-    pub(super) fn begins(&self) -> Unread {
+    pub(super) fn begin_request(&self) -> UnreadResponse {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         self.all.lock().idle.remove(&idle.number);
-        Unread { connection: self.clone(), part: None }
+        UnreadResponse { connection: self.clone(), part: None }
     }
 }
 
 /// The part of an answer that the client has not read.
-pub(super) struct Unread {
-    connection: Connection,
+pub(super) struct UnreadResponse {
+    connection: HttpConnection,
     part: Option<u64>,
 }
 
-impl Unread {
+impl UnreadResponse {
     /// A part is given to the connection. If clients leave too much unread, the connections give way that have the oldest parts.
-    pub(super) fn gives(&mut self, bytes: usize) {
+    pub(super) fn add_part(&mut self, bytes: usize) {
         let mut state = self.connection.all.lock();
         let number = state.next();
         state.unread.insert(number, (bytes, self.connection.ends.clone()));
@@ -153,20 +154,20 @@ impl Unread {
     }
 }
 
-impl Drop for Unread {
+impl Drop for UnreadResponse {
     fn drop(&mut self) {
         self.sent();
-        self.connection.waits();
+        self.connection.mark_idle();
     }
 }
 
 /// A socket that fails if the client takes nothing of what is written for a while.
-pub(super) struct Timed<S> {
+pub(super) struct TimedSocket<S> {
     socket: S,
     stuck: Option<Pin<Box<Sleep>>>,
 }
 
-impl<S> Timed<S> {
+impl<S> TimedSocket<S> {
     pub(super) fn new(socket: S) -> Self {
         Self { socket, stuck: None }
     }
@@ -185,7 +186,7 @@ impl<S> Timed<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Timed<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for TimedSocket<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -195,7 +196,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Timed<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Timed<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for TimedSocket<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -235,14 +236,14 @@ mod tests {
 
     #[tokio::test]
     async fn the_connection_gives_way_that_is_without_a_request_for_the_longest_time() {
-        let all = Connections::new(3);
+        let all = ConnectionLimit::new(3);
         let mut open = Vec::new();
         for _ in 0..3 {
             open.push(all.enter().await.expect("a place"));
         }
-        let busy = open[0].begins();
+        let busy = open[0].begin_request();
         // The second is idle for a shorter time than the third.
-        drop(open[1].begins());
+        drop(open[1].begin_request());
         let entering = all.enter();
         tokio::pin!(entering);
         assert!(futures_util::poll!(&mut entering).is_pending());
@@ -255,17 +256,17 @@ mod tests {
 
     #[tokio::test]
     async fn the_connections_give_way_whose_clients_have_left_the_oldest_parts_unread() {
-        let all = Connections::new(9);
+        let all = ConnectionLimit::new(9);
         let mut unread = Vec::new();
         for _ in 0..9 {
             let connection = all.enter().await.expect("a place");
-            let mut part = connection.begins();
-            part.gives(UNREAD / 4);
+            let mut part = connection.begin_request();
+            part.add_part(UNREAD / 4);
             unread.push((connection, part));
             // The first one reads.
             if let Some((_, first)) = unread.first_mut() {
                 first.sent();
-                first.gives(0);
+                first.add_part(0);
             }
         }
         let given: Vec<bool> = unread.iter().map(|(it, _)| it.ends.is_cancelled()).collect();
@@ -278,7 +279,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_client_that_reads_nothing_is_given_up() {
         let (socket, _client) = tokio::io::duplex(8);
-        let mut socket = Timed::new(socket);
+        let mut socket = TimedSocket::new(socket);
         let stuck = socket.write_all(&[0; 9]).await.expect_err("it is stuck");
         assert_eq!(stuck.kind(), io::ErrorKind::TimedOut);
     }

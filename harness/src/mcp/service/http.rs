@@ -33,10 +33,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     McpService,
-    connections::{Connection, Connections, Timed, Unread},
+    connections::{ConnectionLimit, HttpConnection, TimedSocket, UnreadResponse},
     pipes::{ambiguous, refused, too_many},
-    serving::Serving,
-    sessions::Sessions,
+    service_handler::ServiceHandler,
+    sessions::ServiceSessions,
 };
 use crate::error::Error;
 
@@ -83,7 +83,7 @@ const BEGINNING: usize = 256 * 1024;
 const BUFFER: usize = 64 * 1024;
 
 /// The answer with its body.
-type Answer = Response<UnsyncBoxBody<Bytes, Infallible>>;
+type HttpAnswer = Response<UnsyncBoxBody<Bytes, Infallible>>;
 
 /// A service over streamable HTTP, for a program's own server: a [`tower_service::Service`] over requests of the
 /// crate `http` with any body. TLS, authorisation and the path are left to the program.
@@ -93,8 +93,8 @@ type Answer = Response<UnsyncBoxBody<Bytes, Infallible>>;
 ///
 /// A clone serves the same sessions. All of them end, and their calls are stopped, when the last clone is dropped.
 pub struct McpHttp<H> {
-    inner: StreamableHttpService<Arc<Serving<H>>, Sessions>,
-    sessions: Arc<Sessions>,
+    inner: StreamableHttpService<Arc<ServiceHandler<H>>, ServiceSessions>,
+    sessions: Arc<ServiceSessions>,
     /// The longest body of a request, in bytes.
     request: usize,
     reading: Arc<Semaphore>,
@@ -137,7 +137,7 @@ impl<H: ServerHandler> McpService<H> {
             .with_max_request_body_bytes(self.request)
             .with_cancellation_token(end.clone());
         let request = self.request;
-        let sessions = Arc::new(Sessions::new(self.resuming));
+        let sessions = Arc::new(ServiceSessions::new(self.resuming));
         let serving = Arc::new(self.serving()?);
         let start = move || Ok(Arc::clone(&serving));
         Ok(McpHttp {
@@ -162,8 +162,8 @@ impl<H: ServerHandler> McpService<H> {
     /// # Errors
     /// Fails as [`http`](Self::http) does. A connection that cannot be accepted does not end the service.
     pub async fn serve_http(self, listener: TcpListener) -> Result<(), Error> {
-        let (places, http) = (Places::new(REQUESTS, LISTENING, ENDING), self.http()?);
-        let connections = Connections::new(CONNECTIONS);
+        let (places, http) = (RequestSlots::new(REQUESTS, LISTENING, ENDING), self.http()?);
+        let connections = ConnectionLimit::new(CONNECTIONS);
         let mut tasks = JoinSet::new();
         loop {
             while tasks.try_join_next().is_some() {}
@@ -176,14 +176,14 @@ impl<H: ServerHandler> McpService<H> {
             // Without this, a small answer can wait 40 ms for the client's acknowledgement of the one before. A failure costs
             // that time alone.
             let _ = socket.set_nodelay(true);
-            let routed = Routed {
+            let routed = RoutedService {
                 http: http.clone(),
                 places: places.clone(),
                 connection: connection.clone(),
             };
             let service = hyper_util::service::TowerToHyperService::new(routed);
             tasks.spawn(async move {
-                let io = hyper_util::rt::TokioIo::new(Timed::new(socket));
+                let io = hyper_util::rt::TokioIo::new(TimedSocket::new(socket));
                 let mut server = hyper::server::conn::http1::Builder::new();
                 server.timer(hyper_util::rt::TokioTimer::new()).header_read_timeout(HEAD);
                 server.max_buf_size(BUFFER);
@@ -191,7 +191,7 @@ impl<H: ServerHandler> McpService<H> {
                 let serving = server.serve_connection(io, service);
                 tokio::select! {
                     _ = serving => {}
-                    () = connection.gives_way() => {}
+                    () = connection.wait_for_eviction() => {}
                 }
             });
         }
@@ -205,9 +205,9 @@ where
     B::Data: Send,
     B::Error: fmt::Display,
 {
-    type Response = Answer;
+    type Response = HttpAnswer;
     type Error = Infallible;
-    type Future = Pin<Box<dyn Future<Output = Result<Answer, Infallible>> + Send>>;
+    type Future = Pin<Box<dyn Future<Output = Result<HttpAnswer, Infallible>> + Send>>;
 
     fn poll_ready(&mut self, _: &mut task::Context<'_>) -> task::Poll<Result<(), Infallible>> {
         task::Poll::Ready(Ok(()))
@@ -227,7 +227,7 @@ where
 
 impl<H: ServerHandler> McpHttp<H> {
     /// Reads a body, or says why it was not read.
-    async fn read<B>(&self, body: B) -> Result<Bytes, Box<Answer>>
+    async fn read<B>(&self, body: B) -> Result<Bytes, Box<HttpAnswer>>
     where
         B: Body + Send + 'static,
         B::Data: Send,
@@ -237,13 +237,14 @@ impl<H: ServerHandler> McpHttp<H> {
             let mut body = pin!(body);
             let (mut read, mut share) = (Vec::<u8>::new(), None::<OwnedSemaphorePermit>);
             while let Some(frame) = body.frame().await {
-                let broken =
-                    |_| said_in_box(StatusCode::BAD_REQUEST, "the body of the request broke off");
+                let broken = |_| {
+                    boxed_text_answer(StatusCode::BAD_REQUEST, "the body of the request broke off")
+                };
                 let Ok(mut data) = frame.map_err(broken)?.into_data() else { continue };
                 let bytes = read.len().saturating_add(data.remaining());
                 if bytes > self.request {
                     let why = "the body of the request is too large";
-                    return Err(said_in_box(StatusCode::PAYLOAD_TOO_LARGE, why));
+                    return Err(boxed_text_answer(StatusCode::PAYLOAD_TOO_LARGE, why));
                 }
                 if bytes > read.capacity() {
                     let capacity = read.capacity().saturating_mul(2).max(bytes).min(self.request);
@@ -269,13 +270,13 @@ impl<H: ServerHandler> McpHttp<H> {
         };
         tokio::time::timeout(BODY, reading).await.unwrap_or_else(|_| {
             let why = "the body of the request did not come in time";
-            Err(said_in_box(StatusCode::REQUEST_TIMEOUT, why))
+            Err(boxed_text_answer(StatusCode::REQUEST_TIMEOUT, why))
         })
     }
 
-    async fn answer(&self, mut head: Parts, body: Bytes) -> Answer {
+    async fn answer(&self, mut head: Parts, body: Bytes) -> HttpAnswer {
         if !has_one_host(&head) {
-            return said(StatusCode::BAD_REQUEST, "the request names two hosts");
+            return text_answer(StatusCode::BAD_REQUEST, "the request names two hosts");
         }
         let memory = match too_many(&body) {
             Ok(values) => {
@@ -284,9 +285,9 @@ impl<H: ServerHandler> McpHttp<H> {
             }
             Err(refused) => return unreadable(Some(refused)),
         };
-        if memory > BEGINNING && begins_session(&body) {
+        if memory > BEGINNING && is_initialize(&body) {
             let why = "the request that begins a session is too large";
-            return said(StatusCode::PAYLOAD_TOO_LARGE, why);
+            return text_answer(StatusCode::PAYLOAD_TOO_LARGE, why);
         }
         // Whatever is left of the request has this share: it is dropped with the head.
         match share_of(&self.parsed, (memory / 1024).min(PARSED)) {
@@ -302,7 +303,7 @@ impl<H: ServerHandler> McpHttp<H> {
         let request = Request::from_parts(head, Full::new(body.clone()));
         let answer = self.inner.handle(request).await;
         if is_over && answer.status() == StatusCode::OK {
-            return said(StatusCode::GONE, "the answer is not kept any more");
+            return text_answer(StatusCode::GONE, "the answer is not kept any more");
         }
         if is_json && answer.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE {
             return misread(&body);
@@ -317,12 +318,12 @@ fn share_of(memory: &Arc<Semaphore>, size: usize) -> Option<OwnedSemaphorePermit
     Arc::clone(memory).try_acquire_many_owned(size).ok()
 }
 
-fn said_in_box(status: StatusCode, why: &'static str) -> Box<Answer> {
-    Box::new(said(status, why))
+fn boxed_text_answer(status: StatusCode, why: &'static str) -> Box<HttpAnswer> {
+    Box::new(text_answer(status, why))
 }
 
 /// The answer to a request that is not served because of others.
-fn busy(what: &str) -> Answer {
+fn busy(what: &str) -> HttpAnswer {
     let why = format!("too many {what} are served; try again later");
     let mut answer = Response::new(Full::new(Bytes::from(why)).boxed_unsync());
     *answer.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
@@ -345,7 +346,7 @@ fn has_one_host(head: &Parts) -> bool {
 
 /// Whether the request asks for the rest of a stream on which nothing comes any more. The SDK answers it with an empty
 /// stream, and the client would ask again.
-fn is_over(headers: &HeaderMap, sessions: &Sessions) -> bool {
+fn is_over(headers: &HeaderMap, sessions: &ServiceSessions) -> bool {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     let asked = text("mcp-session-id").zip(text("last-event-id"));
     asked.is_some_and(|(session, event)| sessions.is_over(session, event))
@@ -360,11 +361,11 @@ fn is_json(headers: &HeaderMap) -> bool {
 
 /// The answer to a body that is not a message. Its status is 400
 /// (<https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#sending-messages-to-the-server>).
-fn misread(body: &[u8]) -> Answer {
+fn misread(body: &[u8]) -> HttpAnswer {
     unreadable(refused(body))
 }
 
-fn unreadable(refused: Option<Box<JsonRpcError>>) -> Answer {
+fn unreadable(refused: Option<Box<JsonRpcError>>) -> HttpAnswer {
     let told = refused.and_then(|refused| serde_json::to_vec(&refused).ok());
     let mut answer = Response::new(Full::new(Bytes::from(told.unwrap_or_default())).boxed_unsync());
     *answer.status_mut() = StatusCode::BAD_REQUEST;
@@ -374,13 +375,13 @@ fn unreadable(refused: Option<Box<JsonRpcError>>) -> Answer {
 
 /// The places of requests that are served at the same time.
 #[derive(Clone)]
-struct Places {
+struct RequestSlots {
     requests: Arc<Semaphore>,
     listening: Arc<Semaphore>,
     ending: Arc<Semaphore>,
 }
 
-impl Places {
+impl RequestSlots {
     fn new(requests: usize, listening: usize, ending: usize) -> Self {
         let places = |number| Arc::new(Semaphore::new(number));
         let (requests, listening) = (places(requests), places(listening));
@@ -402,7 +403,7 @@ impl Places {
     fn of_ending(&self, method: &Method, body: &[u8]) -> Option<OwnedSemaphorePermit> {
         let ends = match *method {
             Method::DELETE => true,
-            Method::POST => wants_no_answer(body),
+            Method::POST => needs_no_answer(body),
             _ => false,
         };
         Arc::clone(&self.ending).try_acquire_owned().ok().filter(|_| ends)
@@ -410,7 +411,7 @@ impl Places {
 }
 
 /// Whether a body is a notification, or an answer to a request of the service.
-fn wants_no_answer(body: &[u8]) -> bool {
+fn needs_no_answer(body: &[u8]) -> bool {
     #[derive(Deserialize)]
     struct Members {
         method: Option<IgnoredAny>,
@@ -428,7 +429,7 @@ fn wants_no_answer(body: &[u8]) -> bool {
 }
 
 /// Whether a body is the request that begins a session.
-fn begins_session(body: &[u8]) -> bool {
+fn is_initialize(body: &[u8]) -> bool {
     #[derive(Deserialize)]
     struct Members<'b> {
         #[serde(borrow)]
@@ -438,13 +439,13 @@ fn begins_session(body: &[u8]) -> bool {
 }
 
 /// A body that holds its place until it is sent.
-struct Placed {
+struct SlottedBody {
     body: UnsyncBoxBody<Bytes, Infallible>,
-    unread: Unread,
+    unread: UnreadResponse,
     _place: OwnedSemaphorePermit,
 }
 
-impl Body for Placed {
+impl Body for SlottedBody {
     type Data = Bytes;
     type Error = Infallible;
 
@@ -456,7 +457,7 @@ impl Body for Placed {
         self.unread.sent();
         let frame = Pin::new(&mut self.body).poll_frame(context);
         if let task::Poll::Ready(Some(Ok(frame))) = &frame {
-            self.unread.gives(frame.data_ref().map_or(0, Bytes::len));
+            self.unread.add_part(frame.data_ref().map_or(0, Bytes::len));
         }
         frame
     }
@@ -471,29 +472,29 @@ impl Body for Placed {
 }
 
 /// A service at the path `/mcp`, for one connection.
-struct Routed<H> {
+struct RoutedService<H> {
     http: McpHttp<H>,
-    places: Places,
-    connection: Connection,
+    places: RequestSlots,
+    connection: HttpConnection,
 }
 
-impl<H> Clone for Routed<H> {
+impl<H> Clone for RoutedService<H> {
     fn clone(&self) -> Self {
         let Self { http, places, connection } = self;
         Self { http: http.clone(), places: places.clone(), connection: connection.clone() }
     }
 }
 
-impl<H, B> tower_service::Service<Request<B>> for Routed<H>
+impl<H, B> tower_service::Service<Request<B>> for RoutedService<H>
 where
     H: ServerHandler,
     B: Body + Send + 'static,
     B::Data: Send,
     B::Error: fmt::Display,
 {
-    type Response = Answer;
+    type Response = HttpAnswer;
     type Error = Infallible;
-    type Future = Pin<Box<dyn Future<Output = Result<Answer, Infallible>> + Send>>;
+    type Future = Pin<Box<dyn Future<Output = Result<HttpAnswer, Infallible>> + Send>>;
 
     fn poll_ready(&mut self, _: &mut task::Context<'_>) -> task::Poll<Result<(), Infallible>> {
         task::Poll::Ready(Ok(()))
@@ -501,7 +502,7 @@ where
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
         if request.uri().path() != "/mcp" {
-            return Box::pin(async { Ok(said(StatusCode::NOT_FOUND, "the path is /mcp")) });
+            return Box::pin(async { Ok(text_answer(StatusCode::NOT_FOUND, "the path is /mcp")) });
         }
         let routed = self.clone();
         Box::pin(async move {
@@ -514,14 +515,14 @@ where
             let place = routed.places.of(&head);
             let place = place.or_else(|| routed.places.of_ending(&head.method, &body));
             let Some(place) = place else { return Ok(busy("requests")) };
-            let unread = routed.connection.begins();
+            let unread = routed.connection.begin_request();
             let answer = routed.http.answer(head, body).await;
-            Ok(answer.map(|body| Placed { body, unread, _place: place }.boxed_unsync()))
+            Ok(answer.map(|body| SlottedBody { body, unread, _place: place }.boxed_unsync()))
         })
     }
 }
 
-fn said(status: StatusCode, words: &'static str) -> Answer {
+fn text_answer(status: StatusCode, words: &'static str) -> HttpAnswer {
     let mut answer = Response::new(Full::new(Bytes::from_static(words.as_bytes())).boxed_unsync());
     *answer.status_mut() = status;
     answer
@@ -634,10 +635,10 @@ mod tests {
 
     #[tokio::test]
     async fn a_request_without_a_place_is_refused_and_listening_takes_no_place_of_a_call() {
-        let places = Places::new(1, 1, 1);
+        let places = RequestSlots::new(1, 1, 1);
         let http = McpService::new(tools![]).http().unwrap();
-        let connection = Connections::new(1).enter().await.unwrap();
-        let mut service = Routed { http, places: places.clone(), connection };
+        let connection = ConnectionLimit::new(1).enter().await.unwrap();
+        let mut service = RoutedService { http, places: places.clone(), connection };
         let post = || post("127.0.0.1").body(Full::new(Bytes::from_static(b"{}"))).unwrap();
         let head = |request: Request<Full<Bytes>>| request.into_parts().0;
         let get =
@@ -666,7 +667,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_may_end_a_request_has_a_few_places_of_its_own() {
-        let places = Places::new(0, 0, 1);
+        let places = RequestSlots::new(0, 0, 1);
         let ends = |method: &Method, body: &str| places.of_ending(method, body.as_bytes());
         let told = r#"{"jsonrpc":"2.0","method":"notifications/cancelled"}"#;
         for (method, body, is_taken) in [

@@ -1,18 +1,18 @@
 //! Serves the program's tools to others.
 
-mod answer;
-mod answers;
-mod asking;
-mod calling;
+mod answer_cache;
+mod call_result;
+mod calls;
 mod connections;
-mod described;
-mod flight;
 mod http;
+mod in_flight;
 mod pipes;
-mod plan;
-mod reports;
-mod serving;
+mod progress;
+mod service_handler;
 mod sessions;
+mod settings;
 mod stdio;
+mod tool_descriptions;
+mod tool_questions;
 
-pub use self::{http::McpHttp, plan::McpService, serving::Alone};
+pub use self::{http::McpHttp, service_handler::NoHandler, settings::McpService};

@@ -16,7 +16,7 @@ use tokio::{
 use crate::message::{MAX_VALUES, count_values, is_strict};
 
 /// A client at the other end of two pipes. A line that is not a message is answered with an error.
-pub(super) struct Pipes<R, W> {
+pub(super) struct PipeTransport<R, W> {
     read: BufReader<R>,
     line: Vec<u8>,
     /// The longest line, in bytes.
@@ -28,7 +28,7 @@ pub(super) struct Pipes<R, W> {
     refusal: Option<Pin<Box<dyn Future<Output = io::Result<()>> + Send>>>,
 }
 
-impl<R, W> Pipes<R, W>
+impl<R, W> PipeTransport<R, W>
 where
     R: AsyncRead + Send + Unpin + 'static,
     W: AsyncWrite + Send + Unpin + 'static,
@@ -93,7 +93,7 @@ where
     }
 }
 
-impl<R, W> Transport<RoleServer> for Pipes<R, W>
+impl<R, W> Transport<RoleServer> for PipeTransport<R, W>
 where
     R: AsyncRead + Send + Unpin + 'static,
     W: AsyncWrite + Send + Unpin + 'static,

@@ -26,8 +26,8 @@ use rmcp::{
 use tokio::sync::watch;
 
 use super::{
-    answers::Answers,
-    flight::{Guarded, InFlight},
+    answer_cache::AnswerCache,
+    in_flight::{InFlight, UniqueIdTransport},
 };
 
 /// The number of sessions that are open at the same time. Each ends five minutes after its last request. A session
@@ -36,25 +36,25 @@ const SESSIONS: usize = 1024;
 
 /// The sessions of a service.
 #[derive(Debug, Default)]
-pub(super) struct Sessions {
+pub(super) struct ServiceSessions {
     local: LocalSessionManager,
-    open: Mutex<Open>,
-    answers: Answers,
+    open: Mutex<SessionTable>,
+    answers: AnswerCache,
 }
 
 #[derive(Debug, Default)]
-struct Open {
-    sessions: HashMap<SessionId, Session>,
+struct SessionTable {
+    sessions: HashMap<SessionId, SessionEntry>,
     /// The number of requests so far.
     requests: u64,
 }
 
 #[derive(Debug, Default)]
-struct Session {
+struct SessionEntry {
     /// The number of its last request.
     last: u64,
     flight: InFlight,
-    /// The ways to the clients of requests, by the number of the stream.
+    /// The senders of open streams, by the number of the stream.
     ways: HashMap<u64, Weak<watch::Sender<usize>>>,
 }
 
@@ -88,12 +88,12 @@ impl<E: Into<LocalSessionManagerError>> From<E> for SessionError {
 
 /// The way to the client of a request. It counts the streams to the client.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Way(Arc<watch::Sender<usize>>);
+pub(super) struct ClientStreams(Arc<watch::Sender<usize>>);
 
-impl Way {
-    fn attend(&self) -> Attended {
+impl ClientStreams {
+    fn attend(&self) -> OpenStream {
         self.0.send_modify(|streams| *streams = streams.saturating_add(1));
-        Attended(self.clone())
+        OpenStream(self.clone())
     }
 
     /// Waits until the client has been away for `time`.
@@ -111,31 +111,31 @@ impl Way {
 }
 
 /// One stream to the client.
-struct Attended(Way);
+struct OpenStream(ClientStreams);
 
-impl Drop for Attended {
+impl Drop for OpenStream {
     fn drop(&mut self) {
         self.0.0.send_modify(|streams| *streams = streams.saturating_sub(1));
     }
 }
 
 /// The messages that are sent to a client.
-struct Sent {
+struct MessageStream {
     messages: Pin<Box<dyn Stream<Item = ServerSseMessage> + Send + Sync>>,
     /// Set for the stream of a request.
-    _attended: Option<Attended>,
+    _attended: Option<OpenStream>,
 }
 
-impl Sent {
+impl MessageStream {
     fn new(
         messages: impl Stream<Item = ServerSseMessage> + Send + Sync + 'static,
-        attended: Option<Attended>,
+        attended: Option<OpenStream>,
     ) -> Self {
         Self { messages: Box::pin(messages), _attended: attended }
     }
 }
 
-impl Stream for Sent {
+impl Stream for MessageStream {
     type Item = ServerSseMessage;
 
     fn poll_next(
@@ -146,13 +146,13 @@ impl Stream for Sent {
     }
 }
 
-impl Sessions {
+impl ServiceSessions {
     /// A client may come back for an answer in this time.
     pub(super) fn new(resuming: Duration) -> Self {
-        Self { answers: Answers::new(resuming), ..Self::default() }
+        Self { answers: AnswerCache::new(resuming), ..Self::default() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Open> {
+    fn lock(&self) -> MutexGuard<'_, SessionTable> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -189,9 +189,9 @@ fn stream_of(event: &str) -> Option<u64> {
     event.split_once('/').and_then(|(_, number)| number.parse().ok())
 }
 
-impl SessionManager for Sessions {
+impl SessionManager for ServiceSessions {
     type Error = SessionError;
-    type Transport = Guarded<SessionTransport>;
+    type Transport = UniqueIdTransport<SessionTransport>;
 
     async fn create_session(&self) -> Result<(SessionId, Self::Transport), SessionError> {
         while let Some(oldest) = self.oldest()? {
@@ -201,9 +201,10 @@ impl SessionManager for Sessions {
         let flight = InFlight::of(id.clone(), self.answers.clone());
         let mut open = self.lock();
         open.requests = open.requests.saturating_add(1);
-        let session = Session { last: open.requests, flight: flight.clone(), ..Session::default() };
+        let session =
+            SessionEntry { last: open.requests, flight: flight.clone(), ..SessionEntry::default() };
         open.sessions.insert(id.clone(), session);
-        Ok((id, Guarded::new(pipes, flight)))
+        Ok((id, UniqueIdTransport::new(pipes, flight)))
     }
 
     async fn initialize_session(
@@ -233,14 +234,14 @@ impl SessionManager for Sessions {
         id: &SessionId,
         mut message: ClientJsonRpcMessage,
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, SessionError> {
-        let way = Way::default();
+        let way = ClientStreams::default();
         let handle = self.handle(id).await?;
         let flight = self.lock().sessions.get(id).ok_or(SessionError::Unknown)?.flight.clone();
         if let JsonRpcMessage::Request(request) = &mut message {
             if let Err(why) = flight.enter(request) {
                 let refused = JsonRpcMessage::error(why, Some(request.id.clone()));
                 let refused = ServerSseMessage::from_message(refused);
-                return Ok(Sent::new(stream::iter([refused]), None));
+                return Ok(MessageStream::new(stream::iter([refused]), None));
             }
             request.request.extensions_mut().insert(way.clone());
         }
@@ -264,11 +265,11 @@ impl SessionManager for Sessions {
         let messages = stream::poll_fn(move |context| {
             let message = receiver.inner.poll_recv(context);
             if let (task::Poll::Ready(Some(message)), Some(number)) = (&message, number) {
-                answers.passes(&id, number, message);
+                answers.set_event(&id, number, message);
             }
             message
         });
-        Ok(Sent::new(messages, Some(attended)))
+        Ok(MessageStream::new(messages, Some(attended)))
     }
 
     async fn accept_message(
@@ -283,7 +284,7 @@ impl SessionManager for Sessions {
         &self,
         id: &SessionId,
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, SessionError> {
-        Ok(Sent::new(self.local.create_standalone_stream(id).await?, None))
+        Ok(MessageStream::new(self.local.create_standalone_stream(id).await?, None))
     }
 
     async fn resume(
@@ -297,9 +298,9 @@ impl SessionManager for Sessions {
         });
         // The SDK has nothing any more of a request that has its answer.
         if let Some(kept) = number.and_then(|number| self.answers.after(id, number, &last_event)) {
-            return Ok(Sent::new(stream::iter(kept), None));
+            return Ok(MessageStream::new(stream::iter(kept), None));
         }
         let messages = self.local.resume(id, last_event).await?;
-        Ok(Sent::new(messages, way.map(|way| Way(way).attend())))
+        Ok(MessageStream::new(messages, way.map(|way| ClientStreams(way).attend())))
     }
 }

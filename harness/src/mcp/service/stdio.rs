@@ -5,8 +5,8 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::{
     McpService,
-    flight::{Guarded, InFlight},
-    pipes::Pipes,
+    in_flight::{InFlight, UniqueIdTransport},
+    pipes::PipeTransport,
 };
 use crate::error::{Error, ErrorKind};
 
@@ -23,7 +23,7 @@ impl<H: ServerHandler> McpService<H> {
     pub async fn serve_stdio(self) -> Result<(), Error> {
         #[cfg(unix)]
         {
-            let held = Held::take().map_err(|err| {
+            let held = StdoutGuard::take().map_err(|err| {
                 Error::new(ErrorKind::Connect, format!("the standard output cannot be used: {err}"))
             })?;
             let ended = self.serve(tokio::io::stdin(), held.output()?).await;
@@ -46,7 +46,8 @@ impl<H: ServerHandler> McpService<H> {
     ) -> Result<(), Error> {
         let most = self.request;
         let serving = self.serving()?;
-        let pipes = Guarded::new(Pipes::new(read, write, most), InFlight::default());
+        let pipes =
+            UniqueIdTransport::new(PipeTransport::new(read, write, most), InFlight::default());
         let running = serving.serve(pipes).await.map_err(|err| {
             Error::new(ErrorKind::Protocol, format!("no session has begun: {err}"))
         })?;
@@ -61,12 +62,12 @@ impl<H: ServerHandler> McpService<H> {
 
 /// Standard output, to which only the protocol can write.
 #[cfg(unix)]
-struct Held {
+struct StdoutGuard {
     output: std::fs::File,
 }
 
 #[cfg(unix)]
-impl Held {
+impl StdoutGuard {
     fn take() -> std::io::Result<Self> {
         let output = rustix::io::fcntl_dupfd_cloexec(std::io::stdout(), 3)?;
         rustix::stdio::dup2_stdout(std::io::stderr())?;
@@ -82,7 +83,7 @@ impl Held {
 }
 
 #[cfg(unix)]
-impl Drop for Held {
+impl Drop for StdoutGuard {
     fn drop(&mut self) {
         // From now on the program's output goes where it went before.
         let _ = rustix::stdio::dup2_stdout(&self.output);

@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use super::letter::{Looks, acts, looks};
-use crate::secret::Names;
+use crate::secret::SecretNames;
 
 /// Words that name a secret anywhere in a longer word, such as `mypassword1`, or written as several words, such as
 /// `pass word` and `card_number`.
@@ -243,7 +243,7 @@ pub(super) fn speaks_of_a_secret(text: &str) -> bool {
 
 /// Whether the name of a field is that of a secret, or speaks of one.
 pub(super) fn names_a_secret(name: &str) -> bool {
-    Names::default().has(name) || speaks_of_a_secret(name)
+    SecretNames::default().has(name) || speaks_of_a_secret(name)
 }
 
 /// A word of a text, in the letters that it looks like.

@@ -6,7 +6,7 @@ use futures_util::future::BoxFuture;
 
 use crate::{
     error::{Error, ErrorKind},
-    journal::{Envelope, FORMAT, Head, Incarnation, Journal, Life},
+    journal::{Envelope, FORMAT, Head, Incarnation, Journal, WriterId},
 };
 
 /// What was seen where a promise is broken.
@@ -27,7 +27,7 @@ pub(super) struct CheckedStore {
 
 impl CheckedStore {
     pub(super) fn new(one: Arc<dyn Journal>, two: Arc<dyn Journal>) -> Self {
-        Self { one, two, run: Life::random().to_string() }
+        Self { one, two, run: WriterId::random().to_string() }
     }
 
     /// A name that nothing else has.
@@ -66,7 +66,7 @@ impl CheckedStore {
 
 /// A fact with this text, written by no process that lives.
 pub(super) fn fact(text: impl Into<Arc<str>>) -> Envelope {
-    Envelope::stored(FORMAT, "0.0.1", Life::random(), 1_700_000_000_000, 5, text)
+    Envelope::stored(FORMAT, "0.0.1", WriterId::random(), 1_700_000_000_000, 5, text)
 }
 
 /// Facts that differ from all others.

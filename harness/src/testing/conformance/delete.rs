@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     error::ErrorKind,
-    journal::{Head, Listing, Metadata},
+    journal::{ConversationQuery, Head, Metadata},
 };
 
 pub(super) const CHECKS: &[JournalCheck] = &[
@@ -57,7 +57,7 @@ async fn delete_forgets(store: &CheckedStore) -> CheckResult {
     let was_there = store.two.delete(&name).await.seen("delete")?;
     ensure(was_there, || "it says that the conversation was not there".to_owned())?;
     store.has(&name, &[]).await?;
-    let page = store.one.list(&Listing::new().owner(&owner)).await.seen("list")?;
+    let page = store.one.list(&ConversationQuery::new().owner(&owner)).await.seen("list")?;
     ensure(page.conversations.is_empty(), || "it is still listed".to_owned())?;
     let was_there = store.one.delete(&name).await.seen("delete")?;
     ensure(!was_there, || "it says that what was deleted was there".to_owned())?;
@@ -67,7 +67,7 @@ async fn delete_forgets(store: &CheckedStore) -> CheckResult {
     let facts = batch("anew", 2);
     store.one.append(&name, Head::default(), &facts).await.seen("append")?;
     store.has(&name, &facts).await?;
-    let page = store.one.list(&Listing::new().limit(1)).await.seen("list")?;
+    let page = store.one.list(&ConversationQuery::new().limit(1)).await.seen("list")?;
     let first = page.conversations.first();
     ensure(first.is_some_and(|first| first.id == name && first.metadata == Metadata::new()), || {
         format!("begun anew it is {first:?}")
@@ -94,7 +94,7 @@ async fn family(store: &CheckedStore) -> CheckResult {
     store.two.delete(&top).await.seen("delete")?;
     facts(store, &[&top, &second], 0).await?;
     facts(store, &[&stranger, &nephew, &left], 1).await?;
-    let page = store.one.list(&Listing::new().parent(&grandchild)).await.seen("list")?;
+    let page = store.one.list(&ConversationQuery::new().parent(&grandchild)).await.seen("list")?;
     ensure(page.conversations.is_empty(), || "a child without facts is still listed".to_owned())
 }
 

@@ -5,7 +5,7 @@ use super::checks::{
 };
 use crate::{
     error::ErrorKind,
-    journal::{Envelope, FORMAT, Head, Life, Listing},
+    journal::{ConversationQuery, Envelope, FORMAT, Head, WriterId},
 };
 
 pub(super) const CHECKS: &[JournalCheck] = &[
@@ -51,9 +51,9 @@ async fn round_trip(store: &CheckedStore) -> CheckResult {
         "",
     ];
     let mut facts: Vec<Envelope> = texts.into_iter().map(fact).collect();
-    let life = Life::random();
-    let zero = Life::parse("0000000000000000").ok_or("a life")?;
-    let last = Life::parse("ffffffffffffffff").ok_or("a life")?;
+    let life = WriterId::random();
+    let zero = WriterId::parse("0000000000000000").ok_or("a life")?;
+    let last = WriterId::parse("ffffffffffffffff").ok_or("a life")?;
     facts.extend([
         Envelope::stored(FORMAT + 1, "99.0.0-next+build.1", life, 1, 2, r#"{"fact":"dreamt"}"#),
         Envelope::stored(u32::MAX, "", last, u64::MAX, u64::MAX, "{}"),
@@ -115,7 +115,7 @@ async fn nothing(store: &CheckedStore) -> CheckResult {
     let name = store.name("nothing");
     store.one.append(&name, Head::default(), &[]).await.seen("append of nothing")?;
     store.has(&name, &[]).await?;
-    let page = store.two.list(&Listing::new().limit(1)).await.seen("list")?;
+    let page = store.two.list(&ConversationQuery::new().limit(1)).await.seen("list")?;
     let first = page.conversations.first();
     ensure(first.is_some_and(|first| first.id == name && first.facts == 0), || {
         format!("it is not listed first and without facts, but {first:?}")

@@ -5,7 +5,7 @@ use super::checks::{
 };
 use crate::{
     error::ErrorKind,
-    journal::{Envelope, Head, Listing, Metadata},
+    journal::{ConversationQuery, Envelope, Head, Metadata},
 };
 
 pub(super) const CHECKS: &[JournalCheck] = &[
@@ -49,7 +49,7 @@ async fn fork_has_first_facts(store: &CheckedStore) -> CheckResult {
             let wanted = first(&facts, count).get(from..).unwrap_or_default();
             same(&read, wanted).map_err(|fault| format!("{count} facts from {from}: {fault}"))?;
         }
-        let page = store.two.list(&Listing::new().limit(1)).await.seen("list")?;
+        let page = store.two.list(&ConversationQuery::new().limit(1)).await.seen("list")?;
         let listed = page.conversations.first();
         ensure(listed.is_some_and(|it| it.id == to && it.facts == count as u64), || {
             format!("a fork of {count} facts is listed as {listed:?}")
@@ -119,7 +119,7 @@ async fn impossible(store: &CheckedStore) -> CheckResult {
         kind,
     )?;
     store.has(&to, &[]).await?;
-    let page = store.two.list(&Listing::new().limit(1)).await.seen("list")?;
+    let page = store.two.list(&ConversationQuery::new().limit(1)).await.seen("list")?;
     ensure(page.conversations.first().is_some_and(|it| it.id == taken), || {
         format!("what could not be forked is listed: {:?}", page.conversations)
     })?;
@@ -141,7 +141,7 @@ async fn known(store: &CheckedStore) -> CheckResult {
         .fork(&base, store.head_at(&base, 2).await?, &fork)
         .await
         .seen("fork to what has no facts")?;
-    let page = store.two.list(&Listing::new().limit(2)).await.seen("list")?;
+    let page = store.two.list(&ConversationQuery::new().limit(2)).await.seen("list")?;
     let listed: Vec<_> = page.conversations.iter().map(|it| (&it.id, &it.metadata)).collect();
     ensure(listed == [(&fork, &of_fork), (&base, &of_base)], || format!("they are {listed:?}"))
 }

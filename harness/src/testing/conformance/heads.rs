@@ -4,7 +4,7 @@
 use super::checks::{CheckResult, CheckedStore, JournalCheck, OrSeen as _, batch, ensure, refused};
 use crate::{
     error::ErrorKind,
-    journal::{Head, Incarnation, Life, Metadata},
+    journal::{Head, Incarnation, Metadata, WriterId},
 };
 
 pub(super) const CHECKS: &[JournalCheck] = &[
@@ -186,7 +186,7 @@ async fn set_back(store: &CheckedStore) -> CheckResult {
     // After a backup was restored and continued, the last fact is another one.
     let name = store.filled("set back", 3).await?;
     let head = head(store, &name).await?;
-    for writer in [Some(Life::random()), None] {
+    for writer in [Some(WriterId::random()), None] {
         let refusal = store.one.append(&name, Head { writer, ..head }, &batch("late", 1)).await;
         refused("an append after a fact of another writer", refusal, ErrorKind::Conflict)?;
         let to = store.name("set back, fork");
@@ -221,7 +221,7 @@ async fn forked(store: &CheckedStore) -> CheckResult {
 }
 
 async fn spills(store: &CheckedStore) -> CheckResult {
-    if !store.one.keeps_spills() {
+    if !store.one.can_keep_spills() {
         return Ok(());
     }
     let name = store.filled("spills begun anew", 1).await?;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::checks::{CheckResult, CheckedStore, JournalCheck, OrSeen as _, batch, ensure, refused};
 use crate::{
     error::{Error, ErrorKind},
-    journal::{Head, Hold, Journal, Listing},
+    journal::{ConversationQuery, Head, Journal, Lease},
 };
 
 pub(super) const CHECKS: &[JournalCheck] = &[
@@ -32,7 +32,7 @@ pub(super) const CHECKS: &[JournalCheck] = &[
 ];
 
 /// Holds a conversation that somebody let go of in another handle, who may be some time about it.
-pub(super) async fn in_time(journal: &dyn Journal, name: &str) -> Result<Hold, Error> {
+pub(super) async fn in_time(journal: &dyn Journal, name: &str) -> Result<Lease, Error> {
     for _ in 0..200 {
         match journal.hold(name).await {
             Err(error) if error.is_busy() => tokio::time::sleep(Duration::from_millis(25)).await,
@@ -88,7 +88,7 @@ async fn courtesy(store: &CheckedStore) -> CheckResult {
 async fn unmade(store: &CheckedStore) -> CheckResult {
     let (made, held) = (store.filled("made", 1).await?, store.name("unmade"));
     let _held = store.one.hold(&held).await.seen("hold")?;
-    let page = store.two.list(&Listing::new().limit(1)).await.seen("list")?;
+    let page = store.two.list(&ConversationQuery::new().limit(1)).await.seen("list")?;
     let first = page.conversations.first();
     ensure(first.is_some_and(|first| first.id == made), || format!("{first:?} is listed first"))
 }

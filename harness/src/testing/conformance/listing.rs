@@ -3,7 +3,7 @@
 use super::checks::{CheckResult, CheckedStore, JournalCheck, OrSeen as _, batch, ensure, refused};
 use crate::{
     error::ErrorKind,
-    journal::{Conversations, Journal, Listing, Metadata, Summary},
+    journal::{ConversationInfo, ConversationPage, ConversationQuery, Journal, Metadata},
 };
 
 pub(super) const CHECKS: &[JournalCheck] = &[
@@ -33,17 +33,20 @@ pub(super) const CHECKS: &[JournalCheck] = &[
     },
 ];
 
-async fn list(journal: &dyn Journal, listing: &Listing) -> Result<Conversations, String> {
+async fn list(
+    journal: &dyn Journal,
+    listing: &ConversationQuery,
+) -> Result<ConversationPage, String> {
     journal.list(listing).await.seen("list")
 }
 
-fn ids(page: &Conversations) -> Vec<&str> {
+fn ids(page: &ConversationPage) -> Vec<&str> {
     page.conversations.iter().map(|summary| summary.id.as_str()).collect()
 }
 
 /// The first conversation of the list.
-async fn first(store: &CheckedStore) -> Result<Summary, String> {
-    let page = list(&*store.two, &Listing::new().limit(1)).await?;
+async fn first(store: &CheckedStore) -> Result<ConversationInfo, String> {
+    let page = list(&*store.two, &ConversationQuery::new().limit(1)).await?;
     page.conversations.into_iter().next().ok_or_else(|| "nothing is listed".to_owned())
 }
 
@@ -92,7 +95,7 @@ async fn ordered(store: &CheckedStore) -> CheckResult {
     let owner = store.name("owner of the order");
     let (a, b, c) = (store.name("order 1"), store.name("order 2"), store.name("order 3"));
     let metadata = Metadata::new().owner(&owner);
-    let listing = Listing::new().owner(&owner);
+    let listing = ConversationQuery::new().owner(&owner);
     let is = async |step: &str, wanted: &[&String]| {
         let page = list(&*store.two, &listing).await?;
         ensure(ids(&page) == wanted, || format!("{step} the order is {:?}", ids(&page)))
@@ -122,7 +125,7 @@ async fn paged(store: &CheckedStore) -> CheckResult {
     names.reverse();
     for size in [1, 2, 5, 6, 11, 12, 13] {
         let mut seen: Vec<String> = Vec::new();
-        let mut listing = Listing::new().owner(&owner).limit(size);
+        let mut listing = ConversationQuery::new().owner(&owner).limit(size);
         loop {
             let page = list(&*store.two, &listing).await?;
             seen.extend(ids(&page).into_iter().map(str::to_owned));
@@ -159,13 +162,13 @@ async fn narrowed(store: &CheckedStore) -> CheckResult {
     }
     let n = |at: usize| known.get(at - 1).map(|(name, _)| name.as_str()).unwrap_or_default();
     let cases = [
-        ("an owner", Listing::new().owner(&ann), vec![n(2), n(1)]),
-        ("another owner", Listing::new().owner(&bob), vec![n(4), n(3)]),
-        ("a parent", Listing::new().parent(&top), vec![n(3), n(2)]),
-        ("another parent", Listing::new().parent(&other), vec![n(5), n(4)]),
-        ("both", Listing::new().owner(&ann).parent(&top), vec![n(2)]),
-        ("none of both", Listing::new().owner(&ann).parent(&other), vec![]),
-        ("nobody", Listing::new().owner(store.name("nobody")), vec![]),
+        ("an owner", ConversationQuery::new().owner(&ann), vec![n(2), n(1)]),
+        ("another owner", ConversationQuery::new().owner(&bob), vec![n(4), n(3)]),
+        ("a parent", ConversationQuery::new().parent(&top), vec![n(3), n(2)]),
+        ("another parent", ConversationQuery::new().parent(&other), vec![n(5), n(4)]),
+        ("both", ConversationQuery::new().owner(&ann).parent(&top), vec![n(2)]),
+        ("none of both", ConversationQuery::new().owner(&ann).parent(&other), vec![]),
+        ("nobody", ConversationQuery::new().owner(store.name("nobody")), vec![]),
     ];
     for (what, listing, wanted) in cases {
         let page = list(&*store.two, &listing).await?;
@@ -175,7 +178,7 @@ async fn narrowed(store: &CheckedStore) -> CheckResult {
     }
     // An owner that was replaced is no longer the owner.
     store.two.describe(n(1), &Metadata::new().owner(&bob)).await.seen("describe")?;
-    let page = list(&*store.one, &Listing::new().owner(&ann)).await?;
+    let page = list(&*store.one, &ConversationQuery::new().owner(&ann)).await?;
     ensure(ids(&page) == [n(2)], || format!("of the former owner there are {:?}", ids(&page)))
 }
 
@@ -187,7 +190,7 @@ async fn clamped(store: &CheckedStore) -> CheckResult {
         store.one.describe(&name, &metadata).await.seen("describe")?;
     }
     for (limit, wanted) in [(0, 1), (1, 1), (50, 50), (1001, 1000), (usize::MAX, 1000)] {
-        let page = list(&*store.one, &Listing::new().owner(&owner).limit(limit)).await?;
+        let page = list(&*store.one, &ConversationQuery::new().owner(&owner).limit(limit)).await?;
         let there = page.conversations.len();
         ensure(there == wanted && page.next.is_some(), || {
             format!("with the limit {limit} a page has {there}, and {wanted} are due")
@@ -200,8 +203,8 @@ async fn foreign(store: &CheckedStore) -> CheckResult {
     store.filled("listed", 1).await?;
     let long = "9".repeat(100);
     for cursor in ["", "x", "-1", "1 OR 1=1", "'; --", "\u{1F600}", &long] {
-        let page = Conversations::new(Vec::new(), Some(cursor.to_owned()));
-        let refusal = store.one.list(&Listing::new().after(&page)).await;
+        let page = ConversationPage::new(Vec::new(), Some(cursor.to_owned()));
+        let refusal = store.one.list(&ConversationQuery::new().after(&page)).await;
         refused(&format!("a list after {cursor:?}"), refusal, ErrorKind::Configuration)?;
     }
     Ok(())

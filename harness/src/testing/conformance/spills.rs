@@ -59,7 +59,7 @@ async fn has(
 }
 
 async fn kept(store: &CheckedStore) -> CheckResult {
-    if !store.one.keeps_spills() {
+    if !store.one.can_keep_spills() {
         return Ok(());
     }
     let (name, other) = (store.filled("spills", 1).await?, store.filled("no spills", 1).await?);
@@ -105,7 +105,7 @@ async fn kept(store: &CheckedStore) -> CheckResult {
 
 async fn nowhere(store: &CheckedStore) -> CheckResult {
     let name = store.name("spills of nobody");
-    let due = match store.one.keeps_spills() {
+    let due = match store.one.can_keep_spills() {
         true => ErrorKind::Conflict,
         false => ErrorKind::Configuration,
     };
@@ -116,7 +116,7 @@ async fn nowhere(store: &CheckedStore) -> CheckResult {
 }
 
 async fn spills_end_with_conversation(store: &CheckedStore) -> CheckResult {
-    if !store.one.keeps_spills() {
+    if !store.one.can_keep_spills() {
         return Ok(());
     }
     let name = store.filled("spills that go", 1).await?;
@@ -135,7 +135,7 @@ async fn spills_end_with_conversation(store: &CheckedStore) -> CheckResult {
 }
 
 async fn forked(store: &CheckedStore) -> CheckResult {
-    if !store.one.keeps_spills() {
+    if !store.one.can_keep_spills() {
         return Ok(());
     }
     let (base, fork) = (store.filled("base of spills", 2).await?, store.name("fork with spills"));
@@ -175,7 +175,7 @@ async fn forked(store: &CheckedStore) -> CheckResult {
 }
 
 async fn at_once(store: &CheckedStore) -> CheckResult {
-    if !store.one.keeps_spills() {
+    if !store.one.can_keep_spills() {
         return Ok(());
     }
     let name = store.filled("spills at once", 1).await?;

@@ -14,8 +14,8 @@ use crate::{
     agent::Agent,
     error::Error,
     journal::{
-        Conversations, Envelope, Fact, Head, Hold, Incarnation, Journal, JournalFuture, Listing,
-        Metadata, StoredFacts,
+        ConversationPage, ConversationQuery, Envelope, Fact, Head, Incarnation, Journal,
+        JournalFuture, Lease, Metadata, StoredFacts,
     },
     provider::{EventStream, Provider, Request},
     secret::Secrets,
@@ -80,7 +80,7 @@ impl Journal for WatchedJournal {
         })
     }
 
-    fn hold<'a>(&'a self, conversation: &'a str) -> JournalFuture<'a, Hold> {
+    fn hold<'a>(&'a self, conversation: &'a str) -> JournalFuture<'a, Lease> {
         Box::pin(async move {
             let lasting = self.life.lasting("while the conversation is held");
             let held = self.inner.hold(conversation).await;
@@ -102,7 +102,7 @@ impl Journal for WatchedJournal {
         })
     }
 
-    fn list<'a>(&'a self, listing: &'a Listing) -> JournalFuture<'a, Conversations> {
+    fn list<'a>(&'a self, listing: &'a ConversationQuery) -> JournalFuture<'a, ConversationPage> {
         self.inner.list(listing)
     }
 
@@ -114,8 +114,8 @@ impl Journal for WatchedJournal {
         self.inner.fork(from, at, to)
     }
 
-    fn keeps_spills(&self) -> bool {
-        self.inner.keeps_spills()
+    fn can_keep_spills(&self) -> bool {
+        self.inner.can_keep_spills()
     }
 
     fn write_spill<'a>(

@@ -8,7 +8,7 @@ use std::{
 
 use super::{CHUNK, LargeResults, SpillChecksum, SpillWriter};
 use crate::{
-    secret::{Cleaner, Secrets},
+    secret::{SecretFilter, Secrets},
     tool::truncate::gap,
 };
 
@@ -27,7 +27,7 @@ pub(in crate::tool) async fn read_file(
     let failed = |err: io::Error| format!("the file `{}` cannot be read: {err}", path.display());
     let opened = path.to_owned();
     let (mut file, has_size) = off_loop(move || open(opened)).await.map_err(failed)?;
-    let mut cleaner = Cleaner::new(secrets.clone(), SEARCHED);
+    let mut cleaner = SecretFilter::new(secrets.clone(), SEARCHED);
     let mut taken = HeadAndTail::new(limit, spills);
     loop {
         let (left, piece) = off_loop(move || piece(file)).await.map_err(failed)?;

@@ -16,7 +16,7 @@ use super::{
 use crate::{
     error::{Error, ErrorKind},
     message::{
-        Block, Media, MediaKind, Message, Messages, ReasoningBlock, Role, Source, TextBlock,
+        Block, Media, MediaKind, MediaSource, Message, Messages, ReasoningBlock, Role, TextBlock,
         ToolCall, ToolResult, VendorData, in_line,
     },
     models::{Model, Models, SchemaAnswers},
@@ -764,21 +764,21 @@ fn encode_media(out: &mut Draft, kind: MediaKind, media: &Media, to: Recipient<'
     text(out, kind);
     raw(out, r#","source":{"type":"#);
     match media.source() {
-        Source::Data { mime, data } => {
+        MediaSource::Data { mime, data } => {
             raw(out, r#""base64""#);
             member(out, "media_type", mime);
             member(out, "data", data);
         }
-        Source::Text { mime: _, text } => {
+        MediaSource::Text { mime: _, text } => {
             // The vendor accepts every kind of text as this type.
             raw(out, r#""text","media_type":"text/plain""#);
             member(out, "data", text);
         }
-        Source::Url(url) => {
+        MediaSource::Url(url) => {
             raw(out, r#""url""#);
             member(out, "url", url);
         }
-        Source::File { id, .. } => {
+        MediaSource::File { id, .. } => {
             raw(out, r#""file""#);
             member(out, "file_id", id);
         }

@@ -9,7 +9,8 @@ use super::{Origin, WIRE, extra, thought::FIELDS, turns};
 use crate::{
     error::Error,
     message::{
-        Block, Message, Messages, ReasoningBlock, Role, Source, ToolCall, ToolResult, VendorData,
+        Block, MediaSource, Message, Messages, ReasoningBlock, Role, ToolCall, ToolResult,
+        VendorData,
     },
     models::{Models, SchemaAnswers, Thinking},
     provider::{AnswerWay, Draft, Effort, Request, Settings, ToolChoice},
@@ -577,10 +578,10 @@ fn encode_file(out: &mut Draft, part: &Part<'_>) {
             comma(out);
             raw(out, r#"{"type":"image_url","image_url":{"url":"#);
             match media.source() {
-                Source::Data { mime, data } => data_url(out, mime, data),
-                Source::Url(url) => text(out, url),
+                MediaSource::Data { mime, data } => data_url(out, mime, data),
+                MediaSource::Url(url) => text(out, url),
                 // This wire cannot carry these.
-                Source::File { .. } | Source::Text { .. } => raw(out, "null"),
+                MediaSource::File { .. } | MediaSource::Text { .. } => raw(out, "null"),
             }
         }
         Part::Audio { data, format } => {
@@ -593,15 +594,15 @@ fn encode_file(out: &mut Draft, part: &Part<'_>) {
             comma(out);
             raw(out, r#"{"type":"file","file":{"#);
             match media.source() {
-                Source::File { id, .. } => member(out, "file_id", id),
-                Source::Data { mime, data } => {
+                MediaSource::File { id, .. } => member(out, "file_id", id),
+                MediaSource::Data { mime, data } => {
                     // The vendor requires a file name.
                     member(out, "filename", &file_name(media));
                     key(out, "file_data");
                     data_url(out, mime, data);
                 }
                 // This wire cannot carry these.
-                Source::Url(_) | Source::Text { .. } => {}
+                MediaSource::Url(_) | MediaSource::Text { .. } => {}
             }
         }
         Part::Text(media) => return encode_words(out, &media.to_text().unwrap_or_default()),

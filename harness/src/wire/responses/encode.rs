@@ -15,7 +15,7 @@ use super::{
 use crate::{
     error::{Error, ErrorKind},
     message::{
-        Block, Media, MediaKind, Message, Messages, ReasoningBlock, Role, Source, TextBlock,
+        Block, Media, MediaKind, MediaSource, Message, Messages, ReasoningBlock, Role, TextBlock,
         ToolCall, ToolResult, VendorData,
     },
     models::{Models, SchemaAnswers},
@@ -759,20 +759,20 @@ fn encode_media(out: &mut Draft, kind: MediaKind, media: &Media, to: Recipient<'
         Ok(Part::Audio { .. }) => return,
     };
     match media.source() {
-        Source::Url(url) => member(out, address, url),
-        Source::File { id, .. } => member(out, "file_id", id),
-        Source::Data { mime, data } if address == "file_url" => {
+        MediaSource::Url(url) => member(out, address, url),
+        MediaSource::File { id, .. } => member(out, "file_id", id),
+        MediaSource::Data { mime, data } if address == "file_url" => {
             // The vendor requires a file name.
             member(out, "filename", &file_name(&media));
             key(out, "file_data");
             data_url(out, mime, data);
         }
-        Source::Data { mime, data } => {
+        MediaSource::Data { mime, data } => {
             key(out, address);
             data_url(out, mime, data);
         }
         // Text files are written as text parts.
-        Source::Text { .. } => {}
+        MediaSource::Text { .. } => {}
     }
     out.push(b'}');
 }

@@ -2,23 +2,23 @@
 
 use std::{ops::Range, sync::Arc};
 
-use super::{Search, united};
+use super::{WordSearch, united};
 
 /// Finds any of its words. Adding words does not rebuild the search for all of them: each word is
 /// moved to a larger search only a few times.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Searches {
+pub(crate) struct GrowingSearch {
     /// Each part has more than twice as many words as the parts after it, so there are few parts.
-    parts: Vec<Arc<Part>>,
+    parts: Vec<Arc<SearchPart>>,
 }
 
 #[derive(Debug)]
-struct Part {
+struct SearchPart {
     words: Vec<Arc<str>>,
-    search: Search,
+    search: WordSearch,
 }
 
-impl Searches {
+impl GrowingSearch {
     /// Adds words, which are searched for from now on.
     pub(crate) fn add(&mut self, mut words: Vec<Arc<str>>) {
         if words.is_empty() {
@@ -27,8 +27,8 @@ impl Searches {
         while let Some(last) = self.parts.pop_if(|last| last.words.len() <= 2 * words.len()) {
             words.extend(last.words.iter().cloned());
         }
-        let search = Search::new(words.iter().map(|word| &**word));
-        self.parts.push(Arc::new(Part { words, search }));
+        let search = WordSearch::new(words.iter().map(|word| &**word));
+        self.parts.push(Arc::new(SearchPart { words, search }));
     }
 
     /// The ranges of words in this text, in order. Ranges that overlap or touch are merged.

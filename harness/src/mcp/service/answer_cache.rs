@@ -19,13 +19,13 @@ const BYTES: usize = 64 << 20;
 
 /// The newest answers of all sessions of a service.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Answers {
+pub(super) struct AnswerCache {
     time: Duration,
-    kept: Arc<Mutex<VecDeque<Kept>>>,
+    kept: Arc<Mutex<VecDeque<CachedAnswer>>>,
 }
 
 #[derive(Debug)]
-struct Kept {
+struct CachedAnswer {
     session: SessionId,
     /// The number of the stream on which the client waited.
     stream: u64,
@@ -36,14 +36,14 @@ struct Kept {
     message: Arc<ServerJsonRpcMessage>,
 }
 
-impl Answers {
+impl AnswerCache {
     /// Keeps each for this time.
     pub(super) fn new(time: Duration) -> Self {
         Self { time, ..Self::default() }
     }
 
     /// Those that are not too old.
-    fn lock(&self) -> MutexGuard<'_, VecDeque<Kept>> {
+    fn lock(&self) -> MutexGuard<'_, VecDeque<CachedAnswer>> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         while kept.front().is_some_and(|oldest| oldest.at.elapsed() >= self.time) {
             kept.pop_front();
@@ -58,7 +58,14 @@ impl Answers {
         }
         let (session, message) = (session.clone(), Arc::new(message.clone()));
         let mut kept = self.lock();
-        kept.push_back(Kept { session, stream, event: None, at: Instant::now(), size, message });
+        kept.push_back(CachedAnswer {
+            session,
+            stream,
+            event: None,
+            at: Instant::now(),
+            size,
+            message,
+        });
         let mut bytes: usize = kept.iter().map(|it| it.size).sum();
         while bytes > BYTES {
             bytes -= kept.pop_front().map_or(bytes, |oldest| oldest.size);
@@ -66,7 +73,7 @@ impl Answers {
     }
 
     /// This message is sent on this stream.
-    pub(super) fn passes(&self, session: &SessionId, stream: u64, message: &ServerSseMessage) {
+    pub(super) fn set_event(&self, session: &SessionId, stream: u64, message: &ServerSseMessage) {
         let is_answer = message.message.as_deref().is_some_and(|message| {
             matches!(message, JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_))
         });
@@ -117,7 +124,7 @@ mod tests {
             let result = CallToolResult::structured(json!({"v": vec![0; zeros]}));
             JsonRpcMessage::response(result.into(), RequestId::Number(1))
         };
-        let (answers, session) = (Answers::new(Duration::from_secs(9)), SessionId::from("a"));
+        let (answers, session) = (AnswerCache::new(Duration::from_secs(9)), SessionId::from("a"));
         for (stream, zeros) in [(0, 10), (1, BYTES / 96 / 3), (2, BYTES / 96 / 3), (3, BYTES / 96)]
         {
             answers.keep(&session, stream, &answer(zeros));

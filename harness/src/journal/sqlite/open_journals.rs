@@ -12,19 +12,19 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::journal::Life;
+use crate::journal::WriterId;
 
 /// How often to try again if somebody else removes the folder at the same time.
 const TRIES: usize = 100;
 
 /// The folder of these files, and the own file, once it exists.
-pub(super) struct Lives {
+pub(super) struct OpenJournals {
     database: PathBuf,
     folder: PathBuf,
     own: Option<(String, File)>,
 }
 
-impl Lives {
+impl OpenJournals {
     pub(super) fn beside(database: &Path) -> Self {
         let mut folder = database.as_os_str().to_owned();
         folder.push("-lives");
@@ -45,7 +45,7 @@ impl Lives {
     }
 
     fn begin(&self) -> io::Result<(String, File)> {
-        let life = Life::random().to_string();
+        let life = WriterId::random().to_string();
         let (mut folder, mut file) = (DirBuilder::new(), OpenOptions::new());
         folder.recursive(true);
         file.read(true).write(true).create_new(true);
@@ -85,7 +85,7 @@ impl Lives {
         for file in files.flatten() {
             if let Some(life) = file.file_name().to_str()
                 && life != own
-                && Life::parse(life).is_some()
+                && WriterId::parse(life).is_some()
                 && self.is_dead(life).unwrap_or(false)
             {
                 self.remove(life);
@@ -95,7 +95,7 @@ impl Lives {
 
     /// Whether another journal is gone. A name that is not valid belongs to nobody.
     pub(super) fn is_dead(&self, life: &str) -> io::Result<bool> {
-        if Life::parse(life).is_none() {
+        if WriterId::parse(life).is_none() {
             return Ok(true);
         }
         let file = match File::open(self.folder.join(life)) {
@@ -117,7 +117,7 @@ impl Lives {
     }
 }
 
-impl Drop for Lives {
+impl Drop for OpenJournals {
     fn drop(&mut self) {
         let Some((life, file)) = self.own.take() else { return };
         self.remove(&life);

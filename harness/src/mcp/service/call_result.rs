@@ -5,7 +5,7 @@ use rmcp::model::{
 };
 use serde_json::Value;
 
-use super::described;
+use super::tool_descriptions;
 use crate::{
     mcp::{IN_DOUBT, OUTCOME},
     message::{CallOutcome, Media, ToolContent, ToolResult},
@@ -63,7 +63,7 @@ pub(super) fn answer(tool: &Tool, result: &ToolResult, most: usize) -> CallToolR
         return if may_have_run { in_doubt(answer) } else { answer.into() };
     }
     // Clients refuse a success without the declared structure.
-    if structure.is_none() && described::structure(tool).is_some() {
+    if structure.is_none() && tool_descriptions::structure(tool).is_some() {
         let why = "The tool ran to its end. What it hands over does not have the structure that it declares: ";
         let why = format!("{why}it is larger than this server's limit, or other content.");
         blocks.insert(0, ContentBlock::text(why));
@@ -77,7 +77,7 @@ pub(super) fn answer(tool: &Tool, result: &ToolResult, most: usize) -> CallToolR
 /// The value that the output schema describes, if there is one: the tool's value for the program, or else its only
 /// JSON part.
 fn structure<'r>(tool: &Tool, result: &'r ToolResult) -> Option<&'r Value> {
-    described::structure(tool)?;
+    tool_descriptions::structure(tool)?;
     match (result.value(), result.content()) {
         _ if result.is_error() => None,
         (Some(value), _) => Some(value),
@@ -153,7 +153,8 @@ fn elsewhere(media: &Media, part: &ToolContent) -> ContentBlock {
     match media.url() {
         Some(url) => ContentBlock::resource_link(Resource::new(url, media.name().unwrap_or(url))),
         None => {
-            let told = part.media().map(|(kind, media)| media.told(kind)).unwrap_or_default();
+            let told =
+                part.media().map(|(kind, media)| media.summary_line(kind)).unwrap_or_default();
             ContentBlock::text(format!("[{told}, is not here]"))
         }
     }

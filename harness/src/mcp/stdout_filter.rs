@@ -22,9 +22,9 @@ use tokio::{
 };
 
 use super::{
-    list,
-    open::{Meant, Open},
-    scan::{Id, Scan},
+    pending_requests::{GuessedRequest, PendingRequests},
+    scan::{MessageId, MessageScan},
+    tool_list,
 };
 use crate::{message::count_values, secret::CUT};
 
@@ -47,30 +47,30 @@ const TOO_DEEP: usize = 128;
 /// text are enough for one.
 pub(super) const VALUES: usize = 250_000;
 
-/// How long another answer is waited for, after one without an id that may be a late reply to something else.
+/// After an answer without an id, which may be a late reply to something else: how long the real one is waited for.
 const MOMENT: Duration = Duration::from_secs(1);
 
 /// The number of bytes that are kept of a line that is not a message.
 const KEPT: usize = 200;
 
 /// The lines of a process, without answers that cannot be read.
-pub(super) struct Lines<R> {
+pub(super) struct StdoutFilter<R> {
     from: R,
     line: Vec<u8>,
     /// Whether the line is longer than [`MOST`]: it is then examined but not kept.
     is_long: bool,
-    scan: Scan,
+    scan: MessageScan,
     /// The complete lines that the protocol may read, and how much of them it has read.
     ready: Vec<u8>,
     given: usize,
-    strange: Strange,
-    open: Open,
+    strange: StrayLines,
+    open: PendingRequests,
     /// At most one for each request.
-    doubtful: Vec<Doubtful>,
+    doubtful: Vec<DoubtfulAnswer>,
 }
 
-/// An answer that may be none to this request, until it is known whether another one comes.
-struct Doubtful {
+/// An answer that may not belong to this request. It is held until the real one comes or the time is over.
+struct DoubtfulAnswer {
     id: RequestId,
     /// What is read in its place.
     error: String,
@@ -79,9 +79,9 @@ struct Doubtful {
 
 /// The lines that are not messages.
 #[derive(Clone, Default)]
-pub(super) struct Strange(Arc<Mutex<(usize, String)>>);
+pub(super) struct StrayLines(Arc<Mutex<(usize, String)>>);
 
-impl Strange {
+impl StrayLines {
     fn note(&self, line: &[u8]) {
         let (line, cut) = match line.get(..KEPT) {
             Some(line) => (line, CUT),
@@ -105,23 +105,23 @@ impl Strange {
     }
 }
 
-impl<R> Lines<R> {
+impl<R> StdoutFilter<R> {
     /// `open` are the requests that have no answer yet.
-    pub(super) fn new(from: R, open: Open) -> Self {
+    pub(super) fn new(from: R, open: PendingRequests) -> Self {
         Self {
             from,
             line: Vec::new(),
             is_long: false,
-            scan: Scan::default(),
+            scan: MessageScan::default(),
             ready: Vec::new(),
             given: 0,
-            strange: Strange::default(),
+            strange: StrayLines::default(),
             open,
             doubtful: Vec::new(),
         }
     }
 
-    pub(super) fn strange(&self) -> Strange {
+    pub(super) fn strange(&self) -> StrayLines {
         self.strange.clone()
     }
 
@@ -165,25 +165,25 @@ impl<R> Lines<R> {
         match batch(&line, &self.open) {
             Some(messages) => messages.into_iter().for_each(|message| {
                 let message = format!("{message}\n").into_bytes();
-                self.end_message(&Scan::of(&message), message, false);
+                self.end_message(&MessageScan::of(&message), message, false);
             }),
             None => self.strange.note(&line),
         }
     }
 
-    fn end_message(&mut self, scan: &Scan, mut line: Vec<u8>, is_long: bool) {
+    fn end_message(&mut self, scan: &MessageScan, mut line: Vec<u8>, is_long: bool) {
         match examine(scan, &mut line, is_long, &self.open) {
-            Found::Message => self.ready.extend_from_slice(&line),
-            Found::Unread(instead) => self.ready.extend_from_slice(instead.as_bytes()),
-            Found::Doubtful(id, error) => {
+            LineKind::Message => self.ready.extend_from_slice(&line),
+            LineKind::Unread(instead) => self.ready.extend_from_slice(instead.as_bytes()),
+            LineKind::Doubtful(id, error) => {
                 self.strange.note(&line);
                 if self.doubtful.iter().all(|it| it.id != id) {
                     let wait = Box::pin(sleep(MOMENT));
-                    self.doubtful.push(Doubtful { id, error, wait });
+                    self.doubtful.push(DoubtfulAnswer { id, error, wait });
                 }
             }
             // The protocol's own code would answer it. A server that does not read while it writes would then be stuck.
-            Found::Strange => self.strange.note(&line),
+            LineKind::Strange => self.strange.note(&line),
         }
     }
 }
@@ -201,7 +201,7 @@ pub(super) fn too_large(id: &RequestId) -> String {
 }
 
 /// What a line is for the protocol.
-pub(super) enum Found {
+pub(super) enum LineKind {
     /// A message that it can read.
     Message,
     /// An answer or a request that it cannot read: what is read in its place.
@@ -213,7 +213,12 @@ pub(super) enum Found {
     Strange,
 }
 
-pub(super) fn examine(scan: &Scan, line: &mut Vec<u8>, is_long: bool, open: &Open) -> Found {
+pub(super) fn examine(
+    scan: &MessageScan,
+    line: &mut Vec<u8>,
+    is_long: bool,
+    open: &PendingRequests,
+) -> LineKind {
     replace_bytes(line);
     let is_deep = scan.deepest() >= TOO_DEEP;
     let is_many = scan.values() > VALUES;
@@ -225,56 +230,56 @@ pub(super) fn examine(scan: &Scan, line: &mut Vec<u8>, is_long: bool, open: &Ope
         (.., true) => format!("it has more than {VALUES} values"),
         _ => other.to_owned(),
     };
-    match (scan.answers(), message) {
-        (_, Some(Message::Other)) => Found::Message,
+    match (scan.answered_id(), message) {
+        (_, Some(ParsedMessage::Other)) => LineKind::Message,
         // The name of the member `id` may have been written in an unusual way.
-        (_, Some(Message::Answer(Some(id), _))) => {
+        (_, Some(ParsedMessage::Answer(Some(id), _))) => {
             if open.has_list(&id)
-                && let Some(plain) = list::plain(line)
+                && let Some(plain) = tool_list::plain(line)
             {
                 *line = plain;
             }
             open.answered(&id);
-            Found::Message
+            LineKind::Message
         }
         // A log may have a number that is that of a request by chance.
-        (Some(Id::Is(id)), _) if !scan.has_version() || !scan.has_outcome() => {
+        (Some(MessageId::Is(id)), _) if !scan.has_version() || !scan.has_outcome() => {
             match scan.has_method() || !open.has(id) {
-                true => Found::Strange,
-                false => Found::Doubtful(
+                true => LineKind::Strange,
+                false => LineKind::Doubtful(
                     id.clone(),
                     unread(id, &why("it is no message of JSON-RPC 2.0")),
                 ),
             }
         }
-        (Some(Id::Is(id)), _) => {
+        (Some(MessageId::Is(id)), _) => {
             open.answered(id);
-            Found::Unread(unread(id, &why("it is no message of JSON-RPC 2.0")))
+            LineKind::Unread(unread(id, &why("it is no message of JSON-RPC 2.0")))
         }
-        (Some(Id::Missing | Id::Other), message) => {
-            let Some(Meant { id, begins, is_doubtful }) = open.meant() else {
-                return Found::Strange;
+        (Some(MessageId::Missing | MessageId::Other), message) => {
+            let Some(GuessedRequest { id, begins, is_doubtful }) = open.meant() else {
+                return LineKind::Strange;
             };
             let error = match message {
-                Some(Message::Answer(_, Some(err))) if begins => of(&id, &json!(err)),
-                Some(Message::Answer(_, Some(ErrorData { code, message, .. }))) => {
+                Some(ParsedMessage::Answer(_, Some(err))) if begins => of(&id, &json!(err)),
+                Some(ParsedMessage::Answer(_, Some(ErrorData { code, message, .. }))) => {
                     unread(&id, &format!("an error without an id: {message} (code {})", code.0))
                 }
                 _ => unread(&id, &why("it does not say which request it answers")),
             };
             if is_doubtful {
-                return Found::Doubtful(id, error);
+                return LineKind::Doubtful(id, error);
             }
             open.answered(&id);
-            Found::Unread(error)
+            LineKind::Unread(error)
         }
         // The server may wait for an answer.
-        (None, _) => match scan.asks().filter(|_| scan.has_version()) {
-            Some((id, _)) => Found::Unread(format!(
+        (None, _) => match scan.request().filter(|_| scan.has_version()) {
+            Some((id, _)) => LineKind::Unread(format!(
                 "{{\"jsonrpc\":\"2.0\",\"id\":{},\"method\":\"{UNREADABLE}\"}}\n",
                 json!(id)
             )),
-            None => Found::Strange,
+            None => LineKind::Strange,
         },
     }
 }
@@ -292,18 +297,20 @@ fn of(id: &RequestId, error: &Value) -> String {
 
 /// The messages of a list. Answers come last, since an answer ends what is read over HTTP; of these, those that say that they
 /// answer an open request come first, and those that may only be meant for it come last.
-pub(super) fn batch<'l>(list: &'l [u8], open: &Open) -> Option<Vec<&'l str>> {
+pub(super) fn batch<'l>(list: &'l [u8], open: &PendingRequests) -> Option<Vec<&'l str>> {
     if !list.trim_ascii_start().starts_with(b"[") || count_values(list) > VALUES {
         return None;
     }
     let items: Vec<&RawValue> = serde_json::from_slice(list).ok()?;
     let objects = items.into_iter().map(RawValue::get).filter(|item| item.starts_with('{'));
     let mut messages: Vec<&str> = objects.collect();
-    messages.sort_by_cached_key(|message| match Scan::of(message.as_bytes()).answers() {
-        None => 0,
-        Some(Id::Is(id)) if open.has(id) => 1,
-        Some(Id::Is(_)) => 2,
-        Some(Id::Missing | Id::Other) => 3,
+    messages.sort_by_cached_key(|message| {
+        match MessageScan::of(message.as_bytes()).answered_id() {
+            None => 0,
+            Some(MessageId::Is(id)) if open.has(id) => 1,
+            Some(MessageId::Is(_)) => 2,
+            Some(MessageId::Missing | MessageId::Other) => 3,
+        }
     });
     (!messages.is_empty()).then_some(messages)
 }
@@ -323,23 +330,23 @@ pub(super) fn message(line: &mut Vec<u8>) -> Result<ServerJsonRpcMessage, serde_
 /// An answer whose result is read without being kept: the protocol's own type takes many times as long, and takes any result.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Plain<'l> {
+struct PlainAnswer<'l> {
     jsonrpc: &'l str,
     id: RequestId,
     #[serde(rename = "result")]
-    _result: Walked,
+    _result: AnyValue,
 }
 
 /// Any value whose texts and numbers can be read.
-struct Walked;
+struct AnyValue;
 
-impl<'de> Deserialize<'de> for Walked {
+impl<'de> Deserialize<'de> for AnyValue {
     fn deserialize<D: Deserializer<'de>>(reader: D) -> Result<Self, D::Error> {
         reader.deserialize_any(Self)
     }
 }
 
-impl<'de> Visitor<'de> for Walked {
+impl<'de> Visitor<'de> for AnyValue {
     type Value = Self;
 
     fn expecting(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -382,23 +389,23 @@ impl<'de> Visitor<'de> for Walked {
 }
 
 /// A message that the protocol can read.
-enum Message {
+enum ParsedMessage {
     /// An answer: the id, and the error.
     Answer(Option<RequestId>, Option<ErrorData>),
     Other,
 }
 
 /// Reads a message, if the protocol can read it.
-fn read(line: &mut Vec<u8>) -> Option<Message> {
-    if let Ok(plain) = serde_json::from_slice::<Plain<'_>>(line)
+fn read(line: &mut Vec<u8>) -> Option<ParsedMessage> {
+    if let Ok(plain) = serde_json::from_slice::<PlainAnswer<'_>>(line)
         && plain.jsonrpc == "2.0"
     {
-        return Some(Message::Answer(Some(plain.id), None));
+        return Some(ParsedMessage::Answer(Some(plain.id), None));
     }
     Some(match message(line).ok()? {
-        ServerJsonRpcMessage::Response(it) => Message::Answer(Some(it.id), None),
-        ServerJsonRpcMessage::Error(it) => Message::Answer(it.id, Some(it.error)),
-        _ => Message::Other,
+        ServerJsonRpcMessage::Response(it) => ParsedMessage::Answer(Some(it.id), None),
+        ServerJsonRpcMessage::Error(it) => ParsedMessage::Answer(it.id, Some(it.error)),
+        _ => ParsedMessage::Other,
     })
 }
 
@@ -434,7 +441,7 @@ fn replace_halves(line: &mut [u8]) -> bool {
     has_replaced
 }
 
-impl<R: AsyncRead + Unpin> AsyncRead for Lines<R> {
+impl<R: AsyncRead + Unpin> AsyncRead for StdoutFilter<R> {
     fn poll_read(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -474,12 +481,12 @@ mod tests {
         time::timeout,
     };
 
-    use super::{super::open::Asked, *};
+    use super::{super::pending_requests::StdinRecorder, *};
 
     /// Reads a text that arrives in two pieces.
     async fn read(text: &[u8], at: usize) -> (String, Option<(usize, String)>) {
         let (first, second) = text.split_at(at);
-        let mut lines = Lines::new(first.chain(second), Open::default());
+        let mut lines = StdoutFilter::new(first.chain(second), PendingRequests::default());
         let strange = lines.strange();
         let mut all = Vec::new();
         lines.read_to_end(&mut all).await.expect("no pipe fails");
@@ -595,13 +602,13 @@ mod tests {
             (call.clone(), log, ""),
             (String::new(), result, ""),
         ] {
-            let open = Open::default();
-            let mut input = Asked::new(Vec::new(), open.clone());
+            let open = PendingRequests::default();
+            let mut input = StdinRecorder::new(Vec::new(), open.clone());
             for part in asked.as_bytes().chunks(11) {
                 input.write_all(part).await.expect("no vector fails");
             }
             let mut all = String::new();
-            let mut lines = Lines::new(answer.as_bytes(), open);
+            let mut lines = StdoutFilter::new(answer.as_bytes(), open);
             lines.read_to_string(&mut all).await.expect("no pipe fails");
             match said {
                 "" => assert_eq!(all, ""),
@@ -641,14 +648,14 @@ mod tests {
             ),
             (request(7), Some(6), format!("{none}{none}"), true),
         ] {
-            let open = Open::default();
-            let mut input = Asked::new(Vec::new(), open.clone());
+            let open = PendingRequests::default();
+            let mut input = StdinRecorder::new(Vec::new(), open.clone());
             input.write_all(written.as_bytes()).await.expect("no vector fails");
             if let Some(id) = cancelled {
                 open.cancelled(&RequestId::Number(id));
             }
             let mut all = String::new();
-            let mut read = Lines::new(lines.as_bytes(), open);
+            let mut read = StdoutFilter::new(lines.as_bytes(), open);
             read.read_to_string(&mut all).await.expect("no pipe fails");
             assert_eq!(all.contains("\"id\":7"), ends, "{written}{lines}{all}");
         }
@@ -665,13 +672,13 @@ mod tests {
             (format!("{}{none}{none}", answer(6)), 1),
             (format!("{}{none}{}", answer(6), answer(7)), 0),
         ] {
-            let open = Open::default();
-            let mut input = Asked::new(Vec::new(), open.clone());
+            let open = PendingRequests::default();
+            let mut input = StdinRecorder::new(Vec::new(), open.clone());
             let written = format!("{told}{}{}", request(6), request(7));
             input.write_all(written.as_bytes()).await.expect("no vector fails");
             let (mut server, client) = tokio::io::duplex(1 << 10);
             server.write_all(lines.as_bytes()).await.expect("a pipe");
-            let mut read = Lines::new(client, open);
+            let mut read = StdoutFilter::new(client, open);
             let (mut all, mut piece) = (Vec::new(), [0; 1 << 10]);
             // The pipe stays open.
             while let Ok(Ok(count)) = timeout(2 * MOMENT, read.read(&mut piece)).await {
@@ -685,9 +692,9 @@ mod tests {
     /// A request may be cancelled before it is written.
     #[tokio::test]
     async fn a_cancelled_request_is_not_among_those_that_may_be_meant() {
-        let open = Open::default();
+        let open = PendingRequests::default();
         open.cancelled(&RequestId::Number(7));
-        let mut input = Asked::new(Vec::new(), open.clone());
+        let mut input = StdinRecorder::new(Vec::new(), open.clone());
         let request = b"{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"m\"}\n";
         input.write_all(request).await.expect("no vector fails");
         assert_eq!((open.meant(), open.meant()), (None, None));

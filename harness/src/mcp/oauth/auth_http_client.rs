@@ -13,7 +13,7 @@ use reqwest::{
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
-use super::{super::http::client, Fault};
+use super::{super::http::client, AuthError};
 use crate::{
     error::{Error, ErrorKind},
     http_client::{is_loopback, through_proxy},
@@ -27,7 +27,7 @@ const ANSWER: usize = 256 * 1024;
 
 /// The client for requests to authorization servers.
 #[derive(Clone)]
-pub(super) struct Web {
+pub(super) struct AuthHttpClient {
     client: Client,
     /// Whether the server of the tools is on this machine or in its network: only then may the addresses that it
     /// names be there.
@@ -35,12 +35,12 @@ pub(super) struct Web {
 }
 
 /// The answer to a request.
-pub(super) struct Answer {
+pub(super) struct AuthResponse {
     pub(super) status: u16,
     body: Vec<u8>,
 }
 
-impl Answer {
+impl AuthResponse {
     pub(super) fn is_success(&self) -> bool {
         (200..300).contains(&self.status)
     }
@@ -50,7 +50,7 @@ impl Answer {
     }
 }
 
-impl Web {
+impl AuthHttpClient {
     /// Creates the client. Nothing is sent yet.
     ///
     /// # Errors
@@ -60,13 +60,13 @@ impl Web {
     }
 
     /// An address that others have named, if requests to it are allowed.
-    pub(super) fn address(&self, what: &str, named: &str) -> Result<Url, Fault> {
+    pub(super) fn address(&self, what: &str, named: &str) -> Result<Url, AuthError> {
         usable(self.near, named).map_err(|why| {
             (ErrorKind::Protocol, format!("the address of {what} cannot be used: {why}"))
         })
     }
 
-    pub(super) async fn get(&self, what: &str, url: &Url) -> Result<Answer, Fault> {
+    pub(super) async fn get(&self, what: &str, url: &Url) -> Result<AuthResponse, AuthError> {
         self.ask(what, Method::GET, url, None, None).await
     }
 
@@ -77,7 +77,7 @@ impl Web {
         url: &Url,
         body: (&'static str, String),
         basic: Option<HeaderValue>,
-    ) -> Result<Answer, Fault> {
+    ) -> Result<AuthResponse, AuthError> {
         self.ask(what, Method::POST, url, Some(body), basic).await
     }
 
@@ -88,7 +88,7 @@ impl Web {
         url: &Url,
         body: Option<(&'static str, String)>,
         basic: Option<HeaderValue>,
-    ) -> Result<Answer, Fault> {
+    ) -> Result<AuthResponse, AuthError> {
         let request = self.client.request(method, url.clone());
         let mut request = request.header(ACCEPT, "application/json");
         if let Some((kind, body)) = body {
@@ -107,7 +107,7 @@ impl Web {
                 }
                 body.extend_from_slice(&chunk);
             }
-            Ok::<_, reqwest::Error>(Some(Answer { status, body }))
+            Ok::<_, reqwest::Error>(Some(AuthResponse { status, body }))
         };
         let host = url.host_str().unwrap_or_default();
         match timeout(REQUEST, reading).await {
@@ -121,7 +121,7 @@ impl Web {
                 Err((ErrorKind::TooLarge, why))
             }
             Ok(Err(err)) => {
-                let err = super::super::link::sources(&err.without_url());
+                let err = super::super::server_connection::sources(&err.without_url());
                 let through = through_proxy(url);
                 let why = format!("{what} at `{host}` cannot be reached{through}: {err}");
                 Err((ErrorKind::Connect, why))

@@ -2,10 +2,10 @@
 
 use tokio_postgres::types::Type;
 
-use super::{connection::Connection, facts::kept, failure::Failure};
+use super::{connection::PostgresConnection, facts::kept, failure::PostgresFailure};
 use crate::{
     error::{Error, ErrorKind},
-    journal::{Conversations, Incarnation, Listing, Metadata, Summary},
+    journal::{ConversationInfo, ConversationPage, ConversationQuery, Incarnation, Metadata},
 };
 
 const DESCRIBE: &str = "
@@ -18,10 +18,10 @@ set metadata = excluded.metadata, owner = excluded.owner, parent = excluded.pare
     changed = excluded.changed, updated_at = excluded.updated_at";
 
 pub(super) async fn describe(
-    connection: &Connection,
+    connection: &PostgresConnection,
     conversation: &str,
     metadata: &Metadata,
-) -> Result<(), Failure> {
+) -> Result<(), PostgresFailure> {
     let text = serde_json::to_string(metadata).map_err(|err| {
         Error::new(
             ErrorKind::Journal,
@@ -53,9 +53,9 @@ where ($1::text is null or left(owner, 512) = left($1, 512) and owner = $1)
 order by changed desc limit $4";
 
 pub(super) async fn list(
-    connection: &Connection,
-    listing: &Listing,
-) -> Result<Conversations, Failure> {
+    connection: &PostgresConnection,
+    listing: &ConversationQuery,
+) -> Result<ConversationPage, PostgresFailure> {
     let before = listing.after.as_deref().map(|cursor| {
         // A sequence begins at one.
         let place = cursor.parse().ok().filter(|place: &i64| *place > 0);
@@ -97,9 +97,9 @@ pub(super) async fn list(
         })?;
         let [facts, created_at, updated_at] = [row.try_get(2)?, row.try_get(3)?, row.try_get(4)?]
             .map(|number: i64| number.cast_unsigned());
-        page.push(Summary::new(id, metadata, facts, created_at, updated_at));
+        page.push(ConversationInfo::new(id, metadata, facts, created_at, updated_at));
         last = Some(row.try_get(5)?);
     }
     let next = last.filter(|_| rows.len() > size).map(|changed| changed.to_string());
-    Ok(Conversations::new(page, next))
+    Ok(ConversationPage::new(page, next))
 }

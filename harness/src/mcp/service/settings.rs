@@ -6,9 +6,9 @@ use rmcp::{ServerHandler, model::Implementation};
 use tokio::sync::Semaphore;
 
 use super::{
-    asking::Seal,
-    described::described,
-    serving::{Alone, Serving, Shared},
+    service_handler::{NoHandler, ServiceHandler, ServiceState},
+    tool_descriptions::described,
+    tool_questions::StateSeal,
 };
 use crate::{
     error::Error,
@@ -54,7 +54,7 @@ const RESUMING: Duration = Duration::from_secs(30);
 /// The limits hold for all clients of the service together. A clone is a service of its own and shares nothing with
 /// it.
 #[derive(Clone)]
-pub struct McpService<H = Alone> {
+pub struct McpService<H = NoHandler> {
     tools: Vec<Tool>,
     info: Option<Implementation>,
     instructions: Option<String>,
@@ -91,7 +91,7 @@ impl McpService {
             key: None,
             hosts: ["localhost", "127.0.0.1", "::1"].map(str::to_owned).into(),
             origins: Vec::new(),
-            beside: Alone,
+            beside: NoHandler,
         }
     }
 
@@ -234,7 +234,7 @@ impl<H: ServerHandler> McpService<H> {
     }
 
     /// Checks the settings and makes the handler that serves them.
-    pub(super) fn serving(self) -> Result<Serving<H>, Error> {
+    pub(super) fn serving(self) -> Result<ServiceHandler<H>, Error> {
         let refused = |why: String| Error::new(crate::error::ErrorKind::Configuration, why);
         let registry = ToolRegistry::new(self.tools)?;
         registry.check()?;
@@ -256,7 +256,7 @@ impl<H: ServerHandler> McpService<H> {
         }
         info.instructions = self.instructions.or(info.instructions);
         let tools = registry.tools().iter().map(described).collect();
-        Ok(Serving(Arc::new(Shared {
+        Ok(ServiceHandler(Arc::new(ServiceState {
             registry: registry.with_limits(self.limits).with_secrets(self.secrets),
             tools,
             values: self.values,
@@ -265,7 +265,7 @@ impl<H: ServerHandler> McpService<H> {
             result: self.result,
             asking: self.asking,
             resuming: self.resuming,
-            seal: Seal::new(self.key)?,
+            seal: StateSeal::new(self.key)?,
             info,
             beside: self.beside,
         })))

@@ -1,13 +1,13 @@
 //! Reads the events that a server sends over HTTP in answer to one request.
 
 use super::{
-    lines::{Found, batch, examine, unread},
-    open::Open,
-    scan::Scan,
+    pending_requests::PendingRequests,
+    scan::MessageScan,
+    stdout_filter::{LineKind, batch, examine, unread},
 };
 
 /// The messages of an event: one, or those of a list.
-pub(super) fn messages(data: String, open: &Open) -> Vec<String> {
+pub(super) fn messages(data: String, open: &PendingRequests) -> Vec<String> {
     match batch(data.as_bytes(), open) {
         Some(messages) => messages.into_iter().map(str::to_owned).collect(),
         None => vec![data],
@@ -16,16 +16,16 @@ pub(super) fn messages(data: String, open: &Open) -> Vec<String> {
 
 /// The messages of an event, as the protocol can read them. If it can read none, the event ends the request, since nothing
 /// else may come in a stream that stays open. A notification does not end it, since it answers nothing.
-pub(super) fn read(messages: Vec<String>, open: &Open) -> Vec<String> {
+pub(super) fn read(messages: Vec<String>, open: &PendingRequests) -> Vec<String> {
     let mut tells = false;
     let read = messages.into_iter().filter_map(|message| {
         let mut line = message.into_bytes();
-        let scan = Scan::of(&line);
-        tells |= scan.tells();
+        let scan = MessageScan::of(&line);
+        tells |= scan.is_one_way();
         match examine(&scan, &mut line, false, open) {
-            Found::Message => String::from_utf8(line).ok(),
-            Found::Unread(instead) => Some(instead),
-            Found::Strange | Found::Doubtful(..) => None,
+            LineKind::Message => String::from_utf8(line).ok(),
+            LineKind::Unread(instead) => Some(instead),
+            LineKind::Strange | LineKind::Doubtful(..) => None,
         }
     });
     let read: Vec<String> = read.collect();

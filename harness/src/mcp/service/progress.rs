@@ -20,7 +20,7 @@ const LAST: Duration = Duration::from_secs(1);
 
 /// The reports of one call on their way to its client. Only the last one is kept, and no tool waits for a client
 /// that does not read.
-pub(super) struct Reports {
+pub(super) struct CallProgress {
     latest: watch::Receiver<(u32, String)>,
     peer: Peer<RoleServer>,
     token: ProgressToken,
@@ -28,7 +28,7 @@ pub(super) struct Reports {
     sent: u32,
 }
 
-impl Reports {
+impl CallProgress {
     /// Creates the reports, and the function that receives them.
     pub(super) fn new(
         peer: Peer<RoleServer>,

@@ -11,22 +11,22 @@ use std::{
 use rmcp::model::RequestId;
 use tokio::io::AsyncWrite;
 
-use super::scan::Scan;
+use super::scan::MessageScan;
 
 /// The number of messages that are kept because a server may reply to them without an id.
 const REPLIES: usize = 256;
 
 /// The requests that have no answer yet.
 #[derive(Clone, Default)]
-pub(super) struct Open(Arc<Mutex<Written>>);
+pub(super) struct PendingRequests(Arc<Mutex<SentMessages>>);
 
 /// What was written to a server.
 #[derive(Default)]
-struct Written {
+struct SentMessages {
     /// By the text of its id, each request without an answer.
-    requests: BTreeMap<String, Request>,
+    requests: BTreeMap<String, PendingRequest>,
     /// The messages that no answer belongs to. Some servers reply to them all the same, and cannot say to which one.
-    others: VecDeque<Other>,
+    others: VecDeque<OneWayMessage>,
     /// The number of such messages that were written before a request that is answered. A reply to them is late, if it comes.
     late: usize,
     /// The number of messages.
@@ -34,15 +34,15 @@ struct Written {
 }
 
 #[derive(Clone)]
-struct Request {
+struct PendingRequest {
     id: RequestId,
-    kind: Kind,
+    kind: RequestKind,
     number: u64,
 }
 
 /// What a request asks for.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum RequestKind {
     /// A session, or whatever a connection begins with.
     Session,
     /// The list of the tools.
@@ -51,14 +51,14 @@ pub(super) enum Kind {
 }
 
 /// A notification, an answer to a request of the server, or a request that was cancelled.
-struct Other {
+struct OneWayMessage {
     /// The id of the cancelled request.
     id: Option<String>,
     number: u64,
 }
 
-impl Written {
-    fn push(&mut self, other: Other) {
+impl SentMessages {
+    fn push(&mut self, other: OneWayMessage) {
         if self.others.len() == REPLIES {
             self.others.pop_front();
         }
@@ -69,50 +69,54 @@ impl Written {
         self.others.iter().any(|other| other.id.as_deref() == Some(id))
     }
 
-    fn note(&mut self, scan: &Scan) {
+    fn note(&mut self, scan: &MessageScan) {
         self.count += 1;
         let number = self.count;
-        match scan.asks() {
+        match scan.request() {
             // The answer to it only comes at its end.
             Some((_, b"\"subscriptions/listen\"")) => {}
             // It was cancelled before it was written.
             Some((id, _)) if self.is_cancelled(&id.to_string()) => {}
             Some((id, method)) => {
                 let kind = match method {
-                    b"\"initialize\"" | b"\"server/discover\"" => Kind::Session,
-                    b"\"tools/list\"" => Kind::Tools,
-                    _ => Kind::Other,
+                    b"\"initialize\"" | b"\"server/discover\"" => RequestKind::Session,
+                    b"\"tools/list\"" => RequestKind::Tools,
+                    _ => RequestKind::Other,
                 };
-                let request = Request { id: id.clone(), kind, number };
+                let request = PendingRequest { id: id.clone(), kind, number };
                 self.requests.insert(id.to_string(), request);
             }
-            None => self.push(Other { id: None, number }),
+            None => self.push(OneWayMessage { id: None, number }),
         }
     }
 }
 
-impl Open {
+impl PendingRequests {
     /// With this request alone.
-    pub(super) fn of(request: Option<(RequestId, Kind)>) -> Self {
-        let all = request.map(|(id, kind)| (id.to_string(), Request { id, kind, number: 0 }));
+    pub(super) fn of(request: Option<(RequestId, RequestKind)>) -> Self {
+        let all =
+            request.map(|(id, kind)| (id.to_string(), PendingRequest { id, kind, number: 0 }));
         let requests = all.into_iter().collect();
-        Self(Arc::new(Mutex::new(Written { requests, ..Written::default() })))
+        Self(Arc::new(Mutex::new(SentMessages { requests, ..SentMessages::default() })))
     }
 
-    fn written(&self) -> MutexGuard<'_, Written> {
+    fn written(&self) -> MutexGuard<'_, SentMessages> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether this request has no answer, and asks for the list of the tools.
     pub(super) fn has_list(&self, id: &RequestId) -> bool {
         let written = self.written();
-        written.requests.get(&id.to_string()).is_some_and(|request| request.kind == Kind::Tools)
+        written
+            .requests
+            .get(&id.to_string())
+            .is_some_and(|request| request.kind == RequestKind::Tools)
     }
 
     /// Notes that this request is answered. Some servers return a number as a text.
     pub(super) fn answered(&self, id: &RequestId) {
         let (mut written, id) = (self.written(), id.to_string());
-        let of_cancelled = |other: &&Other| other.id.as_ref() == Some(&id);
+        let of_cancelled = |other: &&OneWayMessage| other.id.as_ref() == Some(&id);
         let cancelled = written.others.iter().find(of_cancelled).map(|other| other.number);
         let answered = written.requests.remove(&id).map(|request| request.number);
         // Most servers have replied by then to all that was written before it, if they reply at all.
@@ -127,7 +131,7 @@ impl Open {
     pub(super) fn cancelled(&self, id: &RequestId) {
         let (mut written, id) = (self.written(), id.to_string());
         let number = written.requests.remove(&id).map_or(written.count, |request| request.number);
-        written.push(Other { id: Some(id), number });
+        written.push(OneWayMessage { id: Some(id), number });
     }
 
     /// Whether this request has no answer.
@@ -137,7 +141,7 @@ impl Open {
 
     /// The request that an answer without an id means. Such a message may also be a reply to something else that was
     /// written: one for each.
-    pub(super) fn meant(&self) -> Option<Meant> {
+    pub(super) fn meant(&self) -> Option<GuessedRequest> {
         let mut written = self.written();
         if written.others.pop_front().is_some() {
             return None;
@@ -145,9 +149,9 @@ impl Open {
         let is_late = written.late > 0;
         written.late = written.late.saturating_sub(1);
         let request = written.requests.values().next().filter(|_| written.requests.len() == 1)?;
-        Some(Meant {
+        Some(GuessedRequest {
             id: request.id.clone(),
-            begins: request.kind == Kind::Session,
+            begins: request.kind == RequestKind::Session,
             is_doubtful: is_late,
         })
     }
@@ -155,7 +159,7 @@ impl Open {
 
 /// The request that an answer without an id means: the only one without an answer.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Meant {
+pub(super) struct GuessedRequest {
     pub(super) id: RequestId,
     /// Whether it is the first of a session.
     pub(super) begins: bool,
@@ -164,19 +168,19 @@ pub(super) struct Meant {
 }
 
 /// The input of a process. It notes the requests that are written to it.
-pub(super) struct Asked<W> {
+pub(super) struct StdinRecorder<W> {
     to: W,
-    scan: Scan,
-    open: Open,
+    scan: MessageScan,
+    open: PendingRequests,
 }
 
-impl<W> Asked<W> {
-    pub(super) fn new(to: W, open: Open) -> Self {
-        Self { to, scan: Scan::default(), open }
+impl<W> StdinRecorder<W> {
+    pub(super) fn new(to: W, open: PendingRequests) -> Self {
+        Self { to, scan: MessageScan::default(), open }
     }
 }
 
-impl<W: AsyncWrite + Unpin> AsyncWrite for Asked<W> {
+impl<W: AsyncWrite + Unpin> AsyncWrite for StdinRecorder<W> {
     fn poll_write(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,

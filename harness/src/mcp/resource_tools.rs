@@ -6,9 +6,9 @@ use serde_json::{Map, Value, json};
 
 use super::{
     McpServer,
-    link::Link,
-    name,
-    offers::{prompt, prompts, read_resource, resources},
+    resources_and_prompts::{prompt, prompts, read_resource, resources},
+    server_connection::ServerConnection,
+    tool_name,
 };
 use crate::{
     error::Error,
@@ -26,7 +26,7 @@ impl McpServer {
         if !self.has_resources {
             return Vec::new();
         }
-        let server = &self.link.name;
+        let server = &self.connection.name;
         let list = format!(
             "Lists what the server `{server}` lets others read: addresses, names and descriptions."
         );
@@ -35,7 +35,7 @@ impl McpServer {
         }});
         let read = format!(
             "Reads a resource of the server `{server}` by its address, as `{}` lists it.",
-            name::of(server, "list_resources")
+            tool_name::of(server, "list_resources")
         );
         let address = json!({"uri": {"type": "string", "description": "The address"}});
         vec![
@@ -45,8 +45,8 @@ impl McpServer {
                 &words,
                 &[],
                 effects,
-                |link, arguments| async move {
-                    list_resources(&link, &word(&arguments, "search")).await
+                |connection, arguments| async move {
+                    list_resources(&connection, &word(&arguments, "search")).await
                 },
             ),
             self.offer(
@@ -55,8 +55,8 @@ impl McpServer {
                 &address,
                 &["uri"],
                 effects,
-                |link, arguments| async move {
-                    read_resource(&link, &word(&arguments, "uri")).await.map(ToolOutput::from)
+                |connection, arguments| async move {
+                    read_resource(&connection, &word(&arguments, "uri")).await.map(ToolOutput::from)
                 },
             ),
         ]
@@ -70,7 +70,7 @@ impl McpServer {
         if !self.has_prompts {
             return Vec::new();
         }
-        let server = &self.link.name;
+        let server = &self.connection.name;
         let list = format!(
             "Lists the prompts of the server `{server}`: instructions for tasks, with what is filled in."
         );
@@ -86,19 +86,26 @@ impl McpServer {
             },
         });
         vec![
-            self.offer("list_prompts", list, &words, &[], effects, |link, arguments| async move {
-                list_prompts(&link, &word(&arguments, "search")).await
-            }),
+            self.offer(
+                "list_prompts",
+                list,
+                &words,
+                &[],
+                effects,
+                |connection, arguments| async move {
+                    list_prompts(&connection, &word(&arguments, "search")).await
+                },
+            ),
             self.offer(
                 "get_prompt",
                 get,
                 &filled,
                 &["name"],
                 effects,
-                |link, arguments| async move {
+                |connection, arguments| async move {
                     let filled = arguments.get("arguments").and_then(Value::as_object);
                     let filled = filled.cloned().unwrap_or_default();
-                    let said = prompt(&link, &word(&arguments, "name"), filled).await?;
+                    let said = prompt(&connection, &word(&arguments, "name"), filled).await?;
                     let parts = said.into_iter().flat_map(|(role, part)| {
                         let who = match role {
                             Role::Assistant => "The assistant:",
@@ -119,15 +126,15 @@ impl McpServer {
         properties: &Value,
         required: &[&str],
         effects: SideEffects,
-        run: impl Fn(Arc<Link>, Map<String, Value>) -> F + Send + Sync + 'static,
+        run: impl Fn(Arc<ServerConnection>, Map<String, Value>) -> F + Send + Sync + 'static,
     ) -> Tool
     where
         F: Future<Output = Result<ToolOutput, Error>> + Send + 'static,
     {
         let schema = json!({"type": "object", "properties": properties, "required": required});
-        let link = Arc::clone(&self.link);
+        let connection = Arc::clone(&self.connection);
         let run = move |context: ToolContext, arguments: Map<String, Value>| {
-            let asked = run(Arc::clone(&link), arguments);
+            let asked = run(Arc::clone(&connection), arguments);
             let running = async move {
                 tokio::select! {
                     answer = asked => answer.map_err(|err| ToolError::new(err.to_string())),
@@ -138,7 +145,7 @@ impl McpServer {
             };
             Box::pin(running) as crate::tool::ToolFuture
         };
-        Tool::new(name::of(&self.link.name, tool), description, schema, effects, run)
+        Tool::new(tool_name::of(&self.connection.name, tool), description, schema, effects, run)
     }
 }
 
@@ -152,8 +159,8 @@ fn has(word: &str, texts: &[Option<&str>]) -> bool {
     word.is_empty() || texts.iter().flatten().any(|text| text.to_lowercase().contains(&word))
 }
 
-async fn list_resources(link: &Link, search: &str) -> Result<ToolOutput, Error> {
-    let all = resources(link).await?;
+async fn list_resources(connection: &ServerConnection, search: &str) -> Result<ToolOutput, Error> {
+    let all = resources(connection).await?;
     let mut lines = String::new();
     for it in &all {
         let (title, description) = (it.title.as_deref(), it.description.as_deref());
@@ -171,8 +178,8 @@ async fn list_resources(link: &Link, search: &str) -> Result<ToolOutput, Error> 
     Ok(found(lines, all.len(), "resources"))
 }
 
-async fn list_prompts(link: &Link, search: &str) -> Result<ToolOutput, Error> {
-    let all = prompts(link).await?;
+async fn list_prompts(connection: &ServerConnection, search: &str) -> Result<ToolOutput, Error> {
+    let all = prompts(connection).await?;
     let mut lines = String::new();
     for it in &all {
         let (title, description) = (it.title.as_deref(), it.description.as_deref());

@@ -52,7 +52,7 @@ mod tests {
     use super::*;
     use crate::tool::SideEffects;
 
-    fn told(effects: &[SideEffect]) -> Value {
+    fn effect_names(effects: &[SideEffect]) -> Value {
         let schema = json!({"type": "object"});
         let tool = Tool::new("t", "T.", schema, SideEffects::of(effects), |_, _| {
             Box::pin(async { Ok("".into()) })
@@ -71,13 +71,13 @@ mod tests {
                 "openWorldHint": open,
             })
         };
-        assert_eq!(told(&[]), reads(false));
-        assert_eq!(told(&[Read]), reads(false));
-        assert_eq!(told(&[Read, Network]), reads(true));
-        assert_eq!(told(&[Write]), acts(false, false));
-        assert_eq!(told(&[Read, Write, Network]), acts(false, true));
-        assert_eq!(told(&[Network]), acts(true, true));
-        assert_eq!(told(&[Mutate]), acts(true, true));
-        assert_eq!(told(&[Write, Mutate]), acts(true, true));
+        assert_eq!(effect_names(&[]), reads(false));
+        assert_eq!(effect_names(&[Read]), reads(false));
+        assert_eq!(effect_names(&[Read, Network]), reads(true));
+        assert_eq!(effect_names(&[Write]), acts(false, false));
+        assert_eq!(effect_names(&[Read, Write, Network]), acts(false, true));
+        assert_eq!(effect_names(&[Network]), acts(true, true));
+        assert_eq!(effect_names(&[Mutate]), acts(true, true));
+        assert_eq!(effect_names(&[Write, Mutate]), acts(true, true));
     }
 }

@@ -14,10 +14,11 @@ use serde_json::{Map, Value, json};
 use tokio::time::timeout;
 
 use super::{
-    lines::{LOST, UNREAD, VALUES},
-    link::sources,
-    memory, name,
-    session::Session,
+    memory,
+    server_connection::sources,
+    session::ClientSession,
+    stdout_filter::{LOST, UNREAD, VALUES},
+    tool_name,
 };
 use crate::{error::ErrorKind, message::count_values, secret::beginning};
 
@@ -39,8 +40,8 @@ const DEEPEST: usize = 64;
 
 /// The tools that a server lists.
 #[derive(Debug, Default)]
-pub(super) struct Listing {
-    pub(super) tools: Vec<Listed>,
+pub(super) struct ToolListing {
+    pub(super) tools: Vec<ListedTool>,
     /// The tools that are left out, each with the reason.
     pub(super) left_out: Vec<String>,
     /// The time for which the list is valid, if the server says so.
@@ -52,7 +53,7 @@ pub(super) struct Listing {
 
 /// One tool, as a server describes it.
 #[derive(Clone, Debug)]
-pub(super) struct Listed {
+pub(super) struct ListedTool {
     pub(super) name: String,
     /// The title that people read in place of the name.
     pub(super) title: Option<String>,
@@ -72,7 +73,7 @@ fn output(schema: Option<&Value>) -> Option<Value> {
     (!is_large).then(|| schema.clone())
 }
 
-impl Listed {
+impl ListedTool {
     /// Whether one of its schemas has a pattern.
     pub(super) fn has_patterns(&self) -> bool {
         has_patterns(&self.schema) || self.output.as_ref().is_some_and(has_patterns)
@@ -89,7 +90,7 @@ fn has_patterns(schema: &Value) -> bool {
     }
 }
 
-impl Listing {
+impl ToolListing {
     pub(super) fn definitions(&self) -> BTreeMap<String, String> {
         let all = self.tools.iter();
         all.map(|tool| (tool.name.clone(), tool.definition.clone())).collect()
@@ -115,7 +116,7 @@ impl Listing {
 }
 
 /// Reads one tool, or says why it cannot be used.
-fn one(tool: &Value) -> Result<Listed, String> {
+fn one(tool: &Value) -> Result<ListedTool, String> {
     let name = tool.get("name").and_then(Value::as_str).unwrap_or_default();
     if name.is_empty() || name.len() > NAME {
         return Err(format!("a tool whose name is not of 1 to {NAME} bytes"));
@@ -158,8 +159,8 @@ fn one(tool: &Value) -> Result<Listed, String> {
     let title = tool.get("title").or_else(hinted).and_then(Value::as_str);
     let mut described = vec![name, description, &*sorted, &*hints];
     described.extend(title);
-    Ok(Listed {
-        definition: name::hash(&described),
+    Ok(ListedTool {
+        definition: tool_name::hash(&described),
         name: name.to_owned(),
         title: title.map(str::to_owned),
         description: description.to_owned(),
@@ -210,9 +211,9 @@ pub(super) fn plain(answer: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// Requests all pages.
-pub(super) async fn read(session: &Session) -> Result<Listing, (ErrorKind, String)> {
-    let (mut listing, mut seen) = (Listing::default(), HashSet::new());
-    (listing.resources, listing.prompts) = session.offers();
+pub(super) async fn read(session: &ClientSession) -> Result<ToolListing, (ErrorKind, String)> {
+    let (mut listing, mut seen) = (ToolListing::default(), HashSet::new());
+    (listing.resources, listing.prompts) = session.has_resources_and_prompts();
     session.take_listed();
     let request = |params| ClientRequest::ListToolsRequest(ListToolsRequest::with_param(params));
     let unread = pages(session, ("tools", "tools"), request, |page| {
@@ -240,7 +241,7 @@ pub(super) async fn read(session: &Session) -> Result<Listing, (ErrorKind, Strin
 /// each page and returns the number of items so far. The result says why further pages were not read, if the server
 /// does not come to the end of the list by itself.
 pub(super) async fn pages(
-    session: &Session,
+    session: &ClientSession,
     (what, key): (&str, &str),
     request: impl Fn(PaginatedRequestParams) -> ClientRequest,
     add: impl FnMut(&Value) -> usize,
@@ -251,7 +252,7 @@ pub(super) async fn pages(
 }
 
 async fn each_page(
-    session: &Session,
+    session: &ClientSession,
     (what, key): (&str, &str),
     request: impl Fn(PaginatedRequestParams) -> ClientRequest,
     mut add: impl FnMut(&Value) -> usize,
@@ -266,8 +267,9 @@ async fn each_page(
         let mut params = PaginatedRequestParams::default();
         params.cursor = cursor.take();
         let page = session.ask(request(params)).await;
-        let mut page =
-            page.map_err(|err| (kind(&err), format!("did not list its {what}: {}", told(&err))))?;
+        let mut page = page.map_err(|err| {
+            (kind(&err), format!("did not list its {what}: {}", failure_reason(&err)))
+        })?;
         if let Some(kind) = unfinished(&page) {
             return wrong(format!("did not list its {what}: {}", half(&kind)));
         }
@@ -329,7 +331,7 @@ pub(super) fn kind(err: &ServiceError) -> ErrorKind {
 }
 
 /// The reason of a failed request, in words for a person.
-pub(super) fn told(err: &ServiceError) -> String {
+pub(super) fn failure_reason(err: &ServiceError) -> String {
     match err {
         ServiceError::McpError(err) if [UNREAD, LOST].contains(&err.code) => {
             err.message.to_string()
@@ -358,7 +360,7 @@ mod tests {
             {"name": "number", "description": 7, "inputSchema": {}},
             17,
         ]});
-        let mut listing = Listing::default();
+        let mut listing = ToolListing::default();
         listing.add(&page, &mut HashSet::new());
         let names: Vec<&str> = listing.tools.iter().map(|tool| tool.name.as_str()).collect();
         assert_eq!(names, ["good"]);

@@ -8,12 +8,14 @@ use rmcp::model::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::asking::{Heard, McpForm, Person, QUESTIONS, Running, accepted};
+use super::elicitation::{
+    ElicitationHandler, ElicitationOutcome, ElicitingCall, McpElicitation, QUESTIONS, accepted,
+};
 use crate::tool::ToolError;
 
 /// The questions of a server, and the answers so far: the token of a call that waits.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Wanted {
+pub(super) struct PendingElicitations {
     /// A hash of the server's description of the tool: the answers are only for the tool that is described in this
     /// way.
     definition: String,
@@ -29,7 +31,7 @@ pub(super) struct Wanted {
     open: Vec<(String, ElicitRequestParams)>,
 }
 
-impl Wanted {
+impl PendingElicitations {
     /// Reads the server's questions. Fails with the reason if they cannot be answered.
     pub(super) fn of(
         definition: &str,
@@ -57,7 +59,7 @@ impl Wanted {
     ///
     /// # Errors
     /// Asks once more if the answer does not fit the form, and fails if the token is not from a tool of a server.
-    pub(super) fn answered(
+    pub(super) fn with_answer(
         definition: &str,
         token: &Value,
         answer: &Value,
@@ -79,7 +81,7 @@ impl Wanted {
                 let form = form(&question);
                 wanted.open.insert(0, (key, question));
                 let message = format!("{} (The last answer does not fit: {why})", form.message);
-                Err(wanted.later(McpForm { message, ..form }))
+                Err(wanted.later(McpElicitation { message, ..form }))
             }
         }
     }
@@ -89,9 +91,9 @@ impl Wanted {
     }
 
     /// Counts the questions that were asked before for the call, which now goes on.
-    pub(super) fn goes_on(&self, running: &Running) {
+    pub(super) fn restore_count(&self, running: &ElicitingCall) {
         // A token without this number has at least the answers.
-        running.has_asked(self.questions.max(self.given.len()));
+        running.set_questions(self.questions.max(self.given.len()));
     }
 
     /// Asks the person the questions that have no answer yet.
@@ -100,16 +102,16 @@ impl Wanted {
     /// Fails with a question for the run if the person answers later.
     pub(super) async fn ask(
         mut self,
-        person: &Person,
-        running: &Running,
+        elicitation: &ElicitationHandler,
+        running: &ElicitingCall,
     ) -> Result<(Option<InputResponses>, Option<String>), ToolError> {
         while let Some((key, question)) = self.open.first().cloned() {
-            match person.ask(question, Some(running)).await {
-                Heard::Now(answer) => {
+            match elicitation.ask(question, Some(running)).await {
+                ElicitationOutcome::Now(answer) => {
                     self.open.remove(0);
                     self.give(key, answer);
                 }
-                Heard::Later(form) => {
+                ElicitationOutcome::Later(form) => {
                     self.questions = running.questions();
                     return Err(self.later(form));
                 }
@@ -118,21 +120,21 @@ impl Wanted {
         Ok(((!self.given.is_empty()).then_some(self.given), self.state))
     }
 
-    fn later(&self, form: McpForm) -> ToolError {
+    fn later(&self, form: McpElicitation) -> ToolError {
         let token = serde_json::to_value(self).unwrap_or_default();
         ToolError::asks(form.message, token).with_form(form.schema)
     }
 }
 
 /// The form that the person has to fill in.
-fn form(question: &ElicitRequestParams) -> McpForm {
+fn form(question: &ElicitRequestParams) -> McpElicitation {
     let (message, schema) = match question {
         ElicitRequestParams::FormElicitationParams { message, requested_schema, .. } => {
             (message.clone(), serde_json::to_value(requested_schema).unwrap_or_default())
         }
         _ => (String::new(), Value::Null),
     };
-    McpForm { server: String::new(), message, schema }
+    McpElicitation { server: String::new(), message, schema }
 }
 
 /// An answer in the form of the protocol, or why it does not fit.

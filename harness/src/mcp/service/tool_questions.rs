@@ -30,7 +30,7 @@ const ANSWER: &str = "answer";
 
 /// A question of a tool in a call.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Asked {
+pub(super) struct ToolQuestion {
     /// The id of the call, which is its idempotency key: it stays the same.
     pub(super) call: String,
     pub(super) question: String,
@@ -41,15 +41,15 @@ pub(super) struct Asked {
 
 /// The reply to a question.
 #[derive(Debug)]
-pub(super) enum Heard {
+pub(super) enum QuestionReply {
     Answer(Answered),
     /// There is no answer, for this reason.
     No(String),
     /// There is no answer yet, or it does not fit, as the question says.
-    Again(Asked),
+    Again(ToolQuestion),
 }
 
-impl Asked {
+impl ToolQuestion {
     /// The key under which the client answers.
     pub(super) fn key(&self) -> &'static str {
         ANSWER
@@ -85,37 +85,39 @@ impl Asked {
     }
 
     /// Asks over the session.
-    pub(super) async fn ask(&self, peer: &Peer<RoleServer>, time: Duration) -> Heard {
+    pub(super) async fn ask(&self, peer: &Peer<RoleServer>, time: Duration) -> QuestionReply {
         let request = match self.request() {
             Ok(request) => request,
-            Err(why) => return Heard::No(why),
+            Err(why) => return QuestionReply::No(why),
         };
         match tokio::time::timeout(time, peer.create_elicitation(request)).await {
             Ok(Ok(given)) => self.given(given),
             Ok(Err(ServiceError::McpError(err))) => {
-                Heard::No(format!("the question could not be asked: {}", err.message))
+                QuestionReply::No(format!("the question could not be asked: {}", err.message))
             }
-            Ok(Err(ServiceError::UnexpectedResponse)) => Heard::No(
+            Ok(Err(ServiceError::UnexpectedResponse)) => QuestionReply::No(
                 "the client has answered the question with something that cannot be read, so the tool did not go on"
                     .to_owned(),
             ),
-            Ok(Err(_)) => Heard::No("the client has gone before it has answered the question".to_owned()),
-            Err(_) => Heard::No(format!("nobody has answered within {time:.0?}")),
+            Ok(Err(_)) => QuestionReply::No("the client has gone before it has answered the question".to_owned()),
+            Err(_) => QuestionReply::No(format!("nobody has answered within {time:.0?}")),
         }
     }
 
     /// Reads the answer from the client's second call.
-    pub(super) fn hear(&self, response: Option<Value>) -> Heard {
+    pub(super) fn read_reply(&self, response: Option<Value>) -> QuestionReply {
         match response.map(serde_json::from_value) {
             Some(Ok(given)) => self.given(given),
-            Some(Err(_)) | None => Heard::Again(self.clone()),
+            Some(Err(_)) | None => QuestionReply::Again(self.clone()),
         }
     }
 
-    fn given(&self, given: ElicitResult) -> Heard {
+    fn given(&self, given: ElicitResult) -> QuestionReply {
         let declined = |what: &str| {
             let question = &self.question;
-            Heard::No(format!("the question was {what}, so the tool did not go on: {question}"))
+            QuestionReply::No(format!(
+                "the question was {what}, so the tool did not go on: {question}"
+            ))
         };
         match given.action {
             ElicitationAction::Accept => {}
@@ -132,13 +134,13 @@ impl Asked {
         if let Err(faults) = form.check(&filled) {
             let question =
                 format!("{}\n(The last answer does not fit: {})", self.question, faults.join("; "));
-            return Heard::Again(Self { question, ..self.clone() });
+            return QuestionReply::Again(Self { question, ..self.clone() });
         }
         let answer = match self.form {
             Some(_) => Value::Object(filled),
             None => filled.remove(ANSWER).unwrap_or_default(),
         };
-        Heard::Answer(Answered::new(self.token.clone(), answer))
+        QuestionReply::Answer(Answered::new(self.token.clone(), answer))
     }
 }
 
@@ -150,18 +152,18 @@ fn unreachable_form() -> crate::tool::ToolFuture {
 /// Seals the state that a client keeps until its second call, so that the client can neither read nor change it,
 /// nor use it for another call.
 #[derive(Clone)]
-pub(super) struct Seal {
+pub(super) struct StateSeal {
     key: Arc<LessSafeKey>,
     random: SystemRandom,
 }
 
-impl fmt::Debug for Seal {
+impl fmt::Debug for StateSeal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Seal").finish_non_exhaustive()
+        f.debug_struct("StateSeal").finish_non_exhaustive()
     }
 }
 
-impl Seal {
+impl StateSeal {
     /// Creates a seal with this key, or with a random one.
     pub(super) fn new(key: Option<[u8; 32]>) -> Result<Self, Error> {
         let random = SystemRandom::new();
@@ -177,7 +179,7 @@ impl Seal {
     /// Seals a question into the state that the client keeps.
     pub(super) fn close(
         &self,
-        asked: &Asked,
+        asked: &ToolQuestion,
         tool: &str,
         arguments: &Value,
     ) -> Result<String, ErrorData> {
@@ -198,7 +200,7 @@ impl Seal {
         state: &str,
         tool: &str,
         arguments: &Value,
-    ) -> Result<Asked, ErrorData> {
+    ) -> Result<ToolQuestion, ErrorData> {
         let open = || {
             let mut kept = URL_SAFE_NO_PAD.decode(state).ok()?;
             let (nonce, sealed) = kept.split_at_mut_checked(NONCE_LEN)?;
@@ -224,21 +226,21 @@ impl Seal {
 mod tests {
     use super::*;
 
-    fn asked() -> Asked {
+    fn question() -> ToolQuestion {
         let token = json!({"step": 1});
-        Asked { call: "c".into(), question: "Sure?".into(), form: None, token }
+        ToolQuestion { call: "c".into(), question: "Sure?".into(), form: None, token }
     }
 
     #[test]
     fn a_state_is_of_one_call_and_cannot_be_changed() {
-        let seal = Seal::new(None).expect("a seal");
+        let seal = StateSeal::new(None).expect("a seal");
         let arguments = json!({"a": 1});
-        let state = seal.close(&asked(), "t", &arguments).expect("a state");
+        let state = seal.close(&question(), "t", &arguments).expect("a state");
         let opened = seal.open(&state, "t", &arguments).expect("the same");
         assert_eq!(opened.token, json!({"step": 1}));
         assert!(seal.open(&state, "u", &arguments).is_err());
         assert!(seal.open(&state, "t", &json!({"a": 2})).is_err());
-        assert!(Seal::new(None).expect("another").open(&state, "t", &arguments).is_err());
+        assert!(StateSeal::new(None).expect("another").open(&state, "t", &arguments).is_err());
         let kept = URL_SAFE_NO_PAD.decode(&state).expect("base64");
         assert!(!String::from_utf8_lossy(&kept).contains("step"));
         for at in 0..kept.len() {
@@ -250,8 +252,8 @@ mod tests {
         for odd in ["", "%", "AAAA"] {
             assert!(seal.open(odd, "t", &arguments).is_err());
         }
-        let shared = |_| Seal::new(Some([7; 32])).expect("a seal");
-        let state = shared(()).close(&asked(), "t", &arguments).expect("a state");
+        let shared = |_| StateSeal::new(Some([7; 32])).expect("a seal");
+        let state = shared(()).close(&question(), "t", &arguments).expect("a state");
         assert!(shared(()).open(&state, "t", &arguments).is_ok());
     }
 
@@ -259,24 +261,28 @@ mod tests {
     fn an_answer_is_checked_before_the_tool_reads_it() {
         let form =
             json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]});
-        let mut asked = asked();
-        let heard = |asked: &Asked, content: Value| {
-            asked.hear(Some(json!({"action": "accept", "content": content})))
+        let mut asked = question();
+        let heard = |asked: &ToolQuestion, content: Value| {
+            asked.read_reply(Some(json!({"action": "accept", "content": content})))
         };
-        let Heard::Answer(answered) = heard(&asked, json!({"answer": "yes"})) else {
+        let QuestionReply::Answer(answered) = heard(&asked, json!({"answer": "yes"})) else {
             panic!("an answer")
         };
         assert_eq!(answered.answer, json!("yes"));
-        assert!(matches!(heard(&asked, json!({"other": 1})), Heard::Again(_)));
-        assert!(matches!(asked.hear(None), Heard::Again(_)));
-        assert!(matches!(asked.hear(Some(json!("yes"))), Heard::Again(_)));
+        assert!(matches!(heard(&asked, json!({"other": 1})), QuestionReply::Again(_)));
+        assert!(matches!(asked.read_reply(None), QuestionReply::Again(_)));
+        assert!(matches!(asked.read_reply(Some(json!("yes"))), QuestionReply::Again(_)));
         asked.form = Some(form);
-        let Heard::Again(again) = heard(&asked, json!({"n": "x"})) else { panic!("no answer") };
+        let QuestionReply::Again(again) = heard(&asked, json!({"n": "x"})) else {
+            panic!("no answer")
+        };
         assert!(again.question.contains("`n`"), "{}", again.question);
-        let Heard::Answer(answered) = heard(&asked, json!({"n": 3})) else { panic!("an answer") };
+        let QuestionReply::Answer(answered) = heard(&asked, json!({"n": 3})) else {
+            panic!("an answer")
+        };
         assert_eq!(answered.answer, json!({"n": 3}));
         for no in ["decline", "cancel"] {
-            assert!(matches!(asked.hear(Some(json!({"action": no}))), Heard::No(_)));
+            assert!(matches!(asked.read_reply(Some(json!({"action": no}))), QuestionReply::No(_)));
         }
     }
 }

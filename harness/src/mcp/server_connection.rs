@@ -26,18 +26,18 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     McpVersion,
-    asking::{OnForm, Person},
-    handler::{Handler, Reports},
-    http::Address,
+    elicitation::{ElicitationHandler, OnElicitation},
+    handler::{ProgressListeners, ServerEventHandler},
+    http::ServerAddress,
+    http_client::SessionState,
     known_secrets::KnownSecrets,
-    lines::{Lines, Strange, UNREAD},
-    list::{self, Listing},
     oauth::Authorization,
-    open::{Asked, Open},
-    process::{Child, Command},
-    session::{LAST_WORDS, Session},
+    pending_requests::{PendingRequests, StdinRecorder},
+    process::{ServerCommand, ServerProcess},
+    session::{ClientSession, LAST_WORDS},
+    stdout_filter::{StdoutFilter, StrayLines, UNREAD},
+    tool_list::{self, ToolListing},
     version::is_newer,
-    way::Signs,
 };
 use crate::{
     error::{Error, ErrorKind},
@@ -58,22 +58,22 @@ const WAIT: Duration = Duration::from_millis(250);
 /// The bytes of a server's text that an error shows.
 const SHOWN: usize = 500;
 
-/// The place of a server.
+/// Where a server is: a child process or an address.
 #[derive(Clone, Debug)]
-pub(super) enum Place {
+pub(super) enum ServerEndpoint {
     /// A child process.
-    Command(Command),
+    Command(ServerCommand),
     /// An address.
-    Address(Address),
+    Address(ServerAddress),
 }
 
 /// The connection to a server.
-pub(super) struct Link {
+pub(super) struct ServerConnection {
     pub(super) name: String,
-    place: Place,
+    endpoint: ServerEndpoint,
     /// The version that the program has set, or that the server has answered to.
     version: OnceLock<McpVersion>,
-    pub(super) person: Person,
+    pub(super) elicitation: ElicitationHandler,
     /// The secrets that no error may show.
     secrets: Secrets,
     /// Those that no answer may show.
@@ -83,40 +83,40 @@ pub(super) struct Link {
     read: std::sync::Mutex<BTreeMap<String, String>>,
     /// The number of starts since a call was answered.
     starts: AtomicU32,
-    state: Mutex<State>,
+    state: Mutex<SessionSlot>,
     /// Cancelled when the program closes it: it ends a start for a call.
     closed: CancellationToken,
 }
 
 #[derive(Default)]
-struct State {
-    session: Option<Arc<Session>>,
+struct SessionSlot {
+    session: Option<Arc<ClientSession>>,
     /// Sessions at an address that are lost, and in which calls may still run.
-    old: Vec<Weak<Session>>,
+    old: Vec<Weak<ClientSession>>,
     /// The earliest time at which it may be started again.
     not_before: Option<Instant>,
 }
 
-impl fmt::Debug for Link {
+impl fmt::Debug for ServerConnection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Link")
+        f.debug_struct("ServerConnection")
             .field("name", &self.name)
-            .field("place", &self.place)
+            .field("endpoint", &self.endpoint)
             .finish_non_exhaustive()
     }
 }
 
-impl Link {
+impl ServerConnection {
     pub(super) fn new(
         name: String,
-        place: Place,
-        on_form: Option<Arc<OnForm>>,
+        endpoint: ServerEndpoint,
+        on_elicitation: Option<Arc<OnElicitation>>,
         version: Option<McpVersion>,
     ) -> Self {
         let mut secrets = Secrets::default();
-        let known: Vec<String> = match &place {
-            Place::Command(command) => command.variables.values().cloned().collect(),
-            Place::Address(address) => address.secrets(),
+        let known: Vec<String> = match &endpoint {
+            ServerEndpoint::Command(command) => command.variables.values().cloned().collect(),
+            ServerEndpoint::Address(address) => address.secrets(),
         };
         for value in &known {
             // The value is `Bearer`, then the key.
@@ -130,10 +130,10 @@ impl Link {
             }
         }
         Self {
-            person: Person::new(&name, on_form),
+            elicitation: ElicitationHandler::new(&name, on_elicitation),
             name,
-            known: KnownSecrets::of(&place),
-            place,
+            known: KnownSecrets::of(&endpoint),
+            endpoint,
             version: version.map(OnceLock::from).unwrap_or_default(),
             secrets,
             changed: Arc::default(),
@@ -156,9 +156,9 @@ impl Link {
 
     /// The authorization, if the program has set one.
     pub(super) fn authorization(&self) -> Option<&Authorization> {
-        match &self.place {
-            Place::Address(address) => address.authorization.as_deref(),
-            Place::Command(_) => None,
+        match &self.endpoint {
+            ServerEndpoint::Address(address) => address.authorization.as_deref(),
+            ServerEndpoint::Command(_) => None,
         }
     }
 
@@ -179,8 +179,8 @@ impl Link {
     }
 
     /// The last output of the process of a session.
-    pub(super) async fn said(&self, session: &Session) -> String {
-        harmless(&self.secrets.hide(&session.said().await))
+    pub(super) async fn last_output(&self, session: &ClientSession) -> String {
+        harmless(&self.secrets.hide(&session.last_output().await))
     }
 
     pub(super) fn has_changed(&self) -> bool {
@@ -196,7 +196,7 @@ impl Link {
     }
 
     /// Begins the first session, and lists the tools of the server.
-    pub(super) async fn begin(&self) -> Result<Listing, Error> {
+    pub(super) async fn begin(&self) -> Result<ToolListing, Error> {
         // Beginning a session and listing tools changes nothing, so it may be sent again.
         loop {
             self.authorized().await?;
@@ -217,7 +217,7 @@ impl Link {
     ///
     /// # Errors
     /// Fails if no session can be had. No call was sent then.
-    pub(super) async fn session(&self) -> Result<Arc<Session>, Error> {
+    pub(super) async fn session(&self) -> Result<Arc<ClientSession>, Error> {
         loop {
             // Done before the state is locked, so that the program can close the connection while a person is
             // waited for.
@@ -236,7 +236,7 @@ impl Link {
         }
     }
 
-    async fn session_now(&self) -> Result<Arc<Session>, Error> {
+    async fn session_now(&self) -> Result<Arc<ClientSession>, Error> {
         let mut state = self.state.lock().await;
         if let Some(session) = state.session.as_ref().filter(|session| session.is_alive()) {
             let session = Arc::clone(session);
@@ -276,13 +276,13 @@ impl Link {
 
     /// Lists the server's tools again, if the server has said that they have changed, or if it does not report
     /// changes and the list is old.
-    async fn refresh(&self, session: &Session) -> Result<(), Error> {
+    async fn refresh(&self, session: &ClientSession) -> Result<(), Error> {
         let stale = &*session.handler().stale;
         let was = stale.swap(false, Ordering::AcqRel);
         if !was && !session.is_old() {
             return Ok(());
         }
-        let mut unread = Unread { news: [stale], was: [true] };
+        let mut unread = UnreadChanges { news: [stale], was: [true] };
         session.listen().await;
         let before = session.definitions();
         self.list_of(session).await?;
@@ -303,20 +303,20 @@ impl Link {
     }
 
     /// Lists the tools again.
-    pub(super) async fn list(&self) -> Result<Listing, Error> {
+    pub(super) async fn list(&self) -> Result<ToolListing, Error> {
         let session = self.session().await?;
         // Changes from here on are reported again.
         let news = [&*self.changed, &*session.handler().stale];
         let was = news.map(|news| news.swap(false, Ordering::AcqRel));
-        let mut unread = Unread { news, was };
+        let mut unread = UnreadChanges { news, was };
         let listing = self.list_of(&session).await?;
         unread.was = [false; 2];
         *self.read() = listing.definitions();
         Ok(listing)
     }
 
-    async fn list_of(&self, session: &Session) -> Result<Listing, Error> {
-        let listing = match list::read(session).await {
+    async fn list_of(&self, session: &ClientSession) -> Result<ToolListing, Error> {
+        let listing = match tool_list::read(session).await {
             Ok(listing) => listing,
             Err(failed) => return Err(self.unread(session, failed).await),
         };
@@ -327,14 +327,14 @@ impl Link {
     /// The error for a list that could not be read.
     pub(super) async fn unread(
         &self,
-        session: &Session,
+        session: &ClientSession,
         (kind, why): (ErrorKind, String),
     ) -> Error {
         if kind == ErrorKind::Connect {
             // The connection is broken, so the next caller that needs a session begins a new one.
             session.lose();
         }
-        self.error(kind, format!("{}{}", self.shown(&why), self.said(session).await))
+        self.error(kind, format!("{}{}", self.shown(&why), self.last_output(session).await))
     }
 
     /// Ends the session for good.
@@ -354,17 +354,17 @@ impl Link {
         Error::new(kind, format!("the MCP server `{}` {why}", self.name))
     }
 
-    async fn open(&self) -> Result<(Arc<Session>, Listing), Error> {
-        let handler = Handler {
+    async fn open(&self) -> Result<(Arc<ClientSession>, ToolListing), Error> {
+        let handler = ServerEventHandler {
             server: self.name.clone(),
-            reports: Reports::default(),
+            reports: ProgressListeners::default(),
             changed: Arc::clone(&self.changed),
             stale: Arc::default(),
-            person: self.person.clone(),
+            elicitation: self.elicitation.clone(),
             secrets: self.known.clone(),
         };
         let until = Instant::now() + START;
-        let (service, child, signs, open) = match self.version.get() {
+        let (service, child, session_state, open) = match self.version.get() {
             Some(version) => self.start(handler, *version, until).await.map_err(|it| it.0)?,
             // Nearly all servers answer this version, and those that do not refuse it at once.
             None => match self.start(handler.clone(), McpVersion::V2025_11_25, until).await {
@@ -379,7 +379,7 @@ impl Link {
                 Err((err, false)) => return Err(err),
             },
         };
-        let session = Session::new(service, child, signs, open);
+        let session = ClientSession::new(service, child, session_state, open);
         session.listen().await;
         let listing = self.list_of(&session).await?;
         Ok((Arc::new(session), listing))
@@ -389,20 +389,21 @@ impl Link {
     /// work.
     async fn start(
         &self,
-        handler: Handler,
+        handler: ServerEventHandler,
         version: McpVersion,
         until: Instant,
-    ) -> Result<Started, (Error, bool)> {
+    ) -> Result<StartedServer, (Error, bool)> {
         let mode = version.lifecycle();
         let wrong = |why: String| (self.error(ErrorKind::Configuration, why), false);
-        let (mut signs, mut strange) = (Arc::<Signs>::default(), Strange::default());
-        let open = Open::default();
-        let (served, child) = match &self.place {
-            Place::Command(command) => {
+        let (mut session_state, mut strange) =
+            (Arc::<SessionState>::default(), StrayLines::default());
+        let open = PendingRequests::default();
+        let (served, child) = match &self.endpoint {
+            ServerEndpoint::Command(command) => {
                 let (child, output, input) =
                     command.start().map_err(|why| wrong(format!("cannot be started: {why}")))?;
-                let output = Lines::new(output, open.clone());
-                let input = Asked::new(input, open.clone());
+                let output = StdoutFilter::new(output, open.clone());
+                let input = StdinRecorder::new(input, open.clone());
                 strange = output.strange();
                 let transport = AsyncRwTransport::new(output, input);
                 let served = handler.serve_with_lifecycle(transport, mode);
@@ -420,28 +421,28 @@ impl Link {
                 };
                 (served, Some(child))
             }
-            Place::Address(address) => {
+            ServerEndpoint::Address(address) => {
                 let transport = address.transport().map_err(|err| {
                     wrong(format!("at `{}` cannot be used: {err}", self.at(address)))
                 })?;
-                signs = transport.1;
+                session_state = transport.1;
                 let served = handler.serve_with_lifecycle(transport.0, mode);
                 (timeout_at(until, served).await, None)
             }
         };
         let said = || {
-            let said = child.as_ref().map(|child| child.said().shown()).unwrap_or_default();
+            let said = child.as_ref().map(|child| child.last_output().shown()).unwrap_or_default();
             harmless(&self.secrets.hide(&said))
         };
         match served {
-            Ok(Ok(service)) => Ok((service, child, signs, open)),
+            Ok(Ok(service)) => Ok((service, child, session_state, open)),
             Ok(Err(err)) => {
                 let has_answered = matches!(err, ClientInitializeError::JsonRpcError(_));
                 let mut how = String::new();
                 if let Some(child) = child.as_ref().filter(|_| !has_answered) {
-                    ((), how) = tokio::join!(child.said().last_words(), child.how_ended());
+                    ((), how) = tokio::join!(child.last_output().last_words(), child.how_ended());
                 }
-                let why = signs.take_refusal().unwrap_or_else(|| why(&err));
+                let why = session_state.take_refusal().unwrap_or_else(|| why(&err));
                 let way_out = self.way_out(&one_line(&why));
                 let why = one_line(&self.shown(&why));
                 let why = format!("did not begin a session: {why}{how}{way_out}{}", said());
@@ -470,13 +471,13 @@ impl Link {
     }
 
     /// An address, for an error.
-    fn at(&self, address: &Address) -> String {
+    fn at(&self, address: &ServerAddress) -> String {
         one_line(&self.shown(&address.shown()))
     }
 
     /// What a person can do if a server at an address does not begin a session.
     fn way_out(&self, why: &str) -> String {
-        let Place::Address(address) = &self.place else { return String::new() };
+        let ServerEndpoint::Address(address) = &self.endpoint else { return String::new() };
         let at = self.at(address);
         let through = self.through_proxy();
         match why {
@@ -496,22 +497,27 @@ impl Link {
 
     /// The proxy before the server, for an error.
     fn through_proxy(&self) -> String {
-        let Place::Address(address) = &self.place else { return String::new() };
+        let ServerEndpoint::Address(address) = &self.endpoint else { return String::new() };
         self.shown(&address.through_proxy())
     }
 }
 
 /// A running service, its process if it has one, what is seen in the answers of a server at an address, and the requests to
 /// a process that have no answer.
-type Started = (RunningService<RoleClient, Handler>, Option<Child>, Arc<Signs>, Open);
+type StartedServer = (
+    RunningService<RoleClient, ServerEventHandler>,
+    Option<ServerProcess>,
+    Arc<SessionState>,
+    PendingRequests,
+);
 
 /// Reports of changes that were taken before the list was read. They are restored unless the list is read to its end.
-struct Unread<'a, const N: usize> {
+struct UnreadChanges<'a, const N: usize> {
     news: [&'a AtomicBool; N],
     was: [bool; N],
 }
 
-impl<const N: usize> Drop for Unread<'_, N> {
+impl<const N: usize> Drop for UnreadChanges<'_, N> {
     fn drop(&mut self) {
         for (news, was) in self.news.iter().zip(self.was) {
             news.fetch_or(was, Ordering::AcqRel);

@@ -17,11 +17,11 @@ use rmcp::{
 use serde_json::Value;
 
 use super::{
-    answer::{answer, failed, stopped},
-    asking::{Asked, Heard},
-    reports::Reports,
-    serving::Shared,
-    sessions::Way,
+    call_result::{answer, failed, stopped},
+    progress::CallProgress,
+    service_handler::ServiceState,
+    sessions::ClientStreams,
+    tool_questions::{QuestionReply, ToolQuestion},
 };
 use crate::{
     message::{CallOutcome, ToolCall},
@@ -32,13 +32,13 @@ use crate::{
 const ROUNDS: usize = 8;
 
 /// A request that was parsed.
-struct Request {
+struct CallRequest {
     name: String,
     arguments: Value,
     context: RequestContext<RoleServer>,
 }
 
-impl<H> Shared<H> {
+impl<H> ServiceState<H> {
     /// Runs a call.
     pub(super) async fn call(
         &self,
@@ -57,14 +57,14 @@ impl<H> Shared<H> {
             return Ok(failed(format!("there is no tool `{name}`")));
         };
         let arguments = Value::Object(arguments.unwrap_or_default());
-        let request = Request { name: name.into_owned(), arguments, context };
+        let request = CallRequest { name: name.into_owned(), arguments, context };
         let (mut id, mut answered) = (None, None);
         if let Some(state) = &request_state {
             let asked = self.seal.open(state, &request.name, &request.arguments)?;
-            match asked.hear(input_responses.unwrap_or_default().remove(asked.key())) {
-                Heard::Answer(given) => answered = Some(given),
-                Heard::No(why) => return Ok(failed(why)),
-                Heard::Again(asked) => return self.require(&asked, &request),
+            match asked.read_reply(input_responses.unwrap_or_default().remove(asked.key())) {
+                QuestionReply::Answer(given) => answered = Some(given),
+                QuestionReply::No(why) => return Ok(failed(why)),
+                QuestionReply::Again(asked) => return self.require(&asked, &request),
             }
             id = Some(asked.call);
         }
@@ -86,8 +86,8 @@ impl<H> Shared<H> {
                 DispatchOutcome::Result(result) => return Ok(answer(tool, &result, self.result)),
                 DispatchOutcome::Waits { question, form, token } => (question, form, token),
             };
-            let asked = Asked { call: id.clone(), question, form, token };
-            if !takes_forms(&request.context) {
+            let asked = ToolQuestion { call: id.clone(), question, form, token };
+            if !can_elicit(&request.context) {
                 return Ok(failed(format!(
                     "the tool asks a question before it goes on, and the client says that nobody can answer it: {}",
                     asked.question
@@ -103,9 +103,9 @@ impl<H> Shared<H> {
                                for an answer; the call did not go on";
                     return Ok(failed(why.to_owned()));
                 }
-                Some(Heard::Answer(given)) => answered = Some(given),
-                Some(Heard::No(why)) => return Ok(failed(why)),
-                Some(Heard::Again(asked)) => {
+                Some(QuestionReply::Answer(given)) => answered = Some(given),
+                Some(QuestionReply::No(why)) => return Ok(failed(why)),
+                Some(QuestionReply::Again(asked)) => {
                     return Ok(failed(format!("the answer does not fit: {}", asked.question)));
                 }
             }
@@ -114,7 +114,11 @@ impl<H> Shared<H> {
     }
 
     /// Tells the client what its second call has to answer.
-    fn require(&self, asked: &Asked, request: &Request) -> Result<CallToolResponse, ErrorData> {
+    fn require(
+        &self,
+        asked: &ToolQuestion,
+        request: &CallRequest,
+    ) -> Result<CallToolResponse, ErrorData> {
         let state = self.seal.close(asked, &request.name, &request.arguments)?;
         match asked.required(state) {
             Ok(required) => Ok(required.into()),
@@ -127,7 +131,7 @@ impl<H> Shared<H> {
         &self,
         tool: &Tool,
         id: &str,
-        request: &Request,
+        request: &CallRequest,
         answered: Option<Answered>,
         begins: &AtomicBool,
     ) -> DispatchOutcome {
@@ -150,7 +154,7 @@ impl<H> Shared<H> {
         let Some(token) = request.context.meta.get_progress_token() else {
             return self.registry.dispatch_call(&call, &context).await;
         };
-        let (mut reports, take) = Reports::new(request.context.peer.clone(), token);
+        let (mut reports, take) = CallProgress::new(request.context.peer.clone(), token);
         context = context.with_watch(take);
         let dispatched = tokio::select! {
             biased;
@@ -170,7 +174,7 @@ impl<H> Shared<H> {
         run: F,
     ) -> Option<F::Output> {
         let lost = async {
-            match context.extensions.get::<Way>() {
+            match context.extensions.get::<ClientStreams>() {
                 Some(way) => way.lost(self.resuming).await,
                 None => std::future::pending().await,
             }
@@ -202,7 +206,7 @@ async fn refused(tool: &Tool, call: &ToolCall) -> Option<String> {
 }
 
 /// Whether the client can let a person fill in a form.
-fn takes_forms(context: &RequestContext<RoleServer>) -> bool {
+fn can_elicit(context: &RequestContext<RoleServer>) -> bool {
     let able = context.client_capabilities().and_then(|able| able.elicitation);
     // An empty capability means forms, as it did before there was another mode.
     able.is_some_and(|able| able.form.is_some() || able.url.is_none())

@@ -13,25 +13,25 @@ use sse_stream::{Error, Sse};
 
 use crate::sse::SseParser;
 
-use super::post::{EVENTS, Failed, Headers, challenge, has_type, unexpected, wait, with};
+use super::post::{EVENTS, HttpError, RequestHeaders, challenge, has_type, unexpected, wait, with};
 
 /// The events of an answer. In place of one that is too large, `end` is read, and then the stream ends; without an `end`,
 /// nothing more comes.
 pub(super) fn events(answer: Response, most: usize, end: Option<String>) -> BoxedSseResponse {
     let answer = Some(answer);
-    let reader = Reader { answer, end, events: Events::new(most), is_exceeded: false };
+    let reader = EventReader { answer, end, events: EventBuffer::new(most), is_exceeded: false };
     stream::unfold(reader, |mut reader| async { Some((reader.next().await?, reader)) }).boxed()
 }
 
-struct Reader {
+struct EventReader {
     answer: Option<Response>,
     end: Option<String>,
-    events: Events,
+    events: EventBuffer,
     /// Whether an event was too large.
     is_exceeded: bool,
 }
 
-impl Reader {
+impl EventReader {
     async fn next(&mut self) -> Option<Result<Sse, Error>> {
         loop {
             if let Some(event) = self.events.read.pop_front() {
@@ -57,14 +57,14 @@ impl Reader {
 }
 
 /// The events of a stream.
-struct Events {
+struct EventBuffer {
     parser: SseParser,
     /// What came of `id` and `retry`, and was handed on.
     told: (Option<Vec<u8>>, Option<u64>),
     read: VecDeque<Sse>,
 }
 
-impl Events {
+impl EventBuffer {
     fn new(most: usize) -> Self {
         Self { parser: SseParser::new(most), told: (None, None), read: VecDeque::new() }
     }
@@ -98,20 +98,20 @@ impl Events {
 }
 
 /// A request for a stream of events.
-pub(super) struct Get {
+pub(super) struct StreamRequest {
     pub(super) uri: Arc<str>,
     pub(super) session: Option<Arc<str>>,
     /// The id of the event after which the stream goes on.
     pub(super) last: Option<String>,
     pub(super) token: Option<String>,
-    pub(super) headers: Headers,
+    pub(super) headers: RequestHeaders,
     pub(super) most: usize,
     /// What is read in place of an event that is too large.
     pub(super) end: Option<String>,
 }
 
-impl Get {
-    pub(super) async fn send(self, client: &Client) -> Result<BoxedSseResponse, Failed> {
+impl StreamRequest {
+    pub(super) async fn send(self, client: &Client) -> Result<BoxedSseResponse, HttpError> {
         let Self { uri, session, last, token, headers, most, end } = self;
         let mut request = with(client.get(&*uri), session, token, headers)?;
         if let Some(last) = last {
@@ -120,18 +120,18 @@ impl Get {
         let answer = request.send().await?;
         let status = answer.status();
         match (status, challenge(answer.headers())) {
-            (StatusCode::METHOD_NOT_ALLOWED, _) => Err(Failed::ServerDoesNotSupportSse),
+            (StatusCode::METHOD_NOT_ALLOWED, _) => Err(HttpError::ServerDoesNotSupportSse),
             (StatusCode::UNAUTHORIZED, Some(challenge)) => {
-                Err(Failed::AuthRequired(AuthRequiredError::new(challenge)))
+                Err(HttpError::AuthRequired(AuthRequiredError::new(challenge)))
             }
             (StatusCode::FORBIDDEN, Some(challenge)) => {
-                Err(Failed::InsufficientScope(InsufficientScopeError::new(challenge, None)))
+                Err(HttpError::InsufficientScope(InsufficientScopeError::new(challenge, None)))
             }
             _ if status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error() => {
                 Err(HttpStatusError::new(status.as_u16(), wait(answer.headers())).into())
             }
             _ if !status.is_success() => Err(unexpected(format!("HTTP {status}"))),
-            _ if !has_type(answer.headers(), EVENTS) => Err(Failed::UnexpectedContentType(None)),
+            _ if !has_type(answer.headers(), EVENTS) => Err(HttpError::UnexpectedContentType(None)),
             _ => Ok(events(answer, most, end)),
         }
     }
@@ -154,7 +154,7 @@ mod tests {
     /// What is read of a text that arrives in two pieces.
     fn read(text: &str, at: usize, most: usize) -> (Vec<Sse>, bool) {
         let (first, second) = text.as_bytes().split_at(at);
-        let mut events = Events::new(most);
+        let mut events = EventBuffer::new(most);
         let is_exceeded = events.push(first).and_then(|()| events.push(second)).is_err();
         (events.read.into(), is_exceeded)
     }

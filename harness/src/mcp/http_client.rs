@@ -36,13 +36,13 @@ use tokio_util::sync::CancellationToken;
 use crate::message::count_values;
 
 use super::{
-    event,
-    lines::{self, VALUES},
-    link::sources,
     oauth::Authorization,
-    open::{Kind, Open},
-    post::{Failed, Headers, Post},
-    sse::Get,
+    pending_requests::{PendingRequests, RequestKind},
+    post::{HttpError, PostRequest, RequestHeaders},
+    server_connection::sources,
+    sse_messages,
+    sse_stream::StreamRequest,
+    stdout_filter::{self, VALUES},
 };
 
 /// The shortest wait, in milliseconds, before a stream that has ended is requested again, even if the server asks for a
@@ -62,32 +62,33 @@ const ANSWERS: usize = 64;
 /// How long such an answer, or a message that a call is stopped, is sent.
 const TELLING: Duration = Duration::from_secs(10);
 
-/// The number of streams whose last event is kept, and the longest id of one, in bytes.
+/// How many streams remember the id of their last event, and the maximum length of such an id in bytes.
 const LAST: usize = 256;
 const EVENT: usize = 4096;
 
 /// A client whose requests are authorized, if the program has set an authorization.
 #[derive(Clone)]
-pub(super) struct Way {
+pub(super) struct McpHttpClient {
     client: Client,
     authorization: Option<Arc<Authorization>>,
-    signs: Arc<Signs>,
+    session_state: Arc<SessionState>,
     /// The places of answers to the server that are sent.
     answers: Arc<Semaphore>,
 }
 
-/// What is seen in the answers of a server.
+/// What the answers of a server have shown: whether its session has expired, the tools that it has listed, and the events
+/// after which its streams can be resumed.
 #[derive(Default)]
-pub(super) struct Signs {
+pub(super) struct SessionState {
     /// Whether the server does not know the session any more.
-    is_forgotten: AtomicBool,
+    is_expired: AtomicBool,
     /// The number of requests that run.
     running: AtomicUsize,
     /// The names of the tools that it has listed. The protocol's own code drops some of them.
     listed: Mutex<Vec<String>>,
     /// Of each stream that may be resumed, the last event with an id.
-    last: Mutex<VecDeque<Last>>,
-    empty: Mutex<VecDeque<Empty>>,
+    last: Mutex<VecDeque<LastEvent>>,
+    empty: Mutex<VecDeque<EmptyStreams>>,
     /// Why the server has refused the message that ends the beginning of a session.
     refusal: Mutex<Option<String>>,
     /// Cancelled when the session ends.
@@ -95,21 +96,21 @@ pub(super) struct Signs {
 }
 
 /// The streams for one request, or for none, that have ended without a message.
-struct Empty {
+struct EmptyStreams {
     request: Option<RequestId>,
     times: u32,
     /// When the last one began.
     begun: Instant,
 }
 
-struct Last {
+struct LastEvent {
     event: String,
-    request: Request,
+    request: RequestInfo,
 }
 
-impl Signs {
-    pub(super) fn is_forgotten(&self) -> bool {
-        self.is_forgotten.load(Ordering::Relaxed)
+impl SessionState {
+    pub(super) fn is_expired(&self) -> bool {
+        self.is_expired.load(Ordering::Relaxed)
     }
 
     /// The names of the tools that were listed since this was asked last.
@@ -139,29 +140,29 @@ impl Signs {
 
     /// Notes that the server may not know the session any more, which the refusal of one request does not say for sure: not
     /// while others run in it.
-    fn forget(&self, request: &Request) {
+    fn expire(&self, request: &RequestInfo) {
         if self.running.load(Ordering::Relaxed) <= usize::from(request.id.is_some()) {
-            self.is_forgotten.store(true, Ordering::Relaxed);
+            self.is_expired.store(true, Ordering::Relaxed);
         }
     }
 
-    fn last(&self) -> MutexGuard<'_, VecDeque<Last>> {
+    fn last(&self) -> MutexGuard<'_, VecDeque<LastEvent>> {
         self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Notes the last event of the stream that answers this request.
-    fn came(&self, request: &Request, event: &str) {
+    fn note_event(&self, request: &RequestInfo, event: &str) {
         let mut last = self.last();
         last.retain(|last| last.request.id != request.id);
         if last.len() == LAST {
             last.pop_front();
         }
         if event.len() <= EVENT {
-            last.push_back(Last { event: event.to_owned(), request: request.clone() });
+            last.push_back(LastEvent { event: event.to_owned(), request: request.clone() });
         }
     }
 
-    fn empty(&self) -> MutexGuard<'_, VecDeque<Empty>> {
+    fn empty(&self) -> MutexGuard<'_, VecDeque<EmptyStreams>> {
         self.empty.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -181,7 +182,7 @@ impl Signs {
         if empty.len() == LAST {
             empty.pop_front();
         }
-        empty.push_back(Empty { request: request.cloned(), times, begun: now + wait });
+        empty.push_back(EmptyStreams { request: request.cloned(), times, begun: now + wait });
         wait
     }
 
@@ -197,7 +198,7 @@ impl Signs {
     }
 
     /// The request that is answered by the stream with this event: none if several streams have such an event.
-    fn resumed(&self, event: &str) -> Option<Request> {
+    fn resumed(&self, event: &str) -> Option<RequestInfo> {
         let last = self.last();
         let mut found = last.iter().filter(|last| last.event == event);
         found.next().filter(|_| found.next().is_none()).map(|last| last.request.clone())
@@ -215,28 +216,28 @@ impl Signs {
     }
 }
 
-impl Way {
+impl McpHttpClient {
     pub(super) fn new(client: Client, authorization: Option<Arc<Authorization>>) -> Self {
         let answers = Arc::new(Semaphore::new(ANSWERS));
-        Self { client, authorization, signs: Arc::default(), answers }
+        Self { client, authorization, session_state: Arc::default(), answers }
     }
 
-    pub(super) fn signs(&self) -> Arc<Signs> {
-        Arc::clone(&self.signs)
+    pub(super) fn session_state(&self) -> Arc<SessionState> {
+        Arc::clone(&self.session_state)
     }
 
     /// The answer to a request. It is an error if the HTTP exchange has ended without an answer to this request.
     fn answer(
         &self,
-        request: &Request,
-        answer: Result<StreamableHttpPostResponse, Failed>,
-    ) -> Result<StreamableHttpPostResponse, Failed> {
+        request: &RequestInfo,
+        answer: Result<StreamableHttpPostResponse, HttpError>,
+    ) -> Result<StreamableHttpPostResponse, HttpError> {
         use StreamableHttpPostResponse::Json;
         use rmcp::model::JsonRpcMessage::{Error, Response};
 
-        let forget = || {
+        let expire = || {
             if request.has_session {
-                self.signs.forget(request);
+                self.session_state.expire(request);
             }
         };
         match answer {
@@ -249,58 +250,58 @@ impl Way {
                     ));
                 }
                 // Servers refuse a request of an unknown session in this way.
-                forget();
+                expire();
                 let ErrorData { code, message, .. } = err.error;
                 let why =
                     format!("an error with another id or without one: {message} (code {})", code.0);
-                Err(Failed::UnexpectedServerResponse(why.into()))
+                Err(HttpError::UnexpectedServerResponse(why.into()))
             }
             Ok(StreamableHttpPostResponse::Accepted) if request.id.is_some() => {
-                Err(Failed::UnexpectedServerResponse(
+                Err(HttpError::UnexpectedServerResponse(
                     "a status that says that there is no answer".into(),
                 ))
             }
             Ok(Json(Response(other), _)) if !request.is(Some(&other.id)) => {
-                Err(Failed::UnexpectedServerResponse("the answer to another request".into()))
+                Err(HttpError::UnexpectedServerResponse("the answer to another request".into()))
             }
             // The HTTP answer is over, so the answer to the request does not come.
             Ok(Json(other, _)) if request.id.is_some() && !is_answer(&other) => {
-                Err(Failed::UnexpectedServerResponse("no answer, but another message".into()))
+                Err(HttpError::UnexpectedServerResponse("no answer, but another message".into()))
             }
             Ok(Json(Error(err), session)) => {
-                if speaks_of_the_session(&err.error) {
-                    forget();
+                if is_session_unknown(&err.error) {
+                    expire();
                 }
                 Ok(Json(Error(err), session))
             }
             Ok(Json(answer, session)) => {
-                self.signs.note(&answer);
+                self.session_state.note(&answer);
                 Ok(Json(answer, session))
             }
             Ok(StreamableHttpPostResponse::Sse(stream, session)) => {
-                let stream = self.heard(request, stream);
+                let stream = self.readable_events(request, stream);
                 Ok(StreamableHttpPostResponse::Sse(stream, session))
             }
-            Err(Failed::UnexpectedServerResponse(text)) => {
+            Err(HttpError::UnexpectedServerResponse(text)) => {
                 if text.starts_with("HTTP 400") {
-                    forget();
+                    expire();
                 }
-                Err(Failed::UnexpectedServerResponse(text))
+                Err(HttpError::UnexpectedServerResponse(text))
             }
             answer => answer,
         }
     }
 
     /// The events that answer a request, as the protocol can read them.
-    fn heard(&self, request: &Request, stream: BoxedSseResponse) -> BoxedSseResponse {
+    fn readable_events(&self, request: &RequestInfo, stream: BoxedSseResponse) -> BoxedSseResponse {
         let kind = match request {
-            Request { begins: true, .. } => Kind::Session,
-            Request { lists: true, .. } => Kind::Tools,
-            _ => Kind::Other,
+            RequestInfo { begins: true, .. } => RequestKind::Session,
+            RequestInfo { lists: true, .. } => RequestKind::Tools,
+            _ => RequestKind::Other,
         };
-        let open = Open::of(request.id.clone().map(|id| (id, kind)));
-        let (signs, request) = (self.signs(), request.clone());
-        let (seen, own) = (self.signs(), request.clone());
+        let open = PendingRequests::of(request.id.clone().map(|id| (id, kind)));
+        let (session_state, request) = (self.session_state(), request.clone());
+        let (seen, own) = (self.session_state(), request.clone());
         let forgets = request.has_session && !request.begins;
         let look = move |message: &str| {
             if count_values(message.as_bytes()) > VALUES {
@@ -309,33 +310,33 @@ impl Way {
             if request.lists
                 && let Ok(message) = serde_json::from_str(message)
             {
-                signs.note(&message);
+                session_state.note(&message);
             }
             if let Some(id) = request.id.as_ref().filter(|_| forgets)
                 && let Ok(ServerJsonRpcMessage::Error(err)) = serde_json::from_str(message)
             {
                 let is_own = err.id.as_ref().is_some_and(|it| it.to_string() == id.to_string());
-                if err.id.is_none() || is_own && speaks_of_the_session(&err.error) {
-                    signs.forget(&request);
+                if err.id.is_none() || is_own && is_session_unknown(&err.error) {
+                    session_state.expire(&request);
                 }
             }
         };
         let events = stream.flat_map(move |event| {
             if let Ok(Sse { id: Some(id), .. }) = &event {
-                seen.came(&own, id);
+                seen.note_event(&own, id);
             }
             let events = match event {
                 Ok(mut event) => match words(&mut event) {
                     Some(data) => {
                         seen.spoke(own.id.as_ref());
-                        let messages = event::messages(data, &open);
+                        let messages = sse_messages::messages(data, &open);
                         messages.iter().for_each(|message| look(message));
-                        let read = event::read(messages, &open).into_iter();
+                        let read = sse_messages::read(messages, &open).into_iter();
                         if let Some(id) = own.id.as_ref().filter(|id| !open.has(id)) {
                             seen.is_over(id);
                         }
                         let read = read.map(|data| event.clone().data(data));
-                        // One without words still says from where the stream is resumed.
+                        // An event without data still carries the id from which the stream can be resumed.
                         [event.clone()].into_iter().chain(read).map(Ok).collect()
                     }
                     None => vec![Ok(event)],
@@ -348,31 +349,34 @@ impl Way {
     }
 
     /// Sends a message that needs no answer, and does not wait for the server: a slow one does not delay other messages.
-    fn tell(&self, post: Post) {
+    fn tell(&self, post: PostRequest) {
         let is_cancelled = is_cancellation(&post.message);
         let place = Arc::clone(&self.answers).try_acquire_owned();
         if place.is_err() && !is_cancelled {
             return;
         }
         let place = place.ok().filter(|_| !is_cancelled);
-        let (way, ended) = (self.clone(), self.signs.ended.clone());
+        let (way, ended) = (self.clone(), self.session_state.ended.clone());
         tokio::spawn(async move {
-            let request = Request::of(&post.message, post.session.is_some());
+            let request = RequestInfo::of(&post.message, post.session.is_some());
             let told = tokio::select! {
                 () = ended.cancelled() => return,
                 told = timeout(TELLING, way.deliver(post)) => told,
             };
-            if let Ok(Err(Failed::SessionExpired)) = told {
-                way.signs.forget(&request);
+            if let Ok(Err(HttpError::SessionExpired)) = told {
+                way.session_state.expire(&request);
             }
             drop(place);
         });
     }
 
-    async fn deliver(&self, mut post: Post) -> Result<StreamableHttpPostResponse, Failed> {
+    async fn deliver(
+        &self,
+        mut post: PostRequest,
+    ) -> Result<StreamableHttpPostResponse, HttpError> {
         let token = self.token(&post.uri).await;
         post.token.clone_from(&token);
-        let request = Request::of(&post.message, post.session.is_some());
+        let request = RequestInfo::of(&post.message, post.session.is_some());
         let newer = is_newer(&post.headers);
         let answer = self.answer(&request, post.send(&self.client).await);
         let answer = answer.map(|answer| match answer {
@@ -385,21 +389,25 @@ impl Way {
     }
 
     /// The answer, after the authorization was told if the server has refused this token.
-    fn noted<T>(&self, token: Option<String>, answer: Result<T, Failed>) -> Result<T, Failed> {
+    fn noted<T>(
+        &self,
+        token: Option<String>,
+        answer: Result<T, HttpError>,
+    ) -> Result<T, HttpError> {
         let Some(authorization) = &self.authorization else { return answer };
         match answer {
-            Err(Failed::AuthRequired(err)) => {
+            Err(HttpError::AuthRequired(err)) => {
                 authorization.refused(401, &err.www_authenticate_header, token.as_deref());
-                Err(Failed::AuthRequired(err))
+                Err(HttpError::AuthRequired(err))
             }
-            Err(Failed::InsufficientScope(err)) => {
+            Err(HttpError::InsufficientScope(err)) => {
                 authorization.refused(403, &err.www_authenticate_header, token.as_deref());
-                Err(Failed::InsufficientScope(err))
+                Err(HttpError::InsufficientScope(err))
             }
             // Without the header that says what is wanted.
-            Err(Failed::UnexpectedServerResponse(text)) if text.starts_with("HTTP 401") => {
+            Err(HttpError::UnexpectedServerResponse(text)) if text.starts_with("HTTP 401") => {
                 authorization.refused(401, "", token.as_deref());
-                Err(Failed::AuthRequired(AuthRequiredError::new(String::new())))
+                Err(HttpError::AuthRequired(AuthRequiredError::new(String::new())))
             }
             answer => answer,
         }
@@ -413,7 +421,7 @@ impl Way {
 
 /// The parts of a request that its answer is compared with.
 #[derive(Clone)]
-struct Request {
+struct RequestInfo {
     /// `None` for a message that has no answer.
     id: Option<RequestId>,
     /// Whether it is the first request of a session, or of a connection without sessions.
@@ -423,7 +431,7 @@ struct Request {
     lists: bool,
 }
 
-impl Request {
+impl RequestInfo {
     fn of(message: &ClientJsonRpcMessage, has_session: bool) -> Self {
         let ClientJsonRpcMessage::Request(request) = message else {
             return Self { id: None, begins: false, has_session, lists: false };
@@ -460,12 +468,12 @@ fn is_answer(message: &ServerJsonRpcMessage) -> bool {
 }
 
 /// Whether an error with the id of the request says that the session is unknown. No code means only this.
-fn speaks_of_the_session(err: &ErrorData) -> bool {
+fn is_session_unknown(err: &ErrorData) -> bool {
     let codes = [ErrorCode(-32_000), ErrorCode(-32_001), ErrorCode::INVALID_REQUEST];
     codes.contains(&err.code) && err.message.to_ascii_lowercase().contains("session")
 }
 
-impl StreamableHttpClient for Way {
+impl StreamableHttpClient for McpHttpClient {
     type Error = reqwest::Error;
 
     async fn post_message(
@@ -474,8 +482,8 @@ impl StreamableHttpClient for Way {
         message: ClientJsonRpcMessage,
         session_id: Option<Arc<str>>,
         auth_header: Option<String>,
-        custom_headers: Headers,
-    ) -> Result<StreamableHttpPostResponse, Failed> {
+        custom_headers: RequestHeaders,
+    ) -> Result<StreamableHttpPostResponse, HttpError> {
         let limits = StreamableHttpResponseLimits::default();
         self.post_message_with_response_limits(
             uri,
@@ -494,11 +502,11 @@ impl StreamableHttpClient for Way {
         message: ClientJsonRpcMessage,
         session_id: Option<Arc<str>>,
         _: Option<String>,
-        custom_headers: Headers,
+        custom_headers: RequestHeaders,
         limits: StreamableHttpResponseLimits,
-    ) -> Result<StreamableHttpPostResponse, Failed> {
+    ) -> Result<StreamableHttpPostResponse, HttpError> {
         let (session, headers) = (session_id, custom_headers);
-        let post = Post { uri, message, session, token: None, headers, limits };
+        let post = PostRequest { uri, message, session, token: None, headers, limits };
         let is_answer = matches!(
             post.message,
             ClientJsonRpcMessage::Response(_) | ClientJsonRpcMessage::Error(_)
@@ -510,7 +518,8 @@ impl StreamableHttpClient for Way {
         let is_begun = matches!(post.message, ClientJsonRpcMessage::Notification(_));
         let answer = self.deliver(post).await;
         if let (true, Err(err)) = (is_begun, &answer) {
-            let mut refusal = self.signs.refusal.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut refusal =
+                self.session_state.refusal.lock().unwrap_or_else(PoisonError::into_inner);
             *refusal = Some(sources(err));
         }
         answer
@@ -521,8 +530,8 @@ impl StreamableHttpClient for Way {
         uri: Arc<str>,
         session_id: Arc<str>,
         _: Option<String>,
-        custom_headers: Headers,
-    ) -> Result<(), Failed> {
+        custom_headers: RequestHeaders,
+    ) -> Result<(), HttpError> {
         let token = self.token(&uri).await;
         self.client.delete_session(uri, session_id, token, custom_headers).await
     }
@@ -533,8 +542,8 @@ impl StreamableHttpClient for Way {
         session_id: Option<Arc<str>>,
         last_event_id: Option<String>,
         auth_header: Option<String>,
-        custom_headers: Headers,
-    ) -> Result<BoxedSseResponse, Failed> {
+        custom_headers: RequestHeaders,
+    ) -> Result<BoxedSseResponse, HttpError> {
         let most = StreamableHttpResponseLimits::default().max_sse_event_size;
         self.get_stream_with_max_sse_event_size(
             uri,
@@ -553,37 +562,37 @@ impl StreamableHttpClient for Way {
         session_id: Option<Arc<str>>,
         last_event_id: Option<String>,
         _: Option<String>,
-        custom_headers: Headers,
+        custom_headers: RequestHeaders,
         most: usize,
-    ) -> Result<BoxedSseResponse, Failed> {
+    ) -> Result<BoxedSseResponse, HttpError> {
         if is_newer(&custom_headers) {
-            return Err(Failed::ServerDoesNotSupportSse);
+            return Err(HttpError::ServerDoesNotSupportSse);
         }
-        let resumed = last_event_id.as_deref().and_then(|event| self.signs.resumed(event));
-        let none = Request { id: None, begins: false, has_session: true, lists: false };
+        let resumed = last_event_id.as_deref().and_then(|event| self.session_state.resumed(event));
+        let none = RequestInfo { id: None, begins: false, has_session: true, lists: false };
         let request = resumed.unwrap_or(none);
         let (session, last, headers) = (session_id, last_event_id, custom_headers);
-        sleep(self.signs.rest(request.id.as_ref())).await;
+        sleep(self.session_state.rest(request.id.as_ref())).await;
         let token = self.token(&uri).await;
-        let end = request.id.as_ref().map(lines::too_large);
+        let end = request.id.as_ref().map(stdout_filter::too_large);
         let given = token.clone();
-        let get = Get { uri, session, last, token, headers, most, end };
+        let get = StreamRequest { uri, session, last, token, headers, most, end };
         let answer = self.noted(given, get.send(&self.client).await);
         let stream = match (answer, &request.id) {
             (Err(failed), Some(id)) => self.refused(id, failed)?,
             (answer, _) => answer?,
         };
-        Ok(rested(self.heard(&request, stream), false))
+        Ok(rested(self.readable_events(&request, stream), false))
     }
 }
 
-impl Way {
+impl McpHttpClient {
     /// The end of a request whose stream the server does not continue. Other failures are tried again.
-    fn refused(&self, id: &RequestId, failed: Failed) -> Result<BoxedSseResponse, Failed> {
+    fn refused(&self, id: &RequestId, failed: HttpError) -> Result<BoxedSseResponse, HttpError> {
         let why = match &failed {
-            Failed::AuthRequired(_) => "HTTP 401",
-            Failed::InsufficientScope(_) => "HTTP 403",
-            Failed::UnexpectedServerResponse(text) if text.starts_with("HTTP 4") => text,
+            HttpError::AuthRequired(_) => "HTTP 401",
+            HttpError::InsufficientScope(_) => "HTTP 403",
+            HttpError::UnexpectedServerResponse(text) if text.starts_with("HTTP 4") => text,
             _ => return Err(failed),
         };
         // The stream before this one may still be open there.
@@ -591,9 +600,9 @@ impl Way {
             return Err(failed);
         }
         if why.starts_with("HTTP 404") {
-            self.signs.is_forgotten.store(true, Ordering::Relaxed);
+            self.session_state.is_expired.store(true, Ordering::Relaxed);
         }
-        let end = Sse::default().data(lines::lost(id, why).trim());
+        let end = Sse::default().data(stdout_filter::lost(id, why).trim());
         Ok(stream::iter([Ok(end)]).boxed())
     }
 }
@@ -601,7 +610,7 @@ impl Way {
 /// Whether the request is of a version without GET, in which no stream is resumed.
 ///
 /// Source: <https://modelcontextprotocol.io/specification/2026-07-28/changelog>.
-fn is_newer(headers: &Headers) -> bool {
+fn is_newer(headers: &RequestHeaders) -> bool {
     let version = headers.get(&HeaderName::from_static("mcp-protocol-version"));
     version.is_some_and(|version| version == ProtocolVersion::V_2026_07_28.as_str())
 }
@@ -629,15 +638,15 @@ mod tests {
     /// Status 404 says that the session is unknown, also while other requests run in it.
     #[tokio::test]
     async fn a_stream_that_is_not_found_ends_its_session() {
-        for (status, is_forgotten) in [("404 Not Found", true), ("400 Bad Request", false)] {
-            let way = Way::new(client().expect("a client"), None);
-            way.signs.running.store(3, Ordering::Relaxed);
-            let refused = Failed::UnexpectedServerResponse(format!("HTTP {status}").into());
+        for (status, is_expired) in [("404 Not Found", true), ("400 Bad Request", false)] {
+            let way = McpHttpClient::new(client().expect("a client"), None);
+            way.session_state.running.store(3, Ordering::Relaxed);
+            let refused = HttpError::UnexpectedServerResponse(format!("HTTP {status}").into());
             let stream = way.refused(&RequestId::Number(7), refused).expect("its end");
             let ends: Vec<_> = stream.collect().await;
             let end = ends[0].as_ref().expect("an event").data.as_deref().expect("a message");
             assert!(end.contains(status) && end.contains("\"id\":7"), "{end}");
-            assert_eq!(way.signs.is_forgotten(), is_forgotten, "{status}");
+            assert_eq!(way.session_state.is_expired(), is_expired, "{status}");
         }
     }
 
@@ -668,23 +677,24 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_server_that_ends_its_streams_at_once_is_asked_less_and_less_often() {
-        let waits = async |signs: &Signs, request: Option<&RequestId>, open: Duration| {
-            let mut waits = Vec::new();
-            for _ in 0..7 {
-                let wait = signs.rest(request);
-                waits.push(wait.as_secs());
-                tokio::time::advance(wait + open).await;
-            }
-            waits
-        };
-        let (signs, call) = (Signs::default(), RequestId::Number(7));
+        let waits =
+            async |session_state: &SessionState, request: Option<&RequestId>, open: Duration| {
+                let mut waits = Vec::new();
+                for _ in 0..7 {
+                    let wait = session_state.rest(request);
+                    waits.push(wait.as_secs());
+                    tokio::time::advance(wait + open).await;
+                }
+                waits
+            };
+        let (session_state, call) = (SessionState::default(), RequestId::Number(7));
         let short = Duration::from_secs(1);
-        assert_eq!(waits(&signs, None, short).await, [0, 1, 3, 7, 15, 31, 31]);
-        assert_eq!(waits(&signs, Some(&call), short).await, [0, 1, 3, 7, 7, 7, 7]);
+        assert_eq!(waits(&session_state, None, short).await, [0, 1, 3, 7, 15, 31, 31]);
+        assert_eq!(waits(&session_state, Some(&call), short).await, [0, 1, 3, 7, 7, 7, 7]);
         // After a message, and after a stream that was open for long, it begins anew.
-        signs.spoke(Some(&call));
-        assert_eq!(signs.rest(Some(&call)), Duration::ZERO);
-        assert_eq!(waits(&signs, None, LONG_LIVED).await, [0; 7]);
+        session_state.spoke(Some(&call));
+        assert_eq!(session_state.rest(Some(&call)), Duration::ZERO);
+        assert_eq!(waits(&session_state, None, LONG_LIVED).await, [0; 7]);
     }
 
     #[tokio::test]

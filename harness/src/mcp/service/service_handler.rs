@@ -20,15 +20,15 @@ use rmcp::{
 };
 use tokio::sync::Semaphore;
 
-use super::{asking::Seal, calling::is_new};
+use super::{calls::is_new, tool_questions::StateSeal};
 use crate::tool::{SharedValues, ToolRegistry};
 
 /// A service of tools only, unless a program adds a handler by [`beside`](super::McpService::beside).
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
-pub struct Alone;
+pub struct NoHandler;
 
-impl ServerHandler for Alone {
+impl ServerHandler for NoHandler {
     fn get_info(&self) -> ServerConfig {
         let this = rmcp::model::Implementation::new("harness", env!("CARGO_PKG_VERSION"));
         ServerConfig::default().with_server_info(this)
@@ -36,16 +36,16 @@ impl ServerHandler for Alone {
 }
 
 /// A service that has started. All sessions share it.
-pub(super) struct Serving<H>(pub(super) Arc<Shared<H>>);
+pub(super) struct ServiceHandler<H>(pub(super) Arc<ServiceState<H>>);
 
-impl<H> Clone for Serving<H> {
+impl<H> Clone for ServiceHandler<H> {
     fn clone(&self) -> Self {
         Self(Arc::clone(&self.0))
     }
 }
 
 /// The state that all sessions share.
-pub(super) struct Shared<H> {
+pub(super) struct ServiceState<H> {
     pub(super) registry: ToolRegistry,
     /// The registry's tools in its order, as they are described to clients.
     pub(super) tools: Vec<Tool>,
@@ -59,19 +59,19 @@ pub(super) struct Shared<H> {
     pub(super) asking: Duration,
     /// How long a call goes on without its client.
     pub(super) resuming: Duration,
-    pub(super) seal: Seal,
+    pub(super) seal: StateSeal,
     pub(super) info: ServerConfig,
     pub(super) beside: H,
 }
 
-impl<H: ServerHandler> Shared<H> {
+impl<H: ServerHandler> ServiceState<H> {
     /// Whether the handler beside the tools has tools of its own.
     fn has_others(&self) -> bool {
         self.beside.get_info().capabilities.tools.is_some()
     }
 }
 
-impl<H> Shared<H> {
+impl<H> ServiceState<H> {
     /// The answer to a request of the protocol with wrong parameters, which is parsed as a request of an unknown
     /// method.
     ///
@@ -149,7 +149,7 @@ macro_rules! other_notifications {
     )*};
 }
 
-impl<H: ServerHandler> ServerHandler for Serving<H> {
+impl<H: ServerHandler> ServerHandler for ServiceHandler<H> {
     fn get_info(&self) -> ServerConfig {
         self.0.info.clone()
     }

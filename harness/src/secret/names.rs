@@ -64,14 +64,14 @@ const ANYWHERE: [&str; 26] = [
 /// Whether a header or a variable with this name has a secret value.
 #[cfg(feature = "sockets")]
 pub(crate) fn is_secret_name(name: &str) -> bool {
-    static NAMES: LazyLock<Names> = LazyLock::new(Names::default);
+    static NAMES: LazyLock<SecretNames> = LazyLock::new(SecretNames::default);
     NAMES.has(name) || words(name).iter().any(|word| ANYWHERE.contains(&word.as_str()))
 }
 
 /// Names of secret values. Each applies to all names that end with it as a whole word: `key`
 /// applies to `api_key`, `X-Api-Key` and `apiKey`.
 #[derive(Clone, Debug)]
-pub(crate) struct Names {
+pub(crate) struct SecretNames {
     names: HashSet<String>,
     /// The length of the longest name.
     longest: usize,
@@ -79,13 +79,13 @@ pub(crate) struct Names {
     ends: bool,
 }
 
-impl Default for Names {
+impl Default for SecretNames {
     fn default() -> Self {
         Self { ends: true, ..Self::of(NAMES) }
     }
 }
 
-impl Names {
+impl SecretNames {
     /// Only these names.
     pub(crate) fn of(names: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
         let mut these = Self { names: HashSet::new(), longest: 0, ends: false };
@@ -146,11 +146,11 @@ fn words(name: &str) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::Names;
+    use super::SecretNames;
 
     #[test]
     fn a_name_is_known_by_its_last_words() {
-        let names = Names::default();
+        let names = SecretNames::default();
         let secret = [
             "key",
             "api_key",
@@ -178,7 +178,7 @@ mod tests {
         for name in ["x-request-id", "anthropic-ratelimit-tokens-remaining", "x-passive", "PATH"] {
             assert!(!super::is_secret_name(name), "{name}");
         }
-        let own = Names::of(["card-number"]);
+        let own = SecretNames::of(["card-number"]);
         assert!(own.has("CardNumber") && !own.has("PGPASSWORD") && !own.has("number"));
     }
 }

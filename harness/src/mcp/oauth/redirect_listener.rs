@@ -19,7 +19,7 @@ use tokio::{
     time::timeout,
 };
 
-use super::{Fault, grant::words};
+use super::{AuthError, grant::words};
 use crate::{error::ErrorKind, http_client::is_loopback, secret::Secrets};
 
 /// The time that a browser may take for its request.
@@ -35,15 +35,15 @@ const ANSWER: Duration = Duration::from_secs(2);
 /// programs of this machine could otherwise keep the browser out.
 const AT_ONCE: usize = 64;
 
-/// An open port.
-pub(super) struct Port {
+/// An open port of this machine, to which the browser is redirected.
+pub(super) struct RedirectListener {
     listener: TcpListener,
     /// Its address, as it is told to the authorization server.
     pub(super) redirect: Url,
 }
 
-/// What the redirect has to say.
-pub(super) struct Expected<'a> {
+/// The values that the redirect has to have.
+pub(super) struct ExpectedRedirect<'a> {
     pub(super) state: &'a str,
     pub(super) issuer: &'a str,
     /// Whether the authorization server promises to name itself.
@@ -51,11 +51,11 @@ pub(super) struct Expected<'a> {
 }
 
 /// What a redirect says: a code, or why there is none. The inner error is the person's refusal.
-type Answer = Result<Result<String, Fault>, Fault>;
+type RedirectResult = Result<Result<String, AuthError>, AuthError>;
 
-impl Port {
+impl RedirectListener {
     /// Opens the port of this address, or a free one if it has none.
-    pub(super) async fn open(redirect: &str) -> Result<Self, Fault> {
+    pub(super) async fn open(redirect: &str) -> Result<Self, AuthError> {
         let wrong =
             |why: &str| (ErrorKind::Configuration, format!("`redirect` cannot be used: {why}"));
         let mut url = Url::parse(redirect).map_err(|_| wrong("it is not a URL"))?;
@@ -81,7 +81,7 @@ impl Port {
 
     /// Waits for the person's browser, and returns the code. Requests without the right state are ignored. The inner
     /// error is the person's refusal.
-    pub(super) async fn wait(&self, expected: &Expected<'_>) -> Answer {
+    pub(super) async fn wait(&self, expected: &ExpectedRedirect<'_>) -> RedirectResult {
         let (mut connected, mut readers) = (FuturesUnordered::new(), VecDeque::new());
         loop {
             tokio::select! {
@@ -110,8 +110,8 @@ impl Port {
         &self,
         mut stream: TcpStream,
         reader: AbortRegistration,
-        expected: &Expected<'_>,
-    ) -> Option<Answer> {
+        expected: &ExpectedRedirect<'_>,
+    ) -> Option<RedirectResult> {
         let reading = Abortable::new(read_head(&mut stream), reader);
         let head = timeout(REQUEST, reading).await.ok()?.ok()?;
         let back = self.read(head.lines().next().unwrap_or_default(), expected);
@@ -143,7 +143,7 @@ impl Port {
         back
     }
 
-    fn read(&self, line: &str, expected: &Expected<'_>) -> Option<Answer> {
+    fn read(&self, line: &str, expected: &ExpectedRedirect<'_>) -> Option<RedirectResult> {
         let target = line.strip_prefix("GET ")?.split(' ').next()?;
         let url = Url::options().base_url(Some(&self.redirect)).parse(target).ok()?;
         if url.path() != self.redirect.path() || url.origin() != self.redirect.origin() {

@@ -13,8 +13,8 @@ use tokio::time::timeout;
 use super::{
     McpServer,
     content::{self, PARTS},
-    link::Link,
-    list::{self, kind, told},
+    server_connection::ServerConnection,
+    tool_list::{self, failure_reason, kind},
 };
 use crate::{
     error::{Error, ErrorKind},
@@ -85,7 +85,7 @@ impl McpServer {
         if !self.has_resources {
             return Ok(Vec::new());
         }
-        resources(&self.link).await
+        resources(&self.connection).await
     }
 
     /// Reads the resource at this address: text, pictures, sound and documents, each as the server sends it.
@@ -103,7 +103,7 @@ impl McpServer {
     /// # Errors
     /// Fails if the server cannot be reached, refuses, or does not answer within 60 seconds.
     pub async fn read_resource(&self, uri: &str) -> Result<Vec<ToolContent>, Error> {
-        read_resource(&self.link, uri).await
+        read_resource(&self.connection, uri).await
     }
 
     /// Lists the prompts of the server. The list is empty if the server does not say that it has prompts.
@@ -114,7 +114,7 @@ impl McpServer {
         if !self.has_prompts {
             return Ok(Vec::new());
         }
-        prompts(&self.link).await
+        prompts(&self.connection).await
     }
 
     /// Has the server fill in a prompt. The messages are the server's own words: show them to the user before you
@@ -138,7 +138,7 @@ impl McpServer {
     ) -> Result<Vec<Message>, Error> {
         let arguments = arguments.into_iter();
         let arguments = arguments.map(|(name, value)| (name.into(), Value::String(value.into())));
-        let said = prompt(&self.link, name, arguments.collect()).await?;
+        let said = prompt(&self.connection, name, arguments.collect()).await?;
         Ok(said.into_iter().map(|(role, part)| Message::new(role, [block(part)])).collect())
     }
 }
@@ -163,8 +163,8 @@ fn members<'v>(value: &'v Value, name: &str) -> impl Iterator<Item = &'v Value> 
     value.get(name).and_then(Value::as_array).into_iter().flatten()
 }
 
-pub(super) async fn resources(link: &Link) -> Result<Vec<McpResource>, Error> {
-    let session = link.session().await?;
+pub(super) async fn resources(connection: &ServerConnection) -> Result<Vec<McpResource>, Error> {
+    let session = connection.session().await?;
     let (mut found, mut seen) = (Vec::new(), HashSet::new());
     let mut add = |page: &Value, key: &str, address: &str| {
         for resource in members(page, key) {
@@ -186,12 +186,12 @@ pub(super) async fn resources(link: &Link) -> Result<Vec<McpResource>, Error> {
     let request = |params: PaginatedRequestParams| {
         ClientRequest::ListResourcesRequest(ListResourcesRequest::with_param(params))
     };
-    let read = list::pages(&session, ("resources", "resources"), request, |page| {
+    let read = tool_list::pages(&session, ("resources", "resources"), request, |page| {
         count += add(page, "resources", "uri");
         count
     });
     if let Err(failed) = read.await {
-        return Err(link.unread(&session, failed).await);
+        return Err(connection.unread(&session, failed).await);
     }
     let mut count = 0;
     let request = |params: PaginatedRequestParams| {
@@ -199,24 +199,24 @@ pub(super) async fn resources(link: &Link) -> Result<Vec<McpResource>, Error> {
         ClientRequest::ListResourceTemplatesRequest(request)
     };
     let kind = ("templates of resources", "resourceTemplates");
-    let read = list::pages(&session, kind, request, |page| {
+    let read = tool_list::pages(&session, kind, request, |page| {
         count += add(page, "resourceTemplates", "uriTemplate");
         count
     });
     match read.await {
         // Many servers have no templates and do not know the request.
         Ok(_) | Err((ErrorKind::Protocol, _)) => Ok(found),
-        Err(failed) => Err(link.unread(&session, failed).await),
+        Err(failed) => Err(connection.unread(&session, failed).await),
     }
 }
 
-pub(super) async fn prompts(link: &Link) -> Result<Vec<McpPrompt>, Error> {
-    let session = link.session().await?;
+pub(super) async fn prompts(connection: &ServerConnection) -> Result<Vec<McpPrompt>, Error> {
+    let session = connection.session().await?;
     let (mut found, mut seen, mut count) = (Vec::new(), HashSet::new(), 0);
     let request = |params: PaginatedRequestParams| {
         ClientRequest::ListPromptsRequest(ListPromptsRequest::with_param(params))
     };
-    let read = list::pages(&session, ("prompts", "prompts"), request, |page| {
+    let read = tool_list::pages(&session, ("prompts", "prompts"), request, |page| {
         for prompt in members(page, "prompts") {
             let Some(name) = text(prompt, "name", NAME) else { continue };
             let arguments = members(prompt, "arguments").filter_map(|argument| {
@@ -239,36 +239,46 @@ pub(super) async fn prompts(link: &Link) -> Result<Vec<McpPrompt>, Error> {
         count
     });
     if let Err(failed) = read.await {
-        return Err(link.unread(&session, failed).await);
+        return Err(connection.unread(&session, failed).await);
     }
     Ok(found)
 }
 
 /// Requests one resource or prompt.
-async fn one(link: &Link, what: &str, request: ClientRequest) -> Result<Value, Error> {
-    let session = link.session().await?;
+async fn one(
+    connection: &ServerConnection,
+    what: &str,
+    request: ClientRequest,
+) -> Result<Value, Error> {
+    let session = connection.session().await?;
     let failed = match timeout(TIME, session.ask(request)).await {
-        Ok(Ok(answer)) => match list::unfinished(&answer) {
+        Ok(Ok(answer)) => match tool_list::unfinished(&answer) {
             None => return Ok(answer),
-            Some(kind) => {
-                (ErrorKind::Protocol, format!("did not hand over {what}: {}", list::half(&kind)))
-            }
+            Some(kind) => (
+                ErrorKind::Protocol,
+                format!("did not hand over {what}: {}", tool_list::half(&kind)),
+            ),
         },
-        Ok(Err(err)) => (kind(&err), format!("did not hand over {what}: {}", told(&err))),
+        Ok(Err(err)) => (kind(&err), format!("did not hand over {what}: {}", failure_reason(&err))),
         Err(_) => {
             let why = format!("did not hand over {what} within {} s", TIME.as_secs());
             (ErrorKind::Timeout, why)
         }
     };
-    Err(link.unread(&session, failed).await)
+    Err(connection.unread(&session, failed).await)
 }
 
-pub(super) async fn read_resource(link: &Link, uri: &str) -> Result<Vec<ToolContent>, Error> {
+pub(super) async fn read_resource(
+    connection: &ServerConnection,
+    uri: &str,
+) -> Result<Vec<ToolContent>, Error> {
     let request = ReadResourceRequest::new(ReadResourceRequestParams::new(uri));
     let what = "the resource";
-    let answer = one(link, what, ClientRequest::ReadResourceRequest(request)).await?;
+    let answer = one(connection, what, ClientRequest::ReadResourceRequest(request)).await?;
     if !answer.get("contents").is_some_and(Value::is_array) {
-        return Err(link.error(ErrorKind::Protocol, "answers without the contents of the resource"));
+        return Err(
+            connection.error(ErrorKind::Protocol, "answers without the contents of the resource")
+        );
     }
     let contents = members(&answer, "contents");
     let mut parts: Vec<ToolContent> = contents.take(PARTS).map(content::resource).collect();
@@ -280,15 +290,17 @@ pub(super) async fn read_resource(link: &Link, uri: &str) -> Result<Vec<ToolCont
 }
 
 pub(super) async fn prompt(
-    link: &Link,
+    connection: &ServerConnection,
     name: &str,
     arguments: Map<String, Value>,
 ) -> Result<Vec<(Role, ToolContent)>, Error> {
     let params = GetPromptRequestParams::new(name).with_arguments(arguments);
     let request = ClientRequest::GetPromptRequest(GetPromptRequest::new(params));
-    let answer = one(link, "the prompt", request).await?;
+    let answer = one(connection, "the prompt", request).await?;
     if !answer.get("messages").is_some_and(Value::is_array) {
-        return Err(link.error(ErrorKind::Protocol, "answers without the messages of the prompt"));
+        return Err(
+            connection.error(ErrorKind::Protocol, "answers without the messages of the prompt")
+        );
     }
     let messages = members(&answer, "messages").take(PARTS).map(|message| {
         let role = match message.get("role").and_then(Value::as_str) {

@@ -11,10 +11,10 @@ use crate::unwind::Shielded;
 /// The highest number of questions to a person for one call.
 pub(super) const QUESTIONS: usize = 8;
 
-/// A form that a server wants a person to fill in: see [`on_form`](super::McpServerBuilder::on_form).
+/// A form that a server wants a person to fill in: see [`on_elicitation`](super::McpServerBuilder::on_elicitation).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct McpForm {
+pub struct McpElicitation {
     /// The name that the program gave to the server.
     pub server: String,
     /// The question, in the server's own words.
@@ -23,10 +23,10 @@ pub struct McpForm {
     pub schema: Value,
 }
 
-/// The answer of a person to a [`McpForm`].
+/// The answer of a person to a [`McpElicitation`].
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub enum McpAnswer {
+pub enum McpElicitationAnswer {
     /// The form, filled in.
     Accept(Map<String, Value>),
     /// The person declined to give the values.
@@ -41,38 +41,39 @@ pub enum McpAnswer {
 }
 
 /// The outcome of a question.
-pub(super) enum Heard {
+pub(super) enum ElicitationOutcome {
     Now(ElicitResult),
     /// The answer to this form is given later.
-    Later(McpForm),
+    Later(McpElicitation),
 }
 
 /// The program's function that asks a person.
-pub(super) type OnForm =
-    dyn Fn(McpForm) -> Pin<Box<dyn Future<Output = McpAnswer> + Send>> + Send + Sync;
+pub(super) type OnElicitation = dyn Fn(McpElicitation) -> Pin<Box<dyn Future<Output = McpElicitationAnswer> + Send>>
+    + Send
+    + Sync;
 
 /// The person that a server may ask, if the program has given a function for it.
 #[derive(Clone)]
-pub(super) struct Person {
+pub(super) struct ElicitationHandler {
     server: String,
-    on_form: Option<Arc<OnForm>>,
-    asked: Arc<Asked>,
+    on_elicitation: Option<Arc<OnElicitation>>,
+    asked: Arc<ElicitationState>,
 }
 
-struct Asked {
+struct ElicitationState {
     /// Held while the person is asked.
     turn: Mutex<()>,
-    calls: watch::Sender<Calls>,
+    calls: watch::Sender<ElicitationCounts>,
 }
 
 /// The running calls of one server, each with the number of its questions.
 #[derive(Default)]
-struct Calls {
+struct ElicitationCounts {
     running: BTreeMap<u64, usize>,
     begun: u64,
 }
 
-impl Calls {
+impl ElicitationCounts {
     /// Counts a question for this call, or for the call with the fewest questions if the server does not say for which call
     /// it asks. Returns whether the question may be asked.
     fn count(&mut self, call: Option<u64>) -> bool {
@@ -86,39 +87,41 @@ impl Calls {
     }
 }
 
-impl fmt::Debug for Person {
+impl fmt::Debug for ElicitationHandler {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Person").field("is_there", &self.is_there()).finish_non_exhaustive()
+        f.debug_struct("ElicitationHandler")
+            .field("is_available", &self.is_available())
+            .finish_non_exhaustive()
     }
 }
 
-impl Person {
-    pub(super) fn new(server: &str, on_form: Option<Arc<OnForm>>) -> Self {
-        let asked = Asked { turn: Mutex::default(), calls: watch::Sender::default() };
-        Self { server: server.to_owned(), on_form, asked: Arc::new(asked) }
+impl ElicitationHandler {
+    pub(super) fn new(server: &str, on_elicitation: Option<Arc<OnElicitation>>) -> Self {
+        let asked = ElicitationState { turn: Mutex::default(), calls: watch::Sender::default() };
+        Self { server: server.to_owned(), on_elicitation, asked: Arc::new(asked) }
     }
 
     /// Whether a person can be asked.
-    pub(super) fn is_there(&self) -> bool {
-        self.on_form.is_some()
+    pub(super) fn is_available(&self) -> bool {
+        self.on_elicitation.is_some()
     }
 
     /// Lets the server ask until the returned value is dropped.
-    pub(super) fn while_a_call_runs(&self) -> Running {
+    pub(super) fn enter_call(&self) -> ElicitingCall {
         let mut call = 0;
         self.asked.calls.send_modify(|calls| {
             call = calls.begun;
             calls.begun += 1;
             calls.running.insert(call, 0);
         });
-        Running { asked: Arc::clone(&self.asked), call }
+        ElicitingCall { asked: Arc::clone(&self.asked), call }
     }
 
     /// The answer of the person while a call runs: an answer that would come later is a cancellation.
     pub(super) async fn answer(&self, request: ElicitRequestParams) -> ElicitResult {
         match self.ask(request, None).await {
-            Heard::Now(answer) => answer,
-            Heard::Later(_) => ElicitResult::new(ElicitationAction::Cancel),
+            ElicitationOutcome::Now(answer) => answer,
+            ElicitationOutcome::Later(_) => ElicitResult::new(ElicitationAction::Cancel),
         }
     }
 
@@ -128,18 +131,18 @@ impl Person {
     pub(super) async fn ask(
         &self,
         request: ElicitRequestParams,
-        running: Option<&Running>,
-    ) -> Heard {
+        running: Option<&ElicitingCall>,
+    ) -> ElicitationOutcome {
         let declined = ElicitResult::new(ElicitationAction::Decline);
         let (
             Some(hook),
             ElicitRequestParams::FormElicitationParams { message, requested_schema, .. },
-        ) = (&self.on_form, request)
+        ) = (&self.on_elicitation, request)
         else {
-            return Heard::Now(declined);
+            return ElicitationOutcome::Now(declined);
         };
         let Ok(schema) = serde_json::to_value(&requested_schema) else {
-            return Heard::Now(declined);
+            return ElicitationOutcome::Now(declined);
         };
         let mut calls = self.asked.calls.subscribe();
         let may = self
@@ -147,9 +150,9 @@ impl Person {
             .calls
             .send_if_modified(|calls| calls.count(running.map(|running| running.call)));
         if !may {
-            return Heard::Now(declined);
+            return ElicitationOutcome::Now(declined);
         }
-        let form = McpForm { server: self.server.clone(), message, schema };
+        let form = McpElicitation { server: self.server.clone(), message, schema };
         let shown = form.clone();
         let asking = async {
             let _turn = self.asked.turn.lock().await;
@@ -158,13 +161,15 @@ impl Person {
         let answer = tokio::select! {
             answer = asking => answer,
             // It fails only without a sender, and this value holds one.
-            _ = calls.wait_for(|calls| calls.running.is_empty()) => Ok(McpAnswer::Cancel),
+            _ = calls.wait_for(|calls| calls.running.is_empty()) => Ok(McpElicitationAnswer::Cancel),
         };
-        Heard::Now(match answer {
-            Ok(McpAnswer::Accept(filled)) => accepted(filled),
-            Ok(McpAnswer::Decline) => declined,
-            Ok(McpAnswer::Later) => return Heard::Later(form),
-            Ok(McpAnswer::Cancel) | Err(_) => ElicitResult::new(ElicitationAction::Cancel),
+        ElicitationOutcome::Now(match answer {
+            Ok(McpElicitationAnswer::Accept(filled)) => accepted(filled),
+            Ok(McpElicitationAnswer::Decline) => declined,
+            Ok(McpElicitationAnswer::Later) => return ElicitationOutcome::Later(form),
+            Ok(McpElicitationAnswer::Cancel) | Err(_) => {
+                ElicitResult::new(ElicitationAction::Cancel)
+            }
         })
     }
 }
@@ -174,27 +179,27 @@ pub(super) fn accepted(filled: Map<String, Value>) -> ElicitResult {
     ElicitResult::new(ElicitationAction::Accept).with_content(Value::Object(filled))
 }
 
-/// A call runs as long as this value exists.
-pub(super) struct Running {
-    asked: Arc<Asked>,
+/// A running call, for which the server may ask as long as this value exists.
+pub(super) struct ElicitingCall {
+    asked: Arc<ElicitationState>,
     call: u64,
 }
 
-impl Running {
+impl ElicitingCall {
     /// How many questions were asked for the call.
     pub(super) fn questions(&self) -> usize {
         self.asked.calls.borrow().running.get(&self.call).copied().unwrap_or_default()
     }
 
     /// Sets how many questions were asked for the call before it went on.
-    pub(super) fn has_asked(&self, questions: usize) {
+    pub(super) fn set_questions(&self, questions: usize) {
         self.asked.calls.send_modify(|calls| {
             calls.running.insert(self.call, questions);
         });
     }
 }
 
-impl Drop for Running {
+impl Drop for ElicitingCall {
     fn drop(&mut self) {
         self.asked.calls.send_modify(|calls| {
             calls.running.remove(&self.call);

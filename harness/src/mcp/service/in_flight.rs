@@ -20,19 +20,19 @@ use rmcp::{
     transport::{Transport, streamable_http_server::SessionId},
 };
 
-use super::answers::Answers;
+use super::answer_cache::AnswerCache;
 
 /// The unanswered requests of one session.
 #[derive(Clone, Default)]
 pub(super) struct InFlight {
-    open: Arc<Mutex<HashMap<RequestId, State>>>,
+    open: Arc<Mutex<HashMap<RequestId, FlightState>>>,
     /// The name of the session, and where its answers are kept for clients that come back.
-    answers: Option<(SessionId, Answers)>,
+    answers: Option<(SessionId, AnswerCache)>,
 }
 
 /// A cancelled request has no answer. Its id is free as soon as nothing of it runs.
 #[derive(Clone, Copy, Default)]
-struct State {
+struct FlightState {
     cancelled: bool,
     ended: bool,
     /// The stream on which the client waits for the answer.
@@ -41,16 +41,16 @@ struct State {
 
 /// Kept in a request for as long as something of it runs.
 #[derive(Clone)]
-struct Mark(Arc<Marked>);
+struct FlightMark(Arc<MarkedRequest>);
 
-struct Marked {
+struct MarkedRequest {
     id: RequestId,
     of: InFlight,
     /// Whether the session has read the request, and so will answer it.
     is_read: AtomicBool,
 }
 
-impl Drop for Marked {
+impl Drop for MarkedRequest {
     fn drop(&mut self) {
         let mut open = self.of.lock();
         let Some(state) = open.get_mut(&self.id) else { return };
@@ -62,12 +62,12 @@ impl Drop for Marked {
 }
 
 impl InFlight {
-    fn lock(&self) -> MutexGuard<'_, HashMap<RequestId, State>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<RequestId, FlightState>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Of a session whose answers are kept.
-    pub(super) fn of(session: SessionId, answers: Answers) -> Self {
+    pub(super) fn of(session: SessionId, answers: AnswerCache) -> Self {
         Self { answers: Some((session, answers)), ..Self::default() }
     }
 
@@ -79,7 +79,7 @@ impl InFlight {
     }
 
     /// The request has this answer.
-    fn ends(&self, id: &RequestId, answer: &ServerJsonRpcMessage) {
+    fn end_request(&self, id: &RequestId, answer: &ServerJsonRpcMessage) {
         let mut open = self.lock();
         let stream = open.get(id).and_then(|state| state.stream);
         if let (Some(stream), Some((session, answers))) = (stream, &self.answers) {
@@ -105,7 +105,7 @@ impl InFlight {
         request: &mut JsonRpcRequest<ClientRequest>,
     ) -> Result<(), ErrorData> {
         let extensions = request.request.extensions_mut();
-        if extensions.get::<Mark>().is_some() {
+        if extensions.get::<FlightMark>().is_some() {
             return Ok(());
         }
         let id = request.id.clone();
@@ -117,10 +117,10 @@ impl InFlight {
             );
             return Err(ErrorData::invalid_request(why, None));
         }
-        open.insert(id.clone(), State::default());
+        open.insert(id.clone(), FlightState::default());
         drop(open);
-        let marked = Marked { id, of: self.clone(), is_read: AtomicBool::new(false) };
-        request.request.extensions_mut().insert(Mark(Arc::new(marked)));
+        let marked = MarkedRequest { id, of: self.clone(), is_read: AtomicBool::new(false) };
+        request.request.extensions_mut().insert(FlightMark(Arc::new(marked)));
         Ok(())
     }
 
@@ -135,20 +135,20 @@ impl InFlight {
 }
 
 /// A transport on which an id names only one request.
-pub(super) struct Guarded<T> {
+pub(super) struct UniqueIdTransport<T> {
     inner: T,
     open: InFlight,
     /// The answer to a refused request. It is kept here, since reading may be cancelled at any time.
     refusal: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
 
-impl<T> Guarded<T> {
+impl<T> UniqueIdTransport<T> {
     pub(super) fn new(inner: T, open: InFlight) -> Self {
         Self { inner, open, refusal: None }
     }
 }
 
-impl<T: Transport<RoleServer>> Transport<RoleServer> for Guarded<T> {
+impl<T: Transport<RoleServer>> Transport<RoleServer> for UniqueIdTransport<T> {
     type Error = T::Error;
 
     fn send(
@@ -156,10 +156,10 @@ impl<T: Transport<RoleServer>> Transport<RoleServer> for Guarded<T> {
         message: ServerJsonRpcMessage,
     ) -> impl Future<Output = Result<(), T::Error>> + Send + 'static {
         match &message {
-            JsonRpcMessage::Response(answer) => self.open.ends(&answer.id, &message),
+            JsonRpcMessage::Response(answer) => self.open.end_request(&answer.id, &message),
             JsonRpcMessage::Error(answer) => {
                 if let Some(id) = &answer.id {
-                    self.open.ends(id, &message);
+                    self.open.end_request(id, &message);
                 }
             }
             JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => {}
@@ -183,7 +183,7 @@ impl<T: Transport<RoleServer>> Transport<RoleServer> for Guarded<T> {
                         self.refusal = Some(Box::pin(async { drop(sending.await) }));
                         continue;
                     }
-                    if let Some(mark) = request.request.extensions().get::<Mark>() {
+                    if let Some(mark) = request.request.extensions().get::<FlightMark>() {
                         mark.0.is_read.store(true, Ordering::Relaxed);
                     }
                 }
