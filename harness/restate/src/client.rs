@@ -12,8 +12,8 @@ use reqwest::{StatusCode, Url};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::{
-    said::{Ended, Facts, Said, Words},
-    size::{answer_fits, message_fits as fits},
+    protocol::{Command, Facts, Input, RunEnd},
+    size::{check_command, check_message},
 };
 
 /// How often facts are asked for while a run goes on.
@@ -49,10 +49,10 @@ pub(crate) fn ingress(at: &str) -> Result<(reqwest::Client, Url), Error> {
 /// What has failed, in the engine's own word, or `None` if somebody else says that something has.
 pub(crate) fn source(text: &str) -> Option<String> {
     #[derive(Deserialize)]
-    struct Says {
+    struct ErrorSource {
         source: String,
     }
-    serde_json::from_str::<Says>(text).ok().map(|says| says.source)
+    serde_json::from_str::<ErrorSource>(text).ok().map(|error| error.source)
 }
 
 /// Refuses names that would be another name in an address.
@@ -194,7 +194,7 @@ impl From<reqwest::Error> for ClientError {
 }
 
 #[derive(Deserialize)]
-struct Sent {
+struct StartedRun {
     #[serde(rename = "invocationId")]
     invocation: String,
 }
@@ -210,11 +210,11 @@ impl Conversation {
 
     /// What is sent. What the engine or a worker would refuse is refused here: the engine does not answer to what is
     /// far too large.
-    fn words(&self, message: impl Into<Message>) -> Result<Words, ClientError> {
+    fn input(&self, message: impl Into<Message>) -> Result<Input, ClientError> {
         check_kind(&self.kind).map_err(ClientError::Refused)?;
-        let words = Words::Run { message: message.into(), kind: self.kind.clone() };
-        fits(&words).map_err(ClientError::Refused)?;
-        Ok(words)
+        let input = Input::Run { message: message.into(), kind: self.kind.clone() };
+        check_message(&input).map_err(ClientError::Refused)?;
+        Ok(input)
     }
 
     /// Says something and waits for the end of the run. It queues behind a run that goes on. What is said with
@@ -224,8 +224,12 @@ impl Conversation {
     /// # Errors
     /// Fails if the run cannot begin or the engine is not reached, and with [`ClientError::Refused`], before it sends
     /// anything, if the message has more than 8 MiB.
-    pub async fn send(&self, message: impl Into<Message>, key: &str) -> Result<Ended, ClientError> {
-        self.post(&["send"], Some(key), &self.words(message)?).await
+    pub async fn send(
+        &self,
+        message: impl Into<Message>,
+        key: &str,
+    ) -> Result<RunEnd, ClientError> {
+        self.post(&["send"], Some(key), &self.input(message)?).await
     }
 
     /// Says something and returns the engine's id of the run. See [`send`](Self::send) and
@@ -238,15 +242,16 @@ impl Conversation {
         message: impl Into<Message>,
         key: &str,
     ) -> Result<String, ClientError> {
-        let sent: Sent = self.post(&["send", "send"], Some(key), &self.words(message)?).await?;
-        Ok(sent.invocation)
+        let started: StartedRun =
+            self.post(&["send", "send"], Some(key), &self.input(message)?).await?;
+        Ok(started.invocation)
     }
 
     /// Waits for the end of a run that was [started](Self::start) or continued by a [decision](Self::decide).
     ///
     /// # Errors
     /// Fails if the run failed or the engine does not know it any more.
-    pub async fn ended(&self, run: &str) -> Result<Ended, ClientError> {
+    pub async fn ended(&self, run: &str) -> Result<RunEnd, ClientError> {
         read(self.of_run(run, "attach").await?).await
     }
 
@@ -254,7 +259,7 @@ impl Conversation {
     ///
     /// # Errors
     /// Fails if there is nothing to go on with.
-    pub async fn resume(&self) -> Result<Ended, ClientError> {
+    pub async fn resume(&self) -> Result<RunEnd, ClientError> {
         self.post(&["resume"], None, &()).await
     }
 
@@ -290,7 +295,7 @@ impl Conversation {
         let response = self.of_run(run, "output").await?;
         let (status, text) = (response.status(), response.text().await?);
         match source(&text) {
-            None if status.is_success() && serde_json::from_str::<Ended>(&text).is_ok() => {
+            None if status.is_success() && serde_json::from_str::<RunEnd>(&text).is_ok() => {
                 Ok(Some(true))
             }
             Some(_) if status == UNKNOWN => Ok(None),
@@ -377,7 +382,7 @@ impl Conversation {
     /// # Errors
     /// Fails with [`ClientError::Refused`] if it does not count, or has more than 30 MiB.
     pub async fn decide(&self, approval: Approval) -> Result<String, ClientError> {
-        self.says(&Said::Decided(approval)).await
+        self.post_command(&Command::Decided(approval)).await
     }
 
     /// Says what became of a call that waits for a result or an answer ([`decide`](Self::decide) is for those that wait for a
@@ -386,12 +391,12 @@ impl Conversation {
     /// # Errors
     /// Fails with [`ClientError::Refused`] if it does not count, or has more than 30 MiB.
     pub async fn settle(&self, settlement: Settlement) -> Result<String, ClientError> {
-        self.says(&Said::Settled(settlement)).await
+        self.post_command(&Command::Settled(settlement)).await
     }
 
-    async fn says(&self, said: &Said) -> Result<String, ClientError> {
-        answer_fits(said).map_err(ClientError::Refused)?;
-        self.post(&["answer"], None, said).await
+    async fn post_command(&self, command: &Command) -> Result<String, ClientError> {
+        check_command(command).map_err(ClientError::Refused)?;
+        self.post(&["answer"], None, command).await
     }
 
     /// Stops the run that goes on or waits. If there is none, this stops the one that was started and has not begun:
@@ -428,7 +433,7 @@ impl Conversation {
 
 async fn read<T: DeserializeOwned>(response: reqwest::Response) -> Result<T, ClientError> {
     #[derive(Deserialize)]
-    struct Said {
+    struct ErrorMessage {
         message: String,
     }
     let status = response.status();
@@ -442,7 +447,7 @@ async fn read<T: DeserializeOwned>(response: reqwest::Response) -> Result<T, Cli
         });
     }
     let text = response.text().await?;
-    let message = serde_json::from_str::<Said>(&text).map_or(text, |said| said.message);
+    let message = serde_json::from_str::<ErrorMessage>(&text).map_or(text, |error| error.message);
     Err(match status {
         StatusCode::UNPROCESSABLE_ENTITY => ClientError::Refused(message),
         _ => ClientError::Failed { status: status.as_u16(), message },

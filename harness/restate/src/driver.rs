@@ -10,13 +10,13 @@ use harness::{
 use restate_sdk::prelude::*;
 
 use crate::{
-    alone::Alone,
     client::{check_kind, ingress},
-    run::{Run, read},
-    said::{Ended, Facts, Said, Words},
+    conversation_locks::ConversationLocks,
+    protocol::{Command, Facts, Input, RunEnd},
+    run::{ConversationRun, read},
     state::{RUN, shared_facts_of, shared_turn_of, turn_of},
-    stop::{Bells, CANCELLED, GONE, TOLD, Told, stops},
-    timers::{again, ends},
+    stop_signals::{BellList, CANCELLED, GONE, StopSignal, TOLD, stop_conversation},
+    timers::{again, deadline_of},
 };
 
 /// Serves the conversations of one agent as a virtual object of the engine. Their names are its keys.
@@ -29,7 +29,7 @@ pub struct Conversations {
     pub(crate) http: reqwest::Client,
     pub(crate) on_step: Arc<dyn Fn(&str) + Send + Sync>,
     pub(crate) each_run: Arc<EachRun>,
-    pub(crate) alone: Alone,
+    pub(crate) alone: ConversationLocks,
 }
 
 type EachRun = dyn Fn(&str, &str, Steps) -> Steps + Send + Sync;
@@ -44,7 +44,7 @@ impl Conversations {
         let (http, ingress) = ingress(ingress_at)?;
         let (on_step, each_run) =
             (Arc::new(|_: &str| ()), Arc::new(|_: &str, _: &str, steps| steps));
-        Ok(Self { agent, ingress, http, on_step, each_run, alone: Alone::default() })
+        Ok(Self { agent, ingress, http, on_step, each_run, alone: ConversationLocks::default() })
     }
 
     /// Gives each run what it needs in addition to its message: values for the tools ([`Steps::state`]), limits
@@ -85,20 +85,24 @@ impl Conversations {
 impl Conversations {
     /// The user says something, and a run begins. Returns how it ended.
     #[handler]
-    async fn send(&self, ctx: ObjectContext<'_>, words: Json<Words>) -> HandlerResult<Json<Ended>> {
-        let (message, kind) = words.into_inner().parts();
+    async fn send(
+        &self,
+        ctx: ObjectContext<'_>,
+        input: Json<Input>,
+    ) -> HandlerResult<Json<RunEnd>> {
+        let (message, kind) = input.into_inner().parts();
         check_kind(&kind).map_err(|what| TerminalError::new_with_code(413, what))?;
-        let mut run = Run::begins(self, &ctx, Some(kind)).await?;
-        let came = run.says(message).await;
-        run.ends(came).await
+        let mut run = ConversationRun::take_turn(self, &ctx, Some(kind)).await?;
+        let came = run.start(message).await;
+        run.pass_turn(came).await
     }
 
     /// Continues a run that had stopped.
     #[handler]
-    async fn resume(&self, ctx: ObjectContext<'_>) -> HandlerResult<Json<Ended>> {
-        let mut run = Run::begins(self, &ctx, None).await?;
-        let came = run.resumes().await;
-        run.ends(came).await
+    async fn resume(&self, ctx: ObjectContext<'_>) -> HandlerResult<Json<RunEnd>> {
+        let mut run = ConversationRun::take_turn(self, &ctx, None).await?;
+        let came = run.resume().await;
+        run.pass_turn(came).await
     }
 
     /// Stores what somebody has said about a call, and continues the run if it waits. Fails if it does not count.
@@ -106,18 +110,18 @@ impl Conversations {
     async fn answered(
         &self,
         ctx: ObjectContext<'_>,
-        answer: Json<(Said, String)>,
-    ) -> HandlerResult<Json<Ended>> {
-        let (said, counts) = answer.into_inner();
-        let mut run = Run::begins(self, &ctx, None).await?;
+        command: Json<(Command, String)>,
+    ) -> HandlerResult<Json<RunEnd>> {
+        let (command, counts) = command.into_inner();
+        let mut run = ConversationRun::take_turn(self, &ctx, None).await?;
         let steps = Arc::clone(&run.steps);
         let answer = async move {
-            let facts = said.facts(&read(&steps)).map_err(|err| refused(&err, 422))?;
+            let facts = command.facts(&read(&steps)).map_err(|err| refused(&err, 422))?;
             facts.await.map_err(|err| refused(&err, 422))
         };
         let came =
             run.change("answer", answer.boxed(), || ctx.resolve_awakeable(&counts, ())).await;
-        run.ends(came).await
+        run.pass_turn(came).await
     }
 
     /// The time in which a call could be answered is over.
@@ -126,9 +130,9 @@ impl Conversations {
         &self,
         ctx: ObjectContext<'_>,
         wait: Json<(String, u64)>,
-    ) -> HandlerResult<Json<Ended>> {
+    ) -> HandlerResult<Json<RunEnd>> {
         let (call, until) = wait.into_inner();
-        let run = Run::begins(self, &ctx, None).await;
+        let run = ConversationRun::take_turn(self, &ctx, None).await;
         if run.as_ref().is_err_and(|error| error.code() != CANCELLED) {
             // The question still waits for its end.
             let timer = ctx.object_client::<ConversationsClient>(ctx.key());
@@ -138,27 +142,27 @@ impl Conversations {
         let steps = Arc::clone(&run.steps);
         let expiry = async move {
             let steps = read(&steps);
-            let same = |open: &OpenCall| open.call.id() == call && ends(open) == Some(until);
+            let same = |open: &OpenCall| open.call.id() == call && deadline_of(open) == Some(until);
             let waits = steps.waiting().iter().any(same);
             if waits { steps.expired(&call).map_err(failed) } else { Ok(Vec::new()) }
         };
-        let came = run.expires(expiry.boxed()).await;
-        run.ends(came).await
+        let came = run.expire(expiry.boxed()).await;
+        run.pass_turn(came).await
     }
 
     /// The mark of a stop in the queue: it stops what waits if no run has heard this stop.
     #[handler(idempotency_retention = "0s")]
-    async fn end(&self, ctx: ObjectContext<'_>, stop: String) -> HandlerResult<Json<Ended>> {
-        match Run::begins(self, &ctx, None).await {
+    async fn end(&self, ctx: ObjectContext<'_>, stop: String) -> HandlerResult<Json<RunEnd>> {
+        match ConversationRun::take_turn(self, &ctx, None).await {
             Ok(mut run) => {
-                let came = run.meets_mark(&stop).await;
-                run.ends(came).await
+                let came = run.handle_mark(&stop).await;
+                run.pass_turn(came).await
             }
             Err(error) => {
                 // Else it would count for what is started later.
                 let mut turn = turn_of(&ctx).await?.unwrap_or_default();
                 turn.number += 1;
-                turn.late |= turn.meets_mark(&ctx, &stop).await;
+                turn.late |= turn.handle_mark(&ctx, &stop).await;
                 ctx.set(RUN, Json(turn));
                 Err(error.into())
             }
@@ -186,9 +190,9 @@ impl Conversations {
     async fn answer(
         &self,
         ctx: SharedObjectContext<'_>,
-        said: Json<Said>,
+        command: Json<Command>,
     ) -> HandlerResult<Json<String>> {
-        let (agent, key, about) = (self.agent.clone(), ctx.key().to_owned(), said.into_inner());
+        let (agent, key, about) = (self.agent.clone(), ctx.key().to_owned(), command.into_inner());
         let ((facts, ..), tried) = (shared_facts_of(&ctx, 0).await?, about.clone());
         // What cannot count is refused at once. The result is a step, since the facts may be others in a replay.
         let may_count = ctx.run(|| async move {
@@ -213,15 +217,15 @@ impl Conversations {
     #[handler(lazy_state = true, idempotency_retention = "0s")]
     async fn stop(&self, ctx: SharedObjectContext<'_>) -> HandlerResult<Json<()>> {
         let turn = shared_turn_of(&ctx).await?.unwrap_or_default();
-        stops(&ctx, Bells::of(self, ctx.key()), &turn).await;
+        stop_conversation(&ctx, BellList::of(self, ctx.key()), &turn).await;
         Ok(Json(()))
     }
 
     /// The bell of a run: waits until it is told that the run is stopped or over.
     #[handler(lazy_state = true)]
-    async fn stopped(&self, ctx: SharedObjectContext<'_>) -> HandlerResult<Json<Told>> {
-        let told = ctx.signal::<Json<Told>>(TOLD).await;
-        told.map_err(|err| match err.code() {
+    async fn stopped(&self, ctx: SharedObjectContext<'_>) -> HandlerResult<Json<StopSignal>> {
+        let signal = ctx.signal::<Json<StopSignal>>(TOLD).await;
+        signal.map_err(|err| match err.code() {
             CANCELLED => err.with_code(GONE).into(),
             _ => err.into(),
         })

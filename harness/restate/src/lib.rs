@@ -55,18 +55,18 @@
 //! The facts of a conversation are the state of a virtual object, with one key for the result of each step. The README
 //! says what is guaranteed and what is not possible.
 
-mod alone;
 mod client;
+mod conversation_locks;
 mod driver;
 mod listen;
+mod protocol;
 mod run;
-mod said;
 mod size;
 mod state;
-mod stop;
+mod stop_signals;
 mod timers;
 
 pub use client::{Client, ClientError, Conversation};
 pub use driver::Conversations;
 pub use listen::listen;
-pub use said::{Ended, Facts, Said, Words};
+pub use protocol::{Command, Facts, Input, RunEnd};

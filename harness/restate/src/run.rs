@@ -14,24 +14,24 @@ use futures_util::{
 use harness::{
     Error, Message,
     agent::{Action, Steps},
-    journal::{Fact, Envelope, InterruptCause},
+    journal::{Envelope, Fact, InterruptCause},
 };
 use restate_sdk::prelude::*;
 
-use self::turn::{bells, listens};
+use self::turn::{bells, stop_watcher};
 use crate::{
     driver::{Conversations, failed},
-    size::{MOST, MOST_WITH_ANSWERS, fits, size},
+    size::{MOST, MOST_WITH_ANSWERS, check_size, size},
     state::{CHUNKS, KIND, RUN, named},
-    stop::{CANCELLED, Stop, Turn},
+    stop_signals::{CANCELLED, StopWatcher, TurnState},
     timers::{self, dates},
 };
 
-pub(crate) type Came = Result<Vec<Envelope>, Error>;
-type Done<T> = Result<T, TerminalError>;
-type Kept = Done<Vec<Envelope>>;
+pub(crate) type StepFacts = Result<Vec<Envelope>, Error>;
+type TerminalResult<T> = Result<T, TerminalError>;
+type StoredFacts = TerminalResult<Vec<Envelope>>;
 
-pub(crate) struct Run<'a> {
+pub(crate) struct ConversationRun<'a> {
     of: &'a Conversations,
     ctx: &'a ObjectContext<'a>,
     pub(crate) steps: Arc<RwLock<Steps>>,
@@ -39,26 +39,26 @@ pub(crate) struct Run<'a> {
     bytes: usize,
     /// The kind of the run that begins, until its message is stored.
     kind: Option<String>,
-    turn: Turn,
-    stop: Stop,
+    turn: TurnState,
+    stop: StopWatcher,
     /// How many stops it does not hear, because they were for what waited before it.
     skipped: usize,
-    /// Whether this invocation has begun or continued a run: see [`stop`](crate::stop).
+    /// Whether this invocation has begun or continued a run: see [`stop_signals`](crate::stop_signals).
     is_run: bool,
 }
 
-impl<'a> Run<'a> {
+impl<'a> ConversationRun<'a> {
     pub(crate) fn steps(&self) -> RwLockReadGuard<'_, Steps> {
         read(&self.steps)
     }
 
-    fn waits(&self) -> bool {
+    fn is_waiting(&self) -> bool {
         self.steps().next() == Action::AwaitAnswers
     }
 
     /// Begins a run with a message, and drives it.
-    pub(crate) async fn says(&mut self, message: Message) -> Done<()> {
-        let (waits, said) = (self.waits(), self.steps().say(message.clone()).boxed());
+    pub(crate) async fn start(&mut self, message: Message) -> TerminalResult<()> {
+        let (waits, said) = (self.is_waiting(), self.steps().say(message.clone()).boxed());
         self.begin("say", said, waits).await?;
         if self.kind.is_some() {
             // A stop came first: for what waits, or for what a killed run has left and for this run. What it has
@@ -67,9 +67,10 @@ impl<'a> Run<'a> {
             if waits {
                 // So are other stops that are there already: they came after this message, too.
                 let (bells, bell) = (bells(self.of, self.ctx), self.turn.bell.clone());
-                let stops = self.ctx.run(|| async move { Ok(Json(bells.stops(bell).await?)) });
+                let stops =
+                    self.ctx.run(|| async move { Ok(Json(bells.count_stops(bell).await?)) });
                 self.skipped = stops.name("stops").await?.into_inner();
-                self.stop = listens(self.of, self.ctx, &self.turn, self.skipped);
+                self.stop = stop_watcher(self.of, self.ctx, &self.turn, self.skipped);
             }
             let said = self.steps().say(message);
             self.keep("say", self.checked(said, MOST, 413), false).await?;
@@ -78,36 +79,42 @@ impl<'a> Run<'a> {
     }
 
     /// Continues a run that had stopped.
-    pub(crate) async fn resumes(&mut self) -> Done<()> {
+    pub(crate) async fn resume(&mut self) -> TerminalResult<()> {
         let resumed = self.steps().resume().boxed();
         self.begin("resume", resumed, false).await?;
         self.drive().await
     }
 
-    async fn begin(&mut self, name: &str, with: BoxFuture<'static, Came>, knows: bool) -> Done<()> {
+    async fn begin(
+        &mut self,
+        name: &str,
+        with: BoxFuture<'static, StepFacts>,
+        knows: bool,
+    ) -> TerminalResult<()> {
         let with = self.stop.clone().unless(Arc::clone(&self.steps), with, knows);
         self.keep(name, self.checked(with, MOST, 413), false).await?;
-        self.becomes_run();
+        self.mark_as_run();
         Ok(())
     }
 
     /// The facts of this, or a refusal if they are too large.
     fn checked(
         &self,
-        with: impl Future<Output = Came> + Send + 'static,
+        with: impl Future<Output = StepFacts> + Send + 'static,
         most: usize,
         code: u16,
-    ) -> BoxFuture<'static, Kept> {
+    ) -> BoxFuture<'static, StoredFacts> {
         let kept = self.bytes;
         let with = async move {
             let facts = with.await.map_err(failed)?;
-            fits(&facts, kept, most).map_err(|what| TerminalError::new_with_code(code, what))?;
+            check_size(&facts, kept, most)
+                .map_err(|what| TerminalError::new_with_code(code, what))?;
             Ok(facts)
         };
         with.boxed()
     }
 
-    fn becomes_run(&mut self) {
+    fn mark_as_run(&mut self) {
         self.is_run = true;
         if self.turn.killed || !self.turn.passed.is_empty() {
             (self.turn.killed, self.turn.passed) = (false, Vec::new());
@@ -120,14 +127,14 @@ impl<'a> Run<'a> {
     pub(crate) async fn change(
         &mut self,
         name: &str,
-        with: BoxFuture<'static, Kept>,
+        with: BoxFuture<'static, StoredFacts>,
         is_kept: impl FnOnce(),
-    ) -> Done<()> {
-        let (waits, kept) = (self.waits(), self.bytes);
+    ) -> TerminalResult<()> {
+        let (waits, kept) = (self.is_waiting(), self.bytes);
         let with = async move {
             let facts = with.await?;
             let refused = |what| TerminalError::new_with_code(422, what);
-            fits(&facts, kept, MOST_WITH_ANSWERS).map_err(refused)?;
+            check_size(&facts, kept, MOST_WITH_ANSWERS).map_err(refused)?;
             Ok(facts)
         };
         let has_changed = self.keep(name, with.boxed(), false).await?;
@@ -135,12 +142,15 @@ impl<'a> Run<'a> {
         if !(waits && has_changed) {
             return Ok(());
         }
-        self.becomes_run();
+        self.mark_as_run();
         self.drive().await
     }
 
     /// The same for the end of a time. After a kill it continues nothing.
-    pub(crate) async fn expires(&mut self, with: BoxFuture<'static, Kept>) -> Done<()> {
+    pub(crate) async fn expire(
+        &mut self,
+        with: BoxFuture<'static, StoredFacts>,
+    ) -> TerminalResult<()> {
         if self.turn.killed {
             return self.keep("expire", with, false).await.map(drop);
         }
@@ -148,14 +158,14 @@ impl<'a> Run<'a> {
     }
 
     /// Stops the run, if one goes on or waits.
-    async fn stop(&mut self, name: &str) -> Done<()> {
+    async fn stop(&mut self, name: &str) -> TerminalResult<()> {
         let stopped = self.steps().stop(InterruptCause::Program).unwrap_or_default();
         let stops = !stopped.is_empty();
         self.keep(name, async move { Ok(stopped) }.boxed(), stops).await?;
         if stops { self.drive().await } else { Ok(()) }
     }
 
-    async fn drive(&mut self) -> Done<()> {
+    async fn drive(&mut self) -> TerminalResult<()> {
         loop {
             let next = self.steps().next();
             let name = match next {
@@ -176,7 +186,7 @@ impl<'a> Run<'a> {
             if name == "run" {
                 // The ingress may have been away since the last action, so it is asked anew. Calls do not run before it is known
                 // that nobody has stopped them.
-                self.stop = listens(self.of, self.ctx, &self.turn, self.skipped);
+                self.stop = stop_watcher(self.of, self.ctx, &self.turn, self.skipped);
             }
             let (act, steps, kept) =
                 (self.steps().act().boxed(), Arc::clone(&self.steps), self.bytes);
@@ -191,11 +201,11 @@ impl<'a> Run<'a> {
             };
             let act = async move {
                 let facts = act.await.map_err(failed)?;
-                let fits = |facts: &[Envelope]| fits(facts, kept, MOST);
-                match fits(&facts) {
+                let check = |facts: &[Envelope]| check_size(facts, kept, MOST);
+                match check(&facts) {
                     // What the model has said and used is not lost.
                     Err(why) if name != "settle" => {
-                        let cut = read(&steps).cut_short(facts, why, |facts| fits(facts).is_ok());
+                        let cut = read(&steps).cut_short(facts, why, |facts| check(facts).is_ok());
                         cut.map_err(failed)
                     }
                     _ => Ok(facts),
@@ -209,9 +219,9 @@ impl<'a> Run<'a> {
     async fn keep(
         &mut self,
         name: &str,
-        act: BoxFuture<'static, Kept>,
+        act: BoxFuture<'static, StoredFacts>,
         is_action: bool,
-    ) -> Done<bool> {
+    ) -> TerminalResult<bool> {
         let (told, step) = (Arc::clone(&self.of.on_step), name.to_owned());
         let came = Arc::new(Mutex::new(None));
         let known = Arc::clone(&came);
@@ -255,7 +265,10 @@ impl<'a> Run<'a> {
 
     /// Returns the facts of a run that an operator has cancelled. A step may have ended before and not be stored yet:
     /// then its facts come first.
-    async fn cancelled(&self, came: Arc<Mutex<Option<Vec<Envelope>>>>) -> Done<Vec<Envelope>> {
+    async fn cancelled(
+        &self,
+        came: Arc<Mutex<Option<Vec<Envelope>>>>,
+    ) -> TerminalResult<Vec<Envelope>> {
         let (agent, key) = (self.of.agent.clone(), self.ctx.key().to_owned());
         let so_far = self.steps().facts().to_vec();
         let stopped = self.ctx.run(|| async move {

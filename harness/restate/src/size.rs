@@ -5,7 +5,7 @@ use harness::journal::Envelope;
 
 use serde::Serialize;
 
-use crate::said::{Said, Words};
+use crate::protocol::{Command, Input};
 
 /// What one step may come to, in bytes of JSON: a quarter of what the engine takes as one message.
 const LARGEST: usize = 8 << 20;
@@ -20,7 +20,7 @@ pub(crate) fn size(facts: &[Envelope]) -> usize {
 }
 
 /// Fails if a step came to more than the engine takes, or the conversation is full.
-pub(crate) fn fits(facts: &[Envelope], kept: usize, most: usize) -> Result<(), String> {
+pub(crate) fn check_size(facts: &[Envelope], kept: usize, most: usize) -> Result<(), String> {
     let bytes = size(facts);
     if bytes > LARGEST {
         return Err(format!(
@@ -38,13 +38,13 @@ pub(crate) fn fits(facts: &[Envelope], kept: usize, most: usize) -> Result<(), S
 }
 
 /// Fails if a message is larger than what any step may come to.
-pub(crate) fn message_fits(words: &Words) -> Result<(), String> {
-    sent("a message", words, LARGEST)
+pub(crate) fn check_message(input: &Input) -> Result<(), String> {
+    sent("a message", input, LARGEST)
 }
 
 /// Fails if what is said about a call is larger than what the engine takes as one message.
-pub(crate) fn answer_fits(said: &Said) -> Result<(), String> {
-    sent("what is said about a call", said, MOST_WITH_ANSWERS)
+pub(crate) fn check_command(command: &Command) -> Result<(), String> {
+    sent("what is said about a call", command, MOST_WITH_ANSWERS)
 }
 
 fn sent(what: &str, value: &impl Serialize, most: usize) -> Result<(), String> {

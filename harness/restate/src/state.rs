@@ -5,16 +5,16 @@ use harness::journal::Envelope;
 use restate_sdk::prelude::*;
 use serde::de::DeserializeOwned;
 
-use crate::stop::Turn;
+use crate::stop_signals::TurnState;
 
 /// The number of chunks of facts.
 pub(crate) const CHUNKS: &str = "chunks";
-/// The [`Turn`].
+/// The [`TurnState`].
 pub(crate) const RUN: &str = "run";
 /// The kind of the run that the last message has begun.
 pub(crate) const KIND: &str = "kind";
 
-type Read<T> = Result<T, TerminalError>;
+type ReadResult<T> = Result<T, TerminalError>;
 
 /// More chunks than this are counted before they are read.
 const MANY: u32 = 10_000;
@@ -48,9 +48,9 @@ fn missing(name: &str, of: u32) -> TerminalError {
 macro_rules! reads {
     ($facts:ident, $turn:ident, $context:ident) => {
         /// `None` in a new conversation.
-        pub(crate) async fn $turn(ctx: &$context<'_>) -> Read<Option<Turn>> {
+        pub(crate) async fn $turn(ctx: &$context<'_>) -> ReadResult<Option<TurnState>> {
             let kept = ctx.get::<Vec<u8>>(RUN).await?;
-            let turn: Option<Turn> = parsed(RUN, kept.as_deref())?;
+            let turn: Option<TurnState> = parsed(RUN, kept.as_deref())?;
             match &turn {
                 Some(turn) if turn.bell.is_empty() => {
                     Err(wrong(format!("the state `{RUN}` names no bell")))
@@ -63,7 +63,7 @@ macro_rules! reads {
         pub(crate) fn $facts<'a>(
             ctx: &'a $context<'_>,
             from: u32,
-        ) -> BoxFuture<'a, Read<(Vec<Envelope>, u32, usize)>> {
+        ) -> BoxFuture<'a, ReadResult<(Vec<Envelope>, u32, usize)>> {
             async move {
                 let kept = ctx.get::<Vec<u8>>(CHUNKS).await?;
                 let next: u32 = parsed(CHUNKS, kept.as_deref())?.unwrap_or(0);
@@ -99,7 +99,7 @@ reads!(shared_facts_of, shared_turn_of, SharedObjectContext);
 pub(crate) async fn last_of(
     ctx: &ObjectContext<'_>,
     next: u32,
-) -> Read<Option<(Vec<Envelope>, usize)>> {
+) -> ReadResult<Option<(Vec<Envelope>, usize)>> {
     let (name, later) = (named(next), named(next.saturating_add(1)));
     let Some(kept) = ctx.get::<Vec<u8>>(&name).await? else { return Ok(None) };
     if ctx.get::<Vec<u8>>(&later).await?.is_some() {
@@ -110,7 +110,7 @@ pub(crate) async fn last_of(
 }
 
 /// The kind of the run that goes on.
-pub(crate) async fn kind_of(ctx: &ObjectContext<'_>) -> Read<String> {
+pub(crate) async fn kind_of(ctx: &ObjectContext<'_>) -> ReadResult<String> {
     let kept = ctx.get::<Vec<u8>>(KIND).await?;
     Ok(parsed(KIND, kept.as_deref())?.unwrap_or_default())
 }

@@ -17,11 +17,11 @@ pub(crate) fn begin(ctx: &ObjectContext<'_>, dates: impl Iterator<Item = (String
 
 /// The calls that wait for an answer until a date.
 pub(crate) fn dates(steps: &Steps) -> Vec<(String, u64)> {
-    let dated = |open: OpenCall| Some((open.call.id().to_owned(), ends(&open)?));
+    let dated = |open: OpenCall| Some((open.call.id().to_owned(), deadline_of(&open)?));
     steps.waiting().into_iter().filter_map(dated).collect()
 }
 
-pub(crate) fn ends(open: &OpenCall) -> Option<u64> {
+pub(crate) fn deadline_of(open: &OpenCall) -> Option<u64> {
     open.wait.as_ref()?.until
 }
 

@@ -9,23 +9,23 @@ use std::{
 use harness::{Outcome, agent::Action};
 use restate_sdk::prelude::*;
 
-use super::{Done, Run};
+use super::{ConversationRun, TerminalResult};
 use crate::{
     client::check_name,
     driver::{Conversations, failed, refused},
-    said::{Ended, said_last},
+    protocol::{RunEnd, last_answer},
     state::{CHUNKS, RUN, facts_of, kind_of, last_of, turn_of},
-    stop::{Bells, Stop, Told, Turn, tell_at_end},
+    stop_signals::{BellList, StopSignal, StopWatcher, TurnState, tell_at_end},
     timers::dates,
 };
 
-impl<'a> Run<'a> {
+impl<'a> ConversationRun<'a> {
     /// Takes the turn. `kind` is that of a run that begins; a run that continues has the one with which it began.
-    pub(crate) async fn begins(
+    pub(crate) async fn take_turn(
         of: &'a Conversations,
         ctx: &'a ObjectContext<'_>,
         kind: Option<String>,
-    ) -> Done<Self> {
+    ) -> TerminalResult<Self> {
         check_name(ctx.key()).map_err(|err| refused(&err, 400))?;
         let mut turn = match turn_of(ctx).await? {
             Some(turn) => turn,
@@ -34,7 +34,7 @@ impl<'a> Run<'a> {
                 // If this fails the engine tries it again.
                 let first = ctx.run(|| async move { Ok(Json(bells.first().await?)) });
                 let (bell, number) = first.name("first").await?.into_inner();
-                Turn { bell, number, ..Turn::default() }
+                TurnState { bell, number, ..TurnState::default() }
             }
         };
         // The engine has killed a run that is still here.
@@ -59,7 +59,7 @@ impl<'a> Run<'a> {
         match begun.await {
             Ok(run) => Ok(run),
             Err(error) => {
-                ctx.set(RUN, Json(Turn { run: None, ..turn }));
+                ctx.set(RUN, Json(TurnState { run: None, ..turn }));
                 Err(error)
             }
         }
@@ -69,8 +69,8 @@ impl<'a> Run<'a> {
         of: &'a Conversations,
         ctx: &'a ObjectContext<'_>,
         kind: Option<String>,
-        turn: Turn,
-    ) -> Done<Self> {
+        turn: TurnState,
+    ) -> TerminalResult<Self> {
         let goes_on = kind_of(ctx).await?;
         let (mut facts, mut chunks, mut bytes) = facts_of(ctx, 0).await?;
         if let Some((last, size)) = last_of(ctx, chunks).await? {
@@ -83,26 +83,29 @@ impl<'a> Run<'a> {
         let has = kind.as_deref().unwrap_or(&goes_on);
         let given = || (of.each_run)(ctx.key(), has, steps);
         let steps = catch_unwind(AssertUnwindSafe(given)).map_err(|panic| panicked(&*panic))?;
-        let stop = listens(of, ctx, &turn, 0);
+        let stop = stop_watcher(of, ctx, &turn, 0);
         let steps = Arc::new(RwLock::new(steps));
         let (skipped, is_run) = (0, false);
         Ok(Self { of, ctx, steps, chunks, bytes, kind, turn, stop, skipped, is_run })
     }
 
-    /// The mark of a stop: see [`stop`](crate::stop).
-    pub(crate) async fn meets_mark(&mut self, stop: &str) -> Done<()> {
-        if self.turn.meets_mark(self.ctx, stop).await { self.stop("end").await } else { Ok(()) }
+    /// The mark of a stop: see [`stop_signals`](crate::stop_signals).
+    pub(crate) async fn handle_mark(&mut self, stop: &str) -> TerminalResult<()> {
+        if self.turn.handle_mark(self.ctx, stop).await { self.stop("end").await } else { Ok(()) }
     }
 
     /// Passes the turn on, however this invocation ends.
-    pub(crate) async fn ends(mut self, mut came: Done<()>) -> HandlerResult<Json<Ended>> {
+    pub(crate) async fn pass_turn(
+        mut self,
+        mut came: TerminalResult<()>,
+    ) -> HandlerResult<Json<RunEnd>> {
         if self.is_run {
             let name = self.turn.name_of(self.ctx.invocation_id());
-            let over = Told::Over(name.clone());
+            let over = StopSignal::Over(name.clone());
             let bells = bells(self.of, self.ctx);
             let way = tell_at_end(self.ctx, bells, &self.turn.bell, &over).await;
             // A stop may have come after the last action.
-            if self.waits() && (way.is_cancelled || way.stops.len() > self.skipped) {
+            if self.is_waiting() && (way.is_cancelled || way.stops.len() > self.skipped) {
                 came = came.and(self.stop("stop").await);
             }
             (self.turn.bell, self.turn.passed) = (name, way.stops);
@@ -116,20 +119,20 @@ impl<'a> Run<'a> {
             Action::AwaitAnswers => Outcome::Waiting,
             _ => Outcome::Cancelled,
         };
-        Ok(Json(Ended { outcome, text: said_last(&steps) }))
+        Ok(Json(RunEnd { outcome, text: last_answer(&steps) }))
     }
 }
 
-pub(super) fn bells(of: &Conversations, ctx: &ObjectContext<'_>) -> Bells {
-    Bells::of(of, ctx.key())
+pub(super) fn bells(of: &Conversations, ctx: &ObjectContext<'_>) -> BellList {
+    BellList::of(of, ctx.key())
 }
 
-pub(super) fn listens(
+pub(super) fn stop_watcher(
     of: &Conversations,
     ctx: &ObjectContext<'_>,
-    turn: &Turn,
+    turn: &TurnState,
     skipped: usize,
-) -> Stop {
+) -> StopWatcher {
     bells(of, ctx).stop_of(turn.bell.clone(), turn.name_of(ctx.invocation_id()), skipped)
 }
 

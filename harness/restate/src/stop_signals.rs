@@ -3,7 +3,7 @@
 //! A *bell* is an invocation of the handler `stopped`. It returns the first thing that it is told: that somebody stops,
 //! or that a run is over. Either names the next bell, so the bells of a conversation are a list, at whose end is one that
 //! was told nothing yet. Who stops, who listens and whose run ends all go along this list from the bell in the state
-//! ([`Turn::bell`]), and the engine takes one word at its end. So each stop has one place among the ends of the runs.
+//! ([`TurnState::bell`]), and the engine takes one word at its end. So each stop has one place among the ends of the runs.
 //!
 //! A stop also leaves a *mark*, an invocation of `end`, in the queue of the conversation: what was started before the
 //! stop is before it, and what is started after `stop` has returned is behind it.
@@ -11,19 +11,19 @@
 //! 1. A run listens from the bell of the state on. What is no run (a message or an answer that is refused, a timer that
 //!    comes too late) and what is killed leave this bell as it is, so the next run hears what they were told.
 //! 2. A run that ends goes to the end of the list, and says there that it is over. If it waits and there was a stop on the
-//!    way, it stops what waits. The stops on the way were for it, so the next run listens behind them ([`Turn::passed`]).
+//!    way, it stops what waits. The stops on the way were for it, so the next run listens behind them ([`TurnState::passed`]).
 //! 3. If the mark of a stop comes first, no run has heard it: the mark stops what waits, or what a killed run has left. The
 //!    next run listens behind this stop, since it was started after it. If the mark cannot begin, the next invocation that
-//!    does stops what it would have stopped ([`Turn::late`]).
+//!    does stops what it would have stopped ([`TurnState::late`]).
 //! 4. If the run before the mark has passed the stop, the next run was started after it, too. It listens behind this stop,
 //!    and so hears a later one that came while the run before it was ending.
 //! 5. If another run has begun since, the mark does nothing.
 //!
 //! A name is told once: an invocation that ends tells its own, a stop its own. So the list has no circle. The id of an
 //! invocation is not enough for that: if its key is used again after the engine has forgotten it, another one has the
-//! same id. So a name also has the number of the turn ([`Turn::number`]). The list begins at the bell `first`, and the
+//! same id. So a name also has the number of the turn ([`TurnState::number`]). The list begins at the bell `first`, and the
 //! bells stay for a day although the conversation was deleted: the first invocation of a new one listens behind the last
-//! end of the old one ([`Bells::first`]), at which all old stops have been heard or marked.
+//! end of the old one ([`BellList::first`]), at which all old stops have been heard or marked.
 //!
 //! The engine tells a step nothing before its end, so a worker asks for the result of the bell through the ingress, as a
 //! client does. If the ingress fails, it asks again. Until it knows whether a stop is there already, a run does not end its
@@ -47,7 +47,7 @@ use tokio::{sync::oneshot, task::yield_now};
 use crate::{
     client::{NOT_OVER, UNKNOWN, address, source},
     driver::{Conversations, ConversationsClient},
-    run::{Came, read},
+    run::{StepFacts, read},
 };
 
 /// The signal by which a bell is told something.
@@ -68,14 +68,14 @@ const FIRST: &str = "first";
 /// What a bell is told first, and by whom: this name is that of the next bell.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Told {
+pub(crate) enum StopSignal {
     /// Somebody stops.
     Stopped(String),
     /// A turn is over.
     Over(String),
 }
 
-impl Told {
+impl StopSignal {
     fn next(self) -> String {
         let (Self::Stopped(by) | Self::Over(by)) = self;
         by
@@ -84,7 +84,7 @@ impl Told {
 
 /// Whose turn it is. It is one value of the state, so that all of it is read at the same instant.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Turn {
+pub(crate) struct TurnState {
     /// The bell from which on the run that goes on, or the next one, listens.
     pub(crate) bell: String,
     /// The invocation that goes on. It is still here if the engine has killed it.
@@ -103,27 +103,27 @@ pub(crate) struct Turn {
     pub(crate) late: bool,
 }
 
-impl Default for Turn {
+impl Default for TurnState {
     fn default() -> Self {
         let (bell, passed) = (FIRST.to_owned(), Vec::new());
         Self { bell, run: None, number: 0, passed, killed: false, late: false }
     }
 }
 
-impl Turn {
+impl TurnState {
     /// What this invocation is called in the list.
     pub(crate) fn name_of(&self, invocation: &str) -> String {
         format!("{invocation}.{}", self.number)
     }
 
     /// The mark of this stop has come. The next run listens behind the stop. Returns whether no run has heard it.
-    pub(crate) async fn meets_mark(&mut self, ctx: &ObjectContext<'_>, stop: &str) -> bool {
+    pub(crate) async fn handle_mark(&mut self, ctx: &ObjectContext<'_>, stop: &str) -> bool {
         if let Some(at) = self.passed.iter().position(|it| it == stop) {
             self.passed.drain(..=at);
             self.bell = stop.to_owned();
             return false;
         }
-        let over = Told::Over(self.name_of(ctx.invocation_id()));
+        let over = StopSignal::Over(self.name_of(ctx.invocation_id()));
         let way = tell(ctx, ctx.key(), &self.bell, &over).await;
         let is_next = way.stops.iter().any(|it| it == stop);
         if is_next {
@@ -140,22 +140,22 @@ fn named(bell: &str, lost: u32) -> String {
 
 /// What a run hears of its bells. Requests are sent while one of the two is polled.
 #[derive(Clone)]
-pub(crate) struct Stop {
+pub(crate) struct StopWatcher {
     /// Ready once somebody stops the run.
     pub(crate) heard: Shared<BoxFuture<'static, ()>>,
     /// Ready once it is known whether somebody had stopped it before it listened. It needs `heard` to be polled.
     pub(crate) known: Shared<BoxFuture<'static, ()>>,
 }
 
-impl Stop {
+impl StopWatcher {
     /// Does an action unless somebody stops the run before its end. If it `knows`, it does not end before it is known
     /// whether somebody had stopped the run before it began.
     pub(crate) async fn unless(
         self,
         steps: Arc<RwLock<Steps>>,
-        act: BoxFuture<'static, Came>,
+        act: BoxFuture<'static, StepFacts>,
         knows: bool,
-    ) -> Came {
+    ) -> StepFacts {
         if self.heard.clone().now_or_never().is_some() {
             let stopped = read(&steps).stop(InterruptCause::Program);
             // If no run goes on yet, the message is stored first.
@@ -184,13 +184,13 @@ impl Stop {
 
 /// The bells of a conversation, as a worker reaches them.
 #[derive(Clone)]
-pub(crate) struct Bells {
+pub(crate) struct BellList {
     http: Client,
     ingress: Url,
     conversation: String,
 }
 
-impl Bells {
+impl BellList {
     pub(crate) fn of(of: &Conversations, conversation: &str) -> Self {
         let (http, ingress) = (of.http.clone(), of.ingress.clone());
         Self { http, ingress, conversation: conversation.to_owned() }
@@ -201,48 +201,48 @@ impl Bells {
     pub(crate) async fn first(self) -> Result<(String, u64), String> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let number = u64::try_from(now.as_millis()).unwrap_or(u64::MAX / 2);
-        Ok((self.walks(FIRST, TRIES).await?.behind, number))
+        Ok((self.walk(FIRST, TRIES).await?.behind, number))
     }
 
     /// How many stops there are now from this bell on.
-    pub(crate) async fn stops(self, bell: String) -> Result<usize, String> {
-        Ok(self.walks(&bell, TRIES).await?.stops.len())
+    pub(crate) async fn count_stops(self, bell: String) -> Result<usize, String> {
+        Ok(self.walk(&bell, TRIES).await?.stops.len())
     }
 
     /// The bell that is now at the end of the list, if the ingress can be asked.
     pub(crate) async fn end(self, bell: String) -> Option<String> {
-        Some(self.walks(&bell, 0).await.ok()?.end)
+        Some(self.walk(&bell, 0).await.ok()?.end)
     }
 
     /// The stops from this bell on, and the bell at the end of the list, if the ingress can be asked.
     async fn rest(self, bell: String) -> Option<(Vec<String>, String)> {
-        let walked = self.walks(&bell, 0).await.ok()?;
+        let walked = self.walk(&bell, 0).await.ok()?;
         Some((walked.stops, walked.end))
     }
 
     /// Goes from this bell to the end of the list. Fails if it is not reached: a stop that is not seen would count for a
     /// later run. A request that fails is made again so many times. Who can do without the list does not wait for that.
-    async fn walks(&self, from: &str, tries: u32) -> Result<Walked, String> {
+    async fn walk(&self, from: &str, tries: u32) -> Result<BellsAhead, String> {
         let (mut behind, mut bell, mut lost) = (from.to_owned(), from.to_owned(), 0);
         let (mut stops, mut failures) = (Vec::new(), 0);
         loop {
-            match self.asks(&named(&bell, lost), true).await {
+            match self.ask(&named(&bell, lost), true).await {
                 Ok(told) => {
-                    let is_over = matches!(told, Told::Over(_));
+                    let is_over = matches!(told, StopSignal::Over(_));
                     (bell, lost, failures) = (told.next(), 0, 0);
                     match is_over {
                         true => behind.clone_from(&bell),
                         false => stops.push(bell.clone()),
                     }
                 }
-                Err(Silent::Lost) => lost += 1,
-                Err(Silent::Untold) => return Ok(Walked { behind, stops, end: bell }),
+                Err(UnknownSignal::Lost) => lost += 1,
+                Err(UnknownSignal::Untold) => return Ok(BellsAhead { behind, stops, end: bell }),
                 // A list may be long: this one request is made again, not all of them.
-                Err(Silent::Unclear(_)) if failures < tries => {
+                Err(UnknownSignal::Unclear(_)) if failures < tries => {
                     failures += 1;
                     tokio::time::sleep(SOON * (1 << failures)).await;
                 }
-                Err(Silent::Unclear(why)) => {
+                Err(UnknownSignal::Unclear(why)) => {
                     return Err(format!("the ingress did not say what has been stopped: {why}"));
                 }
             }
@@ -250,13 +250,13 @@ impl Bells {
     }
 
     /// Listens from this bell on, to the first stop after as many as are `skipped`.
-    pub(crate) fn stop_of(self, bell: String, run: String, skipped: usize) -> Stop {
+    pub(crate) fn stop_of(self, bell: String, run: String, skipped: usize) -> StopWatcher {
         let (knows, known) = oneshot::channel();
-        let heard = self.hears(bell, run, skipped, knows).boxed().shared();
-        Stop { heard, known: known.map(drop).boxed().shared() }
+        let heard = self.watch(bell, run, skipped, knows).boxed().shared();
+        StopWatcher { heard, known: known.map(drop).boxed().shared() }
     }
 
-    async fn hears(
+    async fn watch(
         self,
         mut bell: String,
         run: String,
@@ -267,26 +267,26 @@ impl Bells {
         let mut pause = SOON;
         loop {
             let began = Instant::now();
-            let asked = self.asks(&named(&bell, lost), knows.is_some()).await;
+            let asked = self.ask(&named(&bell, lost), knows.is_some()).await;
             if began.elapsed() > Duration::from_millis(200)
-                || !matches!(asked, Err(Silent::Unclear(_)))
+                || !matches!(asked, Err(UnknownSignal::Unclear(_)))
             {
                 // The connection was there meanwhile. A gateway may end each one after a time.
                 pause = SOON;
             }
             match asked {
-                Ok(Told::Stopped(_)) if left == 0 => return,
-                Ok(Told::Over(by)) if by == run => {
+                Ok(StopSignal::Stopped(_)) if left == 0 => return,
+                Ok(StopSignal::Over(by)) if by == run => {
                     drop(knows);
                     return pending().await;
                 }
                 Ok(told) => {
-                    left -= usize::from(matches!(told, Told::Stopped(_)));
+                    left -= usize::from(matches!(told, StopSignal::Stopped(_)));
                     (bell, lost) = (told.next(), 0);
                 }
-                Err(Silent::Lost) => lost += 1,
+                Err(UnknownSignal::Lost) => lost += 1,
                 // This is the end of the list. What waits for this alone ends before a bell is made.
-                Err(Silent::Untold) if knows.take().is_some() => yield_now().await,
+                Err(UnknownSignal::Untold) if knows.take().is_some() => yield_now().await,
                 // It is asked again, and what waits for this goes on waiting: a stop may be there already.
                 Err(_) => {
                     tokio::time::sleep(pause).await;
@@ -297,7 +297,7 @@ impl Bells {
     }
 
     /// What a bell was told, at once or when it is told.
-    async fn asks(&self, name: &str, at_once: bool) -> Result<Told, Silent> {
+    async fn ask(&self, name: &str, at_once: bool) -> Result<StopSignal, UnknownSignal> {
         let chat = &*self.conversation;
         let asked = if at_once {
             let output =
@@ -311,12 +311,13 @@ impl Bells {
         let status = answer.status();
         let text = answer.text().await?;
         if status.is_success() {
-            return serde_json::from_str(&text).map_err(|err| Silent::Unclear(err.to_string()));
+            return serde_json::from_str(&text)
+                .map_err(|err| UnknownSignal::Unclear(err.to_string()));
         }
         Err(match (status.as_u16(), source(&text).as_deref()) {
-            (CANCELLED | GONE, Some("invocation")) => Silent::Lost,
-            (UNKNOWN | NOT_OVER, Some(_)) => Silent::Untold,
-            _ => Silent::Unclear(format!("{status}: {text}")),
+            (CANCELLED | GONE, Some("invocation")) => UnknownSignal::Lost,
+            (UNKNOWN | NOT_OVER, Some(_)) => UnknownSignal::Untold,
+            _ => UnknownSignal::Unclear(format!("{status}: {text}")),
         })
     }
 }
@@ -325,7 +326,7 @@ impl Bells {
 const TRIES: u32 = 6;
 
 /// What was found from a bell to the end of the list.
-struct Walked {
+struct BellsAhead {
     /// The bell behind the last end of a run.
     behind: String,
     /// The stops, in order.
@@ -335,7 +336,7 @@ struct Walked {
 }
 
 /// Why it is not known what a bell was told.
-enum Silent {
+enum UnknownSignal {
     /// An operator has ended it.
     Lost,
     /// It was told nothing yet.
@@ -344,7 +345,7 @@ enum Silent {
     Unclear(String),
 }
 
-impl From<reqwest::Error> for Silent {
+impl From<reqwest::Error> for UnknownSignal {
     fn from(error: reqwest::Error) -> Self {
         Self::Unclear(error.to_string())
     }
@@ -352,7 +353,7 @@ impl From<reqwest::Error> for Silent {
 
 /// What was found on the way to the end of the list.
 #[derive(Debug, Default)]
-pub(crate) struct Way {
+pub(crate) struct PassedBells {
     /// The stops, in order.
     pub(crate) stops: Vec<String>,
     /// Whether an operator has cancelled the invocation meanwhile.
@@ -360,31 +361,35 @@ pub(crate) struct Way {
     /// The bell at which it ended.
     bell: String,
     /// What this bell was told, if that was enough.
-    found: Option<Told>,
+    found: Option<StopSignal>,
 }
 
 /// Stops, and leaves the mark. Where others have stopped before, it asks the ingress for the end of the list. A stop that
 /// it finds there stops the same, so the mark of that is enough: many stops at once are few.
-pub(crate) async fn stops(ctx: &SharedObjectContext<'_>, bells: Bells, turn: &Turn) {
+pub(crate) async fn stop_conversation(
+    ctx: &SharedObjectContext<'_>,
+    bells: BellList,
+    turn: &TurnState,
+) {
     let mut stop = turn.name_of(ctx.invocation_id());
-    let told = Told::Stopped(stop.clone());
-    let mut way = goes(ctx, ctx.key(), &turn.bell, &told, |_| true).await;
+    let told = StopSignal::Stopped(stop.clone());
+    let mut way = follow(ctx, ctx.key(), &turn.bell, &told, |_| true).await;
     if let Some(first) = way.found {
         let (from, next) = (way.bell, first.next());
         let end = ctx.run(|| async move { Ok(Json(bells.end(next).await)) }).name("end").await;
-        let is_stop = |found: &Told| matches!(found, Told::Stopped(_));
+        let is_stop = |found: &StopSignal| matches!(found, StopSignal::Stopped(_));
         way = match end.map_or(None, Json::into_inner) {
-            Some(end) => goes(ctx, ctx.key(), &end, &told, is_stop).await,
+            Some(end) => follow(ctx, ctx.key(), &end, &told, is_stop).await,
             None => tell(ctx, ctx.key(), &from, &told).await,
         };
-        if let Some(Told::Stopped(other)) = way.found {
+        if let Some(StopSignal::Stopped(other)) = way.found {
             stop = other;
         }
     }
     let mark = ctx.object_client::<ConversationsClient>(ctx.key()).end(stop.clone());
     mark.idempotency_key(stop.clone()).send();
     // The engine takes what it is sent in order: once this has an answer the mark is in the queue.
-    tell(ctx, ctx.key(), &way.bell, &Told::Stopped(stop)).await;
+    tell(ctx, ctx.key(), &way.bell, &StopSignal::Stopped(stop)).await;
 }
 
 /// Goes along the bells from this one and says `told` at the end of the list.
@@ -392,21 +397,21 @@ pub(crate) async fn tell<'a>(
     ctx: &impl ContextClient<'a>,
     conversation: &str,
     bell: &str,
-    told: &Told,
-) -> Way {
-    goes(ctx, conversation, bell, told, |_| false).await
+    told: &StopSignal,
+) -> PassedBells {
+    follow(ctx, conversation, bell, told, |_| false).await
 }
 
 /// The same for a run, which may have many stops behind it: the ingress is asked for the end of the list.
 pub(crate) async fn tell_at_end(
     ctx: &ObjectContext<'_>,
-    bells: Bells,
+    bells: BellList,
     bell: &str,
-    told: &Told,
-) -> Way {
-    let mut way = goes(ctx, ctx.key(), bell, told, |_| true).await;
+    told: &StopSignal,
+) -> PassedBells {
+    let mut way = follow(ctx, ctx.key(), bell, told, |_| true).await;
     let Some(first) = way.found.take() else { return way };
-    if let Told::Stopped(by) = &first {
+    if let StopSignal::Stopped(by) = &first {
         way.stops.push(by.clone());
     }
     let mut end = first.next();
@@ -421,28 +426,28 @@ pub(crate) async fn tell_at_end(
     }
     let last = tell(ctx, ctx.key(), &end, told).await;
     way.stops.extend(last.stops);
-    Way { is_cancelled: way.is_cancelled | last.is_cancelled, stops: way.stops, ..last }
+    PassedBells { is_cancelled: way.is_cancelled | last.is_cancelled, stops: way.stops, ..last }
 }
 
 /// The same, or only to the first bell that was told something that is enough.
-async fn goes<'a>(
+async fn follow<'a>(
     ctx: &impl ContextClient<'a>,
     conversation: &str,
     bell: &str,
-    told: &Told,
-    is_enough: impl Fn(&Told) -> bool,
-) -> Way {
-    let (mut way, mut bell, mut lost) = (Way::default(), bell.to_owned(), 0);
+    told: &StopSignal,
+    is_enough: impl Fn(&StopSignal) -> bool,
+) -> PassedBells {
+    let (mut way, mut bell, mut lost) = (PassedBells::default(), bell.to_owned(), 0);
     loop {
         let (rung, cancelled) = ring(ctx, conversation, named(&bell, lost), told.clone()).await;
         way.is_cancelled |= cancelled;
-        match rung.attach::<Json<Told>>().await {
-            Ok(Json(first)) if first == *told => return Way { bell, ..way },
+        match rung.attach::<Json<StopSignal>>().await {
+            Ok(Json(first)) if first == *told => return PassedBells { bell, ..way },
             Ok(Json(first)) => {
                 if is_enough(&first) {
-                    return Way { bell, found: Some(first), ..way };
+                    return PassedBells { bell, found: Some(first), ..way };
                 }
-                if let Told::Stopped(by) = &first {
+                if let StopSignal::Stopped(by) = &first {
                     way.stops.push(by.clone());
                 }
                 (bell, lost) = (first.next(), 0);
@@ -461,7 +466,7 @@ async fn ring<'a>(
     ctx: &impl ContextClient<'a>,
     conversation: &str,
     bell: String,
-    told: Told,
+    told: StopSignal,
 ) -> (InvocationHandle, bool) {
     let mut cancelled = false;
     loop {

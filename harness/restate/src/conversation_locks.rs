@@ -8,15 +8,15 @@ use std::{
     sync::{Arc, Mutex, PoisonError, Weak},
 };
 
-use tokio::sync::Mutex as Turn;
+use tokio::sync::Mutex as ConversationLock;
 
 /// The conversations in which an action is done here.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Alone(Arc<Mutex<HashMap<String, Weak<Turn<()>>>>>);
+pub(crate) struct ConversationLocks(Arc<Mutex<HashMap<String, Weak<ConversationLock<()>>>>>);
 
-impl Alone {
+impl ConversationLocks {
     /// What an action in this conversation has to hold.
-    pub(crate) fn of(&self, conversation: &str) -> Arc<Turn<()>> {
+    pub(crate) fn of(&self, conversation: &str) -> Arc<ConversationLock<()>> {
         let mut turns = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         turns.retain(|_, turn| turn.strong_count() > 0);
         if let Some(turn) = turns.get(conversation).and_then(Weak::upgrade) {

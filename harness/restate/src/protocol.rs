@@ -7,7 +7,7 @@ use futures_util::{FutureExt as _, future::BoxFuture};
 use harness::{
     Error, Message, Outcome, Role,
     agent::{Settlement, Steps},
-    journal::{Fact, Envelope},
+    journal::{Envelope, Fact},
     policy::Approval,
 };
 use serde::{Deserialize, Serialize};
@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 /// What the user says: a message, or its text alone.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(untagged)]
-pub enum Words {
+pub enum Input {
     /// Its text alone, which is easy to write by hand.
     Text(String),
     /// A message, and what kind of run it begins.
@@ -29,7 +29,7 @@ pub enum Words {
     Message(Message),
 }
 
-impl Words {
+impl Input {
     /// The message, and the kind of the run.
     pub(crate) fn parts(self) -> (Message, String) {
         match self {
@@ -43,14 +43,14 @@ impl Words {
 /// What somebody says about a call that waits.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Said {
+pub enum Command {
     /// The answer to a question.
     Decided(Approval),
     /// What became of the call.
     Settled(Settlement),
 }
 
-impl Said {
+impl Command {
     /// The facts, in a future that keeps a large result whole. Fails at once if this does not count.
     pub(crate) fn facts(
         self,
@@ -68,7 +68,7 @@ impl Said {
 
 /// How a run ended, or that it waits.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Ended {
+pub struct RunEnd {
     /// How.
     pub outcome: Outcome,
     /// What the model said last in this run: empty if it said nothing.
@@ -76,7 +76,7 @@ pub struct Ended {
 }
 
 /// The text of an answer, or the outcome in words. On the engine, what waits needs no `resume`.
-impl fmt::Display for Ended {
+impl fmt::Display for RunEnd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.outcome {
             Outcome::Waiting => f.write_str(
@@ -102,7 +102,7 @@ pub struct Facts {
 
 /// What the model said last since the last message of the user. The complaints about an answer that was rejected have
 /// the role of the user, too.
-pub(crate) fn said_last(steps: &Steps) -> String {
+pub(crate) fn last_answer(steps: &Steps) -> String {
     let said = steps.facts().iter().rev().find_map(|fact| match fact.fact() {
         Ok(Fact::UserSaid { message, .. }) => Some(message.id().to_owned()),
         _ => None,
