@@ -200,8 +200,8 @@ pub(super) fn of(name: &str) -> Option<Model> {
 ///
 /// Sources: <https://platform.openai.com/docs/api-reference/chat/create>, <https://console.groq.com/docs/api-reference>, and the
 /// refusal `Invalid 'tools': array too long. Expected an array with maximum length 128`, also at Azure and Copilot.
-pub(super) fn tools(host: ) -> Option<u32> {
-    matches!(host, ::OpenAi | ::Groq).then_some(128)
+pub(super) fn tools(host: ModelHost) -> Option<u32> {
+    matches!(host, ModelHost::OpenAi | ModelHost::Groq).then_some(128)
 }
 
 /// The abilities of all models of a host.
