@@ -202,6 +202,13 @@ impl<J: Journal + Clone + 'static> Life<J> {
         if self.rng.u8(..6) == 0
             && let Some(grant) = self.rng.choice(chat.grants()).cloned()
         {
+            // What was handed over before is the program's to do.
+            for open in chat.waiting() {
+                if let (Some(what), None) = (ordered(&open), open.question()) {
+                    let call = open.call.id().to_owned();
+                    self.world.hands_over(Place { conversation: Some(name.clone()), call }, what);
+                }
+            }
             assert!(chat.revoke(&grant), "it was there");
             if let Some(Ok(())) = self.polled(Box::pin(chat.save()).as_mut(), PATIENT).await {
                 self.world.revokes(&name, &grant.call);

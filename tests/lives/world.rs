@@ -196,6 +196,11 @@ impl World {
         }));
     }
 
+    /// The program was told to do it.
+    pub(crate) fn hands_over(&self, place: Place, what: What) {
+        self.inner().allowed.push(Allowed { place, what, scope: Scope::Once });
+    }
+
     /// An *always* is taken back.
     pub(crate) fn revokes(&self, conversation: &str, asked: &str) {
         self.inner().allowed.retain(|it| {

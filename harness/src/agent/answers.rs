@@ -202,7 +202,8 @@ impl Chat {
 
     /// Begins another conversation of the same journal with the first `facts` facts of this one.
     /// Results are kept, and no call runs again. In the new conversation, a call that was open at
-    /// that fact counts as not started, or as in doubt if it had started. The owner, title and tags
+    /// that fact counts as not started, or as in doubt if it had started. An *always* that was withdrawn later is
+    /// withdrawn in the new conversation, too. The owner, title and tags
     /// of this conversation are not copied: [describe](crate::journal::Journal::describe) the new
     /// one.
     ///
@@ -389,12 +390,26 @@ async fn parted(
         Ok(())
     };
     for_each_fact((1..).zip(&read.facts).take(wanted), apply).await?;
+    // What a person has withdrawn since then stays withdrawn.
+    let mut revoked = Vec::new();
+    let later = read.facts.iter().skip(wanted);
+    let keep = |envelope: &Envelope| {
+        let fact = envelope.fact()?;
+        if let Fact::GrantRevoked { .. } = fact {
+            revoked.push(fact);
+        }
+        Ok(())
+    };
+    for_each_fact(later, keep).await?;
     let base = read.head_at(shared).unwrap_or_default();
     let mut rest = read.facts;
     rest.truncate(wanted);
     let elapsed = rest.last().map_or(0, |last| last.elapsed);
     drop(rest.drain(..usize::try_from(shared).unwrap_or(usize::MAX)));
     rest.extend(parting(&machine, elapsed)?);
+    for fact in revoked {
+        rest.push(Envelope::of(&fact, elapsed)?);
+    }
     Ok((base, rest))
 }
 
