@@ -194,7 +194,7 @@ const COMPLETE: &[&str] = &[
     "ClosedBy",
     // Seen by expansions of the macros alone, or by nobody outside.
     "Edge",
-    "Origin",
+    "ParamOrigin",
     "Unit",
 ];
 

@@ -29,7 +29,7 @@ pub struct Conversations {
     pub(crate) http: reqwest::Client,
     pub(crate) on_step: Arc<dyn Fn(&str) + Send + Sync>,
     pub(crate) each_run: Arc<EachRun>,
-    pub(crate) alone: ConversationLocks,
+    pub(crate) locks: ConversationLocks,
 }
 
 type EachRun = dyn Fn(&str, &str, Steps) -> Steps + Send + Sync;
@@ -44,7 +44,7 @@ impl Conversations {
         let (http, ingress) = ingress(ingress_at)?;
         let (on_step, each_run) =
             (Arc::new(|_: &str| ()), Arc::new(|_: &str, _: &str, steps| steps));
-        Ok(Self { agent, ingress, http, on_step, each_run, alone: ConversationLocks::default() })
+        Ok(Self { agent, ingress, http, on_step, each_run, locks: ConversationLocks::default() })
     }
 
     /// Gives each run what it needs in addition to its message: values for the tools ([`Steps::state`]), limits

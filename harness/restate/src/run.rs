@@ -29,7 +29,7 @@ use crate::{
 
 pub(crate) type StepFacts = Result<Vec<Envelope>, Error>;
 type TerminalResult<T> = Result<T, TerminalError>;
-type StoredFacts = TerminalResult<Vec<Envelope>>;
+type CheckedFacts = TerminalResult<Vec<Envelope>>;
 
 pub(crate) struct ConversationRun<'a> {
     of: &'a Conversations,
@@ -103,7 +103,7 @@ impl<'a> ConversationRun<'a> {
         with: impl Future<Output = StepFacts> + Send + 'static,
         most: usize,
         code: u16,
-    ) -> BoxFuture<'static, StoredFacts> {
+    ) -> BoxFuture<'static, CheckedFacts> {
         let kept = self.bytes;
         let with = async move {
             let facts = with.await.map_err(failed)?;
@@ -127,7 +127,7 @@ impl<'a> ConversationRun<'a> {
     pub(crate) async fn change(
         &mut self,
         name: &str,
-        with: BoxFuture<'static, StoredFacts>,
+        with: BoxFuture<'static, CheckedFacts>,
         is_kept: impl FnOnce(),
     ) -> TerminalResult<()> {
         let (waits, kept) = (self.is_waiting(), self.bytes);
@@ -149,7 +149,7 @@ impl<'a> ConversationRun<'a> {
     /// The same for the end of a time. After a kill it continues nothing.
     pub(crate) async fn expire(
         &mut self,
-        with: BoxFuture<'static, StoredFacts>,
+        with: BoxFuture<'static, CheckedFacts>,
     ) -> TerminalResult<()> {
         if self.turn.killed {
             return self.keep("expire", with, false).await.map(drop);
@@ -219,17 +219,17 @@ impl<'a> ConversationRun<'a> {
     async fn keep(
         &mut self,
         name: &str,
-        act: BoxFuture<'static, StoredFacts>,
+        act: BoxFuture<'static, CheckedFacts>,
         is_action: bool,
     ) -> TerminalResult<bool> {
         let (told, step) = (Arc::clone(&self.of.on_step), name.to_owned());
         let came = Arc::new(Mutex::new(None));
         let known = Arc::clone(&came);
-        let (hook, alone) = (Arc::clone(&told), self.of.alone.of(self.ctx.key()));
+        let (hook, lock) = (Arc::clone(&told), self.of.locks.of(self.ctx.key()));
         let kept = self.ctx.run(|| async move {
             say_step(&*hook, "before", &step);
             // An action that another life of the run does in this process ends first.
-            let _alone = alone.lock().await;
+            let _lock = lock.lock().await;
             let facts = act.await?;
             *known.lock().unwrap_or_else(PoisonError::into_inner) = Some(facts.clone());
             say_step(&*hook, "after", &step);

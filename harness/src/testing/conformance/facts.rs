@@ -29,7 +29,7 @@ pub(super) const CHECKS: &[JournalCheck] = &[
     },
     JournalCheck {
         promise: "names are told apart to the byte",
-        check: |store| Box::pin(names_to_the_byte(store)),
+        check: |store| Box::pin(distinct_names(store)),
     },
     JournalCheck {
         promise: "a name that is none is refused",
@@ -136,7 +136,7 @@ async fn from(store: &CheckedStore) -> CheckResult {
     same(&read, &[])
 }
 
-async fn names_to_the_byte(store: &CheckedStore) -> CheckResult {
+async fn distinct_names(store: &CheckedStore) -> CheckResult {
     let run = store.name("");
     let mut names: Vec<String> = [
         "a",
