@@ -150,6 +150,49 @@ fn an_always_that_is_withdrawn_stops_no_call_that_runs_and_lets_none_run_again()
 }
 
 #[test]
+fn a_call_whose_agent_waited_is_in_doubt_when_its_always_is_withdrawn() {
+    let scope = || Scope::new("all", "every call");
+    let by = Decider::Always { call: "earlier".into(), scope: scope() };
+    let decision = Decision::Allow {
+        side_effects: WRITE,
+        repeat: Repeat::Never,
+        by,
+        reviewed: None,
+        binding: None,
+    };
+    let below = Awaited::Agent { conversation: "chat/a".into(), cut_off: false };
+    let facts = [
+        user(),
+        reply(StopReason::ToolCalls, "", &["a"]),
+        Fact::CallDecided { call: "a".into(), decision },
+        started("a"),
+        Fact::CallWaits { call: "a".into(), wait: Wait::new(below) },
+        Fact::GrantRevoked { call: "earlier".into(), scope: scope() },
+        Fact::CallAnswered { call: "a".into(), answer: json!(null), who: None, at: 0 },
+    ];
+    assert_eq!(next(&facts), "find out a", "its agent may have done something");
+}
+
+#[test]
+fn a_call_that_was_answered_and_is_stopped_before_it_goes_on_may_have_partly_run() {
+    let question = "Which?".to_owned();
+    let asks = Awaited::Answer { question, token: json!(1), form: None };
+    let machine = after(&[
+        user(),
+        reply(StopReason::ToolCalls, "", &["a"]),
+        allowed("a", WRITE),
+        started("a"),
+        Fact::CallWaits { call: "a".into(), wait: Wait::new(asks) },
+        Fact::CallAnswered { call: "a".into(), answer: json!("this"), who: None, at: 0 },
+        interrupted("", &[]),
+    ]);
+    let Some(Fact::CallFinished { result, .. }) = machine.settlement().next() else {
+        panic!("a result")
+    };
+    assert_eq!(result.outcome(), CallOutcome::InDoubt, "{}", result.to_text());
+}
+
+#[test]
 fn a_call_that_is_stopped_while_it_waits_says_for_what() {
     let told = |before: &[Fact], awaited: Awaited| {
         let call = "a".to_owned();

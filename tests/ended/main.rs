@@ -2,6 +2,7 @@
 //! hold up others.
 
 mod created;
+mod forks;
 mod inside;
 #[expect(dead_code, reason = "the other tests use the rest")]
 #[path = "../kept.rs"]
