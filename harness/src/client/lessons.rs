@@ -19,7 +19,7 @@ use crate::{
     secret::Secrets,
     wire::{
         RefusedMembers, Takes, answer, chat, fault,
-        optional::{OptionalMember, Refusal},
+        optional::{MemberRefusal, OptionalMember},
     },
 };
 
@@ -178,7 +178,7 @@ impl Lessons {
             refused.insert(id.clone());
             return Some((Lesson::Thinking(id), !sent.without_thinking));
         }
-        if let Some(refusal) = Refusal::of(err) {
+        if let Some(refusal) = MemberRefusal::of(err) {
             let refused = sent.optional.refused_by(&refusal);
             if !refused.is_empty() {
                 let before = self.refused.fetch_or(refused.bits(), Ordering::Relaxed);
@@ -209,7 +209,7 @@ impl Lessons {
     /// Forgets those of these lessons after which the server has refused the request again for the same reason: `before`
     /// taught the last one, and `err` nothing new.
     pub(super) fn forget_vain(&self, lessons: &[Lesson], before: &Error, err: &Error) {
-        let refusal = Refusal::of(err);
+        let refusal = MemberRefusal::of(err);
         let names_again = |members: &RefusedMembers| {
             refusal.as_ref().is_some_and(|refusal| !members.refused_by(refusal).is_empty())
         };

@@ -38,7 +38,7 @@ use crate::{
     policy::{Retry, RetryPolicy},
     provider::{EventStream, Request, Settings},
     secret::{CUT, Secrets, beginning},
-    wire::{self, Decoder, Dialect, Encoded, Takes, fault, optional::Refusal},
+    wire::{self, Decoder, Dialect, Encoded, Takes, fault, optional::MemberRefusal},
 };
 
 /// The maximum size of an error's body, in bytes.
@@ -76,7 +76,7 @@ impl Question {
         headers.insert(CONTENT_LENGTH, body.size().into());
         let mut record = record(&address::shown(&url), &headers).map(Box::new);
         let stopped = Stopped::default();
-        let mut body = Pieces::new(body, stopped.clone());
+        let mut body = StreamedBody::new(body, stopped.clone());
         body.record = record.as_mut().and_then(|record| record.request());
         let body = reqwest::Body::wrap(body);
         Line::new(client.post(&url).headers(headers).body(body).send(), stop, stopped, record)
@@ -191,7 +191,7 @@ impl Transport {
                     }
                     let advice = match told {
                         Some(_) => None,
-                        None => Refusal::of(&err).and_then(|refusal| {
+                        None => MemberRefusal::of(&err).and_then(|refusal| {
                             let body = question(&request).ok()?.body;
                             refusal.advice(|member| body.has(member))
                         }),
@@ -445,8 +445,8 @@ impl Transport {
 const IN_A_ROW: u32 = 8;
 
 /// The body of a request, written piece by piece on demand, until the request is stopped.
-struct Pieces {
-    body: wire::Pieces,
+struct StreamedBody {
+    body: wire::BodyPieces,
     /// The number of bytes still to be written.
     left: usize,
     in_a_row: u32,
@@ -455,7 +455,7 @@ struct Pieces {
     record: Option<Record>,
 }
 
-impl Pieces {
+impl StreamedBody {
     fn new(body: Encoded, stopped: Stopped) -> Self {
         let (left, body) = (body.size(), body.into_pieces());
         Self { body, left, in_a_row: 0, stopped, home: Home::default(), record: None }
@@ -486,7 +486,7 @@ impl Drop for Piece {
     }
 }
 
-impl http_body::Body for Pieces {
+impl http_body::Body for StreamedBody {
     type Data = Bytes;
     type Error = io::Error;
 
@@ -569,7 +569,7 @@ mod tests {
 
     use http_body::Body as _;
 
-    use super::{IN_A_ROW, Pieces, Stopped};
+    use super::{IN_A_ROW, Stopped, StreamedBody};
     use crate::{
         message::{Message, Transcript},
         provider::Request,
@@ -584,7 +584,7 @@ mod tests {
     }
 
     /// The number of bytes of the next piece; `None` if it waits.
-    fn next(pieces: &mut Pieces) -> Option<Result<usize, String>> {
+    fn next(pieces: &mut StreamedBody) -> Option<Result<usize, String>> {
         match Pin::new(pieces).poll_frame(&mut Context::from_waker(Waker::noop())) {
             Poll::Pending => None,
             Poll::Ready(None) => Some(Ok(0)),
@@ -597,7 +597,7 @@ mod tests {
     fn others_have_a_turn_after_some_pieces_and_all_is_written() {
         let body = body(5_000_000);
         let size = body.size();
-        let mut pieces = Pieces::new(body, Stopped::default());
+        let mut pieces = StreamedBody::new(body, Stopped::default());
         let (mut written, mut in_a_row, mut pauses) = (0, 0, 0);
         loop {
             match next(&mut pieces) {
@@ -616,7 +616,7 @@ mod tests {
     #[test]
     fn nothing_more_is_written_once_the_request_is_stopped() {
         let stopped = Stopped::default();
-        let mut pieces = Pieces::new(body(100_000), stopped.clone());
+        let mut pieces = StreamedBody::new(body(100_000), stopped.clone());
         assert!(next(&mut pieces).unwrap().unwrap() > 0);
         stopped.set();
         assert_eq!(next(&mut pieces), Some(Err("the request was stopped".to_owned())));
@@ -625,7 +625,7 @@ mod tests {
     #[test]
     fn a_body_that_is_written_is_whole_also_if_the_request_is_stopped_then() {
         let stopped = Stopped::default();
-        let mut pieces = Pieces::new(body(10), stopped.clone());
+        let mut pieces = StreamedBody::new(body(10), stopped.clone());
         assert!(next(&mut pieces).unwrap().unwrap() > 0);
         stopped.set();
         assert_eq!(next(&mut pieces), Some(Ok(0)));

@@ -16,7 +16,7 @@ use crate::{
 pub(super) const NAME: &str = "answer";
 
 /// What is known about the server.
-pub(super) struct Server {
+pub(super) struct ServerSupport {
     /// When the vendor's own mode can be used.
     pub(super) mode: SchemaAnswers,
     pub(super) form: StrictForm,
@@ -26,14 +26,14 @@ pub(super) struct Server {
     /// support, and one that constrains the answer does not show the schema to the model.
     pub(super) in_words: bool,
     /// How the model is held to the schema of an answer that is forced.
-    pub(super) forced: Forced,
+    pub(super) forced: SchemaEnforcement,
     /// The way to use, if it is fixed.
     pub(super) way: Option<AnswerWay>,
 }
 
 /// How a model is held to the schema of a [forced](AnswerSchema::forced) answer.
 #[derive(Clone, Copy, PartialEq)]
-pub(super) enum Forced {
+pub(super) enum SchemaEnforcement {
     /// Like other answers: what the server does is known.
     AsOthers,
     /// By `tool_choice`: it has to call the tool. Servers that ignore an unknown mode support this.
@@ -45,7 +45,7 @@ pub(super) enum Forced {
 }
 
 /// How one request asks for its answer.
-pub(super) struct Plan<'a> {
+pub(super) struct OutputPlan<'a> {
     answer: &'a AnswerSchema,
     /// The schema for the vendor's mode, and whether the model is held to it.
     pub(super) format: Option<(Value, bool)>,
@@ -56,9 +56,13 @@ pub(super) struct Plan<'a> {
     words: bool,
 }
 
-impl<'a> Plan<'a> {
+impl<'a> OutputPlan<'a> {
     /// Chooses the way, if the answer has to fit a schema.
-    pub(super) fn of(request: &Request<'a>, settings: &Settings, server: &Server) -> Option<Self> {
+    pub(super) fn of(
+        request: &Request<'a>,
+        settings: &Settings,
+        server: &ServerSupport,
+    ) -> Option<Self> {
         let answer = request.answer()?;
         let is_open = match server.mode {
             SchemaAnswers::Always => true,
@@ -68,15 +72,17 @@ impl<'a> Plan<'a> {
         let may_call =
             !matches!(settings.tool_choice, Some(ToolChoice::Forbidden | ToolChoice::Tool(_)));
         let forced = match answer.about() {
-            _ if !request.tools().is_empty() => Forced::AsOthers,
-            About::Conversation => Forced::AsOthers,
-            About::AnswerAgain if server.forced == Forced::ByKeywords => Forced::ByCall,
+            _ if !request.tools().is_empty() => SchemaEnforcement::AsOthers,
+            About::Conversation => SchemaEnforcement::AsOthers,
+            About::AnswerAgain if server.forced == SchemaEnforcement::ByKeywords => {
+                SchemaEnforcement::ByCall
+            }
             About::Answer | About::AnswerAgain => server.forced,
         };
-        let must_call = forced == Forced::ByCall && may_force(settings);
+        let must_call = forced == SchemaEnforcement::ByCall && may_force(settings);
         let held = if settings.strict_tools == Some(true) { request.tools() } else { &[] };
         let format = || match answer.strict(server.form, held) {
-            Ok(_) if forced == Forced::ByKeywords => {
+            Ok(_) if forced == SchemaEnforcement::ByKeywords => {
                 Some((answer.schema().clone(), server.form.is_held()))
             }
             Ok(strict) => Some((strict, server.form.is_held())),
@@ -130,12 +136,12 @@ fn may_force(settings: &Settings) -> bool {
 }
 
 /// The message with this index in the form that is sent.
-pub(super) fn said(plan: Option<&Plan<'_>>, at: usize, message: &Message) -> Message {
+pub(super) fn said(plan: Option<&OutputPlan<'_>>, at: usize, message: &Message) -> Message {
     plan.and_then(|plan| plan.message(at, message)).unwrap_or_else(|| message.clone())
 }
 
 /// What the bytes of messages depend on.
-pub(super) fn form(plan: Option<&Plan<'_>>) -> String {
+pub(super) fn form(plan: Option<&OutputPlan<'_>>) -> String {
     let Some(plan) = plan.filter(|plan| plan.words) else { return String::new() };
     format!(" answer {} {}", plan.answer.message(), plan.answer.in_words())
 }
@@ -226,7 +232,7 @@ mod tests {
 
     #[test]
     fn refusals_of_a_way_are_known_by_their_words() {
-        use AnswerWay::{Schema, Tool, Words};
+        use AnswerWay::{EventText, Schema, Tool};
         let table = [
             (
                 400,
@@ -262,7 +268,7 @@ mod tests {
             if let Some(way) = refused {
                 assert!(is(way), "{words}");
             }
-            assert!(!is(Words), "{words}");
+            assert!(!is(EventText), "{words}");
         }
     }
 }

@@ -6,7 +6,7 @@
 //! <https://openrouter.ai/docs/guides/best-practices/prompt-caching>.
 
 use super::{
-    json::{Body, comma, member, put, raw},
+    json::{JsonBody, comma, member, put, raw},
     media::Takes,
     names,
     optional::{OptionalMember, RefusedMembers},
@@ -20,7 +20,7 @@ use crate::{
 const KEY: usize = 64;
 
 pub(super) fn write(
-    body: &mut Body<'_>,
+    body: &mut JsonBody<'_>,
     request: &Request<'_>,
     settings: &Settings,
     takes: &Takes,

@@ -4,7 +4,7 @@
 use serde_json::{Map, Value};
 
 use super::{
-    json::{Body, put},
+    json::{JsonBody, put},
     optional::OptionalMember,
 };
 use crate::{
@@ -13,14 +13,14 @@ use crate::{
 };
 
 /// Whether a tool has to be called, and whether calls may come together.
-type Choice<'a> = (Option<&'a ToolChoice>, Option<bool>);
+type ToolChoiceFlags<'a> = (Option<&'a ToolChoice>, Option<bool>);
 
 /// Writes the choice that the way to ask for an answer forces, or else the program's own. The request can do without
 /// `parallel_tool_calls` unless the program forbids calls that come together.
 pub(super) fn write(
-    body: &mut Body<'_>,
-    forced: Option<Choice<'_>>,
-    own: Choice<'_>,
+    body: &mut JsonBody<'_>,
+    forced: Option<ToolChoiceFlags<'_>>,
+    own: ToolChoiceFlags<'_>,
     json: impl Fn(&ToolChoice) -> Value,
 ) {
     let (choice, parallel) = forced.unwrap_or(own);

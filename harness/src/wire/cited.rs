@@ -4,16 +4,16 @@ use std::ops::Range;
 
 use super::{
     halves,
-    tolerant::{Count, Members, text_of},
+    tolerant::{ObjectMembers, TolerantCount, text_of},
 };
 use crate::message::{Citation, Media};
 
 /// The citation in this JSON, if it names a source. Chat Completions puts its members into an
 /// object named like its type.
 pub(super) fn citation(json: &str) -> Option<Citation> {
-    let outer = Members::of(json);
+    let outer = ObjectMembers::of(json);
     let kind = text_of(outer.get("type"));
-    let inner = outer.get(&kind).filter(|inner| inner.starts_with('{')).map(Members::of);
+    let inner = outer.get(&kind).filter(|inner| inner.starts_with('{')).map(ObjectMembers::of);
     let members = inner.unwrap_or(outer);
     let text = |names: &[&str]| {
         let found = names.iter().map(|name| text_of(members.get(name)));
@@ -21,7 +21,7 @@ pub(super) fn citation(json: &str) -> Option<Citation> {
         found.into_iter().find(|text| !text.is_empty())
     };
     let range = |start: &str, end: &str| -> Option<Range<u64>> {
-        let count = |name| serde_json::from_str::<Count>(members.get(name)?).ok()?.0;
+        let count = |name| serde_json::from_str::<TolerantCount>(members.get(name)?).ok()?.0;
         Some(count(start)?..count(end)?)
     };
     let in_source = [
@@ -44,7 +44,7 @@ pub(super) fn citation(json: &str) -> Option<Citation> {
 /// Whether the vendor may accept this as a citation in later requests: an object with a type. With
 /// anything else in its place, this and all later requests would be refused.
 pub(super) fn goes_back(json: &str) -> bool {
-    json.starts_with('{') && !text_of(Members::of(json).get("type")).is_empty()
+    json.starts_with('{') && !text_of(ObjectMembers::of(json).get("type")).is_empty()
 }
 
 /// The picture at this URL, which may be a data URL with the picture.

@@ -9,8 +9,8 @@ use std::{
 
 use super::{
     cited,
-    halves::{self, Halves, Of},
-    shape::{Places, Shape},
+    halves::{self, SurrogateHalves, TextOwner},
+    shape::{EventShape, VaryingPlaces},
 };
 use crate::{
     error::{Error, ErrorKind},
@@ -29,16 +29,16 @@ pub(crate) trait Dialect: Unpin {
     type Delta: Copy + Debug + Send + Unpin;
 
     /// Reads one record. Returns whether it was an event; keep-alives are not.
-    fn read(&mut self, event: &str, data: &str, out: &mut Outlet) -> Result<bool, Error>;
+    fn read(&mut self, event: &str, data: &str, out: &mut EventSink) -> Result<bool, Error>;
 
     /// Reads a record of one of the most common kinds in one pass over its bytes, with the same
     /// effect as [`read`](Self::read). Returns `None` without any effect if the record is of
     /// another kind, unusual or invalid.
-    fn read_common(&mut self, data: &[u8], out: &mut Outlet) -> Option<Result<bool, Error>>;
+    fn read_common(&mut self, data: &[u8], out: &mut EventSink) -> Option<Result<bool, Error>>;
 
     /// The delta in a record that has just been [`read`](Self::read), if other records of its kind
     /// differ only in `places`.
-    fn delta(&self, data: &str, places: &mut Places) -> Option<Self::Delta>;
+    fn delta(&self, data: &str, places: &mut VaryingPlaces) -> Option<Self::Delta>;
 
     /// Reads another delta of the same kind with a new text, with the same effect as
     /// [`read`](Self::read). Returns `None` without any effect if that effect is unknown.
@@ -46,18 +46,18 @@ pub(crate) trait Dialect: Unpin {
         &mut self,
         delta: Self::Delta,
         text: Cow<'_, str>,
-        out: &mut Outlet,
+        out: &mut EventSink,
     ) -> Option<Result<(), Error>>;
 
     /// Whether the answer has its stop reason, so that only counts and the end may still follow.
     fn has_stopped(&self) -> bool;
 
     /// Ends an answer that [has stopped](Self::has_stopped) and whose end does not come.
-    fn end_without_mark(&mut self, out: &mut Outlet) -> Result<(), Error>;
+    fn end_without_mark(&mut self, out: &mut EventSink) -> Result<(), Error>;
 
     /// Called at the end of the bytes. A wire whose answers may have no explicit end ends the
     /// answer here; others do nothing.
-    fn end(&mut self, out: &mut Outlet) -> Result<(), Error>;
+    fn end(&mut self, out: &mut EventSink) -> Result<(), Error>;
 }
 
 /// Decodes the bytes of an answer. The wires describe what each of them accepts.
@@ -69,17 +69,17 @@ pub(crate) trait Dialect: Unpin {
 pub struct Decoder<D: Dialect> {
     sse: SseParser,
     dialect: D,
-    out: Outlet,
-    known: Known<D::Delta>,
-    pace: Pace,
+    out: EventSink,
+    known: KnownDelta<D::Delta>,
+    pace: FastPathGate,
     heard: u64,
     failed: bool,
 }
 
 /// The shape of a delta that was read.
 #[derive(Debug)]
-struct Known<D> {
-    shape: Option<(Shape, D)>,
+struct KnownDelta<D> {
+    shape: Option<(EventShape, D)>,
     /// The number of deltas with this shape since it was made, and of those with another shape.
     served: u32,
     missed: u32,
@@ -95,12 +95,12 @@ const WORTH: u32 = 4;
 /// Whether records are tried as common ones. If a server's records are always unusual, trying costs
 /// more than it saves: after each failure in a row, more records are skipped.
 #[derive(Debug, Default)]
-struct Pace {
+struct FastPathGate {
     failures: u32,
     pause: u32,
 }
 
-impl Pace {
+impl FastPathGate {
     fn tries(&mut self) -> bool {
         let tries = self.pause == 0;
         self.pause = self.pause.saturating_sub(1);
@@ -119,9 +119,9 @@ impl<D: Dialect> Decoder<D> {
         Self {
             sse: SseParser::new(limits.event),
             dialect,
-            out: Outlet::new(limits),
-            known: Known { shape: None, served: 0, missed: 0, useless: 0, pause: 0 },
-            pace: Pace::default(),
+            out: EventSink::new(limits),
+            known: KnownDelta { shape: None, served: 0, missed: 0, useless: 0, pause: 0 },
+            pace: FastPathGate::default(),
             heard: 0,
             failed: false,
         }
@@ -293,7 +293,7 @@ impl<D: Dialect> Decoder<D> {
     }
 }
 
-impl<D> Known<D> {
+impl<D> KnownDelta<D> {
     /// Whether a shape should be made of this record, if it is a delta.
     fn wants(&mut self) -> bool {
         let wants = self.pause == 0;
@@ -308,9 +308,9 @@ impl<D> Known<D> {
         self.pause = (1_u32 << self.useless) / 4;
     }
 
-    fn learn(&mut self, record: &[u8], places: &Places, delta: D) {
+    fn learn(&mut self, record: &[u8], places: &VaryingPlaces, delta: D) {
         let before = self.shape.as_ref().map(|(shape, _)| shape);
-        let shape = Shape::of(record, places, before);
+        let shape = EventShape::of(record, places, before);
         if self.served >= self.missed.saturating_mul(WORTH) {
             (self.useless, self.pause) = (0, 0);
         } else {
@@ -322,9 +322,9 @@ impl<D> Known<D> {
 }
 
 /// The places of a common record in which others of its kind differ.
-fn places<D: Dialect>(record: Record<'_>, dialect: &D) -> Option<(D::Delta, Places)> {
+fn places<D: Dialect>(record: Record<'_>, dialect: &D) -> Option<(D::Delta, VaryingPlaces)> {
     let data = std::str::from_utf8(record.data).ok()?;
-    let mut places = Places::of(data);
+    let mut places = VaryingPlaces::of(data);
     let delta = dialect.delta(data, &mut places)?;
     places.end(data);
     Some((delta, places))
@@ -334,8 +334,8 @@ fn places<D: Dialect>(record: Record<'_>, dialect: &D) -> Option<(D::Delta, Plac
 fn read<D: Dialect>(
     record: Record<'_>,
     dialect: &mut D,
-    out: &mut Outlet,
-    pace: &mut Pace,
+    out: &mut EventSink,
+    pace: &mut FastPathGate,
     heard: &mut u64,
 ) -> Result<bool, Error> {
     if out.done {
@@ -379,29 +379,29 @@ pub(super) fn not_understood(data: &str, err: serde_json::Error) -> Error {
 }
 
 /// The text of an event. Owned texts are not copied again.
-pub(crate) trait Words: AsRef<str> + Into<String> {}
+pub(crate) trait EventText: AsRef<str> + Into<String> {}
 
-impl<T: AsRef<str> + Into<String>> Words for T {}
+impl<T: AsRef<str> + Into<String>> EventText for T {}
 
 /// Where a dialect emits its events. It counts their sizes.
 #[derive(Debug)]
-pub(crate) struct Outlet {
+pub(crate) struct EventSink {
     events: VecDeque<StreamEvent>,
     limits: AnswerLimits,
     size: usize,
     parts: usize,
     /// The number of bytes of arguments so far, for each block.
     calls: HashMap<u32, usize>,
-    halves: Halves,
+    halves: SurrogateHalves,
     /// Whether content has come behind a stop reason, which then is no sign of the end.
     goes_on: bool,
     done: bool,
 }
 
-impl Outlet {
+impl EventSink {
     fn new(limits: AnswerLimits) -> Self {
         let events = VecDeque::new();
-        let (calls, halves) = (HashMap::new(), Halves::default());
+        let (calls, halves) = (HashMap::new(), SurrogateHalves::default());
         let (goes_on, done) = (false, false);
         Self { events, limits, size: 0, parts: 0, calls, halves, goes_on, done }
     }
@@ -436,15 +436,15 @@ impl Outlet {
         self.events.push_back(StreamEvent::Started { id, model });
     }
 
-    pub(super) fn text(&mut self, block: u32, text: impl Words) -> Result<(), Error> {
+    pub(super) fn text(&mut self, block: u32, text: impl EventText) -> Result<(), Error> {
         if self.halves.seen {
-            let text = self.halves.join(block, Of::Text, text.as_ref());
+            let text = self.halves.join(block, TextOwner::Text, text.as_ref());
             return self.whole_text(block, text);
         }
         self.whole_text(block, text)
     }
 
-    fn whole_text(&mut self, block: u32, text: impl Words) -> Result<(), Error> {
+    fn whole_text(&mut self, block: u32, text: impl EventText) -> Result<(), Error> {
         if text.as_ref().is_empty() {
             return Ok(());
         }
@@ -453,15 +453,15 @@ impl Outlet {
         Ok(())
     }
 
-    pub(super) fn reasoning(&mut self, block: u32, text: impl Words) -> Result<(), Error> {
+    pub(super) fn reasoning(&mut self, block: u32, text: impl EventText) -> Result<(), Error> {
         if self.halves.seen {
-            let text = self.halves.join(block, Of::Reasoning, text.as_ref());
+            let text = self.halves.join(block, TextOwner::Reasoning, text.as_ref());
             return self.whole_reasoning(block, text);
         }
         self.whole_reasoning(block, text)
     }
 
-    fn whole_reasoning(&mut self, block: u32, text: impl Words) -> Result<(), Error> {
+    fn whole_reasoning(&mut self, block: u32, text: impl EventText) -> Result<(), Error> {
         if text.as_ref().is_empty() {
             return Ok(());
         }
@@ -502,15 +502,15 @@ impl Outlet {
         Ok(())
     }
 
-    pub(super) fn call_delta(&mut self, block: u32, json: impl Words) -> Result<(), Error> {
+    pub(super) fn call_delta(&mut self, block: u32, json: impl EventText) -> Result<(), Error> {
         if self.halves.seen {
-            let json = self.halves.join(block, Of::Arguments, json.as_ref());
+            let json = self.halves.join(block, TextOwner::Arguments, json.as_ref());
             return self.whole_call_delta(block, json);
         }
         self.whole_call_delta(block, json)
     }
 
-    fn whole_call_delta(&mut self, block: u32, json: impl Words) -> Result<(), Error> {
+    fn whole_call_delta(&mut self, block: u32, json: impl EventText) -> Result<(), Error> {
         if json.as_ref().is_empty() {
             return Ok(());
         }
@@ -524,8 +524,8 @@ impl Outlet {
     pub(super) fn call_arguments(&mut self, block: u32, json: &str) -> Result<(), Error> {
         let json = match self.halves.seen {
             true => {
-                self.halves.take(block, Of::Arguments);
-                self.halves.join(block, Of::Arguments, json)
+                self.halves.take(block, TextOwner::Arguments);
+                self.halves.join(block, TextOwner::Arguments, json)
             }
             false => json.to_owned(),
         };
@@ -553,19 +553,19 @@ impl Outlet {
     }
 
     pub(super) fn call_end(&mut self, block: u32) {
-        if self.halves.take(block, Of::Arguments).is_some() {
-            self.alone(block, Of::Arguments);
+        if self.halves.take(block, TextOwner::Arguments).is_some() {
+            self.alone(block, TextOwner::Arguments);
         }
         self.events.push_back(StreamEvent::ToolCallEnd { block });
     }
 
     /// Emits U+FFFD for half a character whose other half did not come.
-    fn alone(&mut self, block: u32, of: Of) {
+    fn alone(&mut self, block: u32, of: TextOwner) {
         let text = char::REPLACEMENT_CHARACTER.to_string();
         self.events.push_back(match of {
-            Of::Text => StreamEvent::TextDelta { block, text },
-            Of::Reasoning => StreamEvent::ReasoningDelta { block, text },
-            Of::Arguments => StreamEvent::ToolCallDelta { block, json: text },
+            TextOwner::Text => StreamEvent::TextDelta { block, text },
+            TextOwner::Reasoning => StreamEvent::ReasoningDelta { block, text },
+            TextOwner::Arguments => StreamEvent::ToolCallDelta { block, json: text },
         });
     }
 

@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, LazyLock};
 
-use super::{json::Body, media::Recipient, optional::RefusedMembers};
+use super::{json::JsonBody, media::Recipient, optional::RefusedMembers};
 use crate::{
     error::{Error, ErrorKind},
     message::{Block, Message, Messages, Role},
@@ -65,20 +65,20 @@ impl Encoded {
     }
 
     /// A writer that gives the bytes piece by piece.
-    pub(crate) fn into_pieces(self) -> Pieces {
+    pub(crate) fn into_pieces(self) -> BodyPieces {
         let room = self.size().min(PIECE).saturating_add(MARGIN);
-        Pieces { parts: self.parts.into_iter(), current: None, room }
+        BodyPieces { parts: self.parts.into_iter(), current: None, room }
     }
 }
 
 /// Writes a body piece by piece.
-pub(crate) struct Pieces {
+pub(crate) struct BodyPieces {
     parts: std::vec::IntoIter<Arc<Part>>,
     current: Option<(Arc<Part>, Cursor)>,
     room: usize,
 }
 
-impl Pieces {
+impl BodyPieces {
     /// The size of a buffer for one piece.
     pub(crate) fn room(&self) -> usize {
         self.room
@@ -140,7 +140,7 @@ pub(super) fn turn_start(messages: &Messages) -> usize {
 
 /// How long the bytes of a message stay the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stays {
+pub(super) enum PrefixStability {
     /// Always, whatever follows.
     Always,
     /// As long as the first messages of the conversation, this many, stay the same.
@@ -149,7 +149,7 @@ pub(super) enum Stays {
     UntilTheNext,
 }
 
-impl Stays {
+impl PrefixStability {
     /// The shorter of both.
     pub(super) fn and(self, other: Self) -> Self {
         match (self, other) {
@@ -161,7 +161,7 @@ impl Stays {
 }
 
 /// How the messages of a request are encoded.
-pub(super) struct Form {
+pub(super) struct MessageEncoding {
     /// Everything that the bytes of a message depend on besides the messages and the recipient.
     pub(super) is: String,
     /// A cache mark of this request only: the index of the message that it ends, and the text that
@@ -182,16 +182,16 @@ const LAST: &[u8] = b"}]}";
 /// - [`ErrorKind::Content`] if the user's last message contains a file that `recipient` cannot
 ///   take.
 pub(super) fn conversation(
-    body: Body<'_>,
+    body: JsonBody<'_>,
     name: &str,
     leading: &[u8],
-    form: Form,
+    form: MessageEncoding,
     request: &Request<'_>,
     recipient: Recipient<'_>,
-    write: impl Fn(&mut Draft, &Messages, &Message) -> Stays,
+    write: impl Fn(&mut Draft, &Messages, &Message) -> PrefixStability,
 ) -> Result<Encoded, Error> {
     let messages = request.messages();
-    let Form { is: form, mark } = form;
+    let MessageEncoding { is: form, mark } = form;
     let form = &*format!("{form} {}", recipient.takes.form());
     let known = request.sent().and_then(|sent| sent.take(form, messages));
     // A part ends at the mark.
@@ -247,11 +247,11 @@ pub(super) fn conversation(
             drop(new.split_off(mark));
         }
         if changes.is_none()
-            && let Stays::AsLongAs(count) = stays
+            && let PrefixStability::AsLongAs(count) = stays
         {
             needed = needed.max(count);
         }
-        if stays == Stays::UntilTheNext && changes.is_none() {
+        if stays == PrefixStability::UntilTheNext && changes.is_none() {
             let rest = new.split_off(mark);
             finish(&mut parts, std::mem::take(&mut new).into_part());
             changes = Some((at, parts.len()));

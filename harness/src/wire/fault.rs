@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::{
     halves,
-    tolerant::{Members, Obj, Raw, Text},
+    tolerant::{ObjectMembers, RawJson, TolerantObject, TolerantText},
     wait,
 };
 use crate::{
@@ -17,7 +17,7 @@ use crate::{
 
 /// The contents of an error body.
 #[derive(Debug, Default)]
-struct Said {
+struct ErrorBody {
     message: Option<String>,
     code: Option<String>,
     /// A numeric code, often the HTTP status.
@@ -47,11 +47,11 @@ pub(super) fn in_json(body: &str) -> Option<Error> {
     let body = halves::joined(body);
     let body = halves::readable(&body);
     let members = members_of(&body)?;
-    let mut said = Said::default();
+    let mut said = ErrorBody::default();
     for name in ["error", "detail", "errors", "error_message"] {
         let Some(json) = members.get(name).filter(|json| is_told(json)) else { continue };
         if json.starts_with('{') {
-            said.read(&Members::of(json));
+            said.read(&ObjectMembers::of(json));
             if said.message.is_none() {
                 said.message = Some(json.to_owned());
             }
@@ -74,17 +74,17 @@ pub(super) fn in_json(body: &str) -> Option<Error> {
 }
 
 /// The members of an object, or of the first object of a list.
-fn members_of(body: &str) -> Option<Members<'_>> {
+fn members_of(body: &str) -> Option<ObjectMembers<'_>> {
     let body = match body.trim_start().starts_with('[') {
-        true => serde_json::from_str::<Vec<Raw<'_>>>(body).ok()?.first()?.get(),
+        true => serde_json::from_str::<Vec<RawJson<'_>>>(body).ok()?.first()?.get(),
         false => body,
     };
-    serde_json::from_str::<Obj<Members<'_>>>(body).ok()?.0
+    serde_json::from_str::<TolerantObject<ObjectMembers<'_>>>(body).ok()?.0
 }
 
-impl Said {
+impl ErrorBody {
     /// Reads the members that are still missing.
-    fn read(&mut self, members: &Members<'_>) {
+    fn read(&mut self, members: &ObjectMembers<'_>) {
         set(&mut self.message, text(members.get("message")));
         let kind = text(members.get("type")).filter(|kind| kind != "error");
         set(&mut self.kind, kind);
@@ -92,18 +92,18 @@ impl Said {
         set(&mut self.request_id, text(members.get("request_id")));
         match members.get("details") {
             Some(json) if json.starts_with('{') => {
-                set(&mut self.code, text(Members::of(json).get("error_code")));
+                set(&mut self.code, text(ObjectMembers::of(json).get("error_code")));
             }
             Some(json) if json.starts_with('[') => {
-                let details: Vec<Raw<'_>> = serde_json::from_str(json).unwrap_or_default();
-                let delay = |it: &Raw<'_>| text(Members::of(it.get()).get("retryDelay"));
+                let details: Vec<RawJson<'_>> = serde_json::from_str(json).unwrap_or_default();
+                let delay = |it: &RawJson<'_>| text(ObjectMembers::of(it.get()).get("retryDelay"));
                 let delay = details.iter().find_map(delay);
                 self.wait = self.wait.or_else(|| wait::duration(&delay?));
             }
             Some(_) | None => {}
         }
         // A router quotes the response of the server behind it.
-        let metadata = members.get("metadata").map(Members::of);
+        let metadata = members.get("metadata").map(ObjectMembers::of);
         let quoted = metadata.as_ref().and_then(|members| match members.get("raw") {
             Some(json) if json.starts_with('{') => Some(json.to_owned()),
             json => text(json),
@@ -181,7 +181,7 @@ fn exceeds_limit(message: &str) -> bool {
 pub(super) fn is_told(json: &str) -> bool {
     let is_nothing = |json: &str| matches!(json, "null" | "false" | "0" | "\"\"" | "{}" | "[]");
     match json.starts_with('{') {
-        true => !Members::of(json).0.iter().all(|(_, value)| is_nothing(value.get())),
+        true => !ObjectMembers::of(json).0.iter().all(|(_, value)| is_nothing(value.get())),
         false => !is_nothing(json),
     }
 }
@@ -257,6 +257,6 @@ fn set(field: &mut Option<String>, value: Option<String>) {
 }
 
 fn text(json: Option<&str>) -> Option<String> {
-    let text = Text::deserialize(&mut serde_json::Deserializer::from_str(json?)).ok()?;
+    let text = TolerantText::deserialize(&mut serde_json::Deserializer::from_str(json?)).ok()?;
     text.owned()
 }

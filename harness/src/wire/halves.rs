@@ -4,7 +4,7 @@
 //! string cannot contain them.
 //!
 //! Before an event is read, each half is replaced by two characters that represent it. The dialects
-//! pass them on like other characters, and the outlet joins the halves again: see [`Halves`].
+//! pass them on like other characters, and the outlet joins the halves again: see [`SurrogateHalves`].
 
 use std::borrow::Cow;
 
@@ -99,12 +99,12 @@ pub(super) fn text_of(bytes: &[u8]) -> String {
 }
 
 /// One piece of a text with marks.
-enum Piece {
+enum MarkedPiece {
     Char(char),
     Half(u16),
 }
 
-fn pieces(text: &str) -> impl Iterator<Item = Piece> + '_ {
+fn pieces(text: &str) -> impl Iterator<Item = MarkedPiece> + '_ {
     let mut chars = text.chars().peekable();
     std::iter::from_fn(move || {
         let char = chars.next()?;
@@ -115,9 +115,9 @@ fn pieces(text: &str) -> impl Iterator<Item = Piece> + '_ {
         Some(match half {
             Some(half) => {
                 chars.next();
-                Piece::Half(half)
+                MarkedPiece::Half(half)
             }
-            None => Piece::Char(char),
+            None => MarkedPiece::Char(char),
         })
     })
 }
@@ -128,7 +128,7 @@ fn join(mut held: Option<u16>, text: &str) -> (String, Option<u16>) {
     let mut out = String::with_capacity(text.len());
     for piece in pieces(text) {
         let first = held.take();
-        if let (Some(first), Piece::Half(second)) = (first, &piece)
+        if let (Some(first), MarkedPiece::Half(second)) = (first, &piece)
             && SECOND.contains(second)
         {
             let units = char::decode_utf16([first, *second]);
@@ -138,9 +138,9 @@ fn join(mut held: Option<u16>, text: &str) -> (String, Option<u16>) {
         // A held half has no second half.
         out.extend(first.map(|_| char::REPLACEMENT_CHARACTER));
         match piece {
-            Piece::Char(char) => out.push(char),
-            Piece::Half(half) if FIRST.contains(&half) => held = Some(half),
-            Piece::Half(_) => out.push(char::REPLACEMENT_CHARACTER),
+            MarkedPiece::Char(char) => out.push(char),
+            MarkedPiece::Half(half) if FIRST.contains(&half) => held = Some(half),
+            MarkedPiece::Half(_) => out.push(char::REPLACEMENT_CHARACTER),
         }
     }
     (out, held)
@@ -187,8 +187,8 @@ pub(super) fn escaped(json: &str) -> Cow<'_, str> {
     let mut out = String::with_capacity(json.len());
     for piece in pieces(json) {
         match piece {
-            Piece::Char(char) => out.push(char),
-            Piece::Half(half) => out.push_str(&format!(r"\u{half:04x}")),
+            MarkedPiece::Char(char) => out.push(char),
+            MarkedPiece::Half(half) => out.push_str(&format!(r"\u{half:04x}")),
         }
     }
     Cow::Owned(out)
@@ -196,7 +196,7 @@ pub(super) fn escaped(json: &str) -> Cow<'_, str> {
 
 /// What a text belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Of {
+pub(super) enum TextOwner {
     Text,
     Reasoning,
     Arguments,
@@ -204,15 +204,15 @@ pub(super) enum Of {
 
 /// The first halves of an answer whose second halves are still to come.
 #[derive(Debug, Default)]
-pub(super) struct Halves {
+pub(super) struct SurrogateHalves {
     /// Whether the answer contains a half. Before that, texts need not be searched.
     pub(super) seen: bool,
-    held: Vec<(u32, Of, u16)>,
+    held: Vec<(u32, TextOwner, u16)>,
 }
 
-impl Halves {
+impl SurrogateHalves {
     /// Joins the next piece of a text. A first half at its end is held until the second one comes.
-    pub(super) fn join(&mut self, block: u32, of: Of, text: &str) -> String {
+    pub(super) fn join(&mut self, block: u32, of: TextOwner, text: &str) -> String {
         let held = self.take(block, of);
         let (whole, held) = join(held, text);
         if let Some(held) = held {
@@ -222,13 +222,13 @@ impl Halves {
     }
 
     /// Removes and returns the held half of this text, which has ended.
-    pub(super) fn take(&mut self, block: u32, of: Of) -> Option<u16> {
+    pub(super) fn take(&mut self, block: u32, of: TextOwner) -> Option<u16> {
         let at = self.held.iter().position(|held| (held.0, held.1) == (block, of))?;
         Some(self.held.swap_remove(at).2)
     }
 
     /// Removes a held half and returns the text that it belongs to.
-    pub(super) fn next(&mut self) -> Option<(u32, Of)> {
+    pub(super) fn next(&mut self) -> Option<(u32, TextOwner)> {
         (!self.held.is_empty()).then(|| self.held.remove(0)).map(|(block, of, _)| (block, of))
     }
 }

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use super::{
     halves,
     optional::{OptionalMember, RefusedMembers},
-    tolerant::Members,
+    tolerant::ObjectMembers,
 };
 use crate::{
     error::{Error, ErrorKind},
@@ -19,7 +19,7 @@ use crate::{
 
 /// The body of a request, written member by member. A member that the program's `extra` replaces is
 /// not written. An object is merged with that in `extra` at the end.
-pub(super) struct Body<'a> {
+pub(super) struct JsonBody<'a> {
     out: Draft,
     extra: &'a Map<String, Value>,
     /// The request's own objects that `extra` adds members to.
@@ -30,7 +30,7 @@ pub(super) struct Body<'a> {
     sent: RefusedMembers,
 }
 
-impl<'a> Body<'a> {
+impl<'a> JsonBody<'a> {
     /// A body with the program's `extra` members.
     ///
     /// # Errors
@@ -226,7 +226,7 @@ pub(super) fn sendable(json: &str) -> Option<Cow<'_, str>> {
 
 /// Writes the members of an object, except those with these names, into the current object.
 pub(super) fn members(out: &mut Draft, json: &str, without: &[&str]) {
-    for (name, value) in &Members::of(json).0 {
+    for (name, value) in &ObjectMembers::of(json).0 {
         if !without.contains(&&**name) {
             key(out, name);
             raw(out, value.get());

@@ -72,7 +72,7 @@ impl Takes {
 }
 
 /// The kinds of files that a protocol can carry.
-pub(super) struct Places {
+pub(super) struct CarriedFiles {
     /// Audio, as WAV or MP3.
     pub(super) audio: bool,
     /// Picture formats that only some servers accept.
@@ -93,12 +93,12 @@ pub(super) struct Places {
 #[derive(Clone, Copy)]
 pub(super) struct Recipient<'a> {
     pub(super) takes: &'a Takes,
-    pub(super) places: &'a Places,
+    pub(super) places: &'a CarriedFiles,
 }
 
 /// A file in the form in which it can be sent.
 #[derive(Debug)]
-pub(super) enum Part<'a> {
+pub(super) enum FilePart<'a> {
     Image(Cow<'a, Media>),
     /// With the name of the format.
     Audio {
@@ -166,7 +166,7 @@ impl Recipient<'_> {
         &self,
         kind: MediaKind,
         media: &'m Media,
-    ) -> Result<Part<'m>, Cow<'static, str>> {
+    ) -> Result<FilePart<'m>, Cow<'static, str>> {
         let known = &self.takes.known;
         match kind {
             MediaKind::Image if known.images == Some(false) => Err(self.model_takes_no("pictures")),
@@ -174,9 +174,11 @@ impl Recipient<'_> {
             MediaKind::Document if media.text().is_some_and(|text| text.trim().is_empty()) => {
                 Err(EMPTY.into())
             }
-            MediaKind::Document if media.text().is_some() => Ok(Part::Text(Cow::Borrowed(media))),
+            MediaKind::Document if media.text().is_some() => {
+                Ok(FilePart::Text(Cow::Borrowed(media)))
+            }
             MediaKind::Document => match (media.data_as_text(), known.documents) {
-                (Some(text), _) => Ok(Part::Text(Cow::Owned(text))),
+                (Some(text), _) => Ok(FilePart::Text(Cow::Owned(text))),
                 (None, Some(true)) => self.document(media),
                 (None, Some(false)) => Err(self.model_takes_no("documents")),
                 (None, None) => Err(self.nobody_knows("documents")),
@@ -201,16 +203,16 @@ impl Recipient<'_> {
         format!("it is not known whether the model `{model}` takes {what}").into()
     }
 
-    fn picture<'m>(&self, media: &'m Media) -> Result<Part<'m>, Cow<'static, str>> {
+    fn picture<'m>(&self, media: &'m Media) -> Result<FilePart<'m>, Cow<'static, str>> {
         let begin = match media.source() {
             MediaSource::Url(url) => {
-                return on_the_web(url).map(|()| Part::Image(Cow::Borrowed(media)));
+                return on_the_web(url).map(|()| FilePart::Image(Cow::Borrowed(media)));
             }
             MediaSource::File { .. } if !self.places.picture_files => {
                 return Err("this protocol takes no pictures by the id of a file".into());
             }
             MediaSource::File { provider, id } => {
-                return self.kept_by(provider, id).map(|()| Part::Image(Cow::Borrowed(media)));
+                return self.kept_by(provider, id).map(|()| FilePart::Image(Cow::Borrowed(media)));
             }
             MediaSource::Data { data, .. } => {
                 fits(data.len(), self.places.picture_size)?;
@@ -224,14 +226,16 @@ impl Recipient<'_> {
         let is_sound = media.base64().is_none_or(is_base64);
         match picture(&begin).filter(|_| is_sound) {
             Some(kind) if kind == mime && media.base64().is_some() => {
-                Ok(Part::Image(Cow::Borrowed(media)))
+                Ok(FilePart::Image(Cow::Borrowed(media)))
             }
-            Some(kind) => Ok(Part::Image(Cow::Owned(media.with_mime(kind)))),
+            Some(kind) => Ok(FilePart::Image(Cow::Owned(media.with_mime(kind)))),
             None if self.places.other_pictures && is_sound && is_of_another_kind(mime) => {
                 match media.size() {
                     Some(0) | None => Err(EMPTY.into()),
-                    Some(_) if media.base64().is_some() => Ok(Part::Image(Cow::Borrowed(media))),
-                    Some(_) => Ok(Part::Image(Cow::Owned(media.with_mime(mime)))),
+                    Some(_) if media.base64().is_some() => {
+                        Ok(FilePart::Image(Cow::Borrowed(media)))
+                    }
+                    Some(_) => Ok(FilePart::Image(Cow::Owned(media.with_mime(mime)))),
                 }
             }
             None => Err(format!(
@@ -242,20 +246,20 @@ impl Recipient<'_> {
         }
     }
 
-    fn document<'m>(&self, media: &'m Media) -> Result<Part<'m>, Cow<'static, str>> {
+    fn document<'m>(&self, media: &'m Media) -> Result<FilePart<'m>, Cow<'static, str>> {
         let MediaSource::Data { mime, data } = media.source() else {
             return match media.source() {
                 MediaSource::Url(_) if !self.places.document_urls => {
                     Err("this protocol takes no documents by their address".into())
                 }
                 MediaSource::Url(url) => {
-                    on_the_web(url).map(|()| Part::Document(Cow::Borrowed(media)))
+                    on_the_web(url).map(|()| FilePart::Document(Cow::Borrowed(media)))
                 }
                 MediaSource::File { provider, id } => {
-                    self.kept_by(provider, id).map(|()| Part::Document(Cow::Borrowed(media)))
+                    self.kept_by(provider, id).map(|()| FilePart::Document(Cow::Borrowed(media)))
                 }
                 MediaSource::Data { .. } | MediaSource::Text { .. } => {
-                    Ok(Part::Text(Cow::Borrowed(media)))
+                    Ok(FilePart::Text(Cow::Borrowed(media)))
                 }
             };
         };
@@ -266,10 +270,10 @@ impl Recipient<'_> {
         let is_pdf = begin_of(data).starts_with(b"%PDF");
         let known = mime.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
         match is_pdf {
-            true if mime == "application/pdf" => Ok(Part::Document(Cow::Borrowed(media))),
-            true => Ok(Part::Document(Cow::Owned(media.with_mime("application/pdf")))),
+            true if mime == "application/pdf" => Ok(FilePart::Document(Cow::Borrowed(media))),
+            true => Ok(FilePart::Document(Cow::Owned(media.with_mime("application/pdf")))),
             false if self.places.office && OFFICE.contains(&&*known) => {
-                Ok(Part::Document(Cow::Borrowed(media)))
+                Ok(FilePart::Document(Cow::Borrowed(media)))
             }
             false => {
                 let office =
@@ -281,7 +285,7 @@ impl Recipient<'_> {
         }
     }
 
-    fn sound<'m>(&self, media: &'m Media) -> Result<Part<'m>, Cow<'static, str>> {
+    fn sound<'m>(&self, media: &'m Media) -> Result<FilePart<'m>, Cow<'static, str>> {
         let MediaSource::Data { mime, data } = media.source() else {
             return Err("this protocol takes sound only by its bytes".into());
         };
@@ -290,7 +294,7 @@ impl Recipient<'_> {
             return Err("its data is not base64".into());
         }
         match sound(&begin_of(data)) {
-            Some(format) => Ok(Part::Audio { data, format }),
+            Some(format) => Ok(FilePart::Audio { data, format }),
             None => {
                 let given = beginning(mime, TOLD);
                 Err(format!("it was given as `{given}` and holds no WAV or MP3 file").into())
@@ -315,7 +319,7 @@ impl Recipient<'_> {
         &self,
         kind: MediaKind,
         media: &'m Media,
-    ) -> Result<Part<'m>, String> {
+    ) -> Result<FilePart<'m>, String> {
         self.part(kind, media).map_err(|why| line(kind, media, &why))
     }
 
@@ -367,10 +371,10 @@ impl Recipient<'_> {
     pub(super) fn shown<'m>(
         &self,
         content: &'m [ToolContent],
-    ) -> impl Iterator<Item = Part<'m>> + use<'_, 'm> {
+    ) -> impl Iterator<Item = FilePart<'m>> + use<'_, 'm> {
         content.iter().filter_map(|part| {
             let (kind, media) = part.media()?;
-            self.part(kind, media).ok().filter(|part| !matches!(part, Part::Text(_)))
+            self.part(kind, media).ok().filter(|part| !matches!(part, FilePart::Text(_)))
         })
     }
 
@@ -381,7 +385,7 @@ impl Recipient<'_> {
         }
         let Some((kind, media)) = part.media() else { return part.to_text().map(Cow::Owned) };
         match self.part_or_line(kind, media) {
-            Ok(Part::Text(text)) => text.to_text().map(Cow::Owned),
+            Ok(FilePart::Text(text)) => text.to_text().map(Cow::Owned),
             Ok(_) => None,
             Err(line) => Some(Cow::Owned(line)),
         }

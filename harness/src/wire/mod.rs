@@ -32,7 +32,7 @@ pub mod anthropic;
 pub mod chat;
 pub mod responses;
 
-pub(crate) use self::{decoder::Dialect, encoded::Pieces};
+pub(crate) use self::{decoder::Dialect, encoded::BodyPieces};
 /// The error of a response with an unsuccessful status. Its body may have any format.
 ///
 /// ```

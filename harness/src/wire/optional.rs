@@ -153,7 +153,7 @@ impl OptionalMember {
     }
 
     /// Whether the server refuses this member.
-    pub(crate) fn is_refused_by(self, refusal: &Refusal) -> bool {
+    pub(crate) fn is_refused_by(self, refusal: &MemberRefusal) -> bool {
         // The value is the program's, and another name would not help.
         if self == Self::LimitName && refusal.is_of_value {
             return false;
@@ -234,7 +234,7 @@ impl RefusedMembers {
     }
 
     /// Those of them that the server refuses.
-    pub(crate) fn refused_by(self, refusal: &Refusal) -> Self {
+    pub(crate) fn refused_by(self, refusal: &MemberRefusal) -> Self {
         let named = self.iter().filter(|member| member.is_refused_by(refusal));
         let named = named.fold(Self::default(), Self::with);
         // Without its place, `cache_control` is first taken for that of the whole request.
@@ -270,7 +270,7 @@ impl RefusedMembers {
 /// permitted`. Google: `Unknown name "x" at 'y': Cannot find field.` Groq: ``property 'x' is unsupported``. Servers in Go:
 /// `json: unknown field "x"`; in Rust: ``unknown field `x`, expected ..``; in Python: `got an unexpected keyword argument
 /// 'x'`. xAI: `Argument not supported on this model: x`.
-pub(crate) struct Refusal {
+pub(crate) struct MemberRefusal {
     /// The places that are named: the names from the root, without indexes.
     named: Vec<Vec<String>>,
     /// Whether it is about the value of a member.
@@ -328,7 +328,7 @@ const BEFORE: [&str; 13] = [
     "model",
 ];
 
-impl Refusal {
+impl MemberRefusal {
     /// Reads an error; `None` if it refuses no member.
     pub(crate) fn of(err: &Error) -> Option<Self> {
         let words = err.message();

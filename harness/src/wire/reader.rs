@@ -15,7 +15,7 @@ use serde::{
     forward_to_deserialize_any,
 };
 
-use super::walk::Walk;
+use super::walk::JsonWalk;
 
 /// The maximum nesting depth of lists and objects. `serde_json` handles deeper ones.
 const DEEPEST: u32 = 60;
@@ -29,7 +29,7 @@ pub(super) fn from_str<'de, T: Deserialize<'de>>(json: &'de str) -> serde_json::
 }
 
 fn whole<'de, T: Deserialize<'de>>(json: &'de str) -> Result<T, GivenUp> {
-    let mut reader = Reader { walk: Walk::new(json.as_bytes()), depth: 0 };
+    let mut reader = JsonReader { walk: JsonWalk::new(json.as_bytes()), depth: 0 };
     let value = T::deserialize(&mut reader)?;
     reader.walk.end().ok_or(GivenUp)?;
     Ok(value)
@@ -53,21 +53,21 @@ impl serde::de::Error for GivenUp {
     }
 }
 
-struct Reader<'de> {
-    walk: Walk<'de>,
+struct JsonReader<'de> {
+    walk: JsonWalk<'de>,
     depth: u32,
 }
 
-impl<'de> Reader<'de> {
+impl<'de> JsonReader<'de> {
     /// The elements or members up to this end byte.
     fn nested<T>(
         &mut self,
         end: u8,
-        visit: impl FnOnce(Nested<'_, 'de>) -> Result<T, GivenUp>,
+        visit: impl FnOnce(NestedReader<'_, 'de>) -> Result<T, GivenUp>,
     ) -> Result<T, GivenUp> {
         self.depth = self.depth.checked_add(1).filter(|depth| *depth <= DEEPEST).ok_or(GivenUp)?;
         self.walk.step(1);
-        let value = visit(Nested { reader: self, end, is_first: true })?;
+        let value = visit(NestedReader { reader: self, end, is_first: true })?;
         self.walk.expect(end).ok_or(GivenUp)?;
         self.depth = self.depth.saturating_sub(1);
         Ok(value)
@@ -78,7 +78,7 @@ fn text(bytes: &[u8]) -> Result<&str, GivenUp> {
     std::str::from_utf8(bytes).map_err(|_| GivenUp)
 }
 
-impl<'de> Deserializer<'de> for &mut Reader<'de> {
+impl<'de> Deserializer<'de> for &mut JsonReader<'de> {
     type Error = GivenUp;
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, GivenUp> {
@@ -122,7 +122,7 @@ impl<'de> Deserializer<'de> for &mut Reader<'de> {
         visitor: V,
     ) -> Result<V::Value, GivenUp> {
         let json = text(self.walk.value().ok_or(GivenUp)?)?;
-        visitor.visit_map(Raw { name, json })
+        visitor.visit_map(RawReader { name, json })
     }
 
     fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, GivenUp> {
@@ -153,13 +153,13 @@ impl<'de> Deserializer<'de> for &mut Reader<'de> {
 }
 
 /// The elements or members of an open list or object.
-struct Nested<'a, 'de> {
-    reader: &'a mut Reader<'de>,
+struct NestedReader<'a, 'de> {
+    reader: &'a mut JsonReader<'de>,
     end: u8,
     is_first: bool,
 }
 
-impl Nested<'_, '_> {
+impl NestedReader<'_, '_> {
     /// Whether another element or member begins here.
     fn goes_on(&mut self) -> Result<bool, GivenUp> {
         match (self.reader.walk.next(), std::mem::replace(&mut self.is_first, false)) {
@@ -178,7 +178,7 @@ impl Nested<'_, '_> {
     }
 }
 
-impl<'de> MapAccess<'de> for Nested<'_, 'de> {
+impl<'de> MapAccess<'de> for NestedReader<'_, 'de> {
     type Error = GivenUp;
 
     fn next_key_seed<K: DeserializeSeed<'de>>(
@@ -197,7 +197,7 @@ impl<'de> MapAccess<'de> for Nested<'_, 'de> {
     }
 }
 
-impl<'de> SeqAccess<'de> for Nested<'_, 'de> {
+impl<'de> SeqAccess<'de> for NestedReader<'_, 'de> {
     type Error = GivenUp;
 
     fn next_element_seed<T: DeserializeSeed<'de>>(
@@ -212,12 +212,12 @@ impl<'de> SeqAccess<'de> for Nested<'_, 'de> {
 }
 
 /// JSON as it was written.
-struct Raw<'de> {
+struct RawReader<'de> {
     name: &'static str,
     json: &'de str,
 }
 
-impl<'de> MapAccess<'de> for Raw<'de> {
+impl<'de> MapAccess<'de> for RawReader<'de> {
     type Error = GivenUp;
 
     fn next_key_seed<K: DeserializeSeed<'de>>(

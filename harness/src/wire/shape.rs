@@ -11,7 +11,7 @@ use super::scan::{self, inner, plain};
 
 /// A kind of place in which events of one kind differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum VaryingPlace {
     /// The relevant text, without its quotes.
     Text,
     /// An irrelevant text.
@@ -25,13 +25,13 @@ enum Place {
 /// The places of one event in which others of its kind may differ. A wire fills it while it walks
 /// over the event.
 #[derive(Debug)]
-pub(crate) struct Places {
+pub(crate) struct VaryingPlaces {
     /// The length of the event.
     size: usize,
-    places: Vec<(Range<usize>, Place)>,
+    places: Vec<(Range<usize>, VaryingPlace)>,
 }
 
-impl Places {
+impl VaryingPlaces {
     pub(super) fn of(event: &str) -> Self {
         Self { size: event.len(), places: Vec::new() }
     }
@@ -39,9 +39,9 @@ impl Places {
     /// Marks the value at the beginning of `rest`, which extends to the end of the event, as the
     /// relevant text, and returns its length. An event has only one such text.
     pub(super) fn text(&mut self, rest: &str) -> Option<usize> {
-        let known = self.places.iter().any(|(_, place)| *place == Place::Text);
+        let known = self.places.iter().any(|(_, place)| *place == VaryingPlace::Text);
         let length = scan::skip(rest).filter(|_| !known && rest.starts_with('"'))?;
-        self.push(rest, 1..length.checked_sub(1)?, Place::Text)?;
+        self.push(rest, 1..length.checked_sub(1)?, VaryingPlace::Text)?;
         Some(length)
     }
 
@@ -50,9 +50,9 @@ impl Places {
         let length = scan::skip(rest)?;
         let value = rest.get(..length)?;
         if value.starts_with('"') {
-            self.push(rest, 1..length.checked_sub(1)?, Place::Padding)?;
+            self.push(rest, 1..length.checked_sub(1)?, VaryingPlace::Padding)?;
         } else if number(rest.as_bytes()) == Some(length) {
-            self.push(rest, 0..length, Place::Number)?;
+            self.push(rest, 0..length, VaryingPlace::Number)?;
         }
         Some(length)
     }
@@ -61,10 +61,10 @@ impl Places {
     pub(super) fn end(&mut self, event: &str) {
         let Some(inside) = event.strip_suffix('}') else { return };
         let (start, end) = (inside.trim_end_matches(' ').len(), inside.len());
-        self.places.push((start..end, Place::Spaces));
+        self.places.push((start..end, VaryingPlace::Spaces));
     }
 
-    fn push(&mut self, rest: &str, at: Range<usize>, place: Place) -> Option<()> {
+    fn push(&mut self, rest: &str, at: Range<usize>, place: VaryingPlace) -> Option<()> {
         let start = self.size.checked_sub(rest.len())?;
         self.places.push((start.checked_add(at.start)?..start.checked_add(at.end)?, place));
         Some(())
@@ -73,32 +73,32 @@ impl Places {
 
 /// The common part of all events of one kind, and the places where they differ.
 #[derive(Debug)]
-pub(super) struct Shape {
+pub(super) struct EventShape {
     /// The event from which the shape was made.
     event: Box<[u8]>,
     /// The places where others may differ from it, and whether one was seen that differs.
-    places: Vec<(Range<usize>, Place, bool)>,
+    places: Vec<(Range<usize>, VaryingPlace, bool)>,
     /// The common pieces, each with the place that follows it.
-    parts: Vec<(Range<usize>, Place)>,
+    parts: Vec<(Range<usize>, VaryingPlace)>,
     /// The beginning of the last piece, which no place follows.
     end: usize,
 }
 
 /// An event of a known shape.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Alike<'a> {
+pub(super) struct MatchedEvent<'a> {
     /// The relevant text.
     pub(super) text: Cow<'a, str>,
     /// The length of the event in bytes.
     pub(super) length: usize,
 }
 
-impl Shape {
+impl EventShape {
     /// The shape of an event as it was in the stream, including line ends, if it has one line of
     /// data, which `places` describes, and at most its name before it. Where the event does not
     /// differ from the one `before`, the next one is expected not to differ either, because one
     /// comparison is cheaper than many.
-    pub(super) fn of(event: &[u8], places: &Places, before: Option<&Self>) -> Option<Self> {
+    pub(super) fn of(event: &[u8], places: &VaryingPlaces, before: Option<&Self>) -> Option<Self> {
         let last = event.iter().rposition(|byte| !matches!(byte, b'\r' | b'\n'))?;
         let start = last.checked_add(1)?.checked_sub(places.size)?;
         let (front, data) = event.get(..=last)?.split_at_checked(start)?;
@@ -112,7 +112,7 @@ impl Shape {
             let at = start.checked_add(at.start)?..start.checked_add(at.end)?;
             let differed =
                 before.is_some_and(|before| before.differs(number, event.get(at.clone())));
-            let differs = *place == Place::Text || differed;
+            let differs = *place == VaryingPlace::Text || differed;
             if differs {
                 shape.parts.push((shape.end..at.start, *place));
                 shape.end = at.end;
@@ -130,16 +130,16 @@ impl Shape {
     }
 
     /// Reads the event at the beginning of `bytes`, if it is complete and has this shape.
-    pub(super) fn read<'a>(&self, bytes: &'a [u8]) -> Option<Alike<'a>> {
+    pub(super) fn read<'a>(&self, bytes: &'a [u8]) -> Option<MatchedEvent<'a>> {
         let (mut at, mut text) = (0_usize, None);
         for (before, place) in &self.parts {
             at = past(bytes, at, self.event.get(before.clone())?)?;
             let rest = bytes.get(at..)?;
             let length = match place {
-                Place::Number => number(rest)?,
-                Place::Padding => plain(rest)?,
-                Place::Spaces => rest.iter().position(|byte| *byte != b' ')?,
-                Place::Text => {
+                VaryingPlace::Number => number(rest)?,
+                VaryingPlace::Padding => plain(rest)?,
+                VaryingPlace::Spaces => rest.iter().position(|byte| *byte != b' ')?,
+                VaryingPlace::Text => {
                     let length = inner(rest)?;
                     text = Some(at..at.checked_add(length)?);
                     length
@@ -148,7 +148,7 @@ impl Shape {
             at = at.checked_add(length)?;
         }
         at = past(bytes, at, self.event.get(self.end..)?)?;
-        Some(Alike { text: unescaped(bytes, text?)?, length: at })
+        Some(MatchedEvent { text: unescaped(bytes, text?)?, length: at })
     }
 }
 

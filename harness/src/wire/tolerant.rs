@@ -9,13 +9,13 @@ use serde::{
 };
 use serde_json::value::RawValue;
 
-use super::{halves, reader, walk::Walk};
+use super::{halves, reader, walk::JsonWalk};
 
 /// Text. A number counts as its digits, and any other value as empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Text<'a>(pub(super) Cow<'a, str>);
+pub(super) struct TolerantText<'a>(pub(super) Cow<'a, str>);
 
-impl Text<'_> {
+impl TolerantText<'_> {
     /// The text, or `None` if it is empty.
     pub(super) fn some(&self) -> Option<&str> {
         (!self.0.is_empty()).then_some(&*self.0)
@@ -27,7 +27,7 @@ impl Text<'_> {
     }
 }
 
-impl std::ops::Deref for Text<'_> {
+impl std::ops::Deref for TolerantText<'_> {
     type Target = str;
 
     fn deref(&self) -> &str {
@@ -38,16 +38,16 @@ impl std::ops::Deref for Text<'_> {
 /// Text, or a list of parts of which some are text. Any other value counts as empty.
 #[derive(Clone, Debug, Default)]
 pub(super) struct TextOrList<'a> {
-    pub(super) text: Text<'a>,
-    pub(super) list: Vec<Raw<'a>>,
+    pub(super) text: TolerantText<'a>,
+    pub(super) list: Vec<RawJson<'a>>,
 }
 
 /// The arguments of a call, or a piece of them: text, or JSON if the server sends that.
 #[derive(Clone, Debug)]
-pub(super) struct Arguments<'a>(pub(super) Cow<'a, str>);
+pub(super) struct RawArguments<'a>(pub(super) Cow<'a, str>);
 
-impl<'a> Arguments<'a> {
-    fn of(Raw(json): Raw<'a>) -> Self {
+impl<'a> RawArguments<'a> {
+    fn of(RawJson(json): RawJson<'a>) -> Self {
         Self(match json.starts_with(['{', '[']) {
             true => halves::escaped(json),
             false => text_in(json),
@@ -55,35 +55,35 @@ impl<'a> Arguments<'a> {
     }
 
     /// The arguments that come next; `Some(None)` for `null`.
-    pub(super) fn walk(walk: &mut Walk<'a>) -> Option<Option<Self>> {
+    pub(super) fn walk(walk: &mut JsonWalk<'a>) -> Option<Option<Self>> {
         match walk.next()? {
             b'"' => walk.text().map(|text| Some(Self(text))),
             b'n' => walk.literal("null").map(|()| None),
-            _ => Raw::walk(walk).map(|json| Some(Self::of(json))),
+            _ => RawJson::walk(walk).map(|json| Some(Self::of(json))),
         }
     }
 }
 
-impl<'de: 'a, 'a> Deserialize<'de> for Arguments<'a> {
+impl<'de: 'a, 'a> Deserialize<'de> for RawArguments<'a> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        Raw::deserialize(from).map(Self::of)
+        RawJson::deserialize(from).map(Self::of)
     }
 }
 
 /// A count. Text with digits counts as the number, and any other value as unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Count(pub(super) Option<u64>);
+pub(super) struct TolerantCount(pub(super) Option<u64>);
 
-impl Count {
+impl TolerantCount {
     /// The count that comes next; `None` if it is neither an integer nor `null`.
     #[inline]
-    pub(super) fn walk(walk: &mut Walk<'_>) -> Option<Self> {
+    pub(super) fn walk(walk: &mut JsonWalk<'_>) -> Option<Self> {
         walk.number_or_null().map(Self)
     }
 
     /// The counts with these names in the object that comes next; `Some(None)` for `null`.
     pub(super) fn walk_all<const N: usize>(
-        walk: &mut Walk<'_>,
+        walk: &mut JsonWalk<'_>,
         names: [&str; N],
     ) -> Option<Option<[Self; N]>> {
         let mut counts = [Self::default(); N];
@@ -105,9 +105,9 @@ impl Count {
 
 /// An object. Any other value counts as missing.
 #[derive(Clone, Debug)]
-pub(super) struct Obj<T>(pub(super) Option<T>);
+pub(super) struct TolerantObject<T>(pub(super) Option<T>);
 
-impl<T> Default for Obj<T> {
+impl<T> Default for TolerantObject<T> {
     fn default() -> Self {
         Self(None)
     }
@@ -115,9 +115,9 @@ impl<T> Default for Obj<T> {
 
 /// A list. Any other value counts as empty.
 #[derive(Clone, Debug)]
-pub(super) struct List<T>(pub(super) Vec<T>);
+pub(super) struct TolerantList<T>(pub(super) Vec<T>);
 
-impl<T> Default for List<T> {
+impl<T> Default for TolerantList<T> {
     fn default() -> Self {
         Self(Vec::new())
     }
@@ -125,9 +125,9 @@ impl<T> Default for List<T> {
 
 /// A value as it was written.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Raw<'a>(&'a str);
+pub(super) struct RawJson<'a>(&'a str);
 
-impl<'a> Raw<'a> {
+impl<'a> RawJson<'a> {
     /// The JSON.
     pub(super) fn get(self) -> &'a str {
         self.0
@@ -135,13 +135,13 @@ impl<'a> Raw<'a> {
 
     /// The value that comes next; `None` if it contains half a character, which must be handled
     /// first: see `halves`.
-    pub(super) fn walk(walk: &mut Walk<'a>) -> Option<Self> {
+    pub(super) fn walk(walk: &mut JsonWalk<'a>) -> Option<Self> {
         let json = std::str::from_utf8(walk.value()?).ok()?;
         halves::marked(json).is_none().then_some(Self(json))
     }
 
     /// The list of values that comes next; an empty list for `null`.
-    pub(super) fn walk_list(walk: &mut Walk<'a>) -> Option<Vec<Self>> {
+    pub(super) fn walk_list(walk: &mut JsonWalk<'a>) -> Option<Vec<Self>> {
         let mut all = Vec::new();
         if walk.next()? != b'[' {
             return walk.literal("null").map(|()| all);
@@ -154,7 +154,7 @@ impl<'a> Raw<'a> {
     }
 }
 
-impl<'de: 'a, 'a> Deserialize<'de> for Raw<'a> {
+impl<'de: 'a, 'a> Deserialize<'de> for RawJson<'a> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         <&RawValue>::deserialize(from).map(|value| Self(value.get()))
     }
@@ -162,13 +162,13 @@ impl<'de: 'a, 'a> Deserialize<'de> for Raw<'a> {
 
 /// The members of an object in order, byte for byte.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Members<'a>(pub(super) Vec<(Cow<'a, str>, Raw<'a>)>);
+pub(super) struct ObjectMembers<'a>(pub(super) Vec<(Cow<'a, str>, RawJson<'a>)>);
 
-impl<'a> Members<'a> {
+impl<'a> ObjectMembers<'a> {
     /// The members of `json`; none if it is not an object.
     pub(super) fn of(json: &'a str) -> Self {
         let walked = || {
-            let mut walk = Walk::new(json.as_bytes());
+            let mut walk = JsonWalk::new(json.as_bytes());
             let members = Self::read(&mut walk, |walk| {
                 let start = walk.place();
                 walk.skip()?;
@@ -176,28 +176,28 @@ impl<'a> Members<'a> {
             })?;
             walk.end().map(|()| members)
         };
-        let parsed = || reader::from_str::<Obj<Self>>(json).ok()?.0;
+        let parsed = || reader::from_str::<TolerantObject<Self>>(json).ok()?.0;
         walked().or_else(parsed).unwrap_or_default()
     }
 
     /// The object that comes next, as it was written, and its members; `None` if it contains half a
     /// character, which must be handled first.
-    pub(super) fn walk(walk: &mut Walk<'a>) -> Option<(&'a [u8], Self)> {
+    pub(super) fn walk(walk: &mut JsonWalk<'a>) -> Option<(&'a [u8], Self)> {
         walk.next();
         let start = walk.place();
-        let members = Self::read(walk, |walk| Raw::walk(walk).map(Raw::get))?;
+        let members = Self::read(walk, |walk| RawJson::walk(walk).map(RawJson::get))?;
         Some((walk.since(start)?, members))
     }
 
     fn read(
-        walk: &mut Walk<'a>,
-        mut value: impl FnMut(&mut Walk<'a>) -> Option<&'a str>,
+        walk: &mut JsonWalk<'a>,
+        mut value: impl FnMut(&mut JsonWalk<'a>) -> Option<&'a str>,
     ) -> Option<Self> {
         let mut all = Vec::with_capacity(8);
         walk.object(|walk, name| {
             let name = std::str::from_utf8(name).ok()?;
             walk.next();
-            all.push((Cow::Borrowed(name), Raw(value(walk)?)));
+            all.push((Cow::Borrowed(name), RawJson(value(walk)?)));
             Some(())
         })?;
         Some(Self(all))
@@ -210,24 +210,24 @@ impl<'a> Members<'a> {
     }
 }
 
-/// The text in this JSON: see [`Text`].
+/// The text in this JSON: see [`TolerantText`].
 pub(super) fn text_of(json: Option<&str>) -> String {
     json.map(text_in).unwrap_or_default().into_owned()
 }
 
 /// The same, copied only if it contains escapes.
 pub(super) fn text_in(json: &str) -> Cow<'_, str> {
-    let mut walk = Walk::new(json.as_bytes());
+    let mut walk = JsonWalk::new(json.as_bytes());
     if let Some(text) = walk.text().filter(|_| walk.end().is_some()) {
         return text;
     }
-    reader::from_str::<Text<'_>>(json).map(|text| text.0).unwrap_or_default()
+    reader::from_str::<TolerantText<'_>>(json).map(|text| text.0).unwrap_or_default()
 }
 
 /// The elements of a list, byte for byte; none if it is not a list.
 pub(super) fn elements(json: &str) -> Vec<&str> {
-    let list = reader::from_str::<List<Raw<'_>>>(json).unwrap_or_default();
-    list.0.into_iter().map(Raw::get).collect()
+    let list = reader::from_str::<TolerantList<RawJson<'_>>>(json).unwrap_or_default();
+    list.0.into_iter().map(RawJson::get).collect()
 }
 
 /// An object with these members; `None` if there are no members.
@@ -270,45 +270,45 @@ macro_rules! ignoring {
 struct TextVisitor;
 
 impl<'de> Visitor<'de> for TextVisitor {
-    type Value = Text<'de>;
+    type Value = TolerantText<'de>;
 
     ignoring! {
-        fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Text<'de>, E> {
-            Ok(Text(Cow::Borrowed(text)))
+        fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<TolerantText<'de>, E> {
+            Ok(TolerantText(Cow::Borrowed(text)))
         }
-        fn visit_str<E: Error>(self, text: &str) -> Result<Text<'de>, E> {
-            Ok(Text(Cow::Owned(text.to_owned())))
+        fn visit_str<E: Error>(self, text: &str) -> Result<TolerantText<'de>, E> {
+            Ok(TolerantText(Cow::Owned(text.to_owned())))
         }
-        fn visit_string<E: Error>(self, text: String) -> Result<Text<'de>, E> {
-            Ok(Text(Cow::Owned(text)))
+        fn visit_string<E: Error>(self, text: String) -> Result<TolerantText<'de>, E> {
+            Ok(TolerantText(Cow::Owned(text)))
         }
-        fn visit_u64<E: Error>(self, number: u64) -> Result<Text<'de>, E> {
-            Ok(Text(Cow::Owned(number.to_string())))
+        fn visit_u64<E: Error>(self, number: u64) -> Result<TolerantText<'de>, E> {
+            Ok(TolerantText(Cow::Owned(number.to_string())))
         }
-        fn visit_i64<E: Error>(self, number: i64) -> Result<Text<'de>, E> {
-            Ok(Text(Cow::Owned(number.to_string())))
+        fn visit_i64<E: Error>(self, number: i64) -> Result<TolerantText<'de>, E> {
+            Ok(TolerantText(Cow::Owned(number.to_string())))
         }
-        fn visit_f64<E: Error>(self, number: f64) -> Result<Text<'de>, E> {
-            Ok(Text(Cow::Owned(number.to_string())))
+        fn visit_f64<E: Error>(self, number: f64) -> Result<TolerantText<'de>, E> {
+            Ok(TolerantText(Cow::Owned(number.to_string())))
         }
-        fn visit_bool<E: Error>(self, _: bool) -> Result<Text<'de>, E> {
-            Ok(Text::default())
+        fn visit_bool<E: Error>(self, _: bool) -> Result<TolerantText<'de>, E> {
+            Ok(TolerantText::default())
         }
-        fn visit_unit<E: Error>(self) -> Result<Text<'de>, E> {
-            Ok(Text::default())
+        fn visit_unit<E: Error>(self) -> Result<TolerantText<'de>, E> {
+            Ok(TolerantText::default())
         }
-        fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Text<'de>, A::Error> {
+        fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<TolerantText<'de>, A::Error> {
             while seq.next_element::<IgnoredAny>()?.is_some() {}
-            Ok(Text::default())
+            Ok(TolerantText::default())
         }
-        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Text<'de>, A::Error> {
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<TolerantText<'de>, A::Error> {
             while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-            Ok(Text::default())
+            Ok(TolerantText::default())
         }
     }
 }
 
-impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
+impl<'de: 'a, 'a> Deserialize<'de> for TolerantText<'a> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         from.deserialize_any(TextVisitor)
     }
@@ -321,10 +321,10 @@ impl<'de> Visitor<'de> for TextOrListVisitor {
 
     ignoring! {
         fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<TextOrList<'de>, E> {
-            Ok(TextOrList { text: Text(Cow::Borrowed(text)), list: Vec::new() })
+            Ok(TextOrList { text: TolerantText(Cow::Borrowed(text)), list: Vec::new() })
         }
         fn visit_str<E: Error>(self, text: &str) -> Result<TextOrList<'de>, E> {
-            Ok(TextOrList { text: Text(Cow::Owned(text.to_owned())), list: Vec::new() })
+            Ok(TextOrList { text: TolerantText(Cow::Owned(text.to_owned())), list: Vec::new() })
         }
         fn visit_u64<E: Error>(self, _: u64) -> Result<TextOrList<'de>, E> {
             Ok(TextOrList::default())
@@ -346,7 +346,7 @@ impl<'de> Visitor<'de> for TextOrListVisitor {
             while let Some(value) = seq.next_element()? {
                 list.push(value);
             }
-            Ok(TextOrList { text: Text::default(), list })
+            Ok(TextOrList { text: TolerantText::default(), list })
         }
         fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<TextOrList<'de>, A::Error> {
             while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
@@ -364,44 +364,44 @@ impl<'de: 'a, 'a> Deserialize<'de> for TextOrList<'a> {
 struct CountVisitor;
 
 impl<'de> Visitor<'de> for CountVisitor {
-    type Value = Count;
+    type Value = TolerantCount;
 
     ignoring! {
-        fn visit_u64<E: Error>(self, number: u64) -> Result<Count, E> {
-            Ok(Count(Some(number)))
+        fn visit_u64<E: Error>(self, number: u64) -> Result<TolerantCount, E> {
+            Ok(TolerantCount(Some(number)))
         }
-        fn visit_i64<E: Error>(self, number: i64) -> Result<Count, E> {
-            Ok(Count(u64::try_from(number).ok()))
+        fn visit_i64<E: Error>(self, number: i64) -> Result<TolerantCount, E> {
+            Ok(TolerantCount(u64::try_from(number).ok()))
         }
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
             reason = "the range is checked"
         )]
-        fn visit_f64<E: Error>(self, number: f64) -> Result<Count, E> {
-            Ok(Count((0.0..9.0e15).contains(&number).then_some(number as u64)))
+        fn visit_f64<E: Error>(self, number: f64) -> Result<TolerantCount, E> {
+            Ok(TolerantCount((0.0..9.0e15).contains(&number).then_some(number as u64)))
         }
-        fn visit_str<E: Error>(self, text: &str) -> Result<Count, E> {
-            Ok(Count(text.trim().parse().ok()))
+        fn visit_str<E: Error>(self, text: &str) -> Result<TolerantCount, E> {
+            Ok(TolerantCount(text.trim().parse().ok()))
         }
-        fn visit_bool<E: Error>(self, _: bool) -> Result<Count, E> {
-            Ok(Count(None))
+        fn visit_bool<E: Error>(self, _: bool) -> Result<TolerantCount, E> {
+            Ok(TolerantCount(None))
         }
-        fn visit_unit<E: Error>(self) -> Result<Count, E> {
-            Ok(Count(None))
+        fn visit_unit<E: Error>(self) -> Result<TolerantCount, E> {
+            Ok(TolerantCount(None))
         }
-        fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Count, A::Error> {
+        fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<TolerantCount, A::Error> {
             while seq.next_element::<IgnoredAny>()?.is_some() {}
-            Ok(Count(None))
+            Ok(TolerantCount(None))
         }
-        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Count, A::Error> {
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<TolerantCount, A::Error> {
             while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-            Ok(Count(None))
+            Ok(TolerantCount(None))
         }
     }
 }
 
-impl<'de> Deserialize<'de> for Count {
+impl<'de> Deserialize<'de> for TolerantCount {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         from.deserialize_any(CountVisitor)
     }
@@ -410,38 +410,38 @@ impl<'de> Deserialize<'de> for Count {
 struct ObjVisitor<T>(PhantomData<T>);
 
 impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjVisitor<T> {
-    type Value = Obj<T>;
+    type Value = TolerantObject<T>;
 
     ignoring! {
-        fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Obj<T>, A::Error> {
-            T::deserialize(MapAccessDeserializer::new(map)).map(|value| Obj(Some(value)))
+        fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<TolerantObject<T>, A::Error> {
+            T::deserialize(MapAccessDeserializer::new(map)).map(|value| TolerantObject(Some(value)))
         }
-        fn visit_str<E: Error>(self, _: &str) -> Result<Obj<T>, E> {
-            Ok(Obj(None))
+        fn visit_str<E: Error>(self, _: &str) -> Result<TolerantObject<T>, E> {
+            Ok(TolerantObject(None))
         }
-        fn visit_u64<E: Error>(self, _: u64) -> Result<Obj<T>, E> {
-            Ok(Obj(None))
+        fn visit_u64<E: Error>(self, _: u64) -> Result<TolerantObject<T>, E> {
+            Ok(TolerantObject(None))
         }
-        fn visit_i64<E: Error>(self, _: i64) -> Result<Obj<T>, E> {
-            Ok(Obj(None))
+        fn visit_i64<E: Error>(self, _: i64) -> Result<TolerantObject<T>, E> {
+            Ok(TolerantObject(None))
         }
-        fn visit_f64<E: Error>(self, _: f64) -> Result<Obj<T>, E> {
-            Ok(Obj(None))
+        fn visit_f64<E: Error>(self, _: f64) -> Result<TolerantObject<T>, E> {
+            Ok(TolerantObject(None))
         }
-        fn visit_bool<E: Error>(self, _: bool) -> Result<Obj<T>, E> {
-            Ok(Obj(None))
+        fn visit_bool<E: Error>(self, _: bool) -> Result<TolerantObject<T>, E> {
+            Ok(TolerantObject(None))
         }
-        fn visit_unit<E: Error>(self) -> Result<Obj<T>, E> {
-            Ok(Obj(None))
+        fn visit_unit<E: Error>(self) -> Result<TolerantObject<T>, E> {
+            Ok(TolerantObject(None))
         }
-        fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Obj<T>, A::Error> {
+        fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<TolerantObject<T>, A::Error> {
             while seq.next_element::<IgnoredAny>()?.is_some() {}
-            Ok(Obj(None))
+            Ok(TolerantObject(None))
         }
     }
 }
 
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Obj<T> {
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for TolerantObject<T> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         from.deserialize_any(ObjVisitor(PhantomData))
     }
@@ -450,42 +450,42 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Obj<T> {
 struct ListVisitor<T>(PhantomData<T>);
 
 impl<'de, T: Deserialize<'de>> Visitor<'de> for ListVisitor<T> {
-    type Value = List<T>;
+    type Value = TolerantList<T>;
 
     ignoring! {
-        fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<List<T>, A::Error> {
+        fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<TolerantList<T>, A::Error> {
             let mut all = Vec::new();
             while let Some(value) = seq.next_element()? {
                 all.push(value);
             }
-            Ok(List(all))
+            Ok(TolerantList(all))
         }
-        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<List<T>, A::Error> {
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<TolerantList<T>, A::Error> {
             while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-            Ok(List(Vec::new()))
+            Ok(TolerantList(Vec::new()))
         }
-        fn visit_str<E: Error>(self, _: &str) -> Result<List<T>, E> {
-            Ok(List(Vec::new()))
+        fn visit_str<E: Error>(self, _: &str) -> Result<TolerantList<T>, E> {
+            Ok(TolerantList(Vec::new()))
         }
-        fn visit_u64<E: Error>(self, _: u64) -> Result<List<T>, E> {
-            Ok(List(Vec::new()))
+        fn visit_u64<E: Error>(self, _: u64) -> Result<TolerantList<T>, E> {
+            Ok(TolerantList(Vec::new()))
         }
-        fn visit_i64<E: Error>(self, _: i64) -> Result<List<T>, E> {
-            Ok(List(Vec::new()))
+        fn visit_i64<E: Error>(self, _: i64) -> Result<TolerantList<T>, E> {
+            Ok(TolerantList(Vec::new()))
         }
-        fn visit_f64<E: Error>(self, _: f64) -> Result<List<T>, E> {
-            Ok(List(Vec::new()))
+        fn visit_f64<E: Error>(self, _: f64) -> Result<TolerantList<T>, E> {
+            Ok(TolerantList(Vec::new()))
         }
-        fn visit_bool<E: Error>(self, _: bool) -> Result<List<T>, E> {
-            Ok(List(Vec::new()))
+        fn visit_bool<E: Error>(self, _: bool) -> Result<TolerantList<T>, E> {
+            Ok(TolerantList(Vec::new()))
         }
-        fn visit_unit<E: Error>(self) -> Result<List<T>, E> {
-            Ok(List(Vec::new()))
+        fn visit_unit<E: Error>(self) -> Result<TolerantList<T>, E> {
+            Ok(TolerantList(Vec::new()))
         }
     }
 }
 
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for List<T> {
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for TolerantList<T> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         from.deserialize_any(ListVisitor(PhantomData))
     }
@@ -494,22 +494,22 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for List<T> {
 struct MembersVisitor;
 
 impl<'de> Visitor<'de> for MembersVisitor {
-    type Value = Members<'de>;
+    type Value = ObjectMembers<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Members<'de>, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<ObjectMembers<'de>, A::Error> {
         let mut all = Vec::new();
-        while let Some((name, value)) = map.next_entry::<Text<'de>, Raw<'de>>()? {
+        while let Some((name, value)) = map.next_entry::<TolerantText<'de>, RawJson<'de>>()? {
             all.push((name.0, value));
         }
-        Ok(Members(all))
+        Ok(ObjectMembers(all))
     }
 }
 
-impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
+impl<'de: 'a, 'a> Deserialize<'de> for ObjectMembers<'a> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         from.deserialize_map(MembersVisitor)
     }

@@ -11,16 +11,16 @@ const DEEPEST: u32 = 60;
 
 /// A position in JSON.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Walk<'a> {
+pub(super) struct JsonWalk<'a> {
     json: &'a [u8],
     at: usize,
 }
 
 /// The members seen so far. None may occur twice.
 #[derive(Default)]
-pub(super) struct Once(u32);
+pub(super) struct SeenMembers(u32);
 
-impl Once {
+impl SeenMembers {
     pub(super) fn see(&mut self, member: u32) -> Option<()> {
         let known = self.0;
         self.0 |= 1 << member;
@@ -28,7 +28,7 @@ impl Once {
     }
 }
 
-impl<'a> Walk<'a> {
+impl<'a> JsonWalk<'a> {
     pub(super) fn new(json: &'a [u8]) -> Self {
         Self { json, at: 0 }
     }

@@ -2,15 +2,15 @@
 
 use std::borrow::Cow;
 
-use super::{SUMMARY, WIRE, decode::Delta};
+use super::{SUMMARY, WIRE, decode::AnthropicDelta};
 use crate::{
     error::Error,
     provider::VendorPart,
     wire::{
         cited,
-        decoder::Outlet,
+        decoder::EventSink,
         halves,
-        tolerant::{Members, elements, join, quote, text_of},
+        tolerant::{ObjectMembers, elements, join, quote, text_of},
     },
 };
 
@@ -22,12 +22,12 @@ pub(super) struct OpenBlock {
     /// The number that identifies the block in the events.
     pub(super) number: u32,
     closed: bool,
-    kind: Kind,
+    kind: OpenBlockKind,
 }
 
 /// What a delta adds to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum What {
+pub(super) enum DeltaTarget {
     Text,
     Thinking,
     /// The arguments of a call.
@@ -35,7 +35,7 @@ pub(super) enum What {
 }
 
 #[derive(Debug)]
-enum Kind {
+enum OpenBlockKind {
     Text {
         citations: Vec<String>,
     },
@@ -71,8 +71,8 @@ impl OpenBlock {
         index: u64,
         number: u32,
         json: &str,
-        members: &Members<'_>,
-        out: &mut Outlet,
+        members: &ObjectMembers<'_>,
+        out: &mut EventSink,
     ) -> Result<Self, Error> {
         let text = |name: &str| text_of(members.get(name));
         let kind = match text("type").as_str() {
@@ -84,11 +84,11 @@ impl OpenBlock {
                 }
                 let citations = citations.into_iter().filter(|json| cited::goes_back(json));
                 let citations = citations.map(str::to_owned).collect();
-                Kind::Text { citations }
+                OpenBlockKind::Text { citations }
             }
             "thinking" => {
                 out.reasoning(number, text("thinking"))?;
-                Kind::Thinking { signature: text("signature") }
+                OpenBlockKind::Thinking { signature: text("signature") }
             }
             "tool_use" => {
                 let (id, name) = (text("id"), text("name"));
@@ -97,7 +97,7 @@ impl OpenBlock {
                     out.call_start(number, &id, &name)?;
                 }
                 let input = members.get("input").unwrap_or_default();
-                let empty = matches!(input, "" | "null") || Members::of(input).0.is_empty();
+                let empty = matches!(input, "" | "null") || ObjectMembers::of(input).0.is_empty();
                 let input =
                     if empty && !is_scalar(input) { "".into() } else { halves::escaped(input) };
                 let extra = join(members.0.iter().filter_map(|(name, value)| {
@@ -105,7 +105,7 @@ impl OpenBlock {
                     (!known).then(|| (&**name, value.get()))
                 }));
                 let input = input.into_owned();
-                Kind::Call { id, input, deltas: false, extra, unnamed }
+                OpenBlockKind::Call { id, input, deltas: false, extra, unnamed }
             }
             kind => {
                 let part = match kind {
@@ -116,14 +116,14 @@ impl OpenBlock {
                 let json = json.trim().to_owned();
                 let (kind, id, answers) = (kind.to_owned(), text("id"), text("tool_use_id"));
                 let (input, changed) = (String::new(), Vec::new());
-                Kind::Opaque { kind, id, answers, json, input, changed, part }
+                OpenBlockKind::Opaque { kind, id, answers, json, input, changed, part }
             }
         };
         Ok(Self { index, number, closed: false, kind })
     }
 
     pub(super) fn is_call(&self) -> bool {
-        matches!(self.kind, Kind::Call { .. })
+        matches!(self.kind, OpenBlockKind::Call { .. })
     }
 
     pub(super) fn is_closed(&self) -> bool {
@@ -132,17 +132,21 @@ impl OpenBlock {
 
     /// Whether pieces of arguments belong to it.
     pub(super) fn takes_input(&self) -> bool {
-        matches!(self.kind, Kind::Call { .. } | Kind::Opaque { .. })
+        matches!(self.kind, OpenBlockKind::Call { .. } | OpenBlockKind::Opaque { .. })
     }
 
     /// Whether it is a call whose start has not come.
     pub(super) fn is_unnamed(&self) -> bool {
-        matches!(self.kind, Kind::Call { unnamed: Some(_), .. }) && !self.closed
+        matches!(self.kind, OpenBlockKind::Call { unnamed: Some(_), .. }) && !self.closed
     }
 
     /// Begins a call whose start has not come, with these members and the arguments so far.
-    pub(super) fn name(&mut self, members: &Members<'_>, out: &mut Outlet) -> Result<(), Error> {
-        let Kind::Call { id, unnamed, .. } = &mut self.kind else { return Ok(()) };
+    pub(super) fn name(
+        &mut self,
+        members: &ObjectMembers<'_>,
+        out: &mut EventSink,
+    ) -> Result<(), Error> {
+        let OpenBlockKind::Call { id, unnamed, .. } = &mut self.kind else { return Ok(()) };
         let Some(arguments) = unnamed.take() else { return Ok(()) };
         *id = text_of(members.get("id"));
         out.call_start(self.number, id, &text_of(members.get("name")))?;
@@ -152,60 +156,64 @@ impl OpenBlock {
     /// Its JSON, if it is a complete summary by the vendor.
     pub(super) fn summary(&self) -> Option<&str> {
         match &self.kind {
-            Kind::Opaque { kind, json, .. } if kind == SUMMARY && self.closed => Some(json),
+            OpenBlockKind::Opaque { kind, json, .. } if kind == SUMMARY && self.closed => {
+                Some(json)
+            }
             _ => None,
         }
     }
 
     /// Its type and id, if it is a vendor block that needs a result.
     pub(super) fn wants(&self) -> Option<(String, String)> {
-        let Kind::Opaque { kind, id, .. } = &self.kind else { return None };
+        let OpenBlockKind::Opaque { kind, id, .. } = &self.kind else { return None };
         kind.ends_with("_use").then(|| (kind.clone(), id.clone()))
     }
 
     /// The id of the call whose result it is.
     pub(super) fn answers(&self) -> Option<String> {
         match &self.kind {
-            Kind::Opaque { answers, .. } if !answers.is_empty() => Some(answers.clone()),
+            OpenBlockKind::Opaque { answers, .. } if !answers.is_empty() => Some(answers.clone()),
             _ => None,
         }
     }
 
     /// Whether this call has only begun, and these members begin it again: a repeated start is not
     /// a second call.
-    pub(super) fn is_begun_by(&self, members: &Members<'_>) -> bool {
-        let Kind::Call { id, input, deltas, .. } = &self.kind else { return false };
+    pub(super) fn is_begun_by(&self, members: &ObjectMembers<'_>) -> bool {
+        let OpenBlockKind::Call { id, input, deltas, .. } = &self.kind else { return false };
         let has_only_begun = !self.closed && !*deltas && input.is_empty();
         has_only_begun && !id.is_empty() && text_of(members.get("id")) == *id
     }
 
     /// Whether these are also the members of a call, and neither has an id.
-    pub(super) fn is_again(&self, members: &Members<'_>) -> bool {
-        let Kind::Call { id, .. } = &self.kind else { return false };
+    pub(super) fn is_again(&self, members: &ObjectMembers<'_>) -> bool {
+        let OpenBlockKind::Call { id, .. } = &self.kind else { return false };
         let text = |name| text_of(members.get(name));
         id.is_empty() && text("type") == "tool_use" && text("id").is_empty()
     }
 
     /// Whether a delta with this index belongs to the block.
-    pub(super) fn is(&self, index: crate::wire::tolerant::Count) -> bool {
+    pub(super) fn is(&self, index: crate::wire::tolerant::TolerantCount) -> bool {
         index.0.is_none_or(|index| index == self.index)
     }
 
     /// Adds to the block; `None` if it is a block of another kind.
     pub(super) fn more(
         &mut self,
-        what: What,
+        what: DeltaTarget,
         text: Cow<'_, str>,
-        out: &mut Outlet,
+        out: &mut EventSink,
     ) -> Option<Result<(), Error>> {
         match (&mut self.kind, what) {
-            (Kind::Text { .. }, What::Text) => Some(out.text(self.number, text)),
-            (Kind::Thinking { .. }, What::Thinking) => Some(out.reasoning(self.number, text)),
-            (Kind::Call { deltas, unnamed, .. }, What::Input) => {
+            (OpenBlockKind::Text { .. }, DeltaTarget::Text) => Some(out.text(self.number, text)),
+            (OpenBlockKind::Thinking { .. }, DeltaTarget::Thinking) => {
+                Some(out.reasoning(self.number, text))
+            }
+            (OpenBlockKind::Call { deltas, unnamed, .. }, DeltaTarget::Input) => {
                 *deltas |= has_member(&text);
                 Some(hand_on(self.number, unnamed, &text, out))
             }
-            (Kind::Opaque { input, .. }, What::Input) => {
+            (OpenBlockKind::Opaque { input, .. }, DeltaTarget::Input) => {
                 input.push_str(&text);
                 Some(out.kept(&text))
             }
@@ -215,14 +223,14 @@ impl OpenBlock {
 
     /// Sets the signature, if the block is thinking. A later one replaces it.
     pub(super) fn sign(&mut self, proof: Cow<'_, str>) {
-        if let Kind::Thinking { signature } = &mut self.kind {
+        if let OpenBlockKind::Thinking { signature } = &mut self.kind {
             *signature = proof.into_owned();
         }
     }
 
     /// Adds a source of the text, if the block is text.
-    pub(super) fn cite(&mut self, json: &str, out: &mut Outlet) -> Result<(), Error> {
-        if let Kind::Text { citations } = &mut self.kind {
+    pub(super) fn cite(&mut self, json: &str, out: &mut EventSink) -> Result<(), Error> {
+        if let OpenBlockKind::Text { citations } = &mut self.kind {
             out.source(json)?;
             out.citation(self.number, json)?;
             if cited::goes_back(json) {
@@ -232,27 +240,31 @@ impl OpenBlock {
         Ok(())
     }
 
-    pub(super) fn delta(&mut self, delta: &Delta<'_>, out: &mut Outlet) -> Result<(), Error> {
+    pub(super) fn delta(
+        &mut self,
+        delta: &AnthropicDelta<'_>,
+        out: &mut EventSink,
+    ) -> Result<(), Error> {
         match (&mut self.kind, &*delta.kind) {
-            (Kind::Text { .. }, "text_delta") => out.text(self.number, &*delta.text)?,
+            (OpenBlockKind::Text { .. }, "text_delta") => out.text(self.number, &*delta.text)?,
             (_, "citations_delta") => {
                 if let Some(citation) = delta.citation {
                     self.cite(citation.get(), out)?;
                 }
             }
-            (Kind::Thinking { .. }, "thinking_delta") => {
+            (OpenBlockKind::Thinking { .. }, "thinking_delta") => {
                 out.reasoning(self.number, &*delta.thinking)?;
             }
             (_, "signature_delta") => self.sign(Cow::Borrowed(&delta.signature)),
-            (Kind::Call { deltas, unnamed, .. }, "input_json_delta") => {
+            (OpenBlockKind::Call { deltas, unnamed, .. }, "input_json_delta") => {
                 *deltas |= has_member(&delta.partial_json);
                 hand_on(self.number, unnamed, &delta.partial_json, out)?;
             }
-            (Kind::Opaque { input, .. }, "input_json_delta") => {
+            (OpenBlockKind::Opaque { input, .. }, "input_json_delta") => {
                 out.kept(&delta.partial_json)?;
                 input.push_str(&delta.partial_json);
             }
-            (Kind::Opaque { changed, .. }, "compaction_delta") => {
+            (OpenBlockKind::Opaque { changed, .. }, "compaction_delta") => {
                 for (name, value) in
                     [("content", delta.content), ("encrypted_content", delta.encrypted_content)]
                 {
@@ -271,27 +283,27 @@ impl OpenBlock {
     }
 
     /// Ends the block.
-    pub(super) fn close(&mut self, out: &mut Outlet) -> Result<(), Error> {
+    pub(super) fn close(&mut self, out: &mut EventSink) -> Result<(), Error> {
         if std::mem::replace(&mut self.closed, true) {
             return Ok(());
         }
         let number = self.number;
-        self.name(&Members::of("{}"), out)?;
+        self.name(&ObjectMembers::of("{}"), out)?;
         match &mut self.kind {
-            Kind::Text { citations } if citations.is_empty() => {}
-            Kind::Text { citations } => {
+            OpenBlockKind::Text { citations } if citations.is_empty() => {}
+            OpenBlockKind::Text { citations } => {
                 let json = format!(r#"{{"citations":[{}]}}"#, citations.join(","));
                 out.vendor(number, VendorPart::Text, WIRE, json)?;
             }
             // Thinking without a signature must not be sent back.
-            Kind::Thinking { signature } if signature.is_empty() => {}
-            Kind::Thinking { signature } => {
+            OpenBlockKind::Thinking { signature } if signature.is_empty() => {}
+            OpenBlockKind::Thinking { signature } => {
                 let mut json = r#"{"signature":"#.to_owned();
                 quote(&mut json, signature);
                 json.push('}');
                 out.vendor(number, VendorPart::Reasoning, WIRE, json)?;
             }
-            Kind::Call { id: _, input, deltas, extra, unnamed: _ } => {
+            OpenBlockKind::Call { id: _, input, deltas, extra, unnamed: _ } => {
                 if !*deltas {
                     out.call_delta(number, &*input)?;
                 }
@@ -300,7 +312,7 @@ impl OpenBlock {
                 }
                 out.call_end(number);
             }
-            Kind::Opaque { kind, json, input, changed, part, .. } => {
+            OpenBlockKind::Opaque { kind, json, input, changed, part, .. } => {
                 let all = whole(std::mem::take(json), input, changed);
                 if kind == SUMMARY {
                     json.clone_from(&all);
@@ -317,7 +329,7 @@ fn hand_on(
     number: u32,
     unnamed: &mut Option<String>,
     piece: &str,
-    out: &mut Outlet,
+    out: &mut EventSink,
 ) -> Result<(), Error> {
     match unnamed {
         Some(arguments) => {
@@ -340,7 +352,7 @@ fn whole(json: String, input: &str, changed: &[(&'static str, String)]) -> Strin
         ("input", Some(input)) => Some(input),
         _ => changed.iter().find(|(of, _)| *of == name).map(|(_, value)| value.as_str()),
     };
-    let members = Members::of(&json);
+    let members = ObjectMembers::of(&json);
     let kept = members.0.iter().map(|(name, value)| {
         let value = changed(name).unwrap_or(value.get());
         (&**name, value)

@@ -9,17 +9,20 @@ use std::{
 use serde::{Deserialize, Deserializer};
 
 use super::{
-    block::{OpenBlock, What},
-    walked::{Common, More},
+    block::{DeltaTarget, OpenBlock},
+    walked::{AnthropicCommonEvent, DeltaContent},
 };
 use crate::{
     error::{Error, ErrorKind},
     provider::{AnswerLimits, StopReason, Usage, WantedItem, update_count},
     wire::{
-        decoder::{Decoder, Dialect, Outlet, not_understood},
+        decoder::{Decoder, Dialect, EventSink, not_understood},
         fault, reader, scan,
-        shape::Places,
-        tolerant::{Count, List, Members, Obj, Raw, Text, text_of},
+        shape::VaryingPlaces,
+        tolerant::{
+            ObjectMembers, RawJson, TolerantCount, TolerantList, TolerantObject, TolerantText,
+            text_of,
+        },
     },
 };
 
@@ -47,7 +50,7 @@ pub struct Answer {
     /// The numbers of all blocks, and the largest number plus one.
     numbers: HashSet<u32>,
     next: u32,
-    usage: WireUsage,
+    usage: AnthropicWireUsage,
     stop: Option<String>,
     /// Whether the stop reason has come behind the blocks, and not with the start.
     stopped: bool,
@@ -55,109 +58,109 @@ pub struct Answer {
 }
 
 #[derive(Deserialize)]
-struct Event<'a> {
+struct AnthropicEvent<'a> {
     #[serde(borrow, default, rename = "type")]
-    kind: Text<'a>,
+    kind: TolerantText<'a>,
     #[serde(default)]
-    index: Count,
+    index: TolerantCount,
     #[serde(borrow, default)]
-    delta: Obj<Delta<'a>>,
+    delta: TolerantObject<AnthropicDelta<'a>>,
     #[serde(borrow, default)]
-    content_block: Option<Raw<'a>>,
+    content_block: Option<RawJson<'a>>,
     #[serde(borrow, default)]
-    message: Option<Raw<'a>>,
+    message: Option<RawJson<'a>>,
     #[serde(default)]
-    usage: Obj<WireUsage>,
+    usage: TolerantObject<AnthropicWireUsage>,
     #[serde(borrow, default)]
-    error: Option<Raw<'a>>,
+    error: Option<RawJson<'a>>,
 }
 
 /// The members of all kinds of deltas.
 #[derive(Deserialize)]
-pub(super) struct Delta<'a> {
+pub(super) struct AnthropicDelta<'a> {
     #[serde(borrow, default, rename = "type")]
-    pub(super) kind: Text<'a>,
+    pub(super) kind: TolerantText<'a>,
     #[serde(borrow, default)]
-    pub(super) text: Text<'a>,
+    pub(super) text: TolerantText<'a>,
     #[serde(borrow, default)]
-    pub(super) partial_json: Text<'a>,
+    pub(super) partial_json: TolerantText<'a>,
     #[serde(borrow, default)]
-    pub(super) thinking: Text<'a>,
+    pub(super) thinking: TolerantText<'a>,
     #[serde(borrow, default)]
-    pub(super) signature: Text<'a>,
+    pub(super) signature: TolerantText<'a>,
     #[serde(borrow, default)]
-    pub(super) citation: Option<Raw<'a>>,
+    pub(super) citation: Option<RawJson<'a>>,
     #[serde(borrow, default)]
-    pub(super) content: Option<Raw<'a>>,
+    pub(super) content: Option<RawJson<'a>>,
     #[serde(borrow, default)]
-    pub(super) encrypted_content: Option<Raw<'a>>,
+    pub(super) encrypted_content: Option<RawJson<'a>>,
     #[serde(borrow, default)]
-    stop_reason: Text<'a>,
+    stop_reason: TolerantText<'a>,
 }
 
 #[derive(Default, Deserialize)]
-pub(super) struct Message<'a> {
+pub(super) struct AnthropicMessage<'a> {
     #[serde(borrow, default)]
-    pub(super) id: Text<'a>,
+    pub(super) id: TolerantText<'a>,
     #[serde(borrow, default)]
-    pub(super) model: Text<'a>,
+    pub(super) model: TolerantText<'a>,
     #[serde(borrow, default)]
-    pub(super) content: List<Raw<'a>>,
+    pub(super) content: TolerantList<RawJson<'a>>,
     #[serde(borrow, default)]
-    pub(super) stop_reason: Text<'a>,
+    pub(super) stop_reason: TolerantText<'a>,
     #[serde(default)]
-    pub(super) usage: Obj<WireUsage>,
+    pub(super) usage: TolerantObject<AnthropicWireUsage>,
 }
 
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
-pub(super) struct WireUsage {
+pub(super) struct AnthropicWireUsage {
     #[serde(default)]
-    pub(super) input_tokens: Count,
+    pub(super) input_tokens: TolerantCount,
     #[serde(default)]
-    pub(super) cache_creation_input_tokens: Count,
+    pub(super) cache_creation_input_tokens: TolerantCount,
     #[serde(default)]
-    pub(super) cache_read_input_tokens: Count,
+    pub(super) cache_read_input_tokens: TolerantCount,
     #[serde(default)]
-    pub(super) output_tokens: Count,
+    pub(super) output_tokens: TolerantCount,
     #[serde(default)]
-    pub(super) output_tokens_details: Obj<OutputDetails>,
+    pub(super) output_tokens_details: TolerantObject<AnthropicOutputDetails>,
     #[serde(default)]
-    pub(super) iterations: Compaction,
+    pub(super) iterations: CompactionUsage,
 }
 
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
-pub(super) struct OutputDetails {
+pub(super) struct AnthropicOutputDetails {
     #[serde(default)]
-    pub(super) thinking_tokens: Count,
+    pub(super) thinking_tokens: TolerantCount,
     #[serde(default)]
-    pub(super) reasoning_tokens: Count,
+    pub(super) reasoning_tokens: TolerantCount,
 }
 
-impl Copy for Obj<OutputDetails> {}
+impl Copy for TolerantObject<AnthropicOutputDetails> {}
 
 /// The tokens that the vendor used to summarize the conversation, if it did. They are in the list
 /// of the answer's steps (`iterations`) and not in the answer's own counts. The answer's own counts
 /// also leave out an advisor's tokens, but those are of another model with another price.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Compaction(Option<Usage>);
+pub(super) struct CompactionUsage(Option<Usage>);
 
 #[derive(Deserialize)]
-struct Iteration<'a> {
+struct UsageIteration<'a> {
     #[serde(borrow, default, rename = "type")]
-    kind: Text<'a>,
+    kind: TolerantText<'a>,
     #[serde(default)]
-    input_tokens: Count,
+    input_tokens: TolerantCount,
     #[serde(default)]
-    cache_creation_input_tokens: Count,
+    cache_creation_input_tokens: TolerantCount,
     #[serde(default)]
-    cache_read_input_tokens: Count,
+    cache_read_input_tokens: TolerantCount,
     #[serde(default)]
-    output_tokens: Count,
+    output_tokens: TolerantCount,
 }
 
-impl<'de> Deserialize<'de> for Compaction {
+impl<'de> Deserialize<'de> for CompactionUsage {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let steps = List::<Obj<Iteration<'de>>>::deserialize(from)?.0;
+        let steps = TolerantList::<TolerantObject<UsageIteration<'de>>>::deserialize(from)?.0;
         let mut all = None;
         for step in steps.into_iter().filter_map(|step| step.0) {
             if &*step.kind == "compaction" {
@@ -180,7 +183,7 @@ impl<'de> Deserialize<'de> for Compaction {
 
 /// The input with the same meaning as on every wire: the vendor does not count cached tokens as
 /// input.
-fn whole_input(fresh: Count, read: Count, written: Count) -> Option<u64> {
+fn whole_input(fresh: TolerantCount, read: TolerantCount, written: TolerantCount) -> Option<u64> {
     let cached = read.0.unwrap_or(0).saturating_add(written.0.unwrap_or(0));
     fresh.0.map(|fresh| fresh.saturating_add(cached))
 }
@@ -193,16 +196,16 @@ const DELTA: &str = r#""content_block_delta""#;
 
 /// A delta that adds to its block.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Addition {
-    index: Count,
-    what: What,
+pub(crate) struct BlockDelta {
+    index: TolerantCount,
+    what: DeltaTarget,
 }
 
 impl Dialect for Answer {
-    type Delta = Addition;
+    type Delta = BlockDelta;
 
-    fn read(&mut self, event: &str, data: &str, out: &mut Outlet) -> Result<bool, Error> {
-        let parsed = match reader::from_str::<Event<'_>>(data) {
+    fn read(&mut self, event: &str, data: &str, out: &mut EventSink) -> Result<bool, Error> {
+        let parsed = match reader::from_str::<AnthropicEvent<'_>>(data) {
             Ok(parsed) => parsed,
             Err(_) if data.trim() == "[DONE]" => return Ok(false),
             Err(err) if event == "error" => return Err(fault::in_event(data).because(err)),
@@ -212,14 +215,14 @@ impl Dialect for Answer {
         match kind {
             "ping" => return Ok(false),
             "message_start" => {
-                let json = parsed.message.map(Raw::get);
+                let json = parsed.message.map(RawJson::get);
                 if let Some(message) = json.and_then(|json| reader::from_str(json).ok()) {
                     self.start(message, out)?;
                 }
             }
             "content_block_start" => {
-                if let Some(json) = parsed.content_block.map(Raw::get) {
-                    self.open(parsed.index, json, &Members::of(json), out)?;
+                if let Some(json) = parsed.content_block.map(RawJson::get) {
+                    self.open(parsed.index, json, &ObjectMembers::of(json), out)?;
                 }
             }
             "content_block_delta" => {
@@ -235,7 +238,7 @@ impl Dialect for Answer {
             "message_stop" => self.complete(out)?,
             // An answer in one piece.
             "message" => {
-                if let Ok(message) = reader::from_str::<Message<'_>>(data) {
+                if let Ok(message) = reader::from_str::<AnthropicMessage<'_>>(data) {
                     self.stop = message.stop_reason.owned();
                     self.start(message, out)?;
                 }
@@ -250,27 +253,29 @@ impl Dialect for Answer {
         Ok(true)
     }
 
-    fn read_common(&mut self, data: &[u8], out: &mut Outlet) -> Option<Result<bool, Error>> {
-        let common = Common::of(data)?;
-        let index = Count(common.index);
+    fn read_common(&mut self, data: &[u8], out: &mut EventSink) -> Option<Result<bool, Error>> {
+        let common = AnthropicCommonEvent::of(data)?;
+        let index = TolerantCount(common.index);
         let result = match common.kind {
             b"content_block_delta" if index.0.is_some() => {
                 let block = self.block(index)?;
                 match (common.delta, common.more?) {
-                    (b"text_delta", More::Of(What::Text, text)) => {
-                        block.more(What::Text, text, out)?
+                    (b"text_delta", DeltaContent::Of(DeltaTarget::Text, text)) => {
+                        block.more(DeltaTarget::Text, text, out)?
                     }
-                    (b"thinking_delta", More::Of(What::Thinking, text)) => {
-                        block.more(What::Thinking, text, out)?
+                    (b"thinking_delta", DeltaContent::Of(DeltaTarget::Thinking, text)) => {
+                        block.more(DeltaTarget::Thinking, text, out)?
                     }
-                    (b"input_json_delta", More::Of(What::Input, text)) => {
-                        block.more(What::Input, text, out)?
+                    (b"input_json_delta", DeltaContent::Of(DeltaTarget::Input, text)) => {
+                        block.more(DeltaTarget::Input, text, out)?
                     }
-                    (b"signature_delta", More::Signature(signature)) => {
+                    (b"signature_delta", DeltaContent::Signature(signature)) => {
                         block.sign(signature);
                         Ok(())
                     }
-                    (b"citations_delta", More::Citation(json)) => block.cite(json.get(), out),
+                    (b"citations_delta", DeltaContent::Citation(json)) => {
+                        block.cite(json.get(), out)
+                    }
                     _ => return None,
                 }
             }
@@ -291,7 +296,7 @@ impl Dialect for Answer {
         Some(result.map(|()| true))
     }
 
-    fn delta(&self, data: &str, places: &mut Places) -> Option<Addition> {
+    fn delta(&self, data: &str, places: &mut VaryingPlaces) -> Option<BlockDelta> {
         let (mut event, mut index, mut kind, mut field) = ("", "", "", "");
         scan::object(data, |name, rest| match name {
             "type" => scan::value(rest, &mut event).filter(|_| event == DELTA),
@@ -307,19 +312,20 @@ impl Dialect for Answer {
             _ => places.any(rest),
         })?;
         let what = match (kind, field) {
-            (r#""text_delta""#, "text") => What::Text,
-            (r#""thinking_delta""#, "thinking") => What::Thinking,
-            (r#""input_json_delta""#, "partial_json") => What::Input,
+            (r#""text_delta""#, "text") => DeltaTarget::Text,
+            (r#""thinking_delta""#, "thinking") => DeltaTarget::Thinking,
+            (r#""input_json_delta""#, "partial_json") => DeltaTarget::Input,
             _ => return None,
         };
-        (event == DELTA).then_some(Addition { index: Count(Some(index.parse().ok()?)), what })
+        (event == DELTA)
+            .then_some(BlockDelta { index: TolerantCount(Some(index.parse().ok()?)), what })
     }
 
     fn again(
         &mut self,
-        Addition { index, what }: Addition,
+        BlockDelta { index, what }: BlockDelta,
         text: Cow<'_, str>,
-        out: &mut Outlet,
+        out: &mut EventSink,
     ) -> Option<Result<(), Error>> {
         self.block(index)?.more(what, text, out)
     }
@@ -328,11 +334,11 @@ impl Dialect for Answer {
         self.stopped
     }
 
-    fn end_without_mark(&mut self, out: &mut Outlet) -> Result<(), Error> {
+    fn end_without_mark(&mut self, out: &mut EventSink) -> Result<(), Error> {
         self.complete(out)
     }
 
-    fn end(&mut self, out: &mut Outlet) -> Result<(), Error> {
+    fn end(&mut self, out: &mut EventSink) -> Result<(), Error> {
         // Some servers send no `message_stop`. A stop reason after the last block is enough.
         let is_whole = self.stopped && self.blocks.iter().all(OpenBlock::is_closed);
         if is_whole { self.complete(out) } else { Ok(()) }
@@ -340,7 +346,7 @@ impl Dialect for Answer {
 }
 
 impl Answer {
-    fn start(&mut self, message: Message<'_>, out: &mut Outlet) -> Result<(), Error> {
+    fn start(&mut self, message: AnthropicMessage<'_>, out: &mut EventSink) -> Result<(), Error> {
         let id = message.id.owned();
         if self.started {
             // Gateways repeat the start. A start of another answer is an error.
@@ -367,14 +373,14 @@ impl Answer {
         // Blocks in the start event are complete: no events follow for them.
         for (index, block) in (0_u64..).zip(message.content.0) {
             let json = block.get();
-            self.open(Count(Some(index)), json, &Members::of(json), out)?;
-            self.close(Count(Some(index)), out)?;
+            self.open(TolerantCount(Some(index)), json, &ObjectMembers::of(json), out)?;
+            self.close(TolerantCount(Some(index)), out)?;
         }
         Ok(())
     }
 
     /// Records the usage and the stop reason.
-    fn over(&mut self, usage: Option<&WireUsage>, stop: Option<Cow<'_, str>>) {
+    fn over(&mut self, usage: Option<&AnthropicWireUsage>, stop: Option<Cow<'_, str>>) {
         if let Some(usage) = usage {
             self.usage.replace(usage);
         }
@@ -387,10 +393,10 @@ impl Answer {
     /// Begins a block with this JSON and these members.
     fn open(
         &mut self,
-        index: Count,
+        index: TolerantCount,
         json: &str,
-        members: &Members<'_>,
-        out: &mut Outlet,
+        members: &ObjectMembers<'_>,
+        out: &mut EventSink,
     ) -> Result<(), Error> {
         // A server that gives every block the same number, or none, still sends them one after the
         // other.
@@ -427,14 +433,19 @@ impl Answer {
         Ok(())
     }
 
-    fn delta(&mut self, index: Count, delta: &Delta<'_>, out: &mut Outlet) -> Result<(), Error> {
+    fn delta(
+        &mut self,
+        index: TolerantCount,
+        delta: &AnthropicDelta<'_>,
+        out: &mut EventSink,
+    ) -> Result<(), Error> {
         let takes_input = self.block(index).is_some_and(|block| block.takes_input());
         if &*delta.kind == "input_json_delta" && !takes_input {
             if delta.partial_json.is_empty() {
                 return Ok(());
             }
             // The start of a call was lost. The call is kept, and the model is told that it is incomplete.
-            self.open(index, UNNAMED, &Members::of(UNNAMED), out)?;
+            self.open(index, UNNAMED, &ObjectMembers::of(UNNAMED), out)?;
         } else if self.block(index).is_none() {
             // Some servers send no start.
             let json = match &*delta.kind {
@@ -442,7 +453,7 @@ impl Answer {
                 "thinking_delta" | "signature_delta" => r#"{"type":"thinking"}"#,
                 _ => return Ok(()),
             };
-            self.open(index, json, &Members::of(json), out)?;
+            self.open(index, json, &ObjectMembers::of(json), out)?;
         }
         match self.block(index) {
             Some(block) => block.delta(delta, out),
@@ -450,7 +461,7 @@ impl Answer {
         }
     }
 
-    fn close(&mut self, index: Count, out: &mut Outlet) -> Result<(), Error> {
+    fn close(&mut self, index: TolerantCount, out: &mut EventSink) -> Result<(), Error> {
         match self.block(index) {
             Some(block) => block.close(out),
             None => Ok(()),
@@ -458,7 +469,7 @@ impl Answer {
     }
 
     /// The block with this number in the stream; without a number, the last block.
-    fn block(&mut self, index: Count) -> Option<&mut OpenBlock> {
+    fn block(&mut self, index: TolerantCount) -> Option<&mut OpenBlock> {
         let last = self.blocks.len().checked_sub(1)?;
         // Blocks come one after the other, so nearly always it is the last one.
         let is_last = self.blocks.get(last).is_some_and(|block| block.is(index));
@@ -469,12 +480,12 @@ impl Answer {
         self.blocks.get_mut(at)
     }
 
-    fn complete(&mut self, out: &mut Outlet) -> Result<(), Error> {
+    fn complete(&mut self, out: &mut EventSink) -> Result<(), Error> {
         let mut stop = self.stop_reason();
         for block in &mut self.blocks {
             // It is unknown whether the last call of a truncated answer is complete.
             if stop == StopReason::Truncated && block.is_call() {
-                block.name(&Members::of("{}"), out)?;
+                block.name(&ObjectMembers::of("{}"), out)?;
                 continue;
             }
             block.close(out)?;
@@ -506,7 +517,7 @@ impl Answer {
         let json = block
             .summary()
             .ok_or("the vendor gave a block of another type in the place of a summary")?;
-        let members = Members::of(json);
+        let members = ObjectMembers::of(json);
         let words = text_of(members.get("content"));
         if words.trim().is_empty() {
             return Err("the vendor's own summary is empty: it could not make one".to_owned());
@@ -547,13 +558,13 @@ impl Answer {
     }
 }
 
-impl WireUsage {
+impl AnthropicWireUsage {
     /// Replaces the counts that are given. The others stay, and some servers end with zeros in place
     /// of counts that they have given before.
     fn replace(&mut self, by: &Self) {
         // Where the steps of the answer are listed, its own counts may be zero in the end.
         let has_steps = by.iterations.0.is_some();
-        let set = |field: &mut Count, by: Count| {
+        let set = |field: &mut TolerantCount, by: TolerantCount| {
             field.0 = if has_steps { by.0.or(field.0) } else { update_count(field.0, by.0) };
         };
         set(&mut self.input_tokens, by.input_tokens);

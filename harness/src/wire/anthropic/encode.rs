@@ -1,8 +1,8 @@
 //! Encodes a request of the Messages API from the transcript.
 //!
-//! The bytes of a message depend on that message alone, so each request begins with the bytes of
-//! the previous one. This keeps the vendor's cache and signed thinking valid. The only exception is a vendor block that
-//! waits for its result: it is sent only while the result may still come.
+//! The bytes of a message depend on that message alone, so each request begins with the bytes of the previous one. This
+//! keeps the vendor's cache and signed thinking valid. The only exception is a vendor block that waits for its result: it is
+//! sent only while the result may still come.
 
 use std::borrow::Cow;
 
@@ -11,7 +11,7 @@ use serde_json::Map;
 
 use super::{
     SUMMARY, WIRE,
-    thinking::{self, Thinking, ThinkingConfig, thinking},
+    thinking::{self, ThinkingConfig, ThinkingSettings, thinking},
 };
 use crate::{
     error::{Error, ErrorKind},
@@ -24,14 +24,14 @@ use crate::{
     secret::beginning,
     wire::{
         Encoded,
-        answer::{self, Forced, Plan, Server},
+        answer::{self, OutputPlan, SchemaEnforcement, ServerSupport},
         cache, choice,
-        encoded::{Form, Stays, conversation, thinking_from, turn_start},
-        json::{Body, comma, key, member, members, object, raw, room_for, sendable, text},
-        media::{Part, Places, Recipient, Takes, line},
+        encoded::{MessageEncoding, PrefixStability, conversation, thinking_from, turn_start},
+        json::{JsonBody, comma, key, member, members, object, raw, room_for, sendable, text},
+        media::{CarriedFiles, FilePart, Recipient, Takes, line},
         names,
         optional::{OptionalMember, RefusedMembers},
-        tolerant::{Members, text_of},
+        tolerant::{ObjectMembers, text_of},
     },
 };
 
@@ -84,7 +84,7 @@ impl Options {
 /// Sources: <https://docs.claude.com/en/docs/build-with-claude/pdf-support> (32 MB a request),
 /// <https://docs.claude.com/en/docs/build-with-claude/files>, and the vendor's error for larger
 /// pictures, `image exceeds 5 MB maximum: .. bytes > 5242880 bytes`, which counts base64.
-const PLACES: Places = Places {
+const PLACES: CarriedFiles = CarriedFiles {
     audio: false,
     other_pictures: false,
     picture_files: true,
@@ -98,8 +98,7 @@ const PLACES: Places = Places {
 const MAX_TOKENS: u32 = 16_384;
 
 /// The limit of an answer's tokens if the program sets none: the model's maximum, but at most an
-/// eighth of its window. Older models refuse a conversation that leaves no room for such a long
-/// answer.
+/// eighth of its window. Older models refuse a conversation that leaves no room for such a long answer.
 fn longest_answer(known: &Model) -> u32 {
     let eighth = known.window.and_then(|window| u32::try_from(window / 8).ok());
     known.output.zip(eighth).map_or(MAX_TOKENS, |(output, eighth)| output.min(eighth))
@@ -142,7 +141,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
         user,
         extra,
     } = settings;
-    let plan = Plan::of(request, settings, &server(options));
+    let plan = OutputPlan::of(request, settings, &server(options));
     let with_tool;
     let request = match &plan {
         Some(plan) => {
@@ -159,7 +158,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
             "the vendor makes no summary on request if `extra` has `context_management`: leave one of them out",
         ));
     }
-    let mut body = Body::new(extra, &["messages", "stream", "compaction"], *refused)?;
+    let mut body = JsonBody::new(extra, &["messages", "stream", "compaction"], *refused)?;
     body.value("model", model);
     let known = Models::default().find("anthropic", model);
     let longest = thinking::with_room(&known, *effort, longest_answer(&known));
@@ -179,7 +178,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
         .map_or(matches!(said.config, Some(ThinkingConfig::Enabled(_))), |it| it == "enabled");
     if has_budget && of_extra.is_none() && !open_turn_thinks(request, settings) {
         // Within a budget, the thinking of a turn must begin the turn. It is on from the next turn on.
-        (said, has_budget) = (Thinking::default(), false);
+        (said, has_budget) = (ThinkingSettings::default(), false);
     }
     if let Some(config) = said.config {
         body.member("thinking", |out| raw(out, &config.json()));
@@ -218,7 +217,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     }
     let strict = strict_tools.unwrap_or(false);
     let defers = *defers_tools && !refused.has(OptionalMember::DeferLoading);
-    let found = Deferred::of(request, defers, &choice::named(settings));
+    let found = DeferredTools::of(request, defers, &choice::named(settings));
     if !found.tools.is_empty() {
         body.may_send(OptionalMember::DeferLoading);
     }
@@ -226,7 +225,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     let tool_choice = tool_choice.as_ref().filter(|choice| {
         !summarizes || !matches!(choice, ToolChoice::Required | ToolChoice::Tool(_))
     });
-    let forced = plan.as_ref().and_then(Plan::forced);
+    let forced = plan.as_ref().and_then(OutputPlan::forced);
     let (tool_choice, parallel_calls) = forced.unwrap_or((tool_choice, *parallel_calls));
     if let Some(choice) = choice(tool_choice, parallel_calls)
         && !request.tools().is_empty()
@@ -265,7 +264,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
         body.may_send(OptionalMember::CacheMarks);
     }
     let mark = before.map(|(mark, at)| (at, format!(r#","cache_control":{mark}"#)));
-    let form = Form { is, mark };
+    let form = MessageEncoding { is, mark };
     let to = Recipient { takes, places: &PLACES };
     conversation(body, "messages", b"", form, request, to, |out, before, message| {
         let at = before.len();
@@ -286,23 +285,22 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
 
 /// What is known about the server's ways to hold an answer to a schema. A server that uses this
 /// protocol for another model ignores an unknown mode.
-fn server(options: &Options) -> Server {
-    Server {
+fn server(options: &Options) -> ServerSupport {
+    ServerSupport {
         mode: options.takes.schema_answers().unwrap_or(SchemaAnswers::Never),
         form: StrictForm::Anthropic,
         takes_any: false,
         in_words: false,
         forced: if options.takes.schema_answers().is_none() {
-            Forced::ByCall
+            SchemaEnforcement::ByCall
         } else {
-            Forced::AsOthers
+            SchemaEnforcement::AsOthers
         },
         way: options.answer_way,
     }
 }
 
-/// The number of blocks before a mark in which the vendor looks for a cached part, minus one for
-/// blocks that are not sent.
+/// The number of blocks before a mark in which the vendor looks for a cached part, minus one for blocks that are not sent.
 const LOOKBACK: usize = 19;
 
 /// The message that ended the previous request, if more blocks have come since than the vendor
@@ -337,12 +335,12 @@ fn breakpoint(out: &mut Draft, mark: Option<&str>) {
 }
 
 /// The tools that are read at the place of the search that found them.
-struct Deferred<'a> {
+struct DeferredTools<'a> {
     found: Found<'a>,
     tools: Vec<&'a str>,
 }
 
-impl<'a> Deferred<'a> {
+impl<'a> DeferredTools<'a> {
     /// Only tools of this request count, because the vendor refuses results that name others. It
     /// also requires at least one tool that was not found by a search. If the choice of a tool names a found tool, none.
     fn of(request: &Request<'a>, defers: bool, wanted: &[&str]) -> Self {
@@ -383,7 +381,7 @@ fn tools(
     out: &mut Draft,
     request: &Request<'_>,
     strict: bool,
-    found: &Deferred<'_>,
+    found: &DeferredTools<'_>,
     mark: Option<&str>,
 ) {
     // Found tools are read at the place of the search, and cannot have a mark.
@@ -436,14 +434,14 @@ fn encode_message(
     message: &Message,
     (at, after): (usize, &Messages),
     (thinking, summaries): (SentThinking, bool),
-    found: &Deferred<'_>,
+    found: &DeferredTools<'_>,
     to: Recipient<'_>,
-) -> Stays {
+) -> PrefixStability {
     // The vendor refuses a conversation that continues from a refused answer.
     if message.is_refused() {
-        return Stays::Always;
+        return PrefixStability::Always;
     }
-    let mut stays = Stays::Always;
+    let mut stays = PrefixStability::Always;
     let start = out.mark();
     comma(out);
     raw(out, r#"{"role":"#);
@@ -481,17 +479,19 @@ fn encode_message(
             // Only a user message contains files.
             block if block.media().is_some() && message.role() == Role::Assistant => {}
             Block::Vendor(data) => match result_of(data, message, after) {
-                Awaited::Here => encode_block(out, block, to),
-                Awaited::Behind(count) => {
-                    stays = stays.and(Stays::AsLongAs(at + 1 + count));
+                VendorResultPlace::Here => encode_block(out, block, to),
+                VendorResultPlace::Behind(count) => {
+                    stays = stays.and(PrefixStability::AsLongAs(at + 1 + count));
                     encode_block(out, block, to);
                 }
-                Awaited::Later => {
-                    stays = Stays::UntilTheNext;
+                VendorResultPlace::Later => {
+                    stays = PrefixStability::UntilTheNext;
                     encode_block(out, block, to);
                 }
-                Awaited::Never => {}
-                Awaited::NotBehind(count) => stays = stays.and(Stays::AsLongAs(at + 1 + count)),
+                VendorResultPlace::Never => {}
+                VendorResultPlace::NotBehind(count) => {
+                    stays = stays.and(PrefixStability::AsLongAs(at + 1 + count))
+                }
             },
             block => encode_block(out, block, to),
         }
@@ -567,11 +567,11 @@ pub(crate) fn check(options: &Options) -> Result<(), Error> {
 
 /// Whether this is a summary by the vendor.
 fn is_summary(data: &VendorData) -> bool {
-    data.wire() == WIRE && text_of(Members::of(data.json()).get("type")) == SUMMARY
+    data.wire() == WIRE && text_of(ObjectMembers::of(data.json()).get("type")) == SUMMARY
 }
 
 /// The place of the result of a vendor block.
-enum Awaited {
+enum VendorResultPlace {
     /// In the same message, or the block needs none.
     Here,
     /// In a later message, at this distance.
@@ -590,37 +590,37 @@ enum Awaited {
 /// the block with `tool use with id .. was found without a corresponding .. block`.
 ///
 /// Source: <https://docs.claude.com/en/docs/agents-and-tools/tool-use/server-tools>.
-fn result_of(data: &VendorData, message: &Message, after: &Messages) -> Awaited {
-    let members = Members::of(data.json());
+fn result_of(data: &VendorData, message: &Message, after: &Messages) -> VendorResultPlace {
+    let members = ObjectMembers::of(data.json());
     let kind = text_of(members.get("type"));
     if data.wire() != WIRE || !kind.ends_with("_use") {
-        return Awaited::Here;
+        return VendorResultPlace::Here;
     }
     let id = text_of(members.get("id"));
     let is_in = |message: &Message| {
         message.blocks().iter().any(|block| match block {
-            Block::Vendor(data) => text_of(Members::of(data.json()).get("tool_use_id")) == id,
+            Block::Vendor(data) => text_of(ObjectMembers::of(data.json()).get("tool_use_id")) == id,
             _ => false,
         })
     };
     if is_in(message) {
-        return Awaited::Here;
+        return VendorResultPlace::Here;
     }
     if !matches!(kind.as_str(), "server_tool_use" | "mcp_tool_use") {
-        return Awaited::Never;
+        return VendorResultPlace::Never;
     }
     let mut last = message;
     for (count, later) in (1..).zip(after) {
         if later.role() == Role::User {
-            return Awaited::NotBehind(count);
+            return VendorResultPlace::NotBehind(count);
         }
         if !later.is_refused() && is_in(later) {
-            return Awaited::Behind(count);
+            return VendorResultPlace::Behind(count);
         }
         last = later;
     }
     let goes_on = last.is_paused() || last.role() == Role::Tool || last.calls().next().is_some();
-    if goes_on { Awaited::Later } else { Awaited::NotBehind(after.len()) }
+    if goes_on { VendorResultPlace::Later } else { VendorResultPlace::NotBehind(after.len()) }
 }
 
 fn encode_block(out: &mut Draft, block: &Block, to: Recipient<'_>) {
@@ -643,7 +643,7 @@ fn encode_block(out: &mut Draft, block: &Block, to: Recipient<'_>) {
 
 /// Whether this is a complete block.
 fn is_block(json: &str) -> bool {
-    json.contains(r#""type""#) && !text_of(Members::of(json).get("type")).is_empty()
+    json.contains(r#""type""#) && !text_of(ObjectMembers::of(json).get("type")).is_empty()
 }
 
 /// Writes text, unless it is only white space, which is refused.
@@ -750,14 +750,14 @@ fn encode_words(out: &mut Draft, text: &str) {
 fn encode_media(out: &mut Draft, kind: MediaKind, media: &Media, to: Recipient<'_>) {
     let (kind, media) = match to.part_or_line(kind, media) {
         Err(words) => return encode_words(out, &words),
-        Ok(Part::Image(image)) => ("image", image),
-        Ok(Part::Document(document)) => ("document", document),
-        Ok(Part::Text(media)) if to.takes.documents() => ("document", media),
-        Ok(Part::Text(media)) => {
+        Ok(FilePart::Image(image)) => ("image", image),
+        Ok(FilePart::Document(document)) => ("document", document),
+        Ok(FilePart::Text(media)) if to.takes.documents() => ("document", media),
+        Ok(FilePart::Text(media)) => {
             return encode_words(out, &media.to_text().unwrap_or_default());
         }
         // This wire cannot carry audio.
-        Ok(Part::Audio { .. }) => return,
+        Ok(FilePart::Audio { .. }) => return,
     };
     comma(out);
     raw(out, r#"{"type":"#);

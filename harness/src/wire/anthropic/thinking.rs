@@ -8,7 +8,7 @@ use crate::{
 
 /// The thinking settings of a request.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct Thinking {
+pub(super) struct ThinkingSettings {
     /// The value of `thinking`.
     pub(super) config: Option<ThinkingConfig>,
     /// `output_config.effort`.
@@ -56,9 +56,9 @@ pub(super) fn thinking(
     known: &Model,
     settings: &Settings,
     max_tokens: u32,
-) -> Result<Thinking, Error> {
+) -> Result<ThinkingSettings, Error> {
     check(model, known, settings)?;
-    let Some(effort) = settings.effort else { return Ok(Thinking::default()) };
+    let Some(effort) = settings.effort else { return Ok(ThinkingSettings::default()) };
     let level = match effort {
         Effort::Off | Effort::Minimal | Effort::Low => "low",
         Effort::Medium => "medium",
@@ -66,9 +66,9 @@ pub(super) fn thinking(
         Effort::XHigh => "xhigh",
         Effort::Max | Effort::Tokens(_) => "max",
     };
-    let said = |config, effort| Thinking { config, effort };
+    let said = |config, effort| ThinkingSettings { config, effort };
     Ok(match (known.thinking, effort) {
-        (Some(How::Never), _) => Thinking::default(),
+        (Some(How::Never), _) => ThinkingSettings::default(),
         (Some(How::Budget) | None, Effort::Tokens(_)) | (Some(How::Budget), _) => {
             said(budget(known, effort, max_tokens), None)
         }

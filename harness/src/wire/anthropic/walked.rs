@@ -4,58 +4,58 @@
 use std::borrow::Cow;
 
 use super::{
-    block::What,
-    decode::{Compaction, Message, OutputDetails, WireUsage},
+    block::DeltaTarget,
+    decode::{AnthropicMessage, AnthropicOutputDetails, AnthropicWireUsage, CompactionUsage},
 };
 use crate::wire::{
     reader,
-    tolerant::{Count, List, Members, Obj, Raw, Text},
-    walk::{Once, Walk},
+    tolerant::{ObjectMembers, RawJson, TolerantCount, TolerantList, TolerantObject, TolerantText},
+    walk::{JsonWalk, SeenMembers},
 };
 
 /// An event of one of the common kinds.
 #[derive(Default)]
-pub(super) struct Common<'a> {
+pub(super) struct AnthropicCommonEvent<'a> {
     pub(super) kind: &'a [u8],
     pub(super) index: Option<u64>,
     /// The type of the delta.
     pub(super) delta: &'a [u8],
-    pub(super) more: Option<More<'a>>,
+    pub(super) more: Option<DeltaContent<'a>>,
     /// The stop reason.
     pub(super) stop: Cow<'a, str>,
     /// A block as it begins, and its members.
-    pub(super) block: Option<(&'a str, Members<'a>)>,
-    pub(super) message: Option<Message<'a>>,
-    pub(super) usage: Option<WireUsage>,
+    pub(super) block: Option<(&'a str, ObjectMembers<'a>)>,
+    pub(super) message: Option<AnthropicMessage<'a>>,
+    pub(super) usage: Option<AnthropicWireUsage>,
 }
 
 /// The contents of a delta.
-pub(super) enum More<'a> {
-    Of(What, Cow<'a, str>),
+pub(super) enum DeltaContent<'a> {
+    Of(DeltaTarget, Cow<'a, str>),
     Signature(Cow<'a, str>),
-    Citation(Raw<'a>),
+    Citation(RawJson<'a>),
 }
 
-impl<'a> Common<'a> {
+impl<'a> AnthropicCommonEvent<'a> {
     pub(super) fn of(data: &'a [u8]) -> Option<Self> {
         Self::usual_delta(data).or_else(|| Self::any(data))
     }
 
     /// A delta in the vendor's own order of members, without others.
     fn usual_delta(data: &'a [u8]) -> Option<Self> {
-        let mut walk = Walk::new(data);
+        let mut walk = JsonWalk::new(data);
         walk.same(br#"{"type":"content_block_delta","index":"#)?;
         let index = Some(walk.number()?);
         walk.same(br#","delta":{"type":""#)?;
         let (delta, what) = if walk.same(br#"text_delta","text":"#).is_some() {
-            (&b"text_delta"[..], What::Text)
+            (&b"text_delta"[..], DeltaTarget::Text)
         } else if walk.same(br#"input_json_delta","partial_json":"#).is_some() {
-            (&b"input_json_delta"[..], What::Input)
+            (&b"input_json_delta"[..], DeltaTarget::Input)
         } else {
             walk.same(br#"thinking_delta","thinking":"#)?;
-            (&b"thinking_delta"[..], What::Thinking)
+            (&b"thinking_delta"[..], DeltaTarget::Thinking)
         };
-        let more = Some(More::Of(what, walk.text()?));
+        let more = Some(DeltaContent::Of(what, walk.text()?));
         walk.expect(b'}')?;
         walk.expect(b'}')?;
         walk.end()?;
@@ -64,8 +64,8 @@ impl<'a> Common<'a> {
 
     fn any(data: &'a [u8]) -> Option<Self> {
         let mut common = Self::default();
-        let mut seen = Once::default();
-        let mut walk = Walk::new(data);
+        let mut seen = SeenMembers::default();
+        let mut walk = JsonWalk::new(data);
         walk.object(|walk, name| match name {
             b"type" => {
                 common.kind = walk.plain()?;
@@ -80,16 +80,16 @@ impl<'a> Common<'a> {
                 walk.object(|walk, name| common.delta(walk, name, &mut seen))
             }
             b"content_block" => {
-                let (json, members) = Members::walk(walk)?;
+                let (json, members) = ObjectMembers::walk(walk)?;
                 common.block = Some((std::str::from_utf8(json).ok()?, members));
                 seen.see(3)
             }
             b"message" => {
-                common.message = Some(Message::walk(walk)?);
+                common.message = Some(AnthropicMessage::walk(walk)?);
                 seen.see(4)
             }
             b"usage" => {
-                common.usage = WireUsage::walk(walk)?.0;
+                common.usage = AnthropicWireUsage::walk(walk)?.0;
                 seen.see(5)
             }
             b"error" => None,
@@ -99,17 +99,22 @@ impl<'a> Common<'a> {
         Some(common)
     }
 
-    fn delta(&mut self, walk: &mut Walk<'a>, name: &[u8], seen: &mut Once) -> Option<()> {
+    fn delta(
+        &mut self,
+        walk: &mut JsonWalk<'a>,
+        name: &[u8],
+        seen: &mut SeenMembers,
+    ) -> Option<()> {
         let more = match name {
             b"type" => {
                 self.delta = walk.plain()?;
                 return seen.see(6);
             }
-            b"text" => More::Of(What::Text, walk.text()?),
-            b"thinking" => More::Of(What::Thinking, walk.text()?),
-            b"partial_json" => More::Of(What::Input, walk.text()?),
-            b"signature" => More::Signature(walk.text()?),
-            b"citation" if walk.next()? == b'{' => More::Citation(Raw::walk(walk)?),
+            b"text" => DeltaContent::Of(DeltaTarget::Text, walk.text()?),
+            b"thinking" => DeltaContent::Of(DeltaTarget::Thinking, walk.text()?),
+            b"partial_json" => DeltaContent::Of(DeltaTarget::Input, walk.text()?),
+            b"signature" => DeltaContent::Signature(walk.text()?),
+            b"citation" if walk.next()? == b'{' => DeltaContent::Citation(RawJson::walk(walk)?),
             b"stop_reason" => {
                 self.stop = walk.text_or_null()?;
                 return seen.see(7);
@@ -122,30 +127,30 @@ impl<'a> Common<'a> {
     }
 }
 
-impl<'a> Message<'a> {
-    fn walk(walk: &mut Walk<'a>) -> Option<Self> {
+impl<'a> AnthropicMessage<'a> {
+    fn walk(walk: &mut JsonWalk<'a>) -> Option<Self> {
         let mut message = Self::default();
-        let mut seen = Once::default();
+        let mut seen = SeenMembers::default();
         walk.object(|walk, name| {
             let member = match name {
                 b"id" => {
-                    message.id = Text(walk.text_or_null()?);
+                    message.id = TolerantText(walk.text_or_null()?);
                     0
                 }
                 b"model" => {
-                    message.model = Text(walk.text_or_null()?);
+                    message.model = TolerantText(walk.text_or_null()?);
                     1
                 }
                 b"stop_reason" => {
-                    message.stop_reason = Text(walk.text_or_null()?);
+                    message.stop_reason = TolerantText(walk.text_or_null()?);
                     2
                 }
                 b"content" => {
-                    message.content = List(Raw::walk_list(walk)?);
+                    message.content = TolerantList(RawJson::walk_list(walk)?);
                     3
                 }
                 b"usage" => {
-                    message.usage = WireUsage::walk(walk)?;
+                    message.usage = AnthropicWireUsage::walk(walk)?;
                     4
                 }
                 _ => return walk.skip(),
@@ -156,10 +161,10 @@ impl<'a> Message<'a> {
     }
 }
 
-impl WireUsage {
-    fn walk(walk: &mut Walk<'_>) -> Option<Obj<Self>> {
+impl AnthropicWireUsage {
+    fn walk(walk: &mut JsonWalk<'_>) -> Option<TolerantObject<Self>> {
         let mut usage = Self::default();
-        let mut seen = Once::default();
+        let mut seen = SeenMembers::default();
         let is_one = walk.object_or_null(|walk, name| {
             let (count, member) = match name {
                 b"input_tokens" => (&mut usage.input_tokens, 0),
@@ -167,24 +172,24 @@ impl WireUsage {
                 b"cache_read_input_tokens" => (&mut usage.cache_read_input_tokens, 2),
                 b"output_tokens" => (&mut usage.output_tokens, 3),
                 b"output_tokens_details" => {
-                    let details = Count::walk_all(walk, ["thinking_tokens", "reasoning_tokens"])?;
+                    let details =
+                        TolerantCount::walk_all(walk, ["thinking_tokens", "reasoning_tokens"])?;
                     usage.output_tokens_details =
-                        Obj(details.map(|[thinking_tokens, reasoning_tokens]| OutputDetails {
-                            thinking_tokens,
-                            reasoning_tokens,
+                        TolerantObject(details.map(|[thinking_tokens, reasoning_tokens]| {
+                            AnthropicOutputDetails { thinking_tokens, reasoning_tokens }
                         }));
                     return seen.see(4);
                 }
                 b"iterations" => {
-                    let json = Raw::walk(walk)?.get();
-                    usage.iterations = reader::from_str::<Compaction>(json).ok()?;
+                    let json = RawJson::walk(walk)?.get();
+                    usage.iterations = reader::from_str::<CompactionUsage>(json).ok()?;
                     return seen.see(5);
                 }
                 _ => return walk.skip(),
             };
-            *count = Count::walk(walk)?;
+            *count = TolerantCount::walk(walk)?;
             seen.see(member)
         })?;
-        Some(Obj(is_one.then_some(usage)))
+        Some(TolerantObject(is_one.then_some(usage)))
     }
 }

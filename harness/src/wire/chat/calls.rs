@@ -8,23 +8,23 @@ use serde::de::IgnoredAny;
 
 use super::{
     Origin, WIRE,
-    chunk::{CallDelta, Function},
+    chunk::{CallDelta, FunctionDelta},
     extra,
 };
 use crate::{
     error::Error,
     provider::{Progress, VendorPart},
-    wire::{decoder::Outlet, tolerant::Raw},
+    wire::{decoder::EventSink, tolerant::RawJson},
 };
 
 /// The calls of one answer, in the order in which they began.
 #[derive(Debug, Default)]
-pub(super) struct Calls {
-    calls: Vec<Call>,
+pub(super) struct AnswerCalls {
+    calls: Vec<StreamedCall>,
     /// The origin of the answer.
     origin: Origin,
     /// The index of the last call with this id, also for each call index.
-    ids: HashMap<String, Places>,
+    ids: HashMap<String, CallPlaces>,
     /// The index of the last call with this call index.
     indices: HashMap<u64, usize>,
     /// Calls with incomplete arguments.
@@ -32,13 +32,13 @@ pub(super) struct Calls {
 }
 
 #[derive(Debug, Default)]
-struct Places {
+struct CallPlaces {
     last: usize,
     by_index: HashMap<Option<u64>, usize>,
 }
 
 #[derive(Debug)]
-struct Call {
+struct StreamedCall {
     index: Option<u64>,
     /// The id from the server; empty if it gave none.
     wire_id: String,
@@ -59,7 +59,7 @@ struct Call {
 
 /// The place of a fragment.
 #[derive(Debug, PartialEq)]
-enum Place {
+enum FragmentPlace {
     New,
     At(usize),
     /// A new value at the place of this call, which is complete.
@@ -67,7 +67,7 @@ enum Place {
     Nowhere,
 }
 
-impl Calls {
+impl AnswerCalls {
     /// The calls of an answer with this origin.
     pub(super) fn of(origin: Origin) -> Self {
         Self { origin, ..Self::default() }
@@ -82,28 +82,30 @@ impl Calls {
         &mut self,
         delta: &CallDelta<'_>,
         first: u32,
-        out: &mut Outlet,
+        out: &mut EventSink,
     ) -> Result<(), Error> {
-        let none = Function::default();
+        let none = FunctionDelta::default();
         let function = delta.function.0.as_ref().unwrap_or(&none);
         let arguments = function.arguments.as_ref().map_or("", |arguments| &arguments.0);
         let (id, name) = (delta.id.trim(), function.name.trim());
-        let extra = delta.extra_content.map(Raw::get).filter(|extra| *extra != "null");
+        let extra = delta.extra_content.map(RawJson::get).filter(|extra| *extra != "null");
         let place = self.place(delta.index.0, id, name, arguments);
         // The data that the server wants back may come alone, without identifying its call.
         let is_alone = extra.is_some() && id.is_empty() && name.is_empty() && arguments.is_empty();
         let place = match (place, self.calls.len().checked_sub(1)) {
-            (Place::New | Place::Nowhere, Some(last)) if is_alone => Place::At(last),
-            (Place::New, None) if is_alone => Place::Nowhere,
+            (FragmentPlace::New | FragmentPlace::Nowhere, Some(last)) if is_alone => {
+                FragmentPlace::At(last)
+            }
+            (FragmentPlace::New, None) if is_alone => FragmentPlace::Nowhere,
             (place, _) => place,
         };
         let at = match place {
-            Place::At(at) => at,
-            Place::Nowhere => return Ok(()),
-            Place::Again(at) if self.is_to_follow(at, id, name, arguments) => {
+            FragmentPlace::At(at) => at,
+            FragmentPlace::Nowhere => return Ok(()),
+            FragmentPlace::Again(at) if self.is_to_follow(at, id, name, arguments) => {
                 return self.start_over(at, arguments, out);
             }
-            Place::Again(at) => {
+            FragmentPlace::Again(at) => {
                 self.end(at, out)?;
                 let mut call = self.begin(delta.index.0, first, out)?;
                 if let Some(before) = self.calls.get(at) {
@@ -119,7 +121,7 @@ impl Calls {
                 }
                 self.push_call(call)
             }
-            Place::New => {
+            FragmentPlace::New => {
                 let call = self.begin(delta.index.0, first, out)?;
                 self.push_call(call)
             }
@@ -149,10 +151,15 @@ impl Calls {
         }
     }
 
-    fn begin(&self, index: Option<u64>, first: u32, out: &mut Outlet) -> Result<Call, Error> {
+    fn begin(
+        &self,
+        index: Option<u64>,
+        first: u32,
+        out: &mut EventSink,
+    ) -> Result<StreamedCall, Error> {
         out.part()?;
         let number = u32::try_from(self.calls.len()).unwrap_or(u32::MAX);
-        Ok(Call {
+        Ok(StreamedCall {
             index,
             wire_id: String::new(),
             name: String::new(),
@@ -166,7 +173,7 @@ impl Calls {
         })
     }
 
-    fn push_call(&mut self, call: Call) -> usize {
+    fn push_call(&mut self, call: StreamedCall) -> usize {
         let at = self.calls.len();
         if !call.wire_id.is_empty() {
             self.ids.entry(call.wire_id.clone()).or_default().add(call.index, at);
@@ -193,7 +200,7 @@ impl Calls {
     /// Whether the arguments of a call are an empty object, which some servers send before the
     /// actual ones.
     fn is_to_follow(&self, at: usize, id: &str, name: &str, arguments: &str) -> bool {
-        let is_it = |call: &Call| {
+        let is_it = |call: &StreamedCall| {
             let same_name = name.is_empty() || name == call.name;
             let same_id = id.is_empty() || id == call.wire_id;
             same_name && same_id && !call.ended && call.progress.is_empty_object()
@@ -202,7 +209,7 @@ impl Calls {
     }
 
     /// Begins the arguments of a call again, and discards the earlier ones.
-    fn start_over(&mut self, at: usize, arguments: &str, out: &mut Outlet) -> Result<(), Error> {
+    fn start_over(&mut self, at: usize, arguments: &str, out: &mut EventSink) -> Result<(), Error> {
         let Some(call) = self.calls.get_mut(at) else { return Ok(()) };
         arguments.clone_into(&mut call.arguments);
         call.progress = Progress::default();
@@ -218,9 +225,9 @@ impl Calls {
     }
 
     /// Handles the end of the answer. In a truncated answer, only complete calls get an end.
-    pub(super) fn finish(&mut self, truncated: bool, out: &mut Outlet) -> Result<(), Error> {
+    pub(super) fn finish(&mut self, truncated: bool, out: &mut EventSink) -> Result<(), Error> {
         for at in 0..self.calls.len() {
-            let cut = |call: &Call| truncated && !is_object(&call.arguments);
+            let cut = |call: &StreamedCall| truncated && !is_object(&call.arguments);
             if self.calls.get(at).is_some_and(|call| !cut(call)) {
                 self.end(at, out)?;
             } else if self.calls.get(at).is_some_and(|call| !call.begun) {
@@ -233,7 +240,7 @@ impl Calls {
 
     /// Emits the data that the server wants back with a call. It may come after the rest of the
     /// call.
-    fn hand_on_extra(&mut self, at: usize, out: &mut Outlet) -> Result<(), Error> {
+    fn hand_on_extra(&mut self, at: usize, out: &mut EventSink) -> Result<(), Error> {
         let Some(call) = self.calls.get_mut(at).filter(|call| call.begun) else { return Ok(()) };
         match call.extra.take() {
             Some(extra) => {
@@ -245,7 +252,7 @@ impl Calls {
     }
 
     /// Ends a complete call.
-    fn end(&mut self, at: usize, out: &mut Outlet) -> Result<(), Error> {
+    fn end(&mut self, at: usize, out: &mut EventSink) -> Result<(), Error> {
         if let Some(call) = self.calls.get_mut(at).filter(|call| !call.ended) {
             if call.sent == 0 {
                 call.arguments = unwrapped(&call.arguments);
@@ -265,7 +272,7 @@ impl Calls {
     /// Emits the start of the call once its name is known, and its arguments so far. Arguments that
     /// do not begin as an object are kept until the end, because they may be an object inside a
     /// string.
-    fn hand_on(&mut self, at: usize, over: bool, out: &mut Outlet) -> Result<(), Error> {
+    fn hand_on(&mut self, at: usize, over: bool, out: &mut EventSink) -> Result<(), Error> {
         let Some(call) = self.calls.get_mut(at) else { return Ok(()) };
         let ready =
             !call.name.is_empty() && (!call.wire_id.is_empty() || !call.arguments.is_empty());
@@ -282,21 +289,21 @@ impl Calls {
         Ok(())
     }
 
-    fn place(&self, index: Option<u64>, id: &str, name: &str, arguments: &str) -> Place {
+    fn place(&self, index: Option<u64>, id: &str, name: &str, arguments: &str) -> FragmentPlace {
         let is_structured = arguments.trim_start().starts_with(['{', '[']);
         let begins = is_structured || arguments.trim_start().starts_with('"');
         // After the end of a list, an object or a string, the same value cannot continue like this.
-        let is_again = |call: &Call| {
+        let is_again = |call: &StreamedCall| {
             begins && call.is_whole() && call.arguments.trim_end().ends_with(['}', ']', '"'])
         };
         // Another name, or a new value after a complete one, means another call.
         let or_new = |at: usize| match self.calls.get(at) {
             Some(call) if !name.is_empty() && !call.name.is_empty() && name != call.name => {
-                Place::New
+                FragmentPlace::New
             }
-            Some(call) if is_again(call) => Place::Again(at),
-            Some(_) => Place::At(at),
-            None => Place::New,
+            Some(call) if is_again(call) => FragmentPlace::Again(at),
+            Some(_) => FragmentPlace::At(at),
+            None => FragmentPlace::New,
         };
         if let Some(same_id) = self.ids.get(id) {
             if index.is_none() {
@@ -306,7 +313,7 @@ impl Calls {
             return match with(index).max(with(None)) {
                 Some(both) => or_new(both),
                 None if name.is_empty() => or_new(same_id.last),
-                None => Place::New,
+                None => FragmentPlace::New,
             };
         }
         let same_index = index.and_then(|index| self.indices.get(&index).copied());
@@ -318,21 +325,21 @@ impl Calls {
                 Some(call) => {
                     let other = !call.name.is_empty() && name != call.name;
                     let new = other || is_structured || call.is_whole();
-                    if new { Place::New } else { Place::At(at) }
+                    if new { FragmentPlace::New } else { FragmentPlace::At(at) }
                 }
-                None => Place::New,
+                None => FragmentPlace::New,
             },
             (false, None) if index.is_none() && name.is_empty() => match self.calls.len() {
-                0 => Place::New,
-                count => Place::At(count.saturating_sub(1)),
+                0 => FragmentPlace::New,
+                count => FragmentPlace::At(count.saturating_sub(1)),
             },
-            (false, None) => Place::New,
+            (false, None) => FragmentPlace::New,
             (true, Some(at)) => or_new(at),
-            (true, None) if index.is_some() || !name.is_empty() => Place::New,
+            (true, None) if index.is_some() || !name.is_empty() => FragmentPlace::New,
             (true, None) => {
                 let mut open = self.open.iter();
                 match (open.next(), open.next()) {
-                    (Some(at), None) => Place::At(*at),
+                    (Some(at), None) => FragmentPlace::At(*at),
                     _ => self.unnamed_place(arguments),
                 }
             }
@@ -340,22 +347,25 @@ impl Calls {
     }
 }
 
-impl Calls {
+impl AnswerCalls {
     /// The place of arguments that nothing assigns to a call. They are kept as a call without a
     /// name, which does not run, unless they repeat those of a call.
-    fn unnamed_place(&self, arguments: &str) -> Place {
-        let is_unnamed =
-            |call: &Call| call.name.is_empty() && call.wire_id.is_empty() && call.index.is_none();
-        let repeats = |call: &Call| call.arguments.trim() == arguments.trim();
+    fn unnamed_place(&self, arguments: &str) -> FragmentPlace {
+        let is_unnamed = |call: &StreamedCall| {
+            call.name.is_empty() && call.wire_id.is_empty() && call.index.is_none()
+        };
+        let repeats = |call: &StreamedCall| call.arguments.trim() == arguments.trim();
         match self.calls.last() {
-            _ if arguments.trim().is_empty() || self.calls.iter().any(repeats) => Place::Nowhere,
-            Some(last) if is_unnamed(last) => Place::At(self.calls.len().saturating_sub(1)),
-            Some(_) | None => Place::New,
+            _ if arguments.trim().is_empty() || self.calls.iter().any(repeats) => {
+                FragmentPlace::Nowhere
+            }
+            Some(last) if is_unnamed(last) => FragmentPlace::At(self.calls.len().saturating_sub(1)),
+            Some(_) | None => FragmentPlace::New,
         }
     }
 }
 
-impl Places {
+impl CallPlaces {
     fn add(&mut self, index: Option<u64>, at: usize) {
         self.last = self.last.max(at);
         let place = self.by_index.entry(index).or_default();
@@ -363,7 +373,7 @@ impl Places {
     }
 }
 
-impl Call {
+impl StreamedCall {
     /// Whether its arguments are one JSON value.
     fn is_whole(&self) -> bool {
         self.progress.is_whole(&self.arguments)

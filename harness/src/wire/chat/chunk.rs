@@ -4,156 +4,159 @@ use serde::Deserialize;
 
 use crate::{
     provider::Usage,
-    wire::tolerant::{Arguments, Count, List, Obj, Raw, Text, TextOrList},
+    wire::tolerant::{
+        RawArguments, RawJson, TextOrList, TolerantCount, TolerantList, TolerantObject,
+        TolerantText,
+    },
 };
 
 #[derive(Deserialize)]
-pub(super) struct Chunk<'a> {
+pub(super) struct ChatChunk<'a> {
     #[serde(borrow, default)]
-    pub(super) id: Text<'a>,
+    pub(super) id: TolerantText<'a>,
     #[serde(borrow, default)]
-    pub(super) model: Text<'a>,
+    pub(super) model: TolerantText<'a>,
     #[serde(borrow, default)]
-    pub(super) object: Text<'a>,
+    pub(super) object: TolerantText<'a>,
     #[serde(borrow, default)]
-    pub(super) choices: List<Choice<'a>>,
+    pub(super) choices: TolerantList<ChunkChoice<'a>>,
     #[serde(default)]
-    pub(super) usage: Obj<WireUsage>,
+    pub(super) usage: TolerantObject<ChatWireUsage>,
     #[serde(default)]
-    pub(super) x_groq: Obj<Groq>,
+    pub(super) x_groq: TolerantObject<GroqExtension>,
     #[serde(borrow, default)]
-    pub(super) error: Option<Raw<'a>>,
+    pub(super) error: Option<RawJson<'a>>,
     #[serde(borrow, default)]
-    pub(super) detail: Option<Raw<'a>>,
+    pub(super) detail: Option<RawJson<'a>>,
     /// The URLs of the sources of the answer, in each chunk.
     #[serde(borrow, default)]
-    pub(super) citations: List<Text<'a>>,
+    pub(super) citations: TolerantList<TolerantText<'a>>,
     /// The same sources with titles.
     #[serde(borrow, default)]
-    pub(super) search_results: List<Raw<'a>>,
+    pub(super) search_results: TolerantList<RawJson<'a>>,
 }
 
 #[derive(Deserialize)]
-pub(super) struct Choice<'a> {
+pub(super) struct ChunkChoice<'a> {
     #[serde(default)]
-    pub(super) index: Count,
+    pub(super) index: TolerantCount,
     #[serde(borrow, default)]
-    pub(super) delta: Obj<Delta<'a>>,
+    pub(super) delta: TolerantObject<ChunkDelta<'a>>,
     /// The whole message so far, beside the delta or instead of it.
     #[serde(borrow, default)]
-    pub(super) message: Obj<Delta<'a>>,
+    pub(super) message: TolerantObject<ChunkDelta<'a>>,
     #[serde(borrow, default)]
-    pub(super) finish_reason: Text<'a>,
+    pub(super) finish_reason: TolerantText<'a>,
 }
 
 #[derive(Deserialize)]
-pub(super) struct Delta<'a> {
+pub(super) struct ChunkDelta<'a> {
     #[serde(borrow, default)]
     pub(super) content: TextOrList<'a>,
     #[serde(borrow, default)]
-    pub(super) refusal: Text<'a>,
+    pub(super) refusal: TolerantText<'a>,
     #[serde(borrow, default)]
-    pub(super) reasoning_content: Text<'a>,
+    pub(super) reasoning_content: TolerantText<'a>,
     #[serde(borrow, default)]
-    pub(super) reasoning: Text<'a>,
+    pub(super) reasoning: TolerantText<'a>,
     #[serde(borrow, default)]
-    pub(super) reasoning_text: Text<'a>,
+    pub(super) reasoning_text: TolerantText<'a>,
     #[serde(borrow, default)]
-    pub(super) thinking: Text<'a>,
+    pub(super) thinking: TolerantText<'a>,
     #[serde(borrow, default)]
-    pub(super) reasoning_details: List<Raw<'a>>,
+    pub(super) reasoning_details: TolerantList<RawJson<'a>>,
     #[serde(borrow, default)]
-    pub(super) tool_calls: List<CallDelta<'a>>,
+    pub(super) tool_calls: TolerantList<CallDelta<'a>>,
     #[serde(borrow, default)]
-    pub(super) function_call: Obj<Function<'a>>,
+    pub(super) function_call: TolerantObject<FunctionDelta<'a>>,
     /// The sources of the text.
     #[serde(borrow, default)]
-    pub(super) annotations: List<Raw<'a>>,
+    pub(super) annotations: TolerantList<RawJson<'a>>,
     /// The pictures that the model generated.
     #[serde(borrow, default)]
-    pub(super) images: List<Raw<'a>>,
+    pub(super) images: TolerantList<RawJson<'a>>,
     /// The audio of the answer.
     #[serde(borrow, default)]
-    pub(super) audio: Obj<Audio<'a>>,
+    pub(super) audio: TolerantObject<AudioDelta<'a>>,
 }
 
 #[derive(Deserialize)]
-pub(super) struct Audio<'a> {
+pub(super) struct AudioDelta<'a> {
     #[serde(borrow, default)]
-    pub(super) id: Text<'a>,
+    pub(super) id: TolerantText<'a>,
     #[serde(borrow, default)]
-    pub(super) data: Text<'a>,
+    pub(super) data: TolerantText<'a>,
     #[serde(borrow, default)]
-    pub(super) transcript: Text<'a>,
+    pub(super) transcript: TolerantText<'a>,
     #[serde(default)]
-    pub(super) expires_at: Count,
+    pub(super) expires_at: TolerantCount,
 }
 
 #[derive(Default, Deserialize)]
 pub(super) struct CallDelta<'a> {
     #[serde(default)]
-    pub(super) index: Count,
+    pub(super) index: TolerantCount,
     #[serde(borrow, default)]
-    pub(super) id: Text<'a>,
+    pub(super) id: TolerantText<'a>,
     #[serde(borrow, default)]
-    pub(super) function: Obj<Function<'a>>,
+    pub(super) function: TolerantObject<FunctionDelta<'a>>,
     #[serde(borrow, default, rename = "type")]
-    pub(super) kind: Text<'a>,
+    pub(super) kind: TolerantText<'a>,
     /// A call of something other than a function.
     #[serde(borrow, default)]
-    pub(super) custom: Option<Raw<'a>>,
+    pub(super) custom: Option<RawJson<'a>>,
     /// The data that the server wants back with the call.
     #[serde(borrow, default)]
-    pub(super) extra_content: Option<Raw<'a>>,
+    pub(super) extra_content: Option<RawJson<'a>>,
 }
 
 #[derive(Default, Deserialize)]
-pub(super) struct Function<'a> {
+pub(super) struct FunctionDelta<'a> {
     #[serde(borrow, default)]
-    pub(super) name: Text<'a>,
+    pub(super) name: TolerantText<'a>,
     #[serde(borrow, default)]
-    pub(super) arguments: Option<Arguments<'a>>,
+    pub(super) arguments: Option<RawArguments<'a>>,
 }
 
 #[derive(Deserialize)]
-pub(super) struct Groq {
+pub(super) struct GroqExtension {
     #[serde(default)]
-    pub(super) usage: Obj<WireUsage>,
+    pub(super) usage: TolerantObject<ChatWireUsage>,
 }
 
 #[derive(Default, Deserialize)]
-pub(super) struct WireUsage {
+pub(super) struct ChatWireUsage {
     #[serde(default)]
-    pub(super) prompt_tokens: Count,
+    pub(super) prompt_tokens: TolerantCount,
     #[serde(default)]
-    pub(super) completion_tokens: Count,
+    pub(super) completion_tokens: TolerantCount,
     #[serde(default)]
-    pub(super) total_tokens: Count,
+    pub(super) total_tokens: TolerantCount,
     #[serde(default)]
-    pub(super) reasoning_tokens: Count,
+    pub(super) reasoning_tokens: TolerantCount,
     #[serde(default)]
-    pub(super) prompt_cache_hit_tokens: Count,
+    pub(super) prompt_cache_hit_tokens: TolerantCount,
     #[serde(default)]
-    pub(super) prompt_tokens_details: Obj<PromptDetails>,
+    pub(super) prompt_tokens_details: TolerantObject<PromptTokensDetails>,
     #[serde(default)]
-    pub(super) completion_tokens_details: Obj<CompletionDetails>,
+    pub(super) completion_tokens_details: TolerantObject<CompletionTokensDetails>,
 }
 
 #[derive(Default, Deserialize)]
-pub(super) struct PromptDetails {
+pub(super) struct PromptTokensDetails {
     #[serde(default)]
-    pub(super) cached_tokens: Count,
+    pub(super) cached_tokens: TolerantCount,
     #[serde(default)]
-    pub(super) cache_write_tokens: Count,
+    pub(super) cache_write_tokens: TolerantCount,
 }
 
 #[derive(Default, Deserialize)]
-pub(super) struct CompletionDetails {
+pub(super) struct CompletionTokensDetails {
     #[serde(default)]
-    pub(super) reasoning_tokens: Count,
+    pub(super) reasoning_tokens: TolerantCount,
 }
 
-impl WireUsage {
+impl ChatWireUsage {
     /// The usage with the same meaning as on every wire. Some vendors do not count thinking as
     /// completion tokens; the total shows this.
     pub(super) fn known(&self) -> Usage {

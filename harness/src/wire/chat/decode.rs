@@ -5,20 +5,22 @@ use std::borrow::Cow;
 
 use super::{
     Origin, ThinkTags, WIRE,
-    calls::Calls,
-    chunk::{CallDelta, Choice, Chunk, Delta},
-    media::Media,
-    thought::{Splitter, Thought},
-    walked::Said,
+    calls::AnswerCalls,
+    chunk::{CallDelta, ChatChunk, ChunkChoice, ChunkDelta},
+    media::AnswerMedia,
+    thought::{AnswerThinking, ThinkTagSplitter},
+    walked::ChunkContents,
 };
 use crate::{
     error::{Error, ErrorKind},
     provider::{AnswerLimits, StopReason, Usage, VendorPart, WantedItem},
     wire::{
-        decoder::{Decoder, Dialect, Outlet, Words, not_understood},
+        decoder::{Decoder, Dialect, EventSink, EventText, not_understood},
         fault, halves, reader, scan,
-        shape::Places,
-        tolerant::{Count, Members, Obj, Raw, Text, join, text_in},
+        shape::VaryingPlaces,
+        tolerant::{
+            ObjectMembers, RawJson, TolerantCount, TolerantObject, TolerantText, join, text_in,
+        },
     },
 };
 
@@ -38,8 +40,8 @@ pub struct Reading {
 /// A decoder for one answer.
 pub fn decoder(limits: AnswerLimits, reading: Reading) -> Decoder<Answer> {
     let Reading { think_tags, done_is_enough, origin } = reading;
-    let splitter = Splitter::new(think_tags);
-    let calls = Calls::of(origin);
+    let splitter = ThinkTagSplitter::new(think_tags);
+    let calls = AnswerCalls::of(origin);
     Decoder::with(Answer { splitter, done_is_enough, calls, ..Answer::default() }, limits)
 }
 
@@ -62,11 +64,11 @@ const FAILURES: [&str; 2] = ["error", "insufficient_system_resource"];
 #[derive(Debug, Default)]
 pub struct Answer {
     started: bool,
-    splitter: Option<Splitter>,
+    splitter: Option<ThinkTagSplitter>,
     done_is_enough: bool,
-    thought: Thought,
-    calls: Calls,
-    media: Media,
+    thought: AnswerThinking,
+    calls: AnswerCalls,
+    media: AnswerMedia,
     /// The number of bytes of text seen, for servers that repeat the whole text each time.
     said: usize,
     refused: bool,
@@ -79,16 +81,16 @@ pub struct Answer {
 
 /// A chunk that contains only text, or only thinking.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum More {
+pub(crate) enum PlainChunk {
     Words,
     /// The name of the thinking's field.
     Thought(&'static str),
 }
 
 impl Dialect for Answer {
-    type Delta = More;
+    type Delta = PlainChunk;
 
-    fn read(&mut self, event: &str, data: &str, out: &mut Outlet) -> Result<bool, Error> {
+    fn read(&mut self, event: &str, data: &str, out: &mut EventSink) -> Result<bool, Error> {
         if data.trim() == "[DONE]" {
             if self.done_is_enough {
                 self.finish.get_or_insert_default();
@@ -103,7 +105,7 @@ impl Dialect for Answer {
             let unknown = || Error::new(ErrorKind::Protocol, data.trim());
             return Err(fault::in_json(data).unwrap_or_else(unknown));
         }
-        let chunk = match reader::from_str::<Chunk<'_>>(data) {
+        let chunk = match reader::from_str::<ChatChunk<'_>>(data) {
             Ok(chunk) => chunk,
             Err(err) if event == "error" => return Err(fault::in_event(data).because(err)),
             Err(err) => return Err(not_understood(data, err)),
@@ -135,8 +137,8 @@ impl Dialect for Answer {
         Ok(true)
     }
 
-    fn read_common(&mut self, data: &[u8], out: &mut Outlet) -> Option<Result<bool, Error>> {
-        let mut said = Said::default();
+    fn read_common(&mut self, data: &[u8], out: &mut EventSink) -> Option<Result<bool, Error>> {
+        let mut said = ChunkContents::default();
         said.read(data, self.started, &self.media)?;
         if !said.finish.is_empty() && FAILURES.contains(&said.finish.trim()) {
             return None;
@@ -144,7 +146,7 @@ impl Dialect for Answer {
         Some(self.said(said, out).map(|()| true))
     }
 
-    fn delta(&self, data: &str, places: &mut Places) -> Option<More> {
+    fn delta(&self, data: &str, places: &mut VaryingPlaces) -> Option<PlainChunk> {
         let (mut said, mut index, mut object) = (None, "0", CHUNK);
         let nothing =
             |rest: &str| scan::null(rest).or_else(|| rest.starts_with("\"\"").then_some(2));
@@ -152,9 +154,9 @@ impl Dialect for Answer {
             "choices" => scan::only(rest, |name, rest| match name {
                 "delta" => scan::object(rest, |name, rest| {
                     let more = match name {
-                        "content" => More::Words,
-                        "reasoning_content" => More::Thought("reasoning_content"),
-                        "reasoning" => More::Thought("reasoning"),
+                        "content" => PlainChunk::Words,
+                        "reasoning_content" => PlainChunk::Thought("reasoning_content"),
+                        "reasoning" => PlainChunk::Thought("reasoning"),
                         "role" => return scan::skip(rest),
                         _ => return scan::null(rest),
                     };
@@ -177,13 +179,13 @@ impl Dialect for Answer {
 
     fn again(
         &mut self,
-        more: More,
+        more: PlainChunk,
         text: Cow<'_, str>,
-        out: &mut Outlet,
+        out: &mut EventSink,
     ) -> Option<Result<(), Error>> {
         Some(match more {
-            More::Words => self.words(text, out),
-            More::Thought(field) => self.thought.push_field(field, text, out),
+            PlainChunk::Words => self.words(text, out),
+            PlainChunk::Thought(field) => self.thought.push_field(field, text, out),
         })
     }
 
@@ -191,21 +193,21 @@ impl Dialect for Answer {
         self.finish.is_some()
     }
 
-    fn end_without_mark(&mut self, out: &mut Outlet) -> Result<(), Error> {
+    fn end_without_mark(&mut self, out: &mut EventSink) -> Result<(), Error> {
         self.done(out)
     }
 
-    fn end(&mut self, out: &mut Outlet) -> Result<(), Error> {
+    fn end(&mut self, out: &mut EventSink) -> Result<(), Error> {
         // Some servers send no `[DONE]` at the end; the stop reason is enough.
         self.done(out)
     }
 }
 
 impl Answer {
-    fn said(&mut self, said: Said<'_>, out: &mut Outlet) -> Result<(), Error> {
+    fn said(&mut self, said: ChunkContents<'_>, out: &mut EventSink) -> Result<(), Error> {
         if !self.started && (said.has_choice || !said.id.is_empty() || !said.model.is_empty()) {
             self.started = true;
-            out.started(Text(said.id).owned(), Text(said.model).owned());
+            out.started(TolerantText(said.id).owned(), TolerantText(said.model).owned());
         }
         if let Some((json, found)) = said.found {
             self.media.sources(&found, &[], out)?;
@@ -236,7 +238,12 @@ impl Answer {
         Ok(())
     }
 
-    fn choice(&mut self, choice: &Choice<'_>, data: &str, out: &mut Outlet) -> Result<(), Error> {
+    fn choice(
+        &mut self,
+        choice: &ChunkChoice<'_>,
+        data: &str,
+        out: &mut EventSink,
+    ) -> Result<(), Error> {
         match (&choice.delta.0, &choice.message.0) {
             (Some(delta), _) => self.delta(delta, out)?,
             (None, Some(message)) => self.message(message, out)?,
@@ -256,11 +263,11 @@ impl Answer {
         Ok(())
     }
 
-    fn delta(&mut self, delta: &Delta<'_>, out: &mut Outlet) -> Result<(), Error> {
+    fn delta(&mut self, delta: &ChunkDelta<'_>, out: &mut EventSink) -> Result<(), Error> {
         let details = delta.reasoning_details.0.iter().map(|json| json.get());
         let details = details.filter(|json| json.starts_with('{'));
-        let details = details.map(|json| (json.len(), Members::of(json)));
-        self.thought.push(Thought::found(delta), details, out)?;
+        let details = details.map(|json| (json.len(), ObjectMembers::of(json)));
+        self.thought.push(AnswerThinking::found(delta), details, out)?;
         self.words(&*delta.content.text, out)?;
         for part in &delta.content.list {
             self.part(*part, out)?;
@@ -280,8 +287,9 @@ impl Answer {
             // The form of calls before they had ids.
             let arguments = function.arguments.clone();
             let name = function.name.clone();
-            let function = Obj(Some(super::chunk::Function { name, arguments }));
-            let call = CallDelta { index: Count(Some(0)), function, ..CallDelta::default() };
+            let function = TolerantObject(Some(super::chunk::FunctionDelta { name, arguments }));
+            let call =
+                CallDelta { index: TolerantCount(Some(0)), function, ..CallDelta::default() };
             self.calls.push(&call, FIRST_CALL, out)?;
         }
         Ok(())
@@ -292,10 +300,10 @@ impl Answer {
         &mut self,
         kind: &str,
         call: &CallDelta<'_>,
-        out: &mut Outlet,
+        out: &mut EventSink,
     ) -> Result<(), Error> {
         self.wanted.get_or_insert(WantedItem::new(kind));
-        let input = call.custom.map_or("null", Raw::get);
+        let input = call.custom.map_or("null", RawJson::get);
         let (id, kind) = (serde_json::json!(call.id.0), serde_json::json!(kind));
         let json = format!(r#"{{"id":{id},"type":{kind},"custom":{input}}}"#);
         out.kept(&json)?;
@@ -304,7 +312,7 @@ impl Answer {
     }
 
     /// Reads a message in place of a delta, which contains the whole text so far.
-    fn message(&mut self, message: &Delta<'_>, out: &mut Outlet) -> Result<(), Error> {
+    fn message(&mut self, message: &ChunkDelta<'_>, out: &mut EventSink) -> Result<(), Error> {
         if self.said == 0 && self.calls.is_empty() {
             self.delta(message, out)?;
             self.said = halves::without_last(&message.content.text).len();
@@ -315,15 +323,15 @@ impl Answer {
         self.words(all.get(self.said..).unwrap_or_default(), out)
     }
 
-    fn part(&mut self, part: Raw<'_>, out: &mut Outlet) -> Result<(), Error> {
-        let members = Members::of(part.get());
+    fn part(&mut self, part: RawJson<'_>, out: &mut EventSink) -> Result<(), Error> {
+        let members = ObjectMembers::of(part.get());
         if self.thought.push_part(&members, out)? {
             return Ok(());
         }
         self.words(members.get("text").map(text_in).unwrap_or_default(), out)
     }
 
-    fn words(&mut self, text: impl Words, out: &mut Outlet) -> Result<(), Error> {
+    fn words(&mut self, text: impl EventText, out: &mut EventSink) -> Result<(), Error> {
         if text.as_ref().is_empty() {
             return Ok(());
         }
@@ -339,7 +347,7 @@ impl Answer {
     }
 
     /// Ends the answer, if it has a stop reason.
-    fn done(&mut self, out: &mut Outlet) -> Result<(), Error> {
+    fn done(&mut self, out: &mut EventSink) -> Result<(), Error> {
         let Some(reason) = self.finish.take() else {
             return Err(Error::new(
                 ErrorKind::CutOff,
@@ -392,7 +400,7 @@ pub(super) fn other_than_function<'a>(call: &'a CallDelta<'_>) -> Option<&'a str
 }
 
 /// The error in place of a chunk, or in it beside the choices.
-fn failure(event: &str, data: &str, chunk: &Chunk<'_>) -> Option<Error> {
+fn failure(event: &str, data: &str, chunk: &ChatChunk<'_>) -> Option<Error> {
     let names_one = chunk.error.is_some_and(|json| fault::is_told(json.get()))
         || event == "error"
         || &*chunk.object == "error"

@@ -16,14 +16,16 @@ use crate::{
     provider::{AnswerWay, Draft, Effort, Request, Settings, ToolChoice},
     wire::{
         Encoded,
-        answer::{self, Forced, NAME, Plan, Server},
+        answer::{self, NAME, OutputPlan, SchemaEnforcement, ServerSupport},
         cache, choice, effort,
-        encoded::{Form, Stays, conversation, thinking_from},
-        json::{Body, comma, data_url, key, member, object, raw, room_for, sendable, text, texts},
-        media::{Part, Places, Recipient, Takes, file_name},
+        encoded::{MessageEncoding, PrefixStability, conversation, thinking_from},
+        json::{
+            JsonBody, comma, data_url, key, member, object, raw, room_for, sendable, text, texts,
+        },
+        media::{CarriedFiles, FilePart, Recipient, Takes, file_name},
         names,
         optional::{OptionalMember, RefusedMembers},
-        tolerant::{Members, text_of},
+        tolerant::{ObjectMembers, text_of},
     },
 };
 
@@ -72,7 +74,7 @@ pub struct Options {
 /// Sources: <https://platform.openai.com/docs/api-reference/chat/create> (documents by their bytes
 /// or their id, audio by its bytes) and <https://platform.openai.com/docs/guides/pdf-files> (50 MB
 /// a file).
-pub(super) const PLACES: Places = Places {
+pub(super) const PLACES: CarriedFiles = CarriedFiles {
     audio: true,
     other_pictures: true,
     picture_files: false,
@@ -166,7 +168,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
         user,
         extra,
     } = settings;
-    let plan = Plan::of(request, settings, &server(options));
+    let plan = OutputPlan::of(request, settings, &server(options));
     let with_tool;
     let request = match &plan {
         Some(plan) => {
@@ -177,7 +179,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     };
     choice::check(request, settings)?;
     check(options)?;
-    let mut body = Body::new(extra, &["messages", "stream"], *refused)?;
+    let mut body = JsonBody::new(extra, &["messages", "stream"], *refused)?;
     body.value("model", model);
     body.value("stream", &true);
     if *ask_for_usage {
@@ -213,7 +215,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     body.maybe("user", user.as_ref());
     cache::write(&mut body, request, settings, &options.takes);
     let strict = strict_tools.unwrap_or(false);
-    let forced = plan.as_ref().and_then(Plan::forced);
+    let forced = plan.as_ref().and_then(OutputPlan::forced);
     // Keywords that the vendor refuses are left out even without strict mode.
     let told = match (options.strict_form, strict) {
         // The lengths let a model come to an end.
@@ -248,30 +250,30 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
         leading.len() == 0,
         answer::form(plan.as_ref()),
     );
-    let form = Form { is, mark: None };
+    let form = MessageEncoding { is, mark: None };
     conversation(body, "messages", leading.ready(), form, request, to, |out, before, message| {
         // A server that requires all thinking refuses a turn without it.
         let thinks = before.len() >= thinking_from || matches!(thought, ThoughtReplay::Field(_));
         let thought = if thinks { thought } else { &ThoughtReplay::Off };
         let message = &answer::said(plan.as_ref(), before.len(), message);
         encode_message(out, before, message, thought, options, to);
-        Stays::Always
+        PrefixStability::Always
     })
 }
 
 /// What is known about the server's ways to hold an answer to a schema. Several unknown servers
 /// refuse their schema mode together with tools, or call no tool then.
-fn server(options: &Options) -> Server {
+fn server(options: &Options) -> ServerSupport {
     let known = options.takes.schema_answers();
-    Server {
+    ServerSupport {
         mode: known.unwrap_or(SchemaAnswers::WithoutTools),
         form: options.strict_form,
         takes_any: options.strict_form == StrictForm::OpenAI,
         in_words: known.is_none(),
         forced: if known.is_none() && options.strict_form == StrictForm::Common {
-            Forced::ByKeywords
+            SchemaEnforcement::ByKeywords
         } else {
-            Forced::AsOthers
+            SchemaEnforcement::AsOthers
         },
         way: options.answer_way,
     }
@@ -358,9 +360,9 @@ pub(super) fn speaks(message: &Message) -> bool {
 }
 
 /// A part of a user message.
-enum Said<'a> {
+enum UserPart<'a> {
     Words(Cow<'a, str>),
-    File(Part<'a>),
+    File(FilePart<'a>),
 }
 
 /// Writes a user message with only text.
@@ -382,19 +384,21 @@ fn encode_user(out: &mut Draft, message: &Message, to: Recipient<'_>) {
     }
     let parts = message.blocks().iter().filter_map(|block| {
         if let Block::Text(text) = block {
-            return Some(Said::Words(Cow::Borrowed(text.text())));
+            return Some(UserPart::Words(Cow::Borrowed(text.text())));
         }
         let (kind, media) = block.media()?;
         Some(match to.part_or_line(kind, media) {
-            Ok(Part::Text(text)) => Said::Words(Cow::Owned(text.to_text().unwrap_or_default())),
-            Ok(part) => Said::File(part),
-            Err(line) => Said::Words(Cow::Owned(line)),
+            Ok(FilePart::Text(text)) => {
+                UserPart::Words(Cow::Owned(text.to_text().unwrap_or_default()))
+            }
+            Ok(part) => UserPart::File(part),
+            Err(line) => UserPart::Words(Cow::Owned(line)),
         })
     });
-    let parts: Vec<Said<'_>> = parts.collect();
+    let parts: Vec<UserPart<'_>> = parts.collect();
     let texts = parts.iter().map(|part| match part {
-        Said::Words(text) => Some(&**text),
-        Said::File(_) => None,
+        UserPart::Words(text) => Some(&**text),
+        UserPart::File(_) => None,
     });
     // Servers of text-only models do not accept a list.
     if let Some(texts) = texts.collect::<Option<Vec<_>>>() {
@@ -404,8 +408,8 @@ fn encode_user(out: &mut Draft, message: &Message, to: Recipient<'_>) {
     raw(out, r#"{"role":"user","content":["#);
     for part in &parts {
         match part {
-            Said::Words(text) => encode_words(out, text),
-            Said::File(part) => encode_file(out, part),
+            UserPart::Words(text) => encode_words(out, text),
+            UserPart::File(part) => encode_file(out, part),
         }
     }
     raw(out, "]}");
@@ -466,9 +470,8 @@ pub(super) fn is_written(message: &Message) -> bool {
 /// Whether the message contains a refusal in the model's own words.
 fn is_refusal(message: &Message) -> bool {
     message.blocks().iter().any(|block| match block {
-        Block::Text(text) => {
-            ours(text.vendor()).is_some_and(|data| Members::of(&data).get("refusal").is_some())
-        }
+        Block::Text(text) => ours(text.vendor())
+            .is_some_and(|data| ObjectMembers::of(&data).get("refusal").is_some()),
         _ => false,
     })
 }
@@ -496,7 +499,7 @@ fn encode_thought(out: &mut Draft, message: &Message, replay: &ThoughtReplay, ca
         }
         ThoughtReplay::Details => {
             let details = blocks.clone().find_map(|(_, data)| {
-                Members::of(&data).get("reasoning_details").map(str::to_owned)
+                ObjectMembers::of(&data).get("reasoning_details").map(str::to_owned)
             });
             if let Some(details) = details {
                 key(out, "reasoning_details");
@@ -516,7 +519,7 @@ fn ours(data: Option<&VendorData>) -> Option<Cow<'_, str>> {
 }
 
 fn field_of(data: &str) -> Option<&'static str> {
-    let field = text_of(Members::of(data).get("field"));
+    let field = text_of(ObjectMembers::of(data).get("field"));
     FIELDS.into_iter().find(|known| *known == field)
 }
 
@@ -572,9 +575,9 @@ fn encode_words(out: &mut Draft, text: &str) {
     }
 }
 
-fn encode_file(out: &mut Draft, part: &Part<'_>) {
+fn encode_file(out: &mut Draft, part: &FilePart<'_>) {
     match part {
-        Part::Image(media) => {
+        FilePart::Image(media) => {
             comma(out);
             raw(out, r#"{"type":"image_url","image_url":{"url":"#);
             match media.source() {
@@ -584,13 +587,13 @@ fn encode_file(out: &mut Draft, part: &Part<'_>) {
                 MediaSource::File { .. } | MediaSource::Text { .. } => raw(out, "null"),
             }
         }
-        Part::Audio { data, format } => {
+        FilePart::Audio { data, format } => {
             comma(out);
             raw(out, r#"{"type":"input_audio","input_audio":{"#);
             member(out, "data", data);
             member(out, "format", format);
         }
-        Part::Document(media) => {
+        FilePart::Document(media) => {
             comma(out);
             raw(out, r#"{"type":"file","file":{"#);
             match media.source() {
@@ -605,7 +608,7 @@ fn encode_file(out: &mut Draft, part: &Part<'_>) {
                 MediaSource::Url(_) | MediaSource::Text { .. } => {}
             }
         }
-        Part::Text(media) => return encode_words(out, &media.to_text().unwrap_or_default()),
+        FilePart::Text(media) => return encode_words(out, &media.to_text().unwrap_or_default()),
     }
     raw(out, "}}");
 }

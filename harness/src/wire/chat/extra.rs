@@ -9,7 +9,7 @@ use crate::{
     wire::{
         json::{key, put, raw, sendable},
         names,
-        tolerant::{Members, text_of},
+        tolerant::{ObjectMembers, text_of},
     },
 };
 
@@ -44,7 +44,7 @@ pub(super) fn kept(extra: &str, origin: Origin) -> String {
 pub(super) fn of_call(call: &ToolCall, origin: Origin) -> Option<String> {
     let data = call.vendor().filter(|data| data.wire() == WIRE)?;
     let json = sendable(data.json())?;
-    let members = Members::of(&json);
+    let members = ObjectMembers::of(&json);
     let is_ours = text_of(members.get("origin")) == origin.mark();
     members.get("extra_content").filter(|_| is_ours).map(str::to_owned)
 }

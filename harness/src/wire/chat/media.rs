@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use super::{
     WIRE,
-    chunk::{Audio, Delta},
+    chunk::{AudioDelta, ChunkDelta},
 };
 use crate::{
     error::Error,
@@ -12,10 +12,10 @@ use crate::{
     provider::VendorPart,
     wire::{
         cited,
-        decoder::Outlet,
+        decoder::EventSink,
         media::{begin_of, sound},
         names,
-        tolerant::{Members, Raw, Text, text_of},
+        tolerant::{ObjectMembers, RawJson, TolerantText, text_of},
     },
 };
 
@@ -24,7 +24,7 @@ const AUDIO: u32 = u32::MAX - 1;
 
 /// The sources, the pictures and the audio of one answer.
 #[derive(Debug, Default)]
-pub(super) struct Media {
+pub(super) struct AnswerMedia {
     /// The annotations, unchanged.
     annotations: Vec<String>,
     /// The sources beside the choices. Each chunk contains all sources so far.
@@ -36,12 +36,12 @@ pub(super) struct Media {
     /// The last lists of sources as JSON. Servers repeat them in each chunk, and they are long.
     pub(super) last_found: Vec<u8>,
     pub(super) last_urls: Vec<u8>,
-    audio: Option<Sound>,
+    audio: Option<AnswerAudio>,
 }
 
 /// The audio of an answer.
 #[derive(Debug, Default)]
-struct Sound {
+struct AnswerAudio {
     id: String,
     /// The data in base64. Audio is not essential, so if it is too large it is left out, and the
     /// answer goes on.
@@ -51,7 +51,7 @@ struct Sound {
     expires_at: Option<u64>,
 }
 
-impl Sound {
+impl AnswerAudio {
     fn says_anything(&self) -> bool {
         !self.id.is_empty() || !self.data.is_empty() || !self.transcript.is_empty()
     }
@@ -79,13 +79,13 @@ fn format(data: &str) -> &'static str {
     }
 }
 
-impl Media {
+impl AnswerMedia {
     /// Adds the sources that a chunk contains beside its choices: search results and URLs.
     pub(super) fn sources(
         &mut self,
-        found: &[Raw<'_>],
-        urls: &[Text<'_>],
-        out: &mut Outlet,
+        found: &[RawJson<'_>],
+        urls: &[TolerantText<'_>],
+        out: &mut EventSink,
     ) -> Result<(), Error> {
         for json in found {
             if let Some(source) = cited::citation(json.get()) {
@@ -98,7 +98,7 @@ impl Media {
         Ok(())
     }
 
-    fn source(&mut self, source: Citation, out: &mut Outlet) -> Result<(), Error> {
+    fn source(&mut self, source: Citation, out: &mut EventSink) -> Result<(), Error> {
         let Some(url) = &source.url else { return Ok(()) };
         if self.seen.insert(names::hash(&format!("source {url}"))) {
             out.source(url)?;
@@ -110,9 +110,9 @@ impl Media {
     /// Adds the contents of a delta. `text` is the block of the text.
     pub(super) fn push(
         &mut self,
-        delta: &Delta<'_>,
+        delta: &ChunkDelta<'_>,
         text: u32,
-        out: &mut Outlet,
+        out: &mut EventSink,
     ) -> Result<(), Error> {
         for json in &delta.annotations.0 {
             if self.seen.insert(names::hash(json.get())) {
@@ -122,9 +122,11 @@ impl Media {
             }
         }
         for json in &delta.images.0 {
-            let members = Members::of(json.get());
+            let members = ObjectMembers::of(json.get());
             let url = match members.get("image_url") {
-                Some(inner) if inner.starts_with('{') => text_of(Members::of(inner).get("url")),
+                Some(inner) if inner.starts_with('{') => {
+                    text_of(ObjectMembers::of(inner).get("url"))
+                }
                 inner => text_of(inner.or_else(|| members.get("url"))),
             };
             let Some(image) = cited::image(&url) else { continue };
@@ -140,7 +142,12 @@ impl Media {
         }
     }
 
-    fn sound(&mut self, audio: &Audio<'_>, text: u32, out: &mut Outlet) -> Result<(), Error> {
+    fn sound(
+        &mut self,
+        audio: &AudioDelta<'_>,
+        text: u32,
+        out: &mut EventSink,
+    ) -> Result<(), Error> {
         let sound = self.audio.get_or_insert_default();
         if sound.id.is_empty() {
             sound.id = audio.id.owned().unwrap_or_default();
@@ -157,13 +164,17 @@ impl Media {
     }
 
     /// Ends the answer. Returns the annotations, which are kept with the text.
-    pub(super) fn finish(&mut self, text: u32, out: &mut Outlet) -> Result<Option<String>, Error> {
+    pub(super) fn finish(
+        &mut self,
+        text: u32,
+        out: &mut EventSink,
+    ) -> Result<Option<String>, Error> {
         // These are the same sources, without the parts of the text that they are about.
         let sources = std::mem::take(&mut self.sources).into_iter();
         for source in sources.filter(|_| self.annotations.is_empty()) {
             out.cited(text, source)?;
         }
-        if let Some(sound) = self.audio.take().filter(Sound::says_anything) {
+        if let Some(sound) = self.audio.take().filter(AnswerAudio::says_anything) {
             let (sound, json) = sound.parts();
             let size = sound.as_ref().map_or(0, message::Media::room);
             if let Some(sound) = sound.filter(|_| size <= out.room()) {

@@ -2,13 +2,13 @@
 
 use std::collections::HashMap;
 
-use super::{WIRE, chunk::Delta};
+use super::{WIRE, chunk::ChunkDelta};
 use crate::{
     error::Error,
     provider::VendorPart,
     wire::{
-        decoder::{Outlet, Words},
-        tolerant::{Members, elements, join, text_in, text_of},
+        decoder::{EventSink, EventText},
+        tolerant::{ObjectMembers, elements, join, text_in, text_of},
     },
 };
 
@@ -34,15 +34,15 @@ const BLOCK: u32 = 0;
 
 /// The thinking of one answer.
 #[derive(Debug, Default)]
-pub(super) struct Thought {
+pub(super) struct AnswerThinking {
     field: Option<&'static str>,
-    details: Vec<Detail>,
+    details: Vec<ReasoningDetail>,
 }
 
 /// One of the details: its members in order.
 #[derive(Debug, Default)]
-struct Detail {
-    members: Vec<(String, Value)>,
+struct ReasoningDetail {
+    members: Vec<(String, DetailValue)>,
     /// The index of the member with each name, once there are at least [`MANY`] members.
     places: HashMap<String, usize>,
 }
@@ -52,17 +52,17 @@ const MANY: usize = 32;
 
 /// The value of a member.
 #[derive(Debug, PartialEq)]
-enum Value {
+enum DetailValue {
     /// JSON as the server wrote it.
     Json(String),
     /// Text that may continue.
     Text(String),
 }
 
-impl Thought {
+impl AnswerThinking {
     /// The thinking of a delta, with the name of its field. Several fields may contain the same
     /// text.
-    pub(super) fn found<'a>(delta: &'a Delta<'_>) -> Option<(&'static str, &'a str)> {
+    pub(super) fn found<'a>(delta: &'a ChunkDelta<'_>) -> Option<(&'static str, &'a str)> {
         let texts =
             [&delta.reasoning_content, &delta.reasoning, &delta.reasoning_text, &delta.thinking];
         let mut fields = FIELDS.into_iter().zip(texts.map(|text| &**text));
@@ -72,9 +72,9 @@ impl Thought {
     /// Adds the thinking of one delta, and its details, each with its size.
     pub(super) fn push<'a>(
         &mut self,
-        found: Option<(&'static str, impl Words)>,
-        details: impl IntoIterator<Item = (usize, Members<'a>)>,
-        out: &mut Outlet,
+        found: Option<(&'static str, impl EventText)>,
+        details: impl IntoIterator<Item = (usize, ObjectMembers<'a>)>,
+        out: &mut EventSink,
     ) -> Result<(), Error> {
         let is_found = found.is_some();
         if let Some((name, text)) = found {
@@ -96,8 +96,8 @@ impl Thought {
     pub(super) fn push_field(
         &mut self,
         name: &'static str,
-        text: impl Words,
-        out: &mut Outlet,
+        text: impl EventText,
+        out: &mut EventSink,
     ) -> Result<(), Error> {
         if text.as_ref().is_empty() {
             return Ok(());
@@ -109,31 +109,31 @@ impl Thought {
     /// Adds a part of the content that is thinking, as Mistral sends it. Returns whether it is one.
     pub(super) fn push_part(
         &mut self,
-        part: &Members<'_>,
-        out: &mut Outlet,
+        part: &ObjectMembers<'_>,
+        out: &mut EventSink,
     ) -> Result<bool, Error> {
         let Some(thinking) = part.get("thinking") else { return Ok(false) };
         self.field.get_or_insert("thinking");
         out.reasoning(BLOCK, text_of(Some(thinking)))?;
         for part in elements(thinking) {
-            out.reasoning(BLOCK, text_of(Members::of(part).get("text")))?;
+            out.reasoning(BLOCK, text_of(ObjectMembers::of(part).get("text")))?;
         }
         Ok(true)
     }
 
     /// Adds thinking from inside the text.
-    pub(super) fn push_text(&mut self, text: &str, out: &mut Outlet) -> Result<(), Error> {
+    pub(super) fn push_text(&mut self, text: &str, out: &mut EventSink) -> Result<(), Error> {
         out.reasoning(BLOCK, text)
     }
 
     /// Emits the data that the vendor wants back with thinking, if any.
-    pub(super) fn finish(&mut self, out: &mut Outlet) -> Result<(), Error> {
+    pub(super) fn finish(&mut self, out: &mut EventSink) -> Result<(), Error> {
         let mut kept = Vec::new();
         if let Some(field) = self.field {
             kept.push(("field", serde_json::json!(field).to_string()));
         }
         if !self.details.is_empty() {
-            let details: Vec<String> = self.details.drain(..).map(Detail::json).collect();
+            let details: Vec<String> = self.details.drain(..).map(ReasoningDetail::json).collect();
             kept.push(("reasoning_details", format!("[{}]", details.join(","))));
         }
         match join(kept.iter().map(|(name, json)| (*name, json.as_str()))) {
@@ -143,10 +143,10 @@ impl Thought {
     }
 
     /// Merges the pieces of one detail, which are sent back as one.
-    fn keep(&mut self, detail: &Members<'_>) {
+    fn keep(&mut self, detail: &ObjectMembers<'_>) {
         let is_piece =
             matches!(detail.get("type"), Some(r#""reasoning.text""# | r#""reasoning.summary""#));
-        let mut same = |last: &mut Detail| {
+        let mut same = |last: &mut ReasoningDetail| {
             ["type", "index"].iter().all(|name| last.has(name, detail.get(name)))
         };
         let goes_on = is_piece && self.details.last_mut().is_some_and(&mut same);
@@ -156,7 +156,7 @@ impl Thought {
                 members.for_each(|(at, (name, json))| last.add(at, name, json.get()));
             }
             None => {
-                let mut new = Detail::default();
+                let mut new = ReasoningDetail::default();
                 detail.0.iter().for_each(|(name, json)| new.set(name, json.get()));
                 self.details.push(new);
             }
@@ -164,7 +164,7 @@ impl Thought {
     }
 }
 
-impl Detail {
+impl ReasoningDetail {
     fn place(&mut self, name: &str) -> Option<usize> {
         if self.members.len() < MANY {
             return self.members.iter().position(|(member, _)| member == name);
@@ -176,7 +176,7 @@ impl Detail {
         self.places.get(name).copied()
     }
 
-    fn get(&mut self, name: &str) -> Option<&mut Value> {
+    fn get(&mut self, name: &str) -> Option<&mut DetailValue> {
         let at = self.place(name)?;
         self.members.get_mut(at).map(|(_, value)| value)
     }
@@ -184,15 +184,15 @@ impl Detail {
     /// Whether the member with this name has this JSON.
     fn has(&mut self, name: &str, json: Option<&str>) -> bool {
         match (self.get(name), json) {
-            (Some(Value::Json(known)), Some(json)) => known == json,
+            (Some(DetailValue::Json(known)), Some(json)) => known == json,
             (known, json) => known.is_none() && json.is_none(),
         }
     }
 
     fn set(&mut self, name: &str, json: &str) {
         let value = match name {
-            "text" | "summary" if json.starts_with('"') => Value::Text(text_of(Some(json))),
-            _ => Value::Json(json.to_owned()),
+            "text" | "summary" if json.starts_with('"') => DetailValue::Text(text_of(Some(json))),
+            _ => DetailValue::Json(json.to_owned()),
         };
         match self.get(name) {
             Some(known) => *known = value,
@@ -213,8 +213,8 @@ impl Detail {
             false => self.get(name),
         };
         match known {
-            Some(Value::Text(all)) if json.starts_with('"') => all.push_str(&text_in(json)),
-            Some(Value::Json(known)) if known == json => {}
+            Some(DetailValue::Text(all)) if json.starts_with('"') => all.push_str(&text_in(json)),
+            Some(DetailValue::Json(known)) if known == json => {}
             _ if json == "null" => {}
             _ => self.set(name, json),
         }
@@ -222,8 +222,8 @@ impl Detail {
 
     fn json(self) -> String {
         let written = self.members.into_iter().map(|(name, value)| match value {
-            Value::Json(json) => (name, json),
-            Value::Text(text) => (name, serde_json::json!(text).to_string()),
+            DetailValue::Json(json) => (name, json),
+            DetailValue::Text(text) => (name, serde_json::json!(text).to_string()),
         });
         let members: Vec<_> = written.collect();
         let members = members.iter().map(|(name, json)| (name.as_str(), json.as_str()));
@@ -233,13 +233,13 @@ impl Detail {
 
 /// Separates thinking from text if both arrive as text. A tag may arrive in pieces.
 #[derive(Debug, Default)]
-pub(super) struct Splitter {
+pub(super) struct ThinkTagSplitter {
     inside: bool,
     /// Text that may be the beginning of a tag.
     held: String,
 }
 
-impl Splitter {
+impl ThinkTagSplitter {
     pub(super) fn new(tags: ThinkTags) -> Option<Self> {
         match tags {
             ThinkTags::Keep => None,

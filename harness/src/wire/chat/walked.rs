@@ -4,47 +4,54 @@
 use std::borrow::Cow;
 
 use super::{
-    chunk::{CallDelta, CompletionDetails, Function, PromptDetails, WireUsage},
+    chunk::{
+        CallDelta, ChatWireUsage, CompletionTokensDetails, FunctionDelta, PromptTokensDetails,
+    },
     decode::other_than_function,
-    media::Media,
+    media::AnswerMedia,
     thought::FIELDS,
 };
 use crate::wire::{
-    tolerant::{Arguments, Count, Members, Obj, Raw, Text},
-    walk::{Once, Walk},
+    tolerant::{ObjectMembers, RawArguments, RawJson, TolerantCount, TolerantObject, TolerantText},
+    walk::{JsonWalk, SeenMembers},
 };
 
 /// The contents of a chunk with at most one choice.
 #[derive(Default)]
-pub(super) struct Said<'a> {
+pub(super) struct ChunkContents<'a> {
     /// The id and the model, if the answer has not started.
     pub(super) id: Cow<'a, str>,
     pub(super) model: Cow<'a, str>,
     pub(super) has_choice: bool,
     pub(super) words: Cow<'a, str>,
     /// The content, if it is a list.
-    pub(super) parts: Vec<Raw<'a>>,
+    pub(super) parts: Vec<RawJson<'a>>,
     /// The thinking, and the name of its field.
     pub(super) thought: Option<(&'static str, Cow<'a, str>)>,
     /// The details of thinking, each with its size.
-    pub(super) details: Vec<(usize, Members<'a>)>,
+    pub(super) details: Vec<(usize, ObjectMembers<'a>)>,
     pub(super) call: Option<CallDelta<'a>>,
     pub(super) finish: Cow<'a, str>,
-    pub(super) usage: Option<WireUsage>,
-    pub(super) groq_usage: Option<WireUsage>,
+    pub(super) usage: Option<ChatWireUsage>,
+    pub(super) groq_usage: Option<ChatWireUsage>,
     /// The search results and the URLs, if they differ from those in the last chunk: their JSON,
     /// and their parsed form.
-    pub(super) found: Option<(&'a [u8], Vec<Raw<'a>>)>,
-    pub(super) urls: Option<(&'a [u8], Vec<Text<'a>>)>,
-    seen: Once,
+    pub(super) found: Option<(&'a [u8], Vec<RawJson<'a>>)>,
+    pub(super) urls: Option<(&'a [u8], Vec<TolerantText<'a>>)>,
+    seen: SeenMembers,
 }
 
-impl<'a> Said<'a> {
+impl<'a> ChunkContents<'a> {
     /// Reads the chunk. `started` is whether the answer has started, and `media` contains the last
     /// lists of sources.
-    pub(super) fn read(&mut self, data: &'a [u8], started: bool, media: &Media) -> Option<()> {
+    pub(super) fn read(
+        &mut self,
+        data: &'a [u8],
+        started: bool,
+        media: &AnswerMedia,
+    ) -> Option<()> {
         let said = self;
-        let mut walk = Walk::new(data);
+        let mut walk = JsonWalk::new(data);
         walk.object(|walk, name| {
             let member = match name {
                 b"choices" => {
@@ -77,13 +84,13 @@ impl<'a> Said<'a> {
                     3
                 }
                 b"usage" => {
-                    said.usage = WireUsage::walk(walk)?;
+                    said.usage = ChatWireUsage::walk(walk)?;
                     4
                 }
                 b"x_groq" => {
                     walk.object_or_null(|walk, name| match name {
                         b"usage" => {
-                            said.groq_usage = WireUsage::walk(walk)?;
+                            said.groq_usage = ChatWireUsage::walk(walk)?;
                             said.seen.see(5)
                         }
                         _ => walk.skip(),
@@ -98,7 +105,7 @@ impl<'a> Said<'a> {
                     walk.next();
                     let start = walk.place();
                     if walk.same(&media.last_found).is_none() || walk.place() == start {
-                        let found = Raw::walk_list(walk)?;
+                        let found = RawJson::walk_list(walk)?;
                         said.found = Some((walk.since(start)?, found));
                     }
                     9
@@ -109,7 +116,7 @@ impl<'a> Said<'a> {
                     if walk.same(&media.last_urls).is_none() || walk.place() == start {
                         let mut urls = Vec::new();
                         walk.list_or_null(|walk| {
-                            urls.push(Text(walk.text()?));
+                            urls.push(TolerantText(walk.text()?));
                             Some(())
                         })?;
                         said.urls = Some((walk.since(start)?, urls));
@@ -123,7 +130,7 @@ impl<'a> Said<'a> {
         walk.end()
     }
 
-    fn choice(&mut self, walk: &mut Walk<'a>) -> Option<()> {
+    fn choice(&mut self, walk: &mut JsonWalk<'a>) -> Option<()> {
         let mut has_delta = false;
         walk.object(|walk, name| {
             let member = match name {
@@ -154,12 +161,12 @@ impl<'a> Said<'a> {
         has_delta.then_some(())
     }
 
-    fn delta(&mut self, walk: &mut Walk<'a>) -> Option<()> {
+    fn delta(&mut self, walk: &mut JsonWalk<'a>) -> Option<()> {
         walk.object(|walk, name| {
             let member = match name {
                 b"content" => {
                     match walk.next()? {
-                        b'[' => self.parts = Raw::walk_list(walk)?,
+                        b'[' => self.parts = RawJson::walk_list(walk)?,
                         _ => self.words = walk.text_or_null()?,
                     }
                     15
@@ -179,7 +186,7 @@ impl<'a> Said<'a> {
                 b"reasoning_details" => {
                     walk.list_or_null(|walk| match walk.next()? {
                         b'{' => {
-                            let (json, members) = Members::walk(walk)?;
+                            let (json, members) = ObjectMembers::walk(walk)?;
                             self.details.push((json.len(), members));
                             Some(())
                         }
@@ -199,7 +206,7 @@ impl<'a> Said<'a> {
     }
 
     /// Several fields may contain the same text. The first one in the list of fields counts.
-    fn thought(&mut self, field: u8, walk: &mut Walk<'a>) -> Option<u32> {
+    fn thought(&mut self, field: u8, walk: &mut JsonWalk<'a>) -> Option<u32> {
         let text = walk.text_or_null()?;
         let fields = FIELDS.get(..=usize::from(field))?;
         let known = self.thought.as_ref().map(|(known, _)| known);
@@ -212,13 +219,13 @@ impl<'a> Said<'a> {
 }
 
 /// Skips `null` or an empty list, and nothing else.
-fn none(walk: &mut Walk<'_>, member: u32) -> Option<u32> {
+fn none(walk: &mut JsonWalk<'_>, member: u32) -> Option<u32> {
     matches!(walk.value()?, b"null" | b"[]").then_some(member)
 }
 
 /// Skips a message that is not read. It must be one that parsing would accept: the members of a
 /// delta must not occur twice, and those with nested members must be empty.
-fn repeated(walk: &mut Walk<'_>) -> Option<()> {
+fn repeated(walk: &mut JsonWalk<'_>) -> Option<()> {
     const NAMES: [&[u8]; 12] = [
         b"content",
         b"refusal",
@@ -233,7 +240,7 @@ fn repeated(walk: &mut Walk<'_>) -> Option<()> {
         b"function_call",
         b"audio",
     ];
-    let mut seen = Once::default();
+    let mut seen = SeenMembers::default();
     walk.object_or_null(|walk, name| {
         let Some(member) = NAMES.iter().zip(0..).find(|(known, _)| **known == name) else {
             return walk.skip();
@@ -247,29 +254,30 @@ fn repeated(walk: &mut Walk<'_>) -> Option<()> {
 }
 
 impl<'a> CallDelta<'a> {
-    fn walk(walk: &mut Walk<'a>) -> Option<Self> {
+    fn walk(walk: &mut JsonWalk<'a>) -> Option<Self> {
         let mut call = Self::default();
-        let mut seen = Once::default();
+        let mut seen = SeenMembers::default();
         walk.object(|walk, name| {
             let member = match name {
                 b"index" => {
-                    call.index = Count::walk(walk)?;
+                    call.index = TolerantCount::walk(walk)?;
                     0
                 }
                 b"id" => {
-                    call.id = Text(walk.text_or_null()?);
+                    call.id = TolerantText(walk.text_or_null()?);
                     1
                 }
                 b"function" => {
-                    call.function = Function::walk(walk)?;
+                    call.function = FunctionDelta::walk(walk)?;
                     2
                 }
                 b"type" => {
-                    call.kind = Text(walk.text_or_null()?);
+                    call.kind = TolerantText(walk.text_or_null()?);
                     3
                 }
                 b"extra_content" => {
-                    call.extra_content = Some(Raw::walk(walk)?).filter(|json| json.get() != "null");
+                    call.extra_content =
+                        Some(RawJson::walk(walk)?).filter(|json| json.get() != "null");
                     4
                 }
                 b"custom" => {
@@ -284,33 +292,33 @@ impl<'a> CallDelta<'a> {
     }
 }
 
-impl<'a> Function<'a> {
-    fn walk(walk: &mut Walk<'a>) -> Option<Obj<Self>> {
+impl<'a> FunctionDelta<'a> {
+    fn walk(walk: &mut JsonWalk<'a>) -> Option<TolerantObject<Self>> {
         let mut function = Self::default();
-        let mut seen = Once::default();
+        let mut seen = SeenMembers::default();
         let is_one = walk.object_or_null(|walk, name| {
             let member = match name {
                 b"name" => {
-                    function.name = Text(walk.text_or_null()?);
+                    function.name = TolerantText(walk.text_or_null()?);
                     0
                 }
                 b"arguments" => {
-                    function.arguments = Arguments::walk(walk)?;
+                    function.arguments = RawArguments::walk(walk)?;
                     1
                 }
                 _ => return walk.skip(),
             };
             seen.see(member)
         })?;
-        Some(Obj(is_one.then_some(function)))
+        Some(TolerantObject(is_one.then_some(function)))
     }
 }
 
-impl WireUsage {
+impl ChatWireUsage {
     /// The usage; `Some(None)` for `null`.
-    fn walk(walk: &mut Walk<'_>) -> Option<Option<Self>> {
+    fn walk(walk: &mut JsonWalk<'_>) -> Option<Option<Self>> {
         let mut usage = Self::default();
-        let mut seen = Once::default();
+        let mut seen = SeenMembers::default();
         let is_one = walk.object_or_null(|walk, name| {
             let (count, member) = match name {
                 b"prompt_tokens" => (&mut usage.prompt_tokens, 0),
@@ -319,24 +327,24 @@ impl WireUsage {
                 b"reasoning_tokens" => (&mut usage.reasoning_tokens, 3),
                 b"prompt_cache_hit_tokens" => (&mut usage.prompt_cache_hit_tokens, 4),
                 b"prompt_tokens_details" => {
-                    let counts = Count::walk_all(walk, ["cached_tokens", "cache_write_tokens"])?;
-                    let details = |[cached_tokens, cache_write_tokens]: [_; 2]| PromptDetails {
-                        cached_tokens,
-                        cache_write_tokens,
+                    let counts =
+                        TolerantCount::walk_all(walk, ["cached_tokens", "cache_write_tokens"])?;
+                    let details = |[cached_tokens, cache_write_tokens]: [_; 2]| {
+                        PromptTokensDetails { cached_tokens, cache_write_tokens }
                     };
-                    usage.prompt_tokens_details = Obj(counts.map(details));
+                    usage.prompt_tokens_details = TolerantObject(counts.map(details));
                     return seen.see(5);
                 }
                 b"completion_tokens_details" => {
-                    let counts = Count::walk_all(walk, ["reasoning_tokens"])?;
+                    let counts = TolerantCount::walk_all(walk, ["reasoning_tokens"])?;
                     let details =
-                        |[reasoning_tokens]: [_; 1]| CompletionDetails { reasoning_tokens };
-                    usage.completion_tokens_details = Obj(counts.map(details));
+                        |[reasoning_tokens]: [_; 1]| CompletionTokensDetails { reasoning_tokens };
+                    usage.completion_tokens_details = TolerantObject(counts.map(details));
                     return seen.see(6);
                 }
                 _ => return walk.skip(),
             };
-            *count = Count::walk(walk)?;
+            *count = TolerantCount::walk(walk)?;
             seen.see(member)
         })?;
         Some(is_one.then_some(usage))

@@ -9,18 +9,21 @@ use serde::Deserialize;
 
 use super::{
     SUMMARY, WIRE,
-    item::{Item, Told, What, call_id, is_call},
+    item::{ItemEvent, ItemEventKind, OpenItem, call_id, is_call},
     summary,
-    walked::Common,
+    walked::ResponsesCommonEvent,
 };
 use crate::{
     error::{Error, ErrorKind},
     provider::{AnswerLimits, StopReason, Usage, VendorPart, WantedItem},
     wire::{
-        decoder::{Decoder, Dialect, Outlet, not_understood},
+        decoder::{Decoder, Dialect, EventSink, not_understood},
         fault, reader, scan,
-        shape::Places,
-        tolerant::{Count, List, Members, Obj, Raw, Text, text_of},
+        shape::VaryingPlaces,
+        tolerant::{
+            ObjectMembers, RawJson, TolerantCount, TolerantList, TolerantObject, TolerantText,
+            text_of,
+        },
     },
 };
 
@@ -40,7 +43,7 @@ pub struct Answer {
     /// Whether it must be a summary by the vendor.
     is_summary: bool,
     started: bool,
-    items: Vec<Item>,
+    items: Vec<OpenItem>,
     /// The index of the last item with each output index, and of the last item with each id.
     places: HashMap<u64, usize>,
     ids: HashMap<String, usize>,
@@ -51,48 +54,48 @@ pub struct Answer {
 
 /// The members of all events.
 #[derive(Deserialize)]
-struct Event<'a> {
+struct ResponsesEvent<'a> {
     #[serde(borrow, default, rename = "type")]
-    kind: Text<'a>,
+    kind: TolerantText<'a>,
     #[serde(default)]
-    output_index: Count,
+    output_index: TolerantCount,
     #[serde(borrow, default)]
-    item_id: Text<'a>,
+    item_id: TolerantText<'a>,
     #[serde(default)]
-    content_index: Count,
+    content_index: TolerantCount,
     #[serde(default)]
-    summary_index: Count,
+    summary_index: TolerantCount,
     #[serde(borrow, default)]
-    delta: Text<'a>,
+    delta: TolerantText<'a>,
     #[serde(borrow, default)]
-    text: Text<'a>,
+    text: TolerantText<'a>,
     #[serde(borrow, default)]
-    refusal: Text<'a>,
+    refusal: TolerantText<'a>,
     /// The name of the tool, at the end of the arguments of a call.
     #[serde(borrow, default)]
-    name: Text<'a>,
+    name: TolerantText<'a>,
     #[serde(borrow, default)]
-    arguments: Option<Raw<'a>>,
+    arguments: Option<RawJson<'a>>,
     #[serde(borrow, default)]
-    annotation: Option<Raw<'a>>,
+    annotation: Option<RawJson<'a>>,
     #[serde(borrow, default)]
-    item: Option<Raw<'a>>,
+    item: Option<RawJson<'a>>,
     #[serde(borrow, default)]
-    response: Option<Raw<'a>>,
+    response: Option<RawJson<'a>>,
     #[serde(borrow, default)]
-    error: Option<Raw<'a>>,
+    error: Option<RawJson<'a>>,
     #[serde(borrow, default)]
-    object: Text<'a>,
+    object: TolerantText<'a>,
 }
 
-impl Event<'_> {
-    fn told(&self) -> Told<'_> {
-        Told {
+impl ResponsesEvent<'_> {
+    fn told(&self) -> ItemEvent<'_> {
+        ItemEvent {
             delta: &self.delta,
             text: &self.text,
             refusal: &self.refusal,
             name: &self.name,
-            arguments: self.arguments.map(Raw::get),
+            arguments: self.arguments.map(RawJson::get),
             content_index: self.content_index.0.unwrap_or(0),
             summary_index: self.summary_index.0.unwrap_or(0),
         }
@@ -100,67 +103,67 @@ impl Event<'_> {
 }
 
 #[derive(Default, Deserialize)]
-pub(super) struct Response<'a> {
+pub(super) struct ResponseObject<'a> {
     #[serde(borrow, default)]
-    pub(super) id: Text<'a>,
+    pub(super) id: TolerantText<'a>,
     #[serde(borrow, default)]
-    pub(super) model: Text<'a>,
+    pub(super) model: TolerantText<'a>,
     #[serde(borrow, default)]
-    pub(super) status: Text<'a>,
+    pub(super) status: TolerantText<'a>,
     #[serde(borrow, default)]
-    pub(super) output: List<Raw<'a>>,
+    pub(super) output: TolerantList<RawJson<'a>>,
     #[serde(borrow, default)]
-    pub(super) incomplete_details: Obj<Details<'a>>,
+    pub(super) incomplete_details: TolerantObject<IncompleteDetails<'a>>,
     #[serde(default)]
-    pub(super) usage: Obj<WireUsage>,
+    pub(super) usage: TolerantObject<ResponsesWireUsage>,
 }
 
 #[derive(Default, Deserialize)]
-pub(super) struct Details<'a> {
+pub(super) struct IncompleteDetails<'a> {
     #[serde(borrow, default)]
-    pub(super) reason: Text<'a>,
+    pub(super) reason: TolerantText<'a>,
 }
 
 #[derive(Default, Deserialize)]
-pub(super) struct WireUsage {
+pub(super) struct ResponsesWireUsage {
     #[serde(default)]
-    pub(super) input_tokens: Count,
+    pub(super) input_tokens: TolerantCount,
     #[serde(default)]
-    pub(super) output_tokens: Count,
+    pub(super) output_tokens: TolerantCount,
     #[serde(default)]
-    pub(super) input_tokens_details: Obj<InputDetails>,
+    pub(super) input_tokens_details: TolerantObject<InputTokensDetails>,
     #[serde(default)]
-    pub(super) output_tokens_details: Obj<OutputDetails>,
+    pub(super) output_tokens_details: TolerantObject<OutputTokensDetails>,
 }
 
 #[derive(Default, Deserialize)]
-pub(super) struct InputDetails {
+pub(super) struct InputTokensDetails {
     #[serde(default)]
-    pub(super) cached_tokens: Count,
+    pub(super) cached_tokens: TolerantCount,
     #[serde(default)]
-    pub(super) cache_write_tokens: Count,
+    pub(super) cache_write_tokens: TolerantCount,
 }
 
 #[derive(Default, Deserialize)]
-pub(super) struct OutputDetails {
+pub(super) struct OutputTokensDetails {
     #[serde(default)]
-    pub(super) reasoning_tokens: Count,
+    pub(super) reasoning_tokens: TolerantCount,
 }
 
 /// A delta of an item that is identified by its output index.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct More {
-    what: What,
+pub(crate) struct ItemDelta {
+    what: ItemEventKind,
     output: u64,
     content: u64,
     summary: u64,
 }
 
 impl Dialect for Answer {
-    type Delta = More;
+    type Delta = ItemDelta;
 
-    fn read(&mut self, event: &str, data: &str, out: &mut Outlet) -> Result<bool, Error> {
-        let parsed = match reader::from_str::<Event<'_>>(data) {
+    fn read(&mut self, event: &str, data: &str, out: &mut EventSink) -> Result<bool, Error> {
+        let parsed = match reader::from_str::<ResponsesEvent<'_>>(data) {
             Ok(parsed) => parsed,
             // The answer ends with an event; this may follow it, or follow an error.
             Err(_) if data.trim() == "[DONE]" => return Ok(false),
@@ -179,19 +182,20 @@ impl Dialect for Answer {
             }
             "response.output_item.added" => {
                 if let Some(item) = parsed.item {
-                    self.add(parsed.output_index, &Members::of(item.get()), out)?;
+                    self.add(parsed.output_index, &ObjectMembers::of(item.get()), out)?;
                 }
             }
             "response.output_text.annotation.added" => {
                 if let Some(annotation) = parsed.annotation {
-                    let item = self.find(parsed.output_index, &parsed.item_id, What::Text, out)?;
+                    let item =
+                        self.find(parsed.output_index, &parsed.item_id, ItemEventKind::Text, out)?;
                     item.cited(annotation.get(), out)?;
                 }
             }
             "response.output_item.done" => {
                 if let Some(item) = parsed.item {
                     let json = item.get();
-                    self.done(parsed.output_index, json, &Members::of(json), out)?;
+                    self.done(parsed.output_index, json, &ObjectMembers::of(json), out)?;
                 }
             }
             "response.completed"
@@ -207,11 +211,11 @@ impl Dialect for Answer {
             }
             // An answer in one piece.
             "" if &*parsed.object == "response" => {
-                let response: Option<Raw<'_>> = serde_json::from_str(data).ok();
+                let response: Option<RawJson<'_>> = serde_json::from_str(data).ok();
                 self.end_of("response.done", response, data, out)?;
             }
             "" if self.is_summary && &*parsed.object == SUMMARY => {
-                let response: Option<Raw<'_>> = serde_json::from_str(data).ok();
+                let response: Option<RawJson<'_>> = serde_json::from_str(data).ok();
                 let response = response.and_then(read_response).unwrap_or_default();
                 self.start(&response, out);
                 out.part()?;
@@ -228,7 +232,7 @@ impl Dialect for Answer {
                 out.completed(stop, response.used());
             }
             _ => {
-                if let Some(what) = What::of(kind.as_bytes()) {
+                if let Some(what) = ItemEventKind::of(kind.as_bytes()) {
                     let item = self.find(parsed.output_index, &parsed.item_id, what, out)?;
                     item.told(what, parsed.told(), out)?;
                 }
@@ -237,10 +241,10 @@ impl Dialect for Answer {
         Ok(true)
     }
 
-    fn read_common(&mut self, data: &[u8], out: &mut Outlet) -> Option<Result<bool, Error>> {
-        let mut common = Common::default();
+    fn read_common(&mut self, data: &[u8], out: &mut EventSink) -> Option<Result<bool, Error>> {
+        let mut common = ResponsesCommonEvent::default();
         common.read(data, self.started)?;
-        let index = Count(common.output);
+        let index = TolerantCount(common.output);
         let result = match common.kind {
             b"response.output_item.added" => {
                 let (_, members) = common.item?;
@@ -265,11 +269,11 @@ impl Dialect for Answer {
                 self.start(&response, out);
                 self.complete(&response, out)
             }
-            kind => match What::of(kind) {
+            kind => match ItemEventKind::of(kind) {
                 Some(what) => {
                     let at = index.0.and_then(|_| self.position(index, ""))?;
                     let item = self.items.get_mut(at).filter(|item| item.takes(what))?;
-                    let names = what == What::ArgumentsDone && item.is_unnamed();
+                    let names = what == ItemEventKind::ArgumentsDone && item.is_unnamed();
                     item.told(what, (!names).then(|| common.told())?, out)
                 }
                 // The event has no data of its own. An event without this prefix may be an error.
@@ -279,7 +283,7 @@ impl Dialect for Answer {
         Some(result.map(|()| true))
     }
 
-    fn delta(&self, data: &str, places: &mut Places) -> Option<More> {
+    fn delta(&self, data: &str, places: &mut VaryingPlaces) -> Option<ItemDelta> {
         let (mut kind, mut output, mut content, mut summary) = ("", "", "0", "0");
         scan::object(data, |name, rest| match name {
             // Other events are not deltas, and some are long.
@@ -290,30 +294,35 @@ impl Dialect for Answer {
             "delta" => places.text(rest),
             _ => places.any(rest),
         })?;
-        let what = What::of(kind.strip_prefix('"')?.strip_suffix('"')?.as_bytes())?;
-        let is_delta =
-            matches!(what, What::Text | What::Summary | What::Thinking | What::Arguments);
+        let what = ItemEventKind::of(kind.strip_prefix('"')?.strip_suffix('"')?.as_bytes())?;
+        let is_delta = matches!(
+            what,
+            ItemEventKind::Text
+                | ItemEventKind::Summary
+                | ItemEventKind::Thinking
+                | ItemEventKind::Arguments
+        );
         let number = |json: &str| json.parse::<u64>().ok();
         let (content, summary) = (number(content)?, number(summary)?);
-        is_delta.then_some(More { what, output: number(output)?, content, summary })
+        is_delta.then_some(ItemDelta { what, output: number(output)?, content, summary })
     }
 
     fn again(
         &mut self,
-        More { what, output, content, summary }: More,
+        ItemDelta { what, output, content, summary }: ItemDelta,
         text: Cow<'_, str>,
-        out: &mut Outlet,
+        out: &mut EventSink,
     ) -> Option<Result<(), Error>> {
-        let at = self.position(Count(Some(output)), "")?;
+        let at = self.position(TolerantCount(Some(output)), "")?;
         let item = self.items.get_mut(at)?;
         if !item.takes(what) {
             return None;
         }
-        let told = Told {
+        let told = ItemEvent {
             delta: &text,
             content_index: content,
             summary_index: summary,
-            ..Told::default()
+            ..ItemEvent::default()
         };
         Some(item.told(what, told, out))
     }
@@ -323,17 +332,17 @@ impl Dialect for Answer {
         false
     }
 
-    fn end_without_mark(&mut self, _: &mut Outlet) -> Result<(), Error> {
+    fn end_without_mark(&mut self, _: &mut EventSink) -> Result<(), Error> {
         Ok(())
     }
 
-    fn end(&mut self, _: &mut Outlet) -> Result<(), Error> {
+    fn end(&mut self, _: &mut EventSink) -> Result<(), Error> {
         Ok(())
     }
 }
 
 impl Answer {
-    fn start(&mut self, response: &Response<'_>, out: &mut Outlet) {
+    fn start(&mut self, response: &ResponseObject<'_>, out: &mut EventSink) {
         if !std::mem::replace(&mut self.started, true) {
             out.started(response.id.owned(), response.model.owned());
         }
@@ -342,16 +351,16 @@ impl Answer {
     /// The item with these members. It is created if it is new.
     fn add(
         &mut self,
-        index: Count,
-        members: &Members<'_>,
-        out: &mut Outlet,
-    ) -> Result<Option<&mut Item>, Error> {
+        index: TolerantCount,
+        members: &ObjectMembers<'_>,
+        out: &mut EventSink,
+    ) -> Result<Option<&mut OpenItem>, Error> {
         let id = text_of(members.get("id"));
         let kind = text_of(members.get("type"));
         let known = self.position(index, &id);
         // A call at the place of one that has ended: the accumulator decides whether it is a
         // repeat. For that, calls without ids need the same number.
-        let is_again = |item: &Item| item.is_done_call() && is_call(&kind);
+        let is_again = |item: &OpenItem| item.is_done_call() && is_call(&kind);
         let number = match known.and_then(|at| self.items.get(at)) {
             Some(item) if !is_again(item) => return Ok(known.and_then(|at| self.items.get_mut(at))),
             Some(item) if call_id(members).is_empty() => Some(item.number),
@@ -369,10 +378,10 @@ impl Answer {
     /// Handles a complete item, with its JSON and its members.
     fn done(
         &mut self,
-        index: Count,
+        index: TolerantCount,
         json: &str,
-        members: &Members<'_>,
-        out: &mut Outlet,
+        members: &ObjectMembers<'_>,
+        out: &mut EventSink,
     ) -> Result<(), Error> {
         match self.add(index, members, out)? {
             Some(item) => item.done(members, json, out),
@@ -382,7 +391,7 @@ impl Answer {
 
     /// The output index identifies an item, because some gateways give an item another id in each
     /// event. Without an output index, the id counts.
-    fn position(&self, index: Count, id: &str) -> Option<usize> {
+    fn position(&self, index: TolerantCount, id: &str) -> Option<usize> {
         match index.0 {
             // Nearly always it is the last item.
             Some(_) if self.items.last().is_some_and(|last| last.index == index.0) => {
@@ -395,18 +404,18 @@ impl Answer {
 
     fn find(
         &mut self,
-        index: Count,
+        index: TolerantCount,
         id: &str,
-        what: What,
-        out: &mut Outlet,
-    ) -> Result<&mut Item, Error> {
-        let is_call = |at: &usize| self.items.get(*at).is_some_and(Item::is_call);
+        what: ItemEventKind,
+        out: &mut EventSink,
+    ) -> Result<&mut OpenItem, Error> {
+        let is_call = |at: &usize| self.items.get(*at).is_some_and(OpenItem::is_call);
         let (known, mut index) = (self.position(index, id), index);
         let at = match known {
             None if index.0.is_none() => self.last_open(what),
             // The output index of arguments is that of an item that has none.
             Some(at) if what.kind() == "function_call" && !is_call(&at) => {
-                index = Count(None);
+                index = TolerantCount(None);
                 self.ids.get(id).copied().filter(is_call).or_else(|| self.last_open(what))
             }
             known => known,
@@ -416,7 +425,7 @@ impl Answer {
             None => {
                 // It began without an event.
                 out.part()?;
-                self.push(index, id, what.kind(), &Members::of("{}"));
+                self.push(index, id, what.kind(), &ObjectMembers::of("{}"));
                 self.items.len().saturating_sub(1)
             }
         };
@@ -425,10 +434,10 @@ impl Answer {
     }
 
     /// The last item that is not done and accepts this kind of event.
-    fn last_open(&mut self, what: What) -> Option<usize> {
+    fn last_open(&mut self, what: ItemEventKind) -> Option<usize> {
         let open = self.open.get_mut(what.kind())?;
         while let Some(at) = open.last().copied() {
-            if self.items.get(at).is_some_and(Item::is_open) {
+            if self.items.get(at).is_some_and(OpenItem::is_open) {
                 return Some(at);
             }
             open.pop();
@@ -436,10 +445,16 @@ impl Answer {
         None
     }
 
-    fn push(&mut self, index: Count, id: &str, kind: &str, members: &Members<'_>) -> &mut Item {
+    fn push(
+        &mut self,
+        index: TolerantCount,
+        id: &str,
+        kind: &str,
+        members: &ObjectMembers<'_>,
+    ) -> &mut OpenItem {
         let last = self.items.len();
         let number = u32::try_from(last).unwrap_or(u32::MAX);
-        let item = Item::new(index.0, number, kind, members);
+        let item = OpenItem::new(index.0, number, kind, members);
         if let Some(index) = index.0 {
             self.places.insert(index, last);
         }
@@ -457,11 +472,11 @@ impl Answer {
     fn end_of(
         &mut self,
         kind: &str,
-        response: Option<Raw<'_>>,
+        response: Option<RawJson<'_>>,
         data: &str,
-        out: &mut Outlet,
+        out: &mut EventSink,
     ) -> Result<(), Error> {
-        let json = response.map_or(data, Raw::get);
+        let json = response.map_or(data, RawJson::get);
         let Some(response) = response.and_then(read_response) else {
             return Err(fault::in_json(data).unwrap_or_else(|| {
                 Error::new(ErrorKind::Protocol, "the last event of the answer contains no answer")
@@ -496,7 +511,11 @@ impl Answer {
     }
 
     /// Ends a complete answer.
-    fn complete(&mut self, response: &Response<'_>, out: &mut Outlet) -> Result<(), Error> {
+    fn complete(
+        &mut self,
+        response: &ResponseObject<'_>,
+        out: &mut EventSink,
+    ) -> Result<(), Error> {
         self.catch_up(&response.output.0, out)?;
         for item in &mut self.items {
             item.close(out)?;
@@ -507,15 +526,15 @@ impl Answer {
 
     /// Adds what the events did not contain from the end of the answer. Only some vendors send the
     /// whole output there, so an answer is never built from it alone.
-    fn catch_up(&mut self, output: &[Raw<'_>], out: &mut Outlet) -> Result<(), Error> {
+    fn catch_up(&mut self, output: &[RawJson<'_>], out: &mut EventSink) -> Result<(), Error> {
         let silent = self.items.is_empty();
-        if !silent && !self.items.iter().any(Item::is_open) {
+        if !silent && !self.items.iter().any(OpenItem::is_open) {
             return Ok(());
         }
         for json in output {
-            let members = Members::of(json.get());
+            let members = ObjectMembers::of(json.get());
             let id = text_of(members.get("id"));
-            let known = self.position(Count(None), &id);
+            let known = self.position(TolerantCount(None), &id);
             match known.and_then(|at| self.items.get(at)) {
                 Some(item) if !item.is_open() => {}
                 None if !silent => {
@@ -526,7 +545,7 @@ impl Answer {
                         item.done(&members, json.get(), out)?;
                     }
                 }
-                Some(_) | None => self.done(Count(None), json.get(), &members, out)?,
+                Some(_) | None => self.done(TolerantCount(None), json.get(), &members, out)?,
             }
         }
         Ok(())
@@ -534,36 +553,36 @@ impl Answer {
 
     /// The item that the program is asked to execute, if the vendor has not executed it.
     fn wanted(&self) -> Option<WantedItem> {
-        let answered: HashSet<&str> = self.items.iter().filter_map(Item::answers).collect();
-        let mut wanted = self.items.iter().filter_map(Item::wants);
+        let answered: HashSet<&str> = self.items.iter().filter_map(OpenItem::answers).collect();
+        let mut wanted = self.items.iter().filter_map(OpenItem::wants);
         let (kind, _) = wanted.find(|(_, id)| id.is_empty() || !answered.contains(id.as_str()))?;
         Some(WantedItem::new(kind))
     }
 
     fn stop_reason(&self) -> StopReason {
         match () {
-            () if self.items.iter().any(Item::is_cut) => StopReason::Truncated,
-            () if self.items.iter().any(Item::is_refusal) => StopReason::Refused,
+            () if self.items.iter().any(OpenItem::is_cut) => StopReason::Truncated,
+            () if self.items.iter().any(OpenItem::is_refusal) => StopReason::Refused,
             () => match self.wanted() {
                 Some(item) => StopReason::Unsupported(item),
-                None if self.items.iter().any(Item::is_call) => StopReason::ToolCalls,
+                None if self.items.iter().any(OpenItem::is_call) => StopReason::ToolCalls,
                 None => StopReason::Complete,
             },
         }
     }
 }
 
-fn read_response(json: Raw<'_>) -> Option<Response<'_>> {
-    reader::from_str::<Obj<Response<'_>>>(json.get()).ok()?.0
+fn read_response(json: RawJson<'_>) -> Option<ResponseObject<'_>> {
+    reader::from_str::<TolerantObject<ResponseObject<'_>>>(json.get()).ok()?.0
 }
 
-impl Response<'_> {
+impl ResponseObject<'_> {
     fn used(&self) -> Usage {
-        self.usage.0.as_ref().map(WireUsage::known).unwrap_or_default()
+        self.usage.0.as_ref().map(ResponsesWireUsage::known).unwrap_or_default()
     }
 }
 
-impl WireUsage {
+impl ResponsesWireUsage {
     fn known(&self) -> Usage {
         let cache = self.input_tokens_details.0.as_ref();
         let output = self.output_tokens_details.0.as_ref();

@@ -22,18 +22,18 @@ use crate::{
     provider::{AnswerWay, Draft, Effort, Found, Request, Settings, ToolChoice},
     wire::{
         Encoded,
-        answer::{self, Forced, NAME, Plan, Server},
+        answer::{self, NAME, OutputPlan, SchemaEnforcement, ServerSupport},
         cache, choice, effort,
-        encoded::{Form, Stays, conversation, thinking_from},
+        encoded::{MessageEncoding, PrefixStability, conversation, thinking_from},
         halves,
         json::{
-            Body, comma, data_url, key, member, members, object, put, raw, room_for, sendable,
+            JsonBody, comma, data_url, key, member, members, object, put, raw, room_for, sendable,
             text, texts,
         },
-        media::{Part, Places, Recipient, Takes, file_name},
+        media::{CarriedFiles, FilePart, Recipient, Takes, file_name},
         names,
         optional::{OptionalMember, RefusedMembers},
-        tolerant::{Members, text_of},
+        tolerant::{ObjectMembers, text_of},
     },
 };
 
@@ -73,7 +73,7 @@ impl Options {
 
 /// Sources: <https://platform.openai.com/docs/guides/pdf-files> and
 /// <https://platform.openai.com/docs/guides/images-vision> (50 MB a file).
-pub(super) const PLACES: Places = Places {
+pub(super) const PLACES: CarriedFiles = CarriedFiles {
     audio: false,
     other_pictures: false,
     picture_files: true,
@@ -126,7 +126,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
              that speaks Chat Completions",
         ));
     }
-    let plan = Plan::of(request, settings, &server(options));
+    let plan = OutputPlan::of(request, settings, &server(options));
     let with_tool;
     let request = match &plan {
         Some(plan) => {
@@ -137,7 +137,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     };
     choice::check(request, settings)?;
     check(settings)?;
-    let mut body = Body::new(extra, &["input", "stream"], *refused)?;
+    let mut body = JsonBody::new(extra, &["input", "stream"], *refused)?;
     body.value("model", model);
     body.value("stream", &true);
     // The vendor stores nothing, so it is asked for the encrypted thinking, which goes back later.
@@ -190,7 +190,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     }
     let strict = strict_tools.unwrap_or(false);
     let defers = *defers_tools && !refused.has(OptionalMember::DeferLoading);
-    let loaded = Loaded::of(request, strict, defers, &choice::named(settings));
+    let loaded = LoadedTools::of(request, strict, defers, &choice::named(settings));
     if loaded.search.is_some() {
         body.may_send(OptionalMember::DeferLoading);
     }
@@ -198,7 +198,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
         // Tools that the program wants to be strict are sent so, or not at all.
         let says_strict = strict || body.may_send(OptionalMember::Strict);
         body.tools(|out| tools(out, request, (strict, says_strict), &loaded));
-        let forced = plan.as_ref().and_then(Plan::forced);
+        let forced = plan.as_ref().and_then(OutputPlan::forced);
         choice::write(&mut body, forced, (tool_choice.as_ref(), *parallel_calls), choice);
     } else {
         body.tools(|_| ());
@@ -210,24 +210,28 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
         loaded.form(),
         answer::form(plan.as_ref())
     );
-    let form = Form { is, mark: None };
+    let form = MessageEncoding { is, mark: None };
     let to = Recipient { takes, places: &PLACES };
     conversation(body, "input", leading.ready(), form, request, to, |out, before, message| {
         let message = &answer::said(plan.as_ref(), before.len(), message);
         encode_message(out, before, message, before.len() >= thinking_from, &loaded, to);
-        Stays::Always
+        PrefixStability::Always
     })
 }
 
 /// What is known about the server's ways to hold an answer to a schema.
-fn server(options: &Options) -> Server {
+fn server(options: &Options) -> ServerSupport {
     let known = options.takes.schema_answers();
-    Server {
+    ServerSupport {
         mode: known.unwrap_or(SchemaAnswers::Always),
         form: StrictForm::OpenAI,
         takes_any: true,
         in_words: known.is_none(),
-        forced: if known.is_none() { Forced::ByCall } else { Forced::AsOthers },
+        forced: if known.is_none() {
+            SchemaEnforcement::ByCall
+        } else {
+            SchemaEnforcement::AsOthers
+        },
         way: options.answer_way,
     }
 }
@@ -253,7 +257,7 @@ fn choice(choice: &ToolChoice) -> serde_json::Value {
 /// The tools that are sent in the output of the search that has found them. Empty if the agent has no tool search, or if the
 /// vendor does not support such outputs.
 #[derive(Default)]
-pub(super) struct Loaded<'a> {
+pub(super) struct LoadedTools<'a> {
     found: Found<'a>,
     /// The name of the search tool, if it is sent as the vendor's own type of tool.
     search: Option<&'a str>,
@@ -261,7 +265,7 @@ pub(super) struct Loaded<'a> {
     definitions: HashMap<&'a str, String>,
 }
 
-impl<'a> Loaded<'a> {
+impl<'a> LoadedTools<'a> {
     /// If the choice of a tool names the search or a found tool, none: the vendor wants that tool in the request's list.
     fn of(request: &Request<'a>, strict: bool, defers: bool, wanted: &[&str]) -> Self {
         let found = request.found();
@@ -311,7 +315,7 @@ fn tools(
     out: &mut Draft,
     request: &Request<'_>,
     (strict, says_strict): (bool, bool),
-    loaded: &Loaded<'_>,
+    loaded: &LoadedTools<'_>,
 ) {
     let parameters = request.parameters(told(strict));
     room_for(out, request.tools(), &parameters);
@@ -361,7 +365,7 @@ pub(super) fn encode_message(
     before: &Messages,
     message: &Message,
     thinking: bool,
-    loaded: &Loaded<'_>,
+    loaded: &LoadedTools<'_>,
     to: Recipient<'_>,
 ) {
     match message.role() {
@@ -397,7 +401,7 @@ pub(super) fn encode_message(
 /// with an answer that it was not executed, if the vendor has an item type for that answer.
 /// Otherwise the item is left out, together with the thinking before it, because the vendor refuses
 /// thinking without the item that follows it.
-fn encode_items(out: &mut Draft, message: &Message, thinking: bool, loaded: &Loaded<'_>) {
+fn encode_items(out: &mut Draft, message: &Message, thinking: bool, loaded: &LoadedTools<'_>) {
     let answered: Vec<String> = items(message)
         .filter(|members| wanted(members).is_none())
         .map(|members| text_of(members.get("call_id")))
@@ -405,7 +409,7 @@ fn encode_items(out: &mut Draft, message: &Message, thinking: bool, loaded: &Loa
     let is_open = |block: &Block| {
         let Block::Vendor(data) = block else { return None };
         let data = ours(Some(data))?;
-        wanted(&Members::of(&data)).filter(|(_, id)| !answered.contains(id))
+        wanted(&ObjectMembers::of(&data)).filter(|(_, id)| !answered.contains(id))
     };
     let mut picture = None;
     // Where thinking begins that nothing follows: the vendor refuses it.
@@ -452,7 +456,7 @@ fn encode_items(out: &mut Draft, message: &Message, thinking: bool, loaded: &Loa
 
 /// Whether this is the rest of an item whose picture became a block of its own.
 fn is_picture(data: &VendorData) -> bool {
-    let members = Members::of(data.json());
+    let members = ObjectMembers::of(data.json());
     data.wire() == WIRE
         && text_of(members.get("type")) == PICTURE
         && members.get("result").is_none_or(|result| result == "null")
@@ -470,9 +474,9 @@ fn encode_picture(out: &mut Draft, data: &VendorData, picture: Option<&Media>) {
 }
 
 /// The items of a message that only the vendor understands.
-fn items(message: &Message) -> impl Iterator<Item = Members<'_>> {
+fn items(message: &Message) -> impl Iterator<Item = ObjectMembers<'_>> {
     message.blocks().iter().filter_map(|block| match block {
-        Block::Vendor(data) if data.wire() == WIRE => Some(Members::of(data.json())),
+        Block::Vendor(data) if data.wire() == WIRE => Some(ObjectMembers::of(data.json())),
         _ => None,
     })
 }
@@ -519,12 +523,12 @@ fn refuses(message: &Message) -> bool {
 
 /// Whether a text with this vendor data is a refusal in the model's own words.
 fn is_refusal(kept: &str) -> bool {
-    Members::of(kept).get("refusal").is_some()
+    ObjectMembers::of(kept).get("refusal").is_some()
 }
 
 /// Writes a block. If the thinking before it is left out, its id is left out too: by the id the
 /// vendor would notice the missing thinking.
-fn encode_block(out: &mut Draft, block: &Block, thinking: bool, loaded: &Loaded<'_>) {
+fn encode_block(out: &mut Draft, block: &Block, thinking: bool, loaded: &LoadedTools<'_>) {
     match block {
         Block::Text(text) => encode_text(out, text, thinking),
         Block::ToolCall(call) if !loaded.by(call.id()).is_empty() => {
@@ -541,7 +545,7 @@ fn encode_block(out: &mut Draft, block: &Block, thinking: bool, loaded: &Loaded<
                 });
                 return;
             }
-            let kind = text_of(Members::of(&json).get("type"));
+            let kind = text_of(ObjectMembers::of(&json).get("type"));
             // These have a block of their own. Sent as they came, they would have no id and no
             // result.
             let is_own = ["function_call", "custom_tool_call", "reasoning", "message"];
@@ -583,7 +587,7 @@ fn encode_text(out: &mut Draft, text: &TextBlock, with_id: bool) {
         return;
     }
     let kept = ours(text.vendor()).unwrap_or_default();
-    let members = Members::of(&kept);
+    let members = ObjectMembers::of(&kept);
     let phase = members.get("phase").filter(|phase| *phase != "null");
     let id = text_of(members.get("id"));
     comma(out);
@@ -615,7 +619,7 @@ fn encode_text(out: &mut Draft, text: &TextBlock, with_id: bool) {
 /// alone would refer to nothing.
 fn encode_reasoning(out: &mut Draft, reasoning: &ReasoningBlock) {
     let Some(json) = ours(reasoning.vendor()) else { return };
-    let members = Members::of(&json);
+    let members = ObjectMembers::of(&json);
     if text_of(members.get("encrypted_content")).is_empty() {
         return;
     }
@@ -640,7 +644,7 @@ fn encode_reasoning(out: &mut Draft, reasoning: &ReasoningBlock) {
 
 fn encode_call(out: &mut Draft, call: &ToolCall, with_id: bool) {
     let kept = ours(call.vendor()).unwrap_or_default();
-    let members = Members::of(&kept);
+    let members = ObjectMembers::of(&kept);
     let custom = is_custom(call);
     comma(out);
     raw(out, if custom { r#"{"type":"custom_tool_call""# } else { r#"{"type":"function_call""# });
@@ -669,7 +673,7 @@ fn encode_call(out: &mut Draft, call: &ToolCall, with_id: bool) {
 /// Writes a search whose output has the tools that it has found.
 fn encode_search(out: &mut Draft, call: &ToolCall, with_id: bool) {
     let kept = ours(call.vendor()).unwrap_or_default();
-    let id = text_of(Members::of(&kept).get("id"));
+    let id = text_of(ObjectMembers::of(&kept).get("id"));
     comma(out);
     raw(out, r#"{"type":"tool_search_call""#);
     if with_id && id.starts_with("tsc") {
@@ -698,7 +702,7 @@ fn encode_loaded(out: &mut Draft, result: &ToolResult, tools: &[&str]) {
 /// Whether the call takes free text; its result has an item type of its own.
 fn is_custom(call: &ToolCall) -> bool {
     let kept = ours(call.vendor()).unwrap_or_default();
-    text_of(Members::of(&kept).get("type")) == "custom_tool_call"
+    text_of(ObjectMembers::of(&kept).get("type")) == "custom_tool_call"
 }
 
 fn encode_result(out: &mut Draft, result: &ToolResult, custom: bool, to: Recipient<'_>) {
@@ -742,21 +746,21 @@ fn encode_words(out: &mut Draft, text: &str) {
 fn encode_media(out: &mut Draft, kind: MediaKind, media: &Media, to: Recipient<'_>) {
     let (address, media) = match to.part_or_line(kind, media) {
         Err(words) => return encode_words(out, &words),
-        Ok(Part::Text(media)) => {
+        Ok(FilePart::Text(media)) => {
             return encode_words(out, &media.to_text().unwrap_or_default());
         }
-        Ok(Part::Image(media)) => {
+        Ok(FilePart::Image(media)) => {
             comma(out);
             raw(out, r#"{"type":"input_image","detail":"auto""#);
             ("image_url", media)
         }
-        Ok(Part::Document(media)) => {
+        Ok(FilePart::Document(media)) => {
             comma(out);
             raw(out, r#"{"type":"input_file""#);
             ("file_url", media)
         }
         // This wire cannot carry audio.
-        Ok(Part::Audio { .. }) => return,
+        Ok(FilePart::Audio { .. }) => return,
     };
     match media.source() {
         MediaSource::Url(url) => member(out, address, url),

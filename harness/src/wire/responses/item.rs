@@ -7,15 +7,15 @@ use crate::{
     provider::VendorPart,
     wire::{
         cited as sources,
-        decoder::Outlet,
+        decoder::EventSink,
         halves,
-        tolerant::{Members, elements, join, text_of},
+        tolerant::{ObjectMembers, elements, join, text_of},
     },
 };
 
 /// What an event says about an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum What {
+pub(super) enum ItemEventKind {
     Text,
     TextDone,
     Refusal,
@@ -26,7 +26,7 @@ pub(super) enum What {
     ArgumentsDone,
 }
 
-impl What {
+impl ItemEventKind {
     pub(super) fn of(kind: &[u8]) -> Option<Self> {
         Some(match kind {
             b"response.output_text.delta" => Self::Text,
@@ -53,7 +53,7 @@ impl What {
 
 /// The data of an event about an item. Each event fills some of the fields.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Told<'a> {
+pub(super) struct ItemEvent<'a> {
     /// The text that is new in this event.
     pub(super) delta: &'a str,
     pub(super) text: &'a str,
@@ -67,16 +67,16 @@ pub(super) struct Told<'a> {
 
 /// One item of an answer while it arrives.
 #[derive(Debug)]
-pub(super) struct Item {
+pub(super) struct OpenItem {
     pub(super) index: Option<u64>,
     /// The number that identifies the item in the decoder's events.
     pub(super) number: u32,
-    kind: Kind,
+    kind: OpenItemKind,
     done: bool,
 }
 
 #[derive(Debug)]
-enum Kind {
+enum OpenItemKind {
     Message {
         /// For each part, its index and the text handed on so far.
         parts: Vec<(u64, String)>,
@@ -86,7 +86,7 @@ enum Kind {
     },
     Reasoning {
         /// Which of the two kinds of thinking is handed on, and the index of its current part.
-        part: Option<(What, u64)>,
+        part: Option<(ItemEventKind, u64)>,
     },
     Call {
         started: bool,
@@ -107,19 +107,26 @@ enum Kind {
     Opaque { wants: Option<(String, String)>, answers: String },
 }
 
-impl Item {
+impl OpenItem {
     /// An item of this type that begins with these members.
-    pub(super) fn new(index: Option<u64>, number: u32, kind: &str, members: &Members<'_>) -> Self {
+    pub(super) fn new(
+        index: Option<u64>,
+        number: u32,
+        kind: &str,
+        members: &ObjectMembers<'_>,
+    ) -> Self {
         let kind = match kind {
-            "message" => Kind::Message { parts: Vec::new(), refused: false, cited: 0 },
-            "reasoning" => Kind::Reasoning { part: None },
+            "message" => OpenItemKind::Message { parts: Vec::new(), refused: false, cited: 0 },
+            "reasoning" => OpenItemKind::Reasoning { part: None },
             "function_call" => {
                 let [id, name, sent] = [const { String::new() }; 3];
-                Kind::Call { started: false, id, name, sent, ended: false, cut: false }
+                OpenItemKind::Call { started: false, id, name, sent, ended: false, cut: false }
             }
-            "custom_tool_call" => Kind::Custom { started: false },
-            "tool_search_call" if is_ours(members) => Kind::Search { started: false, cut: false },
-            _ => Kind::Opaque { wants: None, answers: String::new() },
+            "custom_tool_call" => OpenItemKind::Custom { started: false },
+            "tool_search_call" if is_ours(members) => {
+                OpenItemKind::Search { started: false, cut: false }
+            }
+            _ => OpenItemKind::Opaque { wants: None, answers: String::new() },
         };
         Self { index, number, kind, done: false }
     }
@@ -129,13 +136,16 @@ impl Item {
     }
 
     pub(super) fn is_call(&self) -> bool {
-        matches!(self.kind, Kind::Call { .. } | Kind::Custom { .. } | Kind::Search { .. })
+        matches!(
+            self.kind,
+            OpenItemKind::Call { .. } | OpenItemKind::Custom { .. } | OpenItemKind::Search { .. }
+        )
     }
 
     /// The type and the id, if the item asks the program to execute something.
     pub(super) fn wants(&self) -> Option<&(String, String)> {
         match &self.kind {
-            Kind::Opaque { wants, .. } => wants.as_ref(),
+            OpenItemKind::Opaque { wants, .. } => wants.as_ref(),
             _ => None,
         }
     }
@@ -143,20 +153,22 @@ impl Item {
     /// The id of the call that the vendor has already executed.
     pub(super) fn answers(&self) -> Option<&str> {
         match &self.kind {
-            Kind::Opaque { answers, .. } => Some(answers),
+            OpenItemKind::Opaque { answers, .. } => Some(answers),
             _ => None,
         }
     }
 
     /// Whether it is a call whose start has not come.
     pub(super) fn is_unnamed(&self) -> bool {
-        matches!(self.kind, Kind::Call { started: false, .. })
+        matches!(self.kind, OpenItemKind::Call { started: false, .. })
     }
 
     /// Begins a call of which only arguments have come. Without a name, the model is told that no
     /// such tool exists.
-    pub(super) fn begin_unnamed(&mut self, out: &mut Outlet) -> Result<(), Error> {
-        let Kind::Call { started, id, name, sent, .. } = &mut self.kind else { return Ok(()) };
+    pub(super) fn begin_unnamed(&mut self, out: &mut EventSink) -> Result<(), Error> {
+        let OpenItemKind::Call { started, id, name, sent, .. } = &mut self.kind else {
+            return Ok(());
+        };
         if *started || (sent.is_empty() && name.is_empty()) {
             return Ok(());
         }
@@ -170,40 +182,51 @@ impl Item {
     }
 
     pub(super) fn is_cut(&self) -> bool {
-        matches!(self.kind, Kind::Call { cut: true, .. } | Kind::Search { cut: true, .. })
+        matches!(
+            self.kind,
+            OpenItemKind::Call { cut: true, .. } | OpenItemKind::Search { cut: true, .. }
+        )
     }
 
     pub(super) fn is_refusal(&self) -> bool {
-        matches!(self.kind, Kind::Message { refused: true, .. })
+        matches!(self.kind, OpenItemKind::Message { refused: true, .. })
     }
 
-    pub(super) fn takes(&self, what: What) -> bool {
+    pub(super) fn takes(&self, what: ItemEventKind) -> bool {
         self.taken() == Some(what.kind())
     }
 
-    /// The [kind](What::kind) of the events that this item accepts.
+    /// The [kind](ItemEventKind::kind) of the events that this item accepts.
     pub(super) fn taken(&self) -> Option<&'static str> {
         match self.kind {
-            Kind::Message { .. } => Some("message"),
-            Kind::Reasoning { .. } => Some("reasoning"),
-            Kind::Call { .. } => Some("function_call"),
-            Kind::Custom { .. } | Kind::Search { .. } | Kind::Opaque { .. } => None,
+            OpenItemKind::Message { .. } => Some("message"),
+            OpenItemKind::Reasoning { .. } => Some("reasoning"),
+            OpenItemKind::Call { .. } => Some("function_call"),
+            OpenItemKind::Custom { .. }
+            | OpenItemKind::Search { .. }
+            | OpenItemKind::Opaque { .. } => None,
         }
     }
 
     /// Handles the event that starts the item.
-    pub(super) fn added(&mut self, members: &Members<'_>, out: &mut Outlet) -> Result<(), Error> {
+    pub(super) fn added(
+        &mut self,
+        members: &ObjectMembers<'_>,
+        out: &mut EventSink,
+    ) -> Result<(), Error> {
         let name = text_of(members.get("name"));
         match &mut self.kind {
-            Kind::Call { started, .. } | Kind::Custom { started } if !name.is_empty() => {
+            OpenItemKind::Call { started, .. } | OpenItemKind::Custom { started }
+                if !name.is_empty() =>
+            {
                 *started = true;
                 out.call_start(self.number, &call_id(members), &name)
             }
-            Kind::Call { id, .. } => {
+            OpenItemKind::Call { id, .. } => {
                 *id = call_id(members);
                 Ok(())
             }
-            Kind::Search { started, .. } => {
+            OpenItemKind::Search { started, .. } => {
                 *started = true;
                 out.call_start(self.number, &call_id(members), SEARCH)
             }
@@ -214,14 +237,14 @@ impl Item {
     /// Handles an event that continues the item.
     pub(super) fn told(
         &mut self,
-        what: What,
-        event: Told<'_>,
-        out: &mut Outlet,
+        what: ItemEventKind,
+        event: ItemEvent<'_>,
+        out: &mut EventSink,
     ) -> Result<(), Error> {
         let number = self.number;
         match &mut self.kind {
-            Kind::Message { parts, refused, .. } => {
-                *refused |= matches!(what, What::Refusal | What::RefusalDone);
+            OpenItemKind::Message { parts, refused, .. } => {
+                *refused |= matches!(what, ItemEventKind::Refusal | ItemEventKind::RefusalDone);
                 let part = event.content_index;
                 let at = parts.iter().rposition(|(of, _)| *of == part).unwrap_or(parts.len());
                 if at == parts.len() {
@@ -230,17 +253,17 @@ impl Item {
                 }
                 let Some((_, sent)) = parts.get_mut(at) else { return Ok(()) };
                 let text: &str = match what {
-                    What::Text | What::Refusal => event.delta,
+                    ItemEventKind::Text | ItemEventKind::Refusal => event.delta,
                     // The rest that no delta contained.
-                    What::TextDone => behind(event.text, sent).unwrap_or_default(),
+                    ItemEventKind::TextDone => behind(event.text, sent).unwrap_or_default(),
                     _ => behind(event.refusal, sent).unwrap_or_default(),
                 };
                 sent.push_str(text);
                 out.text(number, text)
             }
-            Kind::Reasoning { part } => {
+            OpenItemKind::Reasoning { part } => {
                 let at = match what {
-                    What::Summary => event.summary_index,
+                    ItemEventKind::Summary => event.summary_index,
                     _ => event.content_index,
                 };
                 match part {
@@ -252,21 +275,21 @@ impl Item {
                 *part = Some((what, at));
                 out.reasoning(number, event.delta)
             }
-            Kind::Call { started, name, sent, .. } => match what {
+            OpenItemKind::Call { started, name, sent, .. } => match what {
                 // The complete item has already been handled; this event repeats it.
                 _ if self.done => Ok(()),
-                What::Arguments => {
+                ItemEventKind::Arguments => {
                     sent.push_str(event.delta);
                     match *started {
                         true => out.call_delta(number, event.delta),
                         false => out.kept(event.delta),
                     }
                 }
-                What::ArgumentsDone if *started => {
+                ItemEventKind::ArgumentsDone if *started => {
                     let all = arguments(event.arguments);
                     rest_of(number, &all, sent, out)
                 }
-                What::ArgumentsDone => {
+                ItemEventKind::ArgumentsDone => {
                     event.name.clone_into(name);
                     let all = arguments(event.arguments);
                     if !are_none(&all) || sent.is_empty() {
@@ -277,13 +300,15 @@ impl Item {
                 }
                 _ => Ok(()),
             },
-            Kind::Custom { .. } | Kind::Search { .. } | Kind::Opaque { .. } => Ok(()),
+            OpenItemKind::Custom { .. }
+            | OpenItemKind::Search { .. }
+            | OpenItemKind::Opaque { .. } => Ok(()),
         }
     }
 
     /// Handles a citation of the item's text.
-    pub(super) fn cited(&mut self, json: &str, out: &mut Outlet) -> Result<(), Error> {
-        if let Kind::Message { cited, .. } = &mut self.kind {
+    pub(super) fn cited(&mut self, json: &str, out: &mut EventSink) -> Result<(), Error> {
+        if let OpenItemKind::Message { cited, .. } = &mut self.kind {
             *cited = cited.saturating_add(1);
             out.citation(self.number, json)?;
         }
@@ -294,27 +319,27 @@ impl Item {
     /// the vendor.
     pub(super) fn done(
         &mut self,
-        members: &Members<'_>,
+        members: &ObjectMembers<'_>,
         json: &str,
-        out: &mut Outlet,
+        out: &mut EventSink,
     ) -> Result<(), Error> {
         if std::mem::replace(&mut self.done, true) {
             return Ok(());
         }
         // Its first event need not say who runs the search.
-        if matches!(self.kind, Kind::Opaque { .. })
+        if matches!(self.kind, OpenItemKind::Opaque { .. })
             && text_of(members.get("type")) == "tool_search_call"
             && is_ours(members)
         {
-            self.kind = Kind::Search { started: false, cut: false };
+            self.kind = OpenItemKind::Search { started: false, cut: false };
         }
         let number = self.number;
         match &mut self.kind {
-            Kind::Message { parts, refused, cited } => {
+            OpenItemKind::Message { parts, refused, cited } => {
                 let mut texts = 0_usize;
                 let mut annotations = Vec::new();
                 for part in elements(members.get("content").unwrap_or_default()) {
-                    let part = Members::of(part);
+                    let part = ObjectMembers::of(part);
                     *refused |= text_of(part.get("type")) == "refusal";
                     if parts.is_empty() {
                         out.text(number, text_of(part.get("text")))?;
@@ -338,7 +363,7 @@ impl Item {
                     None => Ok(()),
                 }
             }
-            Kind::Reasoning { part } => {
+            OpenItemKind::Reasoning { part } => {
                 if part.is_none() {
                     let list = ["summary", "content"].map(|name| members.get(name));
                     let list =
@@ -347,7 +372,7 @@ impl Item {
                         if at > 0 {
                             out.reasoning(number, "\n\n")?;
                         }
-                        out.reasoning(number, text_of(Members::of(part).get("text")))?;
+                        out.reasoning(number, text_of(ObjectMembers::of(part).get("text")))?;
                     }
                 }
                 match keep(members, |name| name != "status") {
@@ -355,7 +380,7 @@ impl Item {
                     None => Ok(()),
                 }
             }
-            Kind::Call { started, id: _, name: _, sent, ended, cut } => {
+            OpenItemKind::Call { started, id: _, name: _, sent, ended, cut } => {
                 if !std::mem::replace(started, true) {
                     let name = text_of(members.get("name"));
                     out.call_start(number, &call_id(members), &name)?;
@@ -375,7 +400,7 @@ impl Item {
                 }
                 Ok(())
             }
-            Kind::Custom { started } => {
+            OpenItemKind::Custom { started } => {
                 if !std::mem::replace(started, true) {
                     out.call_start(number, &call_id(members), &text_of(members.get("name")))?;
                 }
@@ -389,7 +414,7 @@ impl Item {
                 out.call_end(number);
                 Ok(())
             }
-            Kind::Search { started, cut } => {
+            OpenItemKind::Search { started, cut } => {
                 if !std::mem::replace(started, true) {
                     out.call_start(number, &call_id(members), SEARCH)?;
                 }
@@ -403,7 +428,7 @@ impl Item {
                 }
                 Ok(())
             }
-            Kind::Opaque { wants, answers } => {
+            OpenItemKind::Opaque { wants, answers } => {
                 *wants = wanted(members);
                 if wants.is_none() {
                     *answers = text_of(members.get("call_id"));
@@ -418,9 +443,9 @@ impl Item {
     }
 
     /// Ends a call whose end the server did not report, once the answer is complete.
-    pub(super) fn close(&mut self, out: &mut Outlet) -> Result<(), Error> {
+    pub(super) fn close(&mut self, out: &mut EventSink) -> Result<(), Error> {
         self.begin_unnamed(out)?;
-        if let Kind::Call { started: true, ended, cut: false, .. } = &mut self.kind
+        if let OpenItemKind::Call { started: true, ended, cut: false, .. } = &mut self.kind
             && !std::mem::replace(ended, true)
         {
             out.call_end(self.number);
@@ -442,7 +467,7 @@ fn behind<'a>(whole: &'a str, sent: &str) -> Option<&'a str> {
 
 /// Hands on the part of the complete arguments that was not handed on yet. If the complete
 /// arguments differ from what was handed on, the complete ones replace it.
-fn rest_of(number: u32, all: &str, sent: &mut String, out: &mut Outlet) -> Result<(), Error> {
+fn rest_of(number: u32, all: &str, sent: &mut String, out: &mut EventSink) -> Result<(), Error> {
     match behind(all, sent) {
         Some(rest) => {
             out.call_delta(number, rest)?;
@@ -462,7 +487,7 @@ fn rest_of(number: u32, all: &str, sent: &mut String, out: &mut Outlet) -> Resul
 /// reference: calls that have a `call_id` (`shell_call`, `apply_patch_call`, `computer_call` and
 /// newer types) or of which the vendor says that the program executes them, unless it says that it executes them
 /// itself, and requests for an approval.
-pub(super) fn wanted(members: &Members<'_>) -> Option<(String, String)> {
+pub(super) fn wanted(members: &ObjectMembers<'_>) -> Option<(String, String)> {
     let kind = text_of(members.get("type"));
     if kind == "mcp_approval_request" {
         return Some((kind, text_of(members.get("id"))));
@@ -478,12 +503,12 @@ pub(super) fn wanted(members: &Members<'_>) -> Option<(String, String)> {
 const SEARCH: &str = "tool_search";
 
 /// Whether the program has to run this search for tools, and not the vendor.
-fn is_ours(members: &Members<'_>) -> bool {
+fn is_ours(members: &ObjectMembers<'_>) -> bool {
     text_of(members.get("execution")) == "client" && !text_of(members.get("call_id")).is_empty()
 }
 
 /// The generated picture in an item, and the rest of the item.
-fn picture(members: &Members<'_>) -> Option<(Media, String)> {
+fn picture(members: &ObjectMembers<'_>) -> Option<(Media, String)> {
     if text_of(members.get("type")) != PICTURE {
         return None;
     }
@@ -504,7 +529,7 @@ pub(super) fn is_call(kind: &str) -> bool {
 }
 
 /// The id that results refer to. It differs from the id of the item.
-pub(super) fn call_id(members: &Members<'_>) -> String {
+pub(super) fn call_id(members: &ObjectMembers<'_>) -> String {
     let id = text_of(members.get("call_id"));
     if id.is_empty() { text_of(members.get("id")) } else { id }
 }
@@ -518,6 +543,6 @@ fn arguments(json: Option<&str>) -> String {
     }
 }
 
-fn keep(members: &Members<'_>, is: impl Fn(&str) -> bool) -> Option<String> {
+fn keep(members: &ObjectMembers<'_>, is: impl Fn(&str) -> bool) -> Option<String> {
     join(members.0.iter().filter(|(name, _)| is(name)).map(|(name, value)| (&**name, value.get())))
 }

@@ -9,17 +9,17 @@ use serde_json::Map;
 
 use super::{
     Options, SUMMARY, WIRE,
-    encode::{Loaded, PLACES, encode_message},
+    encode::{LoadedTools, PLACES, encode_message},
 };
 use crate::{
     error::Error,
     provider::Request,
     wire::{
         Encoded, cache,
-        encoded::{Form, Stays, conversation, thinking_from},
-        json::Body,
+        encoded::{MessageEncoding, PrefixStability, conversation, thinking_from},
+        json::JsonBody,
         media::Recipient,
-        tolerant::{Members, Raw, elements, text_of},
+        tolerant::{ObjectMembers, RawJson, elements, text_of},
     },
 };
 
@@ -36,26 +36,26 @@ const ITEM: &str = "compaction";
 pub fn encode_summary(request: &Request<'_>, options: &Options) -> Result<Encoded, Error> {
     let Options { model, settings, takes, refused, answer_way: _, defers_tools: _ } = options;
     let nothing = Map::new();
-    let mut body = Body::new(&nothing, &[], *refused)?;
+    let mut body = JsonBody::new(&nothing, &[], *refused)?;
     body.value("model", model);
     cache::write(&mut body, request, settings, takes);
     body.maybe("instructions", request.system().filter(|system| !system.trim().is_empty()));
     let thinking_from = thinking_from(request, settings, false);
-    let form = Form { is: format!("{WIRE} {thinking_from}"), mark: None };
+    let form = MessageEncoding { is: format!("{WIRE} {thinking_from}"), mark: None };
     let to = Recipient { takes, places: &PLACES };
     // The vendor sums up words, and is told of no tools.
-    let loaded = Loaded::default();
+    let loaded = LoadedTools::default();
     conversation(body, "input", b"", form, request, to, |out, before, message| {
         encode_message(out, before, message, before.len() >= thinking_from, &loaded, to);
-        Stays::Always
+        PrefixStability::Always
     })
 }
 
 /// The JSON that is kept of the vendor's items, or their fault.
-pub(super) fn of_output(output: &[Raw<'_>]) -> Result<String, String> {
+pub(super) fn of_output(output: &[RawJson<'_>]) -> Result<String, String> {
     let mut summaries = 0_usize;
     for (at, item) in output.iter().enumerate() {
-        let members = Members::of(item.get());
+        let members = ObjectMembers::of(item.get());
         let text = |name| text_of(members.get(name));
         match text("type").as_str() {
             ITEM if text("encrypted_content").is_empty() => {
@@ -91,7 +91,7 @@ pub(super) fn items(json: &str) -> Option<Vec<&str>> {
     if !json.contains(SUMMARY) {
         return None;
     }
-    let members = Members::of(json);
+    let members = ObjectMembers::of(json);
     (text_of(members.get("object")) == SUMMARY)
         .then(|| elements(members.get("output").unwrap_or_default()))
 }

@@ -4,17 +4,20 @@
 use std::borrow::Cow;
 
 use super::{
-    decode::{Details, InputDetails, OutputDetails, Response, WireUsage},
-    item::Told,
+    decode::{
+        IncompleteDetails, InputTokensDetails, OutputTokensDetails, ResponseObject,
+        ResponsesWireUsage,
+    },
+    item::ItemEvent,
 };
 use crate::wire::{
-    tolerant::{Count, List, Members, Obj, Raw, Text},
-    walk::{Once, Walk},
+    tolerant::{ObjectMembers, RawJson, TolerantCount, TolerantList, TolerantObject, TolerantText},
+    walk::{JsonWalk, SeenMembers},
 };
 
 /// An event of one of the common kinds.
 #[derive(Default)]
-pub(super) struct Common<'a> {
+pub(super) struct ResponsesCommonEvent<'a> {
     pub(super) kind: &'a [u8],
     pub(super) output: Option<u64>,
     content: u64,
@@ -22,20 +25,20 @@ pub(super) struct Common<'a> {
     delta: Cow<'a, str>,
     text: Cow<'a, str>,
     refusal: Cow<'a, str>,
-    arguments: Option<Raw<'a>>,
-    pub(super) annotation: Option<Raw<'a>>,
+    arguments: Option<RawJson<'a>>,
+    pub(super) annotation: Option<RawJson<'a>>,
     /// An item as it was written, and its members.
-    pub(super) item: Option<(&'a str, Members<'a>)>,
+    pub(super) item: Option<(&'a str, ObjectMembers<'a>)>,
     /// The answer, unless the event only reports progress.
-    pub(super) response: Option<Response<'a>>,
+    pub(super) response: Option<ResponseObject<'a>>,
 }
 
-impl<'a> Common<'a> {
+impl<'a> ResponsesCommonEvent<'a> {
     /// Reads the event. `started` is whether the answer has started.
     pub(super) fn read(&mut self, data: &'a [u8], started: bool) -> Option<()> {
         let common = self;
-        let mut seen = Once::default();
-        let mut walk = Walk::new(data);
+        let mut seen = SeenMembers::default();
+        let mut walk = JsonWalk::new(data);
         walk.object(|walk, name| {
             let member = match name {
                 b"type" => {
@@ -79,15 +82,17 @@ impl<'a> Common<'a> {
                     7
                 }
                 b"arguments" => {
-                    common.arguments = Some(Raw::walk(walk)?).filter(|json| json.get() != "null");
+                    common.arguments =
+                        Some(RawJson::walk(walk)?).filter(|json| json.get() != "null");
                     8
                 }
                 b"annotation" => {
-                    common.annotation = Some(Raw::walk(walk)?).filter(|json| json.get() != "null");
+                    common.annotation =
+                        Some(RawJson::walk(walk)?).filter(|json| json.get() != "null");
                     9
                 }
                 b"item" => {
-                    let (json, members) = Members::walk(walk)?;
+                    let (json, members) = ObjectMembers::walk(walk)?;
                     common.item = Some((std::str::from_utf8(json).ok()?, members));
                     10
                 }
@@ -99,7 +104,7 @@ impl<'a> Common<'a> {
                         {
                             walk.skip()?;
                         }
-                        _ => common.response = Some(Response::walk(walk)?),
+                        _ => common.response = Some(ResponseObject::walk(walk)?),
                     }
                     11
                 }
@@ -111,55 +116,55 @@ impl<'a> Common<'a> {
         walk.end()
     }
 
-    pub(super) fn told(&self) -> Told<'_> {
-        Told {
+    pub(super) fn told(&self) -> ItemEvent<'_> {
+        ItemEvent {
             delta: &self.delta,
             text: &self.text,
             refusal: &self.refusal,
             name: "",
-            arguments: self.arguments.map(Raw::get),
+            arguments: self.arguments.map(RawJson::get),
             content_index: self.content,
             summary_index: self.summary,
         }
     }
 }
 
-impl<'a> Response<'a> {
-    fn walk(walk: &mut Walk<'a>) -> Option<Self> {
+impl<'a> ResponseObject<'a> {
+    fn walk(walk: &mut JsonWalk<'a>) -> Option<Self> {
         let mut response = Self::default();
-        let mut seen = Once::default();
+        let mut seen = SeenMembers::default();
         walk.object(|walk, name| {
             let member = match name {
                 b"id" => {
-                    response.id = Text(walk.text_or_null()?);
+                    response.id = TolerantText(walk.text_or_null()?);
                     0
                 }
                 b"model" => {
-                    response.model = Text(walk.text_or_null()?);
+                    response.model = TolerantText(walk.text_or_null()?);
                     1
                 }
                 b"status" => {
-                    response.status = Text(walk.text_or_null()?);
+                    response.status = TolerantText(walk.text_or_null()?);
                     2
                 }
                 b"output" => {
-                    response.output = List(Raw::walk_list(walk)?);
+                    response.output = TolerantList(RawJson::walk_list(walk)?);
                     3
                 }
                 b"incomplete_details" => {
-                    let mut details = Details::default();
+                    let mut details = IncompleteDetails::default();
                     let is_one = walk.object_or_null(|walk, name| match name {
                         b"reason" => {
-                            details.reason = Text(walk.text_or_null()?);
+                            details.reason = TolerantText(walk.text_or_null()?);
                             seen.see(4)
                         }
                         _ => walk.skip(),
                     })?;
-                    response.incomplete_details = Obj(is_one.then_some(details));
+                    response.incomplete_details = TolerantObject(is_one.then_some(details));
                     5
                 }
                 b"usage" => {
-                    response.usage = WireUsage::walk(walk)?;
+                    response.usage = ResponsesWireUsage::walk(walk)?;
                     6
                 }
                 _ => return walk.skip(),
@@ -170,39 +175,40 @@ impl<'a> Response<'a> {
     }
 }
 
-impl WireUsage {
-    fn walk(walk: &mut Walk<'_>) -> Option<Obj<Self>> {
+impl ResponsesWireUsage {
+    fn walk(walk: &mut JsonWalk<'_>) -> Option<TolerantObject<Self>> {
         let mut usage = Self::default();
-        let mut seen = Once::default();
+        let mut seen = SeenMembers::default();
         let is_one = walk.object_or_null(|walk, name| {
             let member = match name {
                 b"input_tokens" => {
-                    usage.input_tokens = Count::walk(walk)?;
+                    usage.input_tokens = TolerantCount::walk(walk)?;
                     0
                 }
                 b"output_tokens" => {
-                    usage.output_tokens = Count::walk(walk)?;
+                    usage.output_tokens = TolerantCount::walk(walk)?;
                     1
                 }
                 b"input_tokens_details" => {
-                    let counts = Count::walk_all(walk, ["cached_tokens", "cache_write_tokens"])?;
-                    let details = |[cached_tokens, cache_write_tokens]: [_; 2]| InputDetails {
-                        cached_tokens,
-                        cache_write_tokens,
+                    let counts =
+                        TolerantCount::walk_all(walk, ["cached_tokens", "cache_write_tokens"])?;
+                    let details = |[cached_tokens, cache_write_tokens]: [_; 2]| {
+                        InputTokensDetails { cached_tokens, cache_write_tokens }
                     };
-                    usage.input_tokens_details = Obj(counts.map(details));
+                    usage.input_tokens_details = TolerantObject(counts.map(details));
                     2
                 }
                 b"output_tokens_details" => {
-                    let counts = Count::walk_all(walk, ["reasoning_tokens"])?;
-                    let details = |[reasoning_tokens]: [_; 1]| OutputDetails { reasoning_tokens };
-                    usage.output_tokens_details = Obj(counts.map(details));
+                    let counts = TolerantCount::walk_all(walk, ["reasoning_tokens"])?;
+                    let details =
+                        |[reasoning_tokens]: [_; 1]| OutputTokensDetails { reasoning_tokens };
+                    usage.output_tokens_details = TolerantObject(counts.map(details));
                     3
                 }
                 _ => return walk.skip(),
             };
             seen.see(member)
         })?;
-        Some(Obj(is_one.then_some(usage)))
+        Some(TolerantObject(is_one.then_some(usage)))
     }
 }
