@@ -12,10 +12,10 @@ use serde_json::{Map, Value};
 use super::{
     Answer, Chat, Event,
     answer_value::find_value,
-    halt::Told,
+    halt::RunSignal,
     run::Run,
     told::{FAULTS_TOLD, not_accepted},
-    verifier::Verifier,
+    verifier::AnswerVerifier,
 };
 use crate::{
     error::{Error, ErrorKind},
@@ -30,29 +30,29 @@ const TRIES: u32 = 2;
 
 /// A function that finds the value of an answer, in the object that was asked for, or lists everything
 /// that is wrong with it.
-type Reads = Arc<dyn Fn(&[String]) -> Result<Value, Vec<String>> + Send + Sync>;
+type ReadAnswer = Arc<dyn Fn(&[String]) -> Result<Value, Vec<String>> + Send + Sync>;
 
 /// What a run wants of its answer. Cloning is cheap.
 #[derive(Clone)]
-pub(super) struct Wants {
+pub(super) struct OutputSpec {
     /// The schema that the answer has to match.
     pub(super) schema: Option<Value>,
     /// Checks the answer against the schema and reads it as the type.
-    pub(super) reads: Option<Reads>,
+    pub(super) reads: Option<ReadAnswer>,
     /// Why no value can ever be read as the type, if that is so.
     pub(super) unreadable: Option<fn() -> Option<String>>,
     pub(super) tries: u32,
     /// The verifier of answers that match, and how often the model may answer again after it.
-    pub(super) verifier: Option<(u32, Verifier)>,
+    pub(super) verifier: Option<(u32, AnswerVerifier)>,
 }
 
-impl Default for Wants {
+impl Default for OutputSpec {
     fn default() -> Self {
         Self { schema: None, reads: None, unreadable: None, tries: TRIES, verifier: None }
     }
 }
 
-impl Wants {
+impl OutputSpec {
     /// The part that is recorded.
     fn fact(&self) -> WantedAnswer {
         let mut wanted = WantedAnswer::default();
@@ -72,7 +72,7 @@ impl Wants {
     }
 }
 
-/// The blocks of a message without the text that [`Wants::told_in`] has added for this schema.
+/// The blocks of a message without the text that [`OutputSpec::told_in`] has added for this schema.
 pub(super) fn without_schema<'m>(message: &'m Message, schema: Option<&Value>) -> &'m [Block] {
     let blocks = message.blocks();
     match (blocks.split_last(), schema) {
@@ -82,13 +82,13 @@ pub(super) fn without_schema<'m>(message: &'m Message, schema: Option<&Value>) -
 }
 
 /// Reads answers as values of a type.
-pub(super) struct Reader<T> {
+pub(super) struct AnswerReader<T> {
     schema: DerivedAnswer,
     checker: Result<SchemaChecker, UnusableSchema>,
     of: PhantomData<fn() -> T>,
 }
 
-impl<T: Answer> Reader<T> {
+impl<T: Answer> AnswerReader<T> {
     pub(super) fn new() -> Self {
         let schema = schema_of_answer::<T>();
         let checker = SchemaChecker::of_answer(&schema.checked);
@@ -163,7 +163,7 @@ pub(super) fn unreadable<T: Answer>() -> Option<String> {
         .map(|problem| format!("the type `{}` of the answer {problem}", std::any::type_name::<T>()))
 }
 
-impl<T> Reader<T> {
+impl<T> AnswerReader<T> {
     /// The value inside of the object that is requested if the type itself is not an object. A
     /// model may leave the object out.
     fn inside(&self, value: Value) -> Value {
@@ -269,7 +269,7 @@ fn in_order(mut values: Vec<Value>) -> Value {
 }
 
 impl Chat {
-    fn wants(&self) -> Option<&Wants> {
+    fn wants(&self) -> Option<&OutputSpec> {
         self.own.as_ref()?.wants.as_ref()
     }
 
@@ -285,7 +285,7 @@ impl Chat {
             return Err(Error::new(ErrorKind::Configuration, why));
         }
         match self.wants().and_then(|wants| wants.verifier.as_ref()) {
-            Some((_, Verifier::Tools(tools))) => {
+            Some((_, AnswerVerifier::Tools(tools))) => {
                 tools.iter().try_for_each(|tool| self.can_verify(tool))
             }
             _ => Ok(()),
@@ -335,7 +335,7 @@ impl Run<'_> {
         let words = last_words(machine.transcript());
         let read = match (self.chat.wants(), machine.wanted()) {
             // Reading the type may run code of the program.
-            (Some(Wants { reads: Some(reads), .. }), _) => caught(|| reads(&words))
+            (Some(OutputSpec { reads: Some(reads), .. }), _) => caught(|| reads(&words))
                 .map_err(|panicked| fault("the type of the answer", &panicked))?,
             (_, Some(WantedAnswer { schema: Some(schema), .. })) => {
                 let checker = SchemaChecker::of_answer(schema);
@@ -359,8 +359,8 @@ impl Run<'_> {
         let fault = |panicked| fault("the function that checks the answer", &panicked);
         let read = verifier.sources();
         let verdict = match verifier {
-            Verifier::Function(function) => caught(|| function(words)).map_err(fault)?,
-            Verifier::Tools(tools) => self.by_tools(&tools, value),
+            AnswerVerifier::Function(function) => caught(|| function(words)).map_err(fault)?,
+            AnswerVerifier::Tools(tools) => self.by_tools(&tools, value),
         };
         let mut verdict = pin!(Shielded::new(verdict));
         let verdict = loop {
@@ -370,8 +370,8 @@ impl Run<'_> {
                 verdict = &mut verdict => break verdict.map_err(fault)?,
             };
             match told {
-                Told::Stop(cause) => return self.interrupted(cause),
-                Told::Warn(warning) => self.warned(&warning),
+                RunSignal::Stop(cause) => return self.interrupted(cause),
+                RunSignal::Warn(warning) => self.warned(&warning),
             }
         };
         match verdict {

@@ -49,13 +49,13 @@ use crate::{
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]
-pub struct Agent(Arc<Inner>);
+pub struct Agent(Arc<AgentInner>);
 
 /// The type of the hook that gets each waiting call, together with the name of its conversation.
 pub(super) type OnWaiting = dyn Fn(&str, &OpenCall) + Send + Sync;
 
 #[derive(Clone)]
-struct Inner {
+struct AgentInner {
     provider: Arc<dyn Provider>,
     system: Option<String>,
     tools: ToolRegistry,
@@ -195,7 +195,7 @@ impl Agent {
             return self.clone();
         }
         let made = || {
-            let mut inner = Inner::clone(&self.0);
+            let mut inner = AgentInner::clone(&self.0);
             // The check above has ruled out that another tool has this name.
             inner.tools = inner.tools.reading_results().unwrap_or_else(|_| self.0.tools.clone());
             inner.meter = ContextMeter::new(inner.system.as_deref(), inner.tools.schemas());
@@ -697,7 +697,7 @@ impl AgentBuilder {
             tools = tools.searching(&names)?;
         }
         let meter = ContextMeter::new(system.as_deref(), tools.schemas());
-        Ok(Agent(Arc::new(Inner {
+        Ok(Agent(Arc::new(AgentInner {
             provider,
             system,
             tools,

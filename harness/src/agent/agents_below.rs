@@ -83,19 +83,19 @@ impl Chat {
         let Some(journal) = self.durable.as_ref().and_then(|it| it.journal()).cloned() else {
             return Ok(());
         };
-        let waiting: Vec<WaitsBelow> = self.machine.waiting().filter_map(agent_of).collect();
-        for WaitsBelow { call, conversation, cut_off } in waiting {
+        let waiting: Vec<WaitingCall> = self.machine.waiting().filter_map(agent_of).collect();
+        for WaitingCall { call, conversation, cut_off } in waiting {
             let stands = match cut_off {
-                true => Stands::GoesOn,
+                true => ChildStatus::GoesOn,
                 false => stands(&journal, &conversation).await?,
             };
             match stands {
-                Stands::Waits => {}
-                Stands::GoesOn => {
+                ChildStatus::Waits => {}
+                ChildStatus::GoesOn => {
                     let answer = serde_json::Value::Null;
                     self.record(&Fact::CallAnswered { call, answer, who: None, at: now() })?;
                 }
-                Stands::Gone => {
+                ChildStatus::Gone => {
                     let effects = self.machine.approved(&call).map(|it| it.effects);
                     let result = gone(&call, &conversation, effects.unwrap_or_default());
                     self.record(&Fact::CallSettled { result, who: None, at: now(), spent: None })?;
@@ -113,15 +113,15 @@ const AGENT_UNREADABLE: &str =
     "the conversation of an agent cannot be read, so its cost is not known";
 
 /// A call that waits for its agent.
-struct WaitsBelow {
+struct WaitingCall {
     call: String,
     conversation: String,
     cut_off: bool,
 }
 
-fn agent_of((call, wait): (&ToolCall, &crate::journal::Wait)) -> Option<WaitsBelow> {
+fn agent_of((call, wait): (&ToolCall, &crate::journal::Wait)) -> Option<WaitingCall> {
     match &wait.awaited {
-        Awaited::Agent { conversation, cut_off } => Some(WaitsBelow {
+        Awaited::Agent { conversation, cut_off } => Some(WaitingCall {
             call: call.id().to_owned(),
             conversation: conversation.clone(),
             cut_off: *cut_off,
@@ -131,7 +131,7 @@ fn agent_of((call, wait): (&ToolCall, &crate::journal::Wait)) -> Option<WaitsBel
 }
 
 /// The state of an agent's conversation that had waited.
-enum Stands {
+enum ChildStatus {
     /// It still waits.
     Waits,
     /// Some call of it has what it waited for.
@@ -143,22 +143,22 @@ enum Stands {
 fn stands<'a>(
     journal: &'a Arc<dyn Journal>,
     conversation: &'a str,
-) -> Pin<Box<dyn Future<Output = Result<Stands, Error>> + Send + 'a>> {
+) -> Pin<Box<dyn Future<Output = Result<ChildStatus, Error>> + Send + 'a>> {
     Box::pin(async move {
         let machine = read_machine(&**journal, conversation).await?;
-        let Some(machine) = machine else { return Ok(Stands::Gone) };
+        let Some(machine) = machine else { return Ok(ChildStatus::Gone) };
         if machine.next() != Action::AwaitAnswers || machine.waiting().any(|(_, it)| is_over(it)) {
-            return Ok(Stands::GoesOn);
+            return Ok(ChildStatus::GoesOn);
         }
         for below in machine.waiting().filter_map(agent_of) {
             // If the conversation below is gone, the agent above it reports that.
             let goes_on = below.cut_off
-                || !matches!(stands(journal, &below.conversation).await?, Stands::Waits);
+                || !matches!(stands(journal, &below.conversation).await?, ChildStatus::Waits);
             if goes_on {
-                return Ok(Stands::GoesOn);
+                return Ok(ChildStatus::GoesOn);
             }
         }
-        Ok(Stands::Waits)
+        Ok(ChildStatus::Waits)
     })
 }
 

@@ -10,22 +10,23 @@ use std::{
 };
 
 /// A future that is polled with the [`waker`](Self::waker) of a bell rings it and wakes the task.
-pub(super) struct Bell {
-    shared: Arc<Shared>,
+pub(super) struct WakeFlag {
+    shared: Arc<WakeState>,
     waker: Waker,
     /// The task that is woken, as stored in `shared`.
     task: Option<Waker>,
 }
 
-struct Shared {
+struct WakeState {
     has_rung: AtomicBool,
     task: Mutex<Option<Waker>>,
 }
 
-impl Bell {
+impl WakeFlag {
     /// A bell that has rung, since nothing was polled yet.
     pub(super) fn new() -> Self {
-        let shared = Arc::new(Shared { has_rung: AtomicBool::new(true), task: Mutex::default() });
+        let shared =
+            Arc::new(WakeState { has_rung: AtomicBool::new(true), task: Mutex::default() });
         Self { waker: Waker::from(Arc::clone(&shared)), shared, task: None }
     }
 
@@ -55,7 +56,7 @@ impl Bell {
     }
 }
 
-impl Wake for Shared {
+impl Wake for WakeState {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
@@ -79,7 +80,7 @@ mod tests {
         task::{Context, Wake, Waker},
     };
 
-    use super::Bell;
+    use super::WakeFlag;
 
     #[derive(Default)]
     struct Woken(AtomicUsize);
@@ -92,7 +93,7 @@ mod tests {
 
     #[test]
     fn it_rings_for_the_task_that_asked_last_and_once() {
-        let mut bell = Bell::new();
+        let mut bell = WakeFlag::new();
         let tasks = [Arc::new(Woken::default()), Arc::new(Woken::default())];
         let wakers = tasks.clone().map(Waker::from);
         let woken = || [&tasks[0], &tasks[1]].map(|task| task.0.load(Ordering::SeqCst));

@@ -9,12 +9,12 @@ use crate::{
 };
 
 /// An agent that could not continue, but can later.
-pub(super) struct CutOff {
+pub(super) struct SuspendedChild {
     conversation: String,
     error: Error,
 }
 
-impl CutOff {
+impl SuspendedChild {
     /// What this error means for the caller of an agent whose run it has ended or prevented. If the
     /// conversation was lost, another owner has continued it.
     pub(super) fn by(error: &Error, is_lost: bool, conversation: &str) -> Option<Self> {
@@ -43,7 +43,7 @@ impl Run<'_> {
         if let Some(conversation) = waits {
             return Some(Awaited::Agent { conversation, cut_off: false });
         }
-        let CutOff { conversation, error } = self.contexts.cut_off_in(call.id())?;
+        let SuspendedChild { conversation, error } = self.contexts.cut_off_in(call.id())?;
         if !has_failed && result.outcome() != CallOutcome::InDoubt {
             return None;
         }

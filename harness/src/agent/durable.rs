@@ -20,7 +20,7 @@ use crate::{
 const TRIES: u32 = 3;
 
 /// The state of a conversation in its journal.
-pub(super) struct Durable {
+pub(super) struct DurableState {
     /// `None` if another driver takes the facts.
     journal: Option<Arc<dyn Journal>>,
     id: Arc<str>,
@@ -50,7 +50,7 @@ pub(super) struct Durable {
 }
 
 /// The result of a write.
-pub(super) enum Written {
+pub(super) enum WriteOutcome {
     /// All pending facts are in the journal.
     All,
     /// Somebody else has answered calls of the conversation meanwhile. Nothing was written; the
@@ -58,7 +58,7 @@ pub(super) enum Written {
     Behind(Vec<Envelope>),
 }
 
-impl Durable {
+impl DurableState {
     pub(super) fn new(
         journal: Arc<dyn Journal>,
         id: Arc<str>,
@@ -169,11 +169,11 @@ impl Durable {
 
     /// Writes the pending facts. If the future is dropped, nothing is lost: the next call finds out
     /// what was written.
-    pub(super) async fn write(&mut self) -> Result<Written, Error> {
+    pub(super) async fn write(&mut self) -> Result<WriteOutcome, Error> {
         if let Some(why) = &self.lost {
             return Err(Error::new(ErrorKind::Conflict, why.clone()));
         }
-        let Some(journal) = self.journal.clone() else { return Ok(Written::All) };
+        let Some(journal) = self.journal.clone() else { return Ok(WriteOutcome::All) };
         if self.unknown {
             let Some(there) = self.read_on(&*journal).await? else { return Err(self.lose()) };
             self.unknown = false;
@@ -183,7 +183,7 @@ impl Durable {
             }
         }
         if self.pending.is_empty() {
-            return Ok(Written::All);
+            return Ok(WriteOutcome::All);
         }
         // An earlier append that was under way may be completed while this one is made, so it is
         // tried more than once. Each time, what was written is found out.
@@ -195,7 +195,7 @@ impl Durable {
                     self.unknown = false;
                     self.pending.clear();
                     self.ends_at(head);
-                    return Ok(Written::All);
+                    return Ok(WriteOutcome::All);
                 }
                 Err(error) => error,
             };
@@ -215,7 +215,7 @@ impl Durable {
                 return self.behind(others);
             }
             if self.pending.is_empty() {
-                return Ok(Written::All);
+                return Ok(WriteOutcome::All);
             }
             if self.has_created(&there) {
                 continue;
@@ -246,14 +246,14 @@ impl Durable {
     }
 
     /// Accepts facts of others only if they answer calls that waited.
-    fn behind(&mut self, others: Vec<Envelope>) -> Result<Written, Error> {
+    fn behind(&mut self, others: Vec<Envelope>) -> Result<WriteOutcome, Error> {
         for envelope in &others {
             let is_answer = envelope.fact().is_ok_and(|fact| is_answer(&fact));
             if !is_answer {
                 return Err(self.lose());
             }
         }
-        Ok(Written::Behind(others))
+        Ok(WriteOutcome::Behind(others))
     }
 
     /// Replaces what the journal has about the conversation, which is created if it does not exist.

@@ -5,7 +5,7 @@ use super::{
     Chat,
     machine::{SentFile, SentFiles},
     run::Run,
-    window::Used,
+    window::ContextUsage,
 };
 use crate::{
     context::{FileLimits, TooMuch, too_much},
@@ -24,12 +24,12 @@ const BYTES: u64 = 4;
 
 /// How many pictures and how many bytes of files are sent.
 #[derive(Clone, Copy)]
-struct Total {
+struct FileTotals {
     images: usize,
     bytes: u64,
 }
 
-impl Total {
+impl FileTotals {
     fn of(sent: &[SentFiles<'_>]) -> Self {
         let files = || sent.iter().flat_map(|sent| &sent.files);
         let images = files().filter(|file| file.is_image()).count();
@@ -87,7 +87,7 @@ impl Chat {
             return None;
         }
         let limits = self.file_limits();
-        let fits = Total::of(&self.machine.sent_files()).fits(limits);
+        let fits = FileTotals::of(&self.machine.sent_files()).fits(limits);
         let used = self.used();
         (!fits).then(|| self.leave_out(limits, used)).flatten()
     }
@@ -102,9 +102,9 @@ impl Chat {
     /// The fact that leaves out the oldest files, so that a request does not have more than these.
     /// Of the older files of tools, so many are left out that it has only half of it: each such
     /// fact changes the beginning of requests, which costs the vendor's prompt cache.
-    fn leave_out(&self, limits: FileLimits, used: Used) -> Option<Fact> {
+    fn leave_out(&self, limits: FileLimits, used: ContextUsage) -> Option<Fact> {
         let sent = self.machine.sent_files();
-        let (mut total, unread_from) = (Total::of(&sent), self.unread_from());
+        let (mut total, unread_from) = (FileTotals::of(&sent), self.unread_from());
         let is_unread = |files: &SentFiles<'_>| files.message >= unread_from;
         let mut order: Vec<&SentFiles<'_>> = sent.iter().collect();
         order.sort_by_key(|files| (is_unread(files), files.call.is_none(), files.message));
@@ -120,7 +120,7 @@ impl Chat {
 
     /// The fact that leaves out the largest picture: of those that the model has not read yet, since
     /// the server has taken the others.
-    fn leave_out_picture(&self, used: Used) -> Option<Fact> {
+    fn leave_out_picture(&self, used: ContextUsage) -> Option<Fact> {
         let (sent, unread_from) = (self.machine.sent_files(), self.unread_from());
         let all = sent.iter().flat_map(|files| files.files.iter().map(move |file| (files, file)));
         let pictures = all.filter(|(_, file)| file.is_image());
@@ -136,7 +136,7 @@ impl Chat {
         &self,
         gone: Vec<(&SentFiles<'_>, Vec<SentFile<'_>>)>,
         why: &str,
-        used: Used,
+        used: ContextUsage,
     ) -> Option<Fact> {
         let some = gone.iter().filter(|(_, gone)| !gone.is_empty());
         let results: Vec<ClearedResult> =
@@ -199,7 +199,7 @@ impl Run<'_> {
         }
         let used = chat.used();
         let sent = chat.machine.sent_files();
-        let Total { images, bytes } = Total::of(&sent);
+        let FileTotals { images, bytes } = FileTotals::of(&sent);
         // At least one file has to go, whatever the server says.
         let fact = match too_much(error.last(), images) {
             None => return Ok(false),
@@ -233,7 +233,7 @@ impl Run<'_> {
     }
 
     /// Sends the files again that were left out since the last answer.
-    fn sends_files_again(&mut self, used: Used) -> Result<(), Error> {
+    fn sends_files_again(&mut self, used: ContextUsage) -> Result<(), Error> {
         let results = std::mem::take(&mut self.chat.files_before);
         if results.is_empty() {
             return Ok(());

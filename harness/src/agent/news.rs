@@ -4,9 +4,9 @@
 use super::{
     Chat,
     approval::{CallResolution, is_over},
-    durable::{Written, guarded, is_answer},
+    durable::{WriteOutcome, guarded, is_answer},
     folding::folded,
-    spilling::Spilling,
+    spilling::LargeResultStore,
 };
 use crate::{
     error::{Error, ErrorKind},
@@ -17,7 +17,7 @@ impl Chat {
     /// Takes in what somebody says about an open call: a person, the program or the clock.
     pub(super) async fn resolve_call(&mut self, resolution: &CallResolution) -> Result<(), Error> {
         let resolved = resolution.resolve(&self.machine, self.agent.tools())?;
-        let (is_result, spilling) = (resolved.is_result(), Spilling::of(self));
+        let (is_result, spilling) = (resolved.is_result(), LargeResultStore::of(self));
         let mut fact = resolved.into_fact(&self.machine, self.agent.tools(), &spilling).await;
         if !self.machine.waiting().any(|(call, _)| call.id() == resolution.call()) {
             // No other fact states what the agents of a call in doubt had spent.
@@ -69,7 +69,7 @@ impl Chat {
             let mut taken_in = TakenIn { chat: self, fact: Some(fact) };
             let Some(durable) = &mut taken_in.chat.durable else { return Ok(()) };
             let written = durable.write().await;
-            let Ok(Written::Behind(facts)) = written else {
+            let Ok(WriteOutcome::Behind(facts)) = written else {
                 drop(taken_in);
                 let written = written.map(|_| true);
                 self.append_ended(written.as_ref().copied());

@@ -13,9 +13,9 @@ use crate::{
 
 /// Since when each waiting call waits, and for what, by its id.
 #[derive(Clone, Default)]
-pub(super) struct Waits(HashMap<String, (WaitsFor, u64)>);
+pub(super) struct CallWaitTimes(HashMap<String, (WaitsFor, u64)>);
 
-impl Waits {
+impl CallWaitTimes {
     /// Takes a fact that was written at that time. Returns the wait that it begins or ends.
     pub(super) fn note(&mut self, fact: &Fact, at: impl FnOnce() -> u64) -> Option<CallWaitTime> {
         if let Fact::CallWaits { call, wait } = fact {

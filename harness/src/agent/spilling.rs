@@ -15,8 +15,8 @@ use crate::{
 };
 
 /// Where large results of a run are kept, if anywhere, and how many bytes of one the model gets.
-pub(super) struct Spilling {
-    place: Option<Where>,
+pub(super) struct LargeResultStore {
+    place: Option<LargeResultPlace>,
     limit: usize,
     /// The size of the window for which this is the limit.
     window: Option<u64>,
@@ -24,12 +24,12 @@ pub(super) struct Spilling {
     given: usize,
 }
 
-enum Where {
+enum LargeResultPlace {
     Journal(InJournal),
     Folder(PathBuf),
 }
 
-impl Spilling {
+impl LargeResultStore {
     pub(super) fn of(chat: &Chat) -> Self {
         let agent = &chat.agent;
         let durable = chat.durable.as_ref();
@@ -40,8 +40,8 @@ impl Spilling {
         let journal = kept.filter(|kept| keeps(&*kept.journal));
         let place = match (agent.spills(), journal, agent.spill_folder()) {
             (false, _, _) | (true, None, None) => None,
-            (true, Some(kept), _) => Some(Where::Journal(kept)),
-            (true, None, Some(folder)) => Some(Where::Folder(folder.clone())),
+            (true, Some(kept), _) => Some(LargeResultPlace::Journal(kept)),
+            (true, None, Some(folder)) => Some(LargeResultPlace::Folder(folder.clone())),
         };
         let limits = agent.tools().limits();
         let window = chat.window_tokens();
@@ -72,8 +72,8 @@ impl Spilling {
         };
         let place = match (agent.spills(), agent.spill_folder()) {
             (false, _) => None,
-            (true, _) if keeps(&**journal) => Some(Where::Journal(kept())),
-            (true, folder) => folder.cloned().map(Where::Folder),
+            (true, _) if keeps(&**journal) => Some(LargeResultPlace::Journal(kept())),
+            (true, folder) => folder.cloned().map(LargeResultPlace::Folder),
         };
         let window = agent.window_in(machine);
         let limit = agent.tools().limits().output_in(window, place.is_some());
@@ -96,8 +96,8 @@ impl Spilling {
     ) -> (Option<LargeResults>, usize) {
         let first = || transcript.messages().first().map_or("", Message::id);
         let kept = self.place.as_ref().map(|place| match place {
-            Where::Journal(kept) => self.spills(kept.clone(), transcript, reads),
-            Where::Folder(folder) => {
+            LargeResultPlace::Journal(kept) => self.spills(kept.clone(), transcript, reads),
+            LargeResultPlace::Folder(folder) => {
                 self.spills(SpillFolder::of(folder, first()), transcript, reads)
             }
         });

@@ -17,15 +17,15 @@ use tokio_util::sync::DropGuard;
 use super::{
     Agent, Event,
     approval::ApprovalPolicy,
-    as_words::AsWords,
-    bell::Bell,
-    calls::{AT_ONCE, Contexts, OfCall, begin},
-    circumstances::Offered,
-    early::Early,
-    halt::{Told, warning_event},
-    reports::{Report, Reports},
+    as_words::OutputToolText,
+    bell::WakeFlag,
+    calls::{AT_ONCE, CallContextParts, CallContexts, begin},
+    circumstances::RunTools,
+    early::EarlyCalls,
+    halt::{RunSignal, warning_event},
+    reports::{ProgressEvent, ProgressReceiver},
     run::Run,
-    watcher::Watcher,
+    watcher::RunWatcher,
 };
 use crate::{
     context::copied_line,
@@ -47,14 +47,14 @@ use crate::{
 const IN_A_ROW: u32 = 64;
 
 /// What happens next while an answer arrives.
-enum Next {
+enum TurnSignal {
     Said(Option<Result<StreamEvent, Error>>),
-    Told(Told),
-    Reported(Report),
+    Told(RunSignal),
+    Reported(ProgressEvent),
 }
 
 /// How the stream of an answer ended.
-enum Heard {
+enum StreamEnd {
     /// It is over, perhaps too early.
     Out,
     /// The run has to stop.
@@ -80,9 +80,9 @@ impl Run<'_> {
         self.emit(Event::TurnStarted { turn });
         let lowered = self.chat.lowered.take();
         match self.hear(lowered.map(|it| it.tokens)).await? {
-            Heard::Out => self.replied(turn),
-            Heard::Stop(cause) => self.interrupted(cause),
-            Heard::Failed(error)
+            StreamEnd::Out => self.replied(turn),
+            StreamEnd::Stop(cause) => self.interrupted(cause),
+            StreamEnd::Failed(error)
                 if self.is_unanswered()
                     && (self.lowers_after(&error, lowered)
                         || self.moves_after(&error)?
@@ -92,7 +92,7 @@ impl Run<'_> {
                 self.asked = false;
                 Ok(())
             }
-            Heard::Failed(error) => self.interrupt(Some(error)),
+            StreamEnd::Failed(error) => self.interrupt(Some(error)),
         }
     }
 
@@ -102,7 +102,7 @@ impl Run<'_> {
 
     /// Reads the stream to its end, and starts the calls that may start meanwhile. The connection
     /// is closed when this returns. If it is `lowered`, the answer may have so many tokens.
-    async fn hear(&mut self, lowered: Option<u32>) -> Result<Heard, Error> {
+    async fn hear(&mut self, lowered: Option<u32>) -> Result<StreamEnd, Error> {
         let told = self.chat.told();
         let room = self.chat.room_for_answer();
         let Self {
@@ -138,7 +138,7 @@ impl Run<'_> {
         };
         let program = halt.program();
         let wanted = chat.machine.wanted_schema(tools);
-        let mut as_words = AsWords::new(wanted.as_ref());
+        let mut as_words = OutputToolText::new(wanted.as_ref());
         let request = Request::new(chat.machine.sent())?
             .with_thinking_from(chat.machine.thinking_from())
             .with_vendors(chat.machine.vendors_view())
@@ -155,9 +155,9 @@ impl Run<'_> {
             .with_sent(Some(&chat.sent))
             .with_stop(&program);
         *asked = true;
-        let mut answering = Answering::of(agent.provider(), request);
+        let mut answering = ProviderStream::of(agent.provider(), request);
         let scope = chat.tracer.chat_scope();
-        let mut hearing = Hearing {
+        let mut hearing = ResponseStream {
             agent: &agent,
             offered: &offered,
             policy,
@@ -180,7 +180,7 @@ impl Run<'_> {
         // everything else about the event.
         let halted = stream::unfold(halt, async |halt| Some((halt.told().await, halt)));
         let mut halted = pin!(halted);
-        let mut bell = Bell::new();
+        let mut bell = WakeFlag::new();
         let mut in_a_row = 0;
         loop {
             let others_first = in_a_row == 0 || (bell.rings() && program.is_cancelled());
@@ -192,17 +192,17 @@ impl Run<'_> {
                 // An event that has arrived is read without polling all the others each time, which
                 // costs more than the event itself.
                 } else if let Poll::Ready(said) = scope.within(|| answering.poll_next(context)) {
-                    return Poll::Ready(Next::Said(said));
+                    return Poll::Ready(TurnSignal::Said(said));
                 }
                 // The others are polled only if one of them has something to report.
                 if bell.has_rung(context) {
                     let others = &mut Context::from_waker(bell.waker());
                     let said = match halted.poll_next_unpin(others) {
-                        Poll::Ready(told) => told.map(Next::Told),
+                        Poll::Ready(told) => told.map(TurnSignal::Told),
                         Poll::Pending => None,
                     };
                     let said = said.or_else(|| match hearing.reports.poll(others) {
-                        Poll::Ready(report) => Some(Next::Reported(report)),
+                        Poll::Ready(report) => Some(TurnSignal::Reported(report)),
                         Poll::Pending => None,
                     });
                     if let Some(said) = said {
@@ -213,28 +213,28 @@ impl Run<'_> {
                     hearing.early.poll(others);
                 }
                 if others_first {
-                    return scope.within(|| answering.poll_next(context)).map(Next::Said);
+                    return scope.within(|| answering.poll_next(context)).map(TurnSignal::Said);
                 }
                 Poll::Pending
             });
             let event = match next.await {
-                Next::Said(Some(Ok(event))) => match as_words.read(event) {
+                TurnSignal::Said(Some(Ok(event))) => match as_words.read(event) {
                     Some(event) => event,
                     None => continue,
                 },
-                Next::Said(Some(Err(error))) => return Ok(Heard::Failed(error)),
-                Next::Said(None) => return Ok(Heard::Out),
-                Next::Told(Told::Stop(cause)) => return Ok(Heard::Stop(cause)),
-                Next::Told(Told::Warn(warning)) => {
+                TurnSignal::Said(Some(Err(error))) => return Ok(StreamEnd::Failed(error)),
+                TurnSignal::Said(None) => return Ok(StreamEnd::Out),
+                TurnSignal::Told(RunSignal::Stop(cause)) => return Ok(StreamEnd::Stop(cause)),
+                TurnSignal::Told(RunSignal::Warn(warning)) => {
                     hearing.tracer.warning(&warning);
                     hearing.watch.tell(warning_event(&warning));
                     continue;
                 }
-                Next::Reported(Report::Agent(event)) => {
+                TurnSignal::Reported(ProgressEvent::Agent(event)) => {
                     event.show(|event| hearing.watch.tell(event));
                     continue;
                 }
-                Next::Reported(Report::Progress(call, message)) => {
+                TurnSignal::Reported(ProgressEvent::Progress(call, message)) => {
                     hearing.tracer.progress(&call, &message);
                     hearing.watch.tell(Event::ToolProgress { call: &call, message: &message });
                     continue;
@@ -254,7 +254,7 @@ impl Run<'_> {
                         in_a_row = 0;
                     }
                 }
-                Err(error) => return Ok(Heard::Failed(error)),
+                Err(error) => return Ok(StreamEnd::Failed(error)),
             }
         }
     }
@@ -292,9 +292,9 @@ impl Run<'_> {
 }
 
 /// An answer while it arrives: who gets its events, and the calls that start meanwhile.
-struct Hearing<'h, 'w> {
+struct ResponseStream<'h, 'w> {
     agent: &'h Agent,
-    offered: &'h Offered,
+    offered: &'h RunTools,
     policy: ApprovalPolicy<'h>,
     transcript: &'h Transcript,
     tracer: &'h mut Tracer,
@@ -304,10 +304,10 @@ struct Hearing<'h, 'w> {
     answer: &'h mut Accumulator,
     /// Whether the answer has begun.
     began: bool,
-    watch: &'h mut Watcher<'w>,
-    early: &'h mut Early,
-    contexts: &'h mut Contexts,
-    reports: &'h mut Reports,
+    watch: &'h mut RunWatcher<'w>,
+    early: &'h mut EarlyCalls,
+    contexts: &'h mut CallContexts,
+    reports: &'h mut ProgressReceiver,
     shown: &'h mut Vec<(ToolCall, Instant)>,
     over: &'h DropGuard,
     /// Whether lines stand in place of arguments that were cleared, so that a call may repeat one.
@@ -315,7 +315,7 @@ struct Hearing<'h, 'w> {
     fell_back: &'h mut bool,
 }
 
-impl Hearing<'_, '_> {
+impl ResponseStream<'_, '_> {
     /// Adds an event to the answer and passes it on. Returns the call that it completes.
     fn takes(&mut self, event: &StreamEvent) -> Result<Option<ToolCall>, Error> {
         let is_word = !matches!(
@@ -459,7 +459,7 @@ impl Hearing<'_, '_> {
         let scope = self.tracer.call(&call, true);
         self.watch.tell(Event::ToolCall(&call));
         self.shown.push((call.clone(), Instant::now()));
-        let of_call = OfCall {
+        let of_call = CallContextParts {
             transcript: self.transcript,
             granted: None,
             rules: policy.rules(),
@@ -474,9 +474,9 @@ impl Hearing<'_, '_> {
 }
 
 /// The stream of an answer. It is code of the program, so a panic in it is an error of the answer.
-pub(super) struct Answering<'a>(Option<EventStream<'a>>);
+pub(super) struct ProviderStream<'a>(Option<EventStream<'a>>);
 
-impl<'a> Answering<'a> {
+impl<'a> ProviderStream<'a> {
     pub(super) fn of(provider: &'a dyn Provider, request: Request<'a>) -> Self {
         Self(match caught(|| provider.stream(request)) {
             Ok(stream) => Some(stream),
@@ -499,7 +499,7 @@ impl<'a> Answering<'a> {
     }
 }
 
-impl Drop for Answering<'_> {
+impl Drop for ProviderStream<'_> {
     fn drop(&mut self) {
         dropped(self.0.take());
     }

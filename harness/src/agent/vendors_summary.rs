@@ -3,9 +3,9 @@
 
 use super::{
     Chat, Event,
-    compacting::{Heard, How, SUMMARY, most_after},
+    compacting::{SUMMARY, SummaryForm, SummaryOutcome, most_after},
     run::Run,
-    window::Used,
+    window::ContextUsage,
 };
 use crate::{
     context::{Cut, OpenCalls, TAILS, cut, percent, stand_in, why},
@@ -18,7 +18,7 @@ use crate::{
 
 impl Chat {
     /// Where the conversation is cut for the vendor, if that can free enough.
-    fn vendor_cut(&self, window: u64, used: Used) -> Option<Cut> {
+    fn vendor_cut(&self, window: u64, used: ContextUsage) -> Option<Cut> {
         let (machine, seen) = (&self.machine, self.seen());
         let (all, as_sent) = (machine.transcript().messages(), |at: usize| seen.sent_for(at));
         let may_cut = |at: usize| seen.vendor_may_cut(at);
@@ -72,7 +72,7 @@ impl Run<'_> {
     /// requires it. Otherwise the cause, if the run was stopped meanwhile.
     pub(super) async fn asks_vendor(
         &mut self,
-        used: Used,
+        used: ContextUsage,
         window: u64,
     ) -> Result<Option<Option<InterruptCause>>, Error> {
         let chat = &*self.chat;
@@ -88,17 +88,17 @@ impl Run<'_> {
         let readable = machine.readable().messages_before(cut.messages);
         let vendors = machine.seen_by_vendor().map(|seen| seen.messages_before(cut.messages));
         let readable = Transcript::of_sent(readable);
-        let heard = self.hears_summary(&readable, vendors.as_ref(), How::Vendor).await?;
+        let heard = self.hears_summary(&readable, vendors.as_ref(), SummaryForm::Vendor).await?;
         let asked = self.summary.as_ref().and_then(|answer| answer.asked()).map(str::to_owned);
-        let mut request = self.summary_request(matches!(heard, Heard::Said(..)));
+        let mut request = self.summary_request(matches!(heard, SummaryOutcome::Said(..)));
         if let Some(asked) = asked.filter(|asked| *asked != request.model) {
             request.asked_model = Some(asked);
         }
         let request = Box::new(request);
         let made = match heard {
-            Heard::Said(message, stop) => block_of(&message, stop),
-            Heard::Failed(failed) => Err(failed.cause),
-            Heard::Stop(cause) => {
+            SummaryOutcome::Said(message, stop) => block_of(&message, stop),
+            SummaryOutcome::Failed(failed) => Err(failed.cause),
+            SummaryOutcome::Stop(cause) => {
                 self.compaction_stopped(request)?;
                 return Ok(Some(Some(cause)));
             }

@@ -5,7 +5,7 @@ use std::{fmt, future::Future, pin::Pin, sync::Arc};
 use harness_schema::WRAPPED;
 use serde_json::{Map, Value};
 
-use super::{Answering, Chat, Sending, Steps, accept::Wants, run::Run};
+use super::{Answering, Chat, Sending, Steps, accept::OutputSpec, run::Run};
 use crate::{
     error::{Error, ErrorKind},
     journal::Source,
@@ -14,26 +14,26 @@ use crate::{
 };
 
 /// The future of a verdict about an answer.
-pub(super) type Verdict = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
+pub(super) type VerdictFuture = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
 
 /// What checks an answer.
 #[derive(Clone)]
-pub(super) enum Verifier {
+pub(super) enum AnswerVerifier {
     /// A function of the program. It gets the texts of the model's last message.
-    Function(Arc<dyn Fn(Vec<String>) -> Verdict + Send + Sync>),
+    Function(Arc<dyn Fn(Vec<String>) -> VerdictFuture + Send + Sync>),
     /// Tools of the program. They get the answer as their arguments.
     Tools(Arc<[Tool]>),
 }
 
 /// Makes a verifier of a function that checks the text of an answer.
-pub(super) fn verifier_of_text<F, V, O, E>(verify: F) -> Verifier
+pub(super) fn verifier_of_text<F, V, O, E>(verify: F) -> AnswerVerifier
 where
     F: Fn(String) -> V + Send + Sync + 'static,
     V: Future<Output = Result<O, E>> + Send + 'static,
     E: fmt::Display,
 {
     let verify = Arc::new(verify);
-    Verifier::Function(Arc::new(move |words: Vec<String>| -> Verdict {
+    AnswerVerifier::Function(Arc::new(move |words: Vec<String>| -> VerdictFuture {
         let (text, verify) = (words.into_iter().next().unwrap_or_default(), Arc::clone(&verify));
         Box::pin(async move { said(verify(text).await) })
     }))
@@ -47,7 +47,7 @@ pub(super) fn said<O, E: fmt::Display>(verdict: Result<O, E>) -> Result<(), Stri
     })
 }
 
-impl Verifier {
+impl AnswerVerifier {
     fn tools(tools: impl ToolList) -> Self {
         Self::Tools(tools.into_tools().collect())
     }
@@ -119,15 +119,15 @@ impl Sending<'_> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn verify_by(self, most: u32, tools: impl ToolList) -> Self {
-        let verifier = Some((most, Verifier::tools(tools)));
-        self.wants(Wants { verifier, ..Wants::default() })
+        let verifier = Some((most, AnswerVerifier::tools(tools)));
+        self.wants(OutputSpec { verifier, ..OutputSpec::default() })
     }
 }
 
 impl<T> Answering<'_, T> {
     /// Lets tools of the program check each answer that matches. See [`Sending::verify_by`].
     pub fn verify_by(mut self, most: u32, tools: impl ToolList) -> Self {
-        self.wants.verifier = Some((most, Verifier::tools(tools)));
+        self.wants.verifier = Some((most, AnswerVerifier::tools(tools)));
         self
     }
 }
@@ -137,7 +137,7 @@ impl Steps {
     /// not part of the facts: set them on the steps of each replay.
     #[must_use]
     pub fn verify_by(mut self, most: u32, tools: impl ToolList) -> Self {
-        self.wants.get_or_insert_default().verifier = Some((most, Verifier::tools(tools)));
+        self.wants.get_or_insert_default().verifier = Some((most, AnswerVerifier::tools(tools)));
         self
     }
 }
@@ -171,7 +171,7 @@ impl Chat {
 
 impl Run<'_> {
     /// The verdict of these tools about an answer.
-    pub(super) fn by_tools(&self, verifiers: &[Tool], answer: Value) -> Verdict {
+    pub(super) fn by_tools(&self, verifiers: &[Tool], answer: Value) -> VerdictFuture {
         let members = match answer {
             Value::Object(map) => map,
             other => Map::from_iter([(WRAPPED.to_owned(), other)]),

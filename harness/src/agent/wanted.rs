@@ -12,7 +12,7 @@ const NAME: &str = "final_answer";
 
 /// The wanted form of a run's answer, and the rejections so far.
 #[derive(Clone, Debug)]
-pub(super) struct Wanted {
+pub(super) struct OutputRequirement {
     pub(super) answer: Arc<WantedAnswer>,
     /// The index of the message that asks for it.
     asked_at: usize,
@@ -24,7 +24,7 @@ pub(super) struct Wanted {
     pub(super) unchecked: bool,
 }
 
-impl Wanted {
+impl OutputRequirement {
     pub(super) fn new(answer: &WantedAnswer, asked_at: usize) -> Self {
         let answer = Arc::new(answer.clone());
         Self { answer, asked_at, rejected: [0, 0], faults: Vec::new(), unchecked: false }

@@ -1,6 +1,6 @@
 //! Writes the facts of a run before an action that must not happen without them.
 
-use super::{durable::Written, halt::Told, reports::Wanting, run::Run};
+use super::{durable::WriteOutcome, halt::RunSignal, reports::AgentRequest, run::Run};
 use crate::{
     error::Error,
     journal::{Fact, InterruptCause},
@@ -38,8 +38,8 @@ impl Run<'_> {
                 biased;
                 told = halt.told() => told,
                 written = durable.write() => match written? {
-                    Written::All => return Ok(None),
-                    Written::Behind(facts) => {
+                    WriteOutcome::All => return Ok(None),
+                    WriteOutcome::Behind(facts) => {
                         self.chat.takes_in(facts).await?;
                         continue;
                     }
@@ -47,8 +47,8 @@ impl Run<'_> {
                 () = early.drive() => continue,
             };
             match told {
-                Told::Stop(cause) => return Ok(Some(cause)),
-                Told::Warn(warning) => self.warned(&warning),
+                RunSignal::Stop(cause) => return Ok(Some(cause)),
+                RunSignal::Warn(warning) => self.warned(&warning),
             }
         }
     }
@@ -57,7 +57,7 @@ impl Run<'_> {
     /// conversation is in no journal, if it does. Returns the cause if the run was stopped meanwhile.
     pub(super) async fn let_run_agent(
         &mut self,
-        Wanting { unkept, tells }: Wanting,
+        AgentRequest { unkept, tells }: AgentRequest,
     ) -> Result<Option<InterruptCause>, Error> {
         // The call may have ended or have been dropped since then, with an answer that began anew.
         if tells.is_closed() {

@@ -8,7 +8,7 @@ use crate::{
     agent::{
         Agent,
         calling::ApprovedCall,
-        circumstances::{CallerRules, Circumstances, offered},
+        circumstances::{CallerRules, RunOptions, offered},
     },
     journal::{Always, CallBinding, Decider, Decision, Reason, Repeat, Sources, now},
     message::{Arguments, ToolCall},
@@ -31,7 +31,7 @@ pub(in crate::agent) enum ApprovalOutcome {
 #[derive(Clone, Copy)]
 pub(in crate::agent) struct ApprovalPolicy<'a> {
     pub(in crate::agent) agent: &'a Agent,
-    pub(in crate::agent) own: Option<&'a Circumstances>,
+    pub(in crate::agent) own: Option<&'a RunOptions>,
     pub(in crate::agent) grants: &'a [Grant],
     /// What the conversation has read.
     pub(in crate::agent) read: &'a Sources,
@@ -43,7 +43,7 @@ pub(in crate::agent) struct ApprovalPolicy<'a> {
 impl<'a> ApprovalPolicy<'a> {
     /// The permissions that apply, and what was read.
     pub(in crate::agent) fn rules(self) -> CallerRules {
-        let others = self.own.into_iter().flat_map(Circumstances::sides);
+        let others = self.own.into_iter().flat_map(RunOptions::sides);
         let all = std::iter::once(self.agent.permissions()).chain(others);
         CallerRules { permissions: all.cloned().collect(), read: self.read.clone() }
     }
@@ -135,7 +135,7 @@ impl<'a> ApprovalPolicy<'a> {
             .of_agent(tool.is_agent())
             .with_review(review)
             .with_taint(self.agent.permissions().taint(self.read));
-        let others = self.own.into_iter().flat_map(Circumstances::sides);
+        let others = self.own.into_iter().flat_map(RunOptions::sides);
         let others = others.map(|permissions| (&**permissions, permissions.taint(self.read)));
         self.agent.permissions().decide_with(&proposed, others)
     }

@@ -16,12 +16,12 @@ use crate::{
 };
 
 /// A run whose end is not in the facts that were replayed: its name, and how many events it has.
-pub(super) type Unended = (Arc<str>, u64);
+pub(super) type UnendedRun = (Arc<str>, u64);
 
 /// What was made from facts.
-pub(super) struct Replayed {
+pub(super) struct ReplayedEvents {
     pub(super) events: Vec<Numbered>,
-    pub(super) unended: Option<Unended>,
+    pub(super) unended: Option<UnendedRun>,
 }
 
 /// Makes the events of all runs that begin in these facts at the number `from` or later, and the
@@ -33,10 +33,10 @@ pub(super) struct Replayed {
 pub(super) async fn replay(
     facts: &[Envelope],
     from: usize,
-    unended: Option<Unended>,
+    unended: Option<UnendedRun>,
     followed: bool,
-) -> Result<Replayed, Error> {
-    let mut replay = Replay::default();
+) -> Result<ReplayedEvents, Error> {
+    let mut replay = FactReplay::default();
     let (from, mut unended) = (from.min(facts.len()), Some(unended));
     let take = |(number, envelope): (usize, &Envelope)| {
         if number >= from
@@ -55,7 +55,7 @@ pub(super) async fn replay(
     if followed {
         replay.tells_that_it_broke_off();
     }
-    Ok(Replayed { events: replay.events, unended: replay.run })
+    Ok(ReplayedEvents { events: replay.events, unended: replay.run })
 }
 
 /// The number of the fact with which the last run begins: its message of the user, or else 0. Other tasks of the same thread
@@ -74,18 +74,18 @@ pub(super) async fn last_run(facts: &[Envelope]) -> usize {
 }
 
 #[derive(Default)]
-struct Replay {
+struct FactReplay {
     machine: Machine,
     events: Vec<Numbered>,
     /// Whether the facts that are read now become events.
     shown: bool,
     /// The run whose events are made.
-    run: Option<Unended>,
+    run: Option<UnendedRun>,
     turn: u32,
     calls: HashMap<String, (ToolCall, Option<u64>)>,
 }
 
-impl Replay {
+impl FactReplay {
     fn tell(&mut self, event: Event<'_>) {
         if !self.shown {
             return;

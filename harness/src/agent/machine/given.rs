@@ -10,7 +10,7 @@ use crate::{
 
 /// What such messages tell.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Given {
+pub(super) struct InitialMessages {
     /// What the model was told of the late end of each call, by the id of the call. The chat that the messages were kept
     /// from has recorded it, or somebody has copied the words: nobody can tell. So there may be several ends.
     ends: HashMap<String, Vec<String>>,
@@ -29,7 +29,7 @@ const TOLD: usize = 4;
 /// How many bytes of two ends are compared. What is behind them depends on how much of a result a model reads.
 const SAME: usize = 500;
 
-impl Given {
+impl InitialMessages {
     pub(super) fn of(messages: &Messages) -> Self {
         let mut ends: HashMap<String, Vec<String>> = HashMap::new();
         let mut running: Vec<(String, String)> = Vec::new();
