@@ -7,7 +7,7 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use super::{Chat, OpenCall, Sending, found::searched};
+use super::{Chat, OpenCall, Sending, tool_search::searched};
 use crate::{
     context::Window,
     error::{Error, ErrorKind},
@@ -128,7 +128,7 @@ impl Agent {
     }
 
     /// The provider's name and its model. Both come from the provider's own code, which may panic.
-    pub(super) fn answers(&self) -> (&str, &str) {
+    pub(super) fn provider_and_model(&self) -> (&str, &str) {
         let told = caught(|| (self.provider().name(), self.provider().model()));
         told.unwrap_or(("unnamed", "unnamed"))
     }
@@ -218,7 +218,7 @@ impl Agent {
         self.0.meter
     }
 
-    pub(super) fn starts_early(&self) -> bool {
+    pub(super) fn can_start_early(&self) -> bool {
         self.0.starts_early
     }
 
@@ -268,8 +268,8 @@ impl fmt::Debug for Agent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<&str> = self.tools().tools().iter().map(Tool::name).collect();
         f.debug_struct("Agent")
-            .field("provider", &self.answers().0)
-            .field("model", &self.answers().1)
+            .field("provider", &self.provider_and_model().0)
+            .field("model", &self.provider_and_model().1)
             .field("tools", &names)
             .finish_non_exhaustive()
     }

@@ -185,7 +185,7 @@ impl ValueCandidates {
                             self.wrong = Some(no_value(&err));
                         }
                         // A part of a value that is none is not the answer, nor is a comment in it.
-                        if begins_value(rest) {
+                        if is_value_start(rest) {
                             let end = balanced(rest);
                             work = work.saturating_sub(end.unwrap_or(rest.len()));
                             let behind = || (2..read).rev().find(|at| rest.is_char_boundary(*at));
@@ -204,7 +204,7 @@ impl ValueCandidates {
 }
 
 /// Whether an object or a list seems to begin here, and not words in braces.
-fn begins_value(text: &str) -> bool {
+fn is_value_start(text: &str) -> bool {
     let inside = text.get(1..).unwrap_or_default().trim_start();
     let is_list = text.starts_with('[') && inside.starts_with(['{', '[']);
     inside.starts_with('"') || is_list

@@ -77,8 +77,8 @@ impl Agent {
         let StoredFacts { head, facts, .. } = guarded(|| journal.read(&id, 0)).await?;
         let read = Chat::read_in_parts(self.within(&*journal), &facts).await;
         let (mut chat, has_waited) = read?;
-        chat.counts_agents(&journal, &id).await?;
-        chat.counts_for_its_agent();
+        chat.count_agents(&journal, &id).await?;
+        chat.count_for_agent();
         chat.tracer = tracer;
         chat.durable = Some(DurableState::new(journal, id, head, Some(hold)));
         chat.tracer.add_open_calls(chat.machine.open_calls());
@@ -155,7 +155,7 @@ impl Chat {
 
     /// Passes the waiting calls to the program's hook, after it is written that they wait.
     pub(super) fn tell_waiting(&self) {
-        let told = self.tells_waiting().zip(self.conversation());
+        let told = self.waiting_hook().zip(self.conversation());
         let Some((hook, conversation)) = told else { return };
         let nobody_has_to = |open: &OpenCall| {
             let wait = open.wait.as_ref();
@@ -231,7 +231,7 @@ impl Chat {
         };
         let (shared, rest) = match facts == durable.written() && !self.machine.is_calling() {
             true => (durable.head(), parting(&self.machine, self.elapsed())?),
-            false => parted((durable.id(), durable.head()), facts, &journal).await?,
+            false => split_fork((durable.id(), durable.head()), facts, &journal).await?,
         };
         let forked = match guarded(|| journal.fork(durable.id(), shared, id)).await {
             Ok(forked) => forked,
@@ -338,7 +338,7 @@ impl Chat {
             };
             match durable.write().await? {
                 WriteOutcome::All => return Ok(()),
-                WriteOutcome::Behind(facts) => self.takes_in(facts).await?,
+                WriteOutcome::Behind(facts) => self.apply_external(facts).await?,
             }
         }
     }
@@ -367,7 +367,7 @@ impl Chat {
 /// Splits the facts of a fork: how many it shares with the original, and those that are appended to
 /// them at once. With only the shared facts, the fork has no open call. So if its process ends
 /// between the two steps, the fork runs no call that belongs to the original.
-async fn parted(
+async fn split_fork(
     (conversation, known): (&str, Head),
     facts: u64,
     journal: &Arc<dyn Journal>,

@@ -14,14 +14,14 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Action, AgentCall, Chat, Outcome, Stopped,
-    accept::{OutputSpec, without_schema},
     agent::OnWaiting,
-    agent_names::{name_of_agent, names_below},
-    circumstances::CallerRules,
+    agent_names::{conversations_below, name_of_agent},
+    answer_check::{OutputSpec, without_schema},
     cut_off::SuspendedChild,
     durable::guarded,
     reports::{AgentRequest, PauseGuard, ProgressSender},
     run::Run,
+    run_options::CallerRules,
     sending::RunInput,
 };
 use crate::{
@@ -103,7 +103,7 @@ impl ParentRun {
             budget: chat.guard.budget().clone(),
             reporter,
             approver: approver.map(|(who, it)| (who.map(str::to_owned), Arc::clone(it))),
-            on_waiting: chat.tells_waiting().cloned(),
+            on_waiting: chat.waiting_hook().cloned(),
             is_watched: is_watched || caller.is_some_and(|caller| caller.is_watched),
             depth,
             left: Mutex::new(rails.agents_of_run()),
@@ -246,7 +246,7 @@ impl SubagentHost {
     }
 
     /// What the call knows now: also what its agents have read so far.
-    pub(super) fn knows(&self) -> Sources {
+    pub(super) fn known_sources(&self) -> Sources {
         let mut knows = self.knew();
         knows.add_all(self.state().read.all());
         knows
@@ -254,7 +254,7 @@ impl SubagentHost {
 
     /// Counts what the conversation of one of its agents has read, here and in the calls that led here: words of an
     /// agent can reach its caller at any time, also when it is stopped.
-    pub(super) fn reads(&self, sources: &Sources) {
+    pub(super) fn add_sources(&self, sources: &Sources) {
         let new = sources.beyond(&self.knew());
         if !self.state().read.add_all(new.all()) {
             return;
@@ -262,7 +262,7 @@ impl SubagentHost {
         if let (Some(above), Some(source)) = (&self.caller.above, self.source()) {
             let mut read = Sources::default();
             read.add(&source);
-            above.reads(&read);
+            above.add_sources(&read);
         }
     }
 
@@ -283,14 +283,15 @@ impl SubagentHost {
     }
 
     /// The names of the tools that led here, the outermost first.
-    pub(super) fn names(&self) -> Vec<String> {
-        let mut names = self.caller.above.as_ref().map(|above| above.names()).unwrap_or_default();
+    pub(super) fn tool_names(&self) -> Vec<String> {
+        let mut names =
+            self.caller.above.as_ref().map(|above| above.tool_names()).unwrap_or_default();
         names.push(self.call.name().to_owned());
         names
     }
 
     /// What its agents have spent that no fact of this run has recorded yet.
-    pub(super) fn tells(&self) -> Option<Box<CallSpent>> {
+    pub(super) fn unrecorded_spending(&self) -> Option<Box<CallSpent>> {
         let budget = self.budget.get()?;
         let mut state = self.state();
         let rest = budget.spent_beyond(state.told.as_deref());
@@ -299,7 +300,7 @@ impl SubagentHost {
     }
 
     /// The conversation of an agent of the call that waits for somebody.
-    pub(super) fn waits(&self) -> Option<String> {
+    pub(super) fn awaited_conversation(&self) -> Option<String> {
         self.state().waits.clone()
     }
 
@@ -309,7 +310,7 @@ impl SubagentHost {
     }
 
     /// Whether a denial of an agent's call ends the runs above it.
-    fn stops_on_denial(&self) -> bool {
+    fn must_stop_on_denial(&self) -> bool {
         self.rules.permissions.iter().any(|permissions| permissions.stops_on_denial())
     }
 
@@ -378,7 +379,7 @@ impl SubagentHost {
         let _no_time = self.asking.begin();
         let (tells, told) = oneshot::channel();
         let unkept = is_untold.then(|| self.call.id().to_owned());
-        self.caller.reporter.wants(AgentRequest { unkept, tells });
+        self.caller.reporter.request_agent(AgentRequest { unkept, tells });
         if told.await.is_err() {
             return false;
         }
@@ -405,8 +406,8 @@ impl SubagentHost {
 
     /// Counts what an opened agent has spent in earlier processes. What it has spent in this
     /// process, in an earlier attempt of the tool, was counted at that time.
-    fn counts(&self, name: &str, chat: &Chat) {
-        self.reads(chat.taint.sources());
+    fn count_spent(&self, name: &str, chat: &Chat) {
+        self.add_sources(chat.taint.sources());
         let mut state = self.state();
         if !state.opened.insert(name.to_owned()) {
             return;
@@ -452,7 +453,7 @@ impl ChildRun {
         self.site.as_ref()
     }
 
-    /// Waits until an agent may begin, whose conversation is named after the call if the call `names` it. Returns `false` if
+    /// Waits until an agent may begin, whose conversation is named after the call if the call `tool_names` it. Returns `false` if
     /// the call was told to stop.
     pub(super) async fn may_begin(&self, names: bool) -> bool {
         let Some(site) = &self.site else { return !self.stop.is_cancelled() };
@@ -483,7 +484,7 @@ impl ChildRun {
     ///
     /// # Errors
     /// Fails if the agent may not run, or if its conversation cannot be opened.
-    pub(super) async fn enters(
+    pub(super) async fn open_or_begin(
         &self,
         chat: &mut Chat,
         effects: SideEffects,
@@ -511,15 +512,15 @@ impl ChildRun {
         let ParentChat { name: parent, journal, .. } = parent;
         let mut opened = chat.agent.open(journal, &name).await?;
         let Some(first) = opened.transcript().messages().first() else {
-            site.counts(&name, &opened);
+            site.count_spent(&name, &opened);
             opened.describe(&Metadata::new().parent(&**parent)).await?;
             (chat.durable, chat.tracer) = (opened.durable.take(), opened.tracer);
-            chat.goes_on_as(opened.agent);
+            chat.continue_as(opened.agent);
             return Ok(ChildState::Begins);
         };
         // The caller's conversation may have been deleted and begun anew under its name.
         let is_of_call = opened.machine.is_called_by(&site.message);
-        if !is_of_call || !names_below(&**journal, parent).await?.contains(&name) {
+        if !is_of_call || !conversations_below(&**journal, parent).await?.contains(&name) {
             return Err(Error::new(
                 ErrorKind::Conflict,
                 format!(
@@ -528,7 +529,7 @@ impl ChildRun {
                 ),
             ));
         }
-        site.counts(&name, &opened);
+        site.count_spent(&name, &opened);
         // The words for the schema are the library's own, and a schema whose descriptions have changed is the same.
         let (wanted, before) = (wants.and_then(|it| it.schema.as_ref()), opened.machine.wanted());
         let before = without_schema(first, before.and_then(|it| it.schema.as_ref()));
@@ -554,7 +555,7 @@ impl ChildRun {
     /// Handles the end of the run of this conversation. If calls of it wait, then the caller's call
     /// waits for them, too, if both conversations can be opened again.
     pub(super) fn ended(&self, stopped: &Stopped, chat: &Chat, is_kept: bool) {
-        if let Some(site) = self.site.as_ref().filter(|site| site.stops_on_denial())
+        if let Some(site) = self.site.as_ref().filter(|site| site.must_stop_on_denial())
             && stopped.outcome() == Outcome::Denied
         {
             let mut denied = site.caller.denied.lock().unwrap_or_else(PoisonError::into_inner);
@@ -593,7 +594,7 @@ impl Run<'_> {
 
 impl Chat {
     /// The hook for waiting calls: the agent's own, or else that of the runs above it.
-    pub(super) fn tells_waiting(&self) -> Option<&Arc<OnWaiting>> {
+    pub(super) fn waiting_hook(&self) -> Option<&Arc<OnWaiting>> {
         let caller = || self.own.as_ref()?.caller.as_ref()?.on_waiting();
         self.agent.on_waiting().or_else(caller)
     }

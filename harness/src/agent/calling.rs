@@ -129,7 +129,7 @@ impl ToolCallStates {
     }
 
     /// Records whether a call only reads.
-    pub(super) fn reads(&mut self, id: &str, reads: bool) {
+    pub(super) fn set_read_only(&mut self, id: &str, reads: bool) {
         let at = self.places.get(id).copied();
         if let Some(call) = at.and_then(|at| self.calls.get_mut(at)) {
             call.reads = reads;

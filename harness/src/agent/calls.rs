@@ -16,14 +16,14 @@ use super::{
     approval::{ApprovalOutcome, repeat_of},
     caller::{ParentRun, SubagentHost},
     calling::{ApprovedCall, asked_by, idempotency_key},
-    circumstances::{CallerRules, RunTools},
     cut_off::SuspendedChild,
     early::{FinishedCall, RunningCall},
-    halt::RunSignal,
+    model_notices::{lost, stopped},
     reports::{CallSignal, ProgressEvent},
     run::Run,
+    run_options::{CallerRules, RunTools},
     spilling::LargeResultStore,
-    told::{lost, stopped},
+    stop_signals::RunSignal,
 };
 use crate::{
     error::Error,
@@ -94,12 +94,12 @@ impl CallContexts {
 
     /// What the agents of a call have spent that no fact of this run records yet.
     pub(super) fn spent_by(&self, call: &str) -> Option<Box<CallSpent>> {
-        self.site(call)?.tells()
+        self.site(call)?.unrecorded_spending()
     }
 
     /// The conversation of an agent of a call that waits for somebody.
-    pub(super) fn waits_for(&self, call: &str) -> Option<String> {
-        self.site(call)?.waits()
+    pub(super) fn awaited_conversation(&self, call: &str) -> Option<String> {
+        self.site(call)?.awaited_conversation()
     }
 
     /// Where its large results are kept.
@@ -191,7 +191,7 @@ impl CallContexts {
     /// Drops the contexts of a turn that is over.
     pub(super) fn clear(&mut self, chat: &Chat) {
         self.made.clear();
-        self.spilling.looks_again(chat);
+        self.spilling.update_limit(chat);
     }
 
     /// The true result of a call that was stopped: its function may be one that cannot be stopped
@@ -202,7 +202,7 @@ impl CallContexts {
         let runs_on =
             result.outcome() == CallOutcome::InDoubt && identity.is_some_and(is_still_running);
         let result = match runs_on {
-            true => runs_still(id),
+            true => still_running_result(id),
             false => result,
         };
         self.with_output_so_far(&chat.agent, result)
@@ -276,7 +276,7 @@ impl Run<'_> {
         for call in calls {
             let id = call.id().to_owned();
             self.earlier.remove(&id);
-            if self.refuses_copy(call)? {
+            if self.refuse_copy(call)? {
                 continue;
             }
             let mut near = Vec::new();
@@ -287,7 +287,7 @@ impl Run<'_> {
                 loop {
                     tokio::select! {
                         biased;
-                        told = halt.told() => match told {
+                        told = halt.next_signal() => match told {
                             RunSignal::Stop(cause) => break Err(cause),
                             RunSignal::Warn(warning) => near.push(warning),
                         },
@@ -311,7 +311,7 @@ impl Run<'_> {
             let is_denied = matches!(decision, Decision::Deny { .. });
             self.chat.record(&Fact::CallDecided { call: id, decision })?;
             self.announce();
-            if is_denied && self.chat.stops_on_denial() {
+            if is_denied && self.chat.must_stop_on_denial() {
                 return Ok(());
             }
         }
@@ -344,7 +344,7 @@ impl Run<'_> {
         self.halt.postpone(asked_at.elapsed());
         self.chat.clock.postpone(asked_at.elapsed());
         if let ApprovalOutcome::Deferred { until } = outcome {
-            self.waits(call, approval_of(question, repeat, review), until)?;
+            self.suspend_call(call, approval_of(question, repeat, review), until)?;
         }
         Ok(Some(outcome))
     }
@@ -396,7 +396,7 @@ impl Run<'_> {
             }
             tokio::select! {
                 biased;
-                told = self.halt.told() => match told {
+                told = self.halt.next_signal() => match told {
                     RunSignal::Stop(cause) => break cause,
                     RunSignal::Warn(warning) => self.warned(&warning),
                 },
@@ -459,7 +459,7 @@ impl Run<'_> {
         }
         // The call has not begun, although the fact says so.
         if written.as_ref().is_err_and(|error| self.stays_open(error)) {
-            self.takes_back(call)?;
+            self.undo_start(call)?;
             return written.map(|_| StartDecision::Stopped);
         }
         let text =
@@ -500,7 +500,7 @@ impl Run<'_> {
             return Ok(false);
         }
         if self.chat.hands_over(call) {
-            self.waits(call, Awaited::Result, None)?;
+            self.suspend_call(call, Awaited::Result, None)?;
             return Ok(false);
         }
         self.chat.record(&Fact::CallStarted { call: call.id().to_owned() })?;
@@ -532,7 +532,7 @@ impl Run<'_> {
     }
 
     /// Records that a call waits for somebody outside of the run.
-    fn waits(
+    fn suspend_call(
         &mut self,
         call: &ToolCall,
         awaited: Awaited,
@@ -583,7 +583,7 @@ impl Run<'_> {
             let granted = self.chat.machine.approved(call.id()).cloned().unwrap_or_default();
             if self.equal_still_running(call).is_some_and(|other| other == call.id()) {
                 // What its tool finds out now could be wrong a moment later.
-                self.doubted(call, runs_still(call.id()))?;
+                self.doubted(call, still_running_result(call.id()))?;
                 continue;
             }
             let tool = agent.tools().get(call.name()).filter(|tool| tool.can_reconcile());
@@ -605,7 +605,7 @@ impl Run<'_> {
                 loop {
                     tokio::select! {
                         biased;
-                        told = self.halt.told() => match told {
+                        told = self.halt.next_signal() => match told {
                             RunSignal::Stop(cause) => break Err(cause),
                             // The warning comes again when the run continues.
                             RunSignal::Warn(_) => {}
@@ -674,7 +674,7 @@ impl Run<'_> {
     fn refuse_behind(&mut self, call: &ToolCall, other: &str) -> Result<(), Error> {
         let granted = self.chat.machine.approved(call.id());
         if other == call.id() && granted.is_some_and(|granted| !granted.again) {
-            return self.doubted(call, runs_still(call.id()));
+            return self.doubted(call, still_running_result(call.id()));
         }
         let text = format!(
             "This call was not started: the call `{other}` does the same, was told to stop and may \
@@ -693,17 +693,17 @@ impl Run<'_> {
         self.hear_agents();
         let result = match ended {
             DispatchOutcome::Result(result) => {
-                if let Some(awaited) = self.waits_below(&call, &result) {
+                if let Some(awaited) = self.awaited_below(&call, &result) {
                     self.chat.tracer.ran(&call, elapsed);
                     self.shown.retain(|(shown, _)| shown.id() != call.id());
-                    return self.waits(&call, awaited, None);
+                    return self.suspend_call(&call, awaited, None);
                 }
                 self.of_all_tries(result)
             }
             DispatchOutcome::Waits { question, token, form } => {
                 self.chat.tracer.ran(&call, elapsed);
                 self.shown.retain(|(shown, _)| shown.id() != call.id());
-                return self.waits(&call, Awaited::Answer { question, token, form }, None);
+                return self.suspend_call(&call, Awaited::Answer { question, token, form }, None);
             }
         };
         if let Some(message) = self.reports.last_of(call.id()) {
@@ -714,7 +714,7 @@ impl Run<'_> {
         let result = self.chat.guard.noted(&call, result);
         self.chat.tracer.ran(&call, elapsed);
         self.shown.retain(|(shown, _)| shown.id() != call.id());
-        let found = self.finds(&call, &result);
+        let found = self.record_found_tools(&call, &result);
         self.emit(Event::ToolResult { call: &call, result: &result, elapsed });
         heard.and(found).and(self.record_result(result))
     }
@@ -769,7 +769,7 @@ fn sameness_of(tool: &Tool, call: &ToolCall, approved: Option<&ApprovedCall>) ->
 }
 
 /// The result of a call that an earlier run of this process told to stop and that still runs.
-fn runs_still(call: &str) -> ToolResult {
+fn still_running_result(call: &str) -> ToolResult {
     let text = format!("This call was told to stop. {RUNS_ON}");
     ToolResult::new(call, CallOutcome::StillRunning, [ToolContent::Text(text)])
 }

@@ -5,12 +5,12 @@ use std::{collections::HashSet, fmt, mem, sync::Arc, time::Duration};
 use super::{
     Action, Agent, Grant, Machine, Provenance, Sending,
     approval::ApprovalPolicy,
-    circumstances::RunOptions,
     clock::RunClock,
     durable::{DurableState, is_answer},
     folding::{for_each_fact, unreadable},
-    found::OfferedTools,
     observed::CallWaitTimes,
+    run_options::RunOptions,
+    tool_search::OfferedTools,
     window::{ContextGauge, ReducedMaxTokens},
 };
 use crate::{
@@ -145,12 +145,12 @@ impl Chat {
     pub(super) fn read(agent: Agent, facts: &[Envelope]) -> Result<Self, Error> {
         let mut reading = ChatReader::new(agent);
         facts.iter().try_for_each(|envelope| reading.take(envelope))?;
-        reading.chat.counts_for_its_agent();
+        reading.chat.count_for_agent();
         Ok(reading.chat)
     }
 
     /// From now on, what the conversation spends counts for its agent.
-    pub(super) fn counts_for_its_agent(&mut self) {
+    pub(super) fn count_for_agent(&mut self) {
         self.budget.within(&self.agent.budget());
         self.guard.budget().within(&self.budget);
         self.guard.goes_on();
@@ -188,7 +188,7 @@ impl Chat {
         self.fold(fact)?;
         self.guard.charge_agents(fact);
         self.waits.note(fact, || envelope.at);
-        self.clock.was(Duration::from_millis(envelope.elapsed));
+        self.clock.set_elapsed(Duration::from_millis(envelope.elapsed));
         Ok(())
     }
 
@@ -339,7 +339,7 @@ impl Chat {
     pub(super) fn may_ask(&self) -> Result<(), Error> {
         let rails = Arc::clone(self.agent.guardrails());
         let budget = Budget::of_run(&self.budget, Limits::new(), Arc::clone(&rails));
-        let (provider, model) = self.agent.answers();
+        let (provider, model) = self.agent.provider_and_model();
         match guard(&self.agent, rails, budget).before_turn(provider, model) {
             Some(reached) => {
                 let text = format!(
@@ -365,7 +365,7 @@ impl Chat {
 
     /// Begins a run with this budget, or continues the last run with the budget that it has.
     /// Returns the guard and the clock of the run before if this run does not continue it.
-    pub(super) fn begins(&mut self, budget: Budget, anew: bool) -> Option<(Guard, RunClock)> {
+    pub(super) fn begin_run(&mut self, budget: Budget, anew: bool) -> Option<(Guard, RunClock)> {
         if !anew {
             self.guard.goes_on();
             return None;

@@ -4,9 +4,9 @@ use std::future::poll_fn;
 
 use super::{
     Chat, Event,
-    as_words::OutputToolText,
-    halt::RunSignal,
+    output_tool_text::OutputToolText,
     run::Run,
+    stop_signals::RunSignal,
     turn::ProviderStream,
     window::{ContextGauge, ContextUsage},
 };
@@ -93,13 +93,13 @@ pub(super) enum SummaryForm {
 
 impl Chat {
     /// Whether the model has the tool that reads large results.
-    pub(super) fn reads_large(&self) -> bool {
+    pub(super) fn can_read_results(&self) -> bool {
         self.agent.tools().get(READ_RESULT).is_some()
     }
 
     /// How many tokens an answer of the model may have.
     fn longest_answer(&self) -> u64 {
-        let (name, model) = self.agent.answers();
+        let (name, model) = self.agent.provider_and_model();
         self.agent.models().find(name, model).output.map_or(LONGEST, u64::from)
     }
 
@@ -114,7 +114,7 @@ impl Chat {
         // A cut never separates calls from their results.
         let may_cut = |at: usize| all.get(at).is_none_or(|message| message.role() != Role::Tool);
         let late_end = |call: &str| machine.late_end_of(call);
-        let calls = OpenCalls { reads: self.reads_large(), late_end: &late_end };
+        let calls = OpenCalls { reads: self.can_read_results(), late_end: &late_end };
         // By hand, the window may be far from full: the shares are those of what is sent.
         let window = used.estimate_of(window.min(used.tokens));
         let user_tokens = self.agent.window().user_tokens(window);
@@ -221,11 +221,11 @@ impl Run<'_> {
             self.is_worth_it(&cut, used)?;
             let refused = self.chat.machine.too_large().is_some();
             self.chat.may_ask()?;
-            let asked = match self.asks_vendor(used, window).await? {
+            let asked = match self.request_vendor_summary(used, window).await? {
                 Some(asked) => asked,
                 None => {
                     let in_short = tries > 0 || refused || window < SMALL;
-                    self.asks_for_summary(&cut, used, window, (in_short, tries)).await?
+                    self.try_summary(&cut, used, window, (in_short, tries)).await?
                 }
             };
             match asked {
@@ -267,23 +267,23 @@ impl Run<'_> {
         let used = self.chat.used();
         let window = self.chat.window_to_sum_up(used);
         let Some(cut) = self.chat.cut(window, used) else { return Ok(()) };
-        if let Some(asked) = self.asks_vendor(used, window).await? {
+        if let Some(asked) = self.request_vendor_summary(used, window).await? {
             return asked.map_or(Ok(()), |cause| self.interrupted(cause));
         }
         // If the last request was refused, a request with one more message does not fit, either.
-        let (provider, model) = self.chat.agent.answers();
+        let (provider, model) = self.chat.agent.provider_and_model();
         let is_refused = self.chat.machine.is_refused(provider, model);
         let leaves_room = used.tokens.saturating_add(percent(window, SUMMARY)) < window;
         let is_refused = is_refused || self.chat.machine.too_large().is_some();
         let in_short = failures > 0 || is_refused || !leaves_room || window < SMALL;
-        match self.asks_for_summary(&cut, used, window, (in_short, failures)).await? {
+        match self.try_summary(&cut, used, window, (in_short, failures)).await? {
             Some(cause) => self.interrupted(cause),
             None => Ok(()),
         }
     }
 
     /// Makes one request. Returns the cause if the run was stopped meanwhile.
-    async fn asks_for_summary(
+    async fn try_summary(
         &mut self,
         cut: &Cut,
         used: ContextUsage,
@@ -331,7 +331,7 @@ impl Run<'_> {
                 let room = self.chat.room_for_answer().map(u64::from);
                 let room = room.map(|room| room.saturating_sub(question));
                 let how = SummaryForm::Whole(SummaryLength { words, tokens: answer, room });
-                (self.hears_summary(&all, vendors.as_ref(), how).await?, used.tokens)
+                (self.request_summary(&all, vendors.as_ref(), how).await?, used.tokens)
             }
             true => {
                 // An earlier one that was refused as too large had twice as much.
@@ -367,7 +367,7 @@ impl Run<'_> {
                 let length = SummaryLength { words, tokens: answer, room: most };
                 // In short form it is not larger than what it tells of.
                 let size = room.min(used.tokens);
-                (self.hears_summary(&told, None, SummaryForm::Short(length, about)).await?, size)
+                (self.request_summary(&told, None, SummaryForm::Short(length, about)).await?, size)
             }
         };
         let request = Box::new(self.summary_request(matches!(heard, SummaryOutcome::Said(..))));
@@ -426,7 +426,7 @@ impl Run<'_> {
     /// What the request for the current summary has cost so far.
     pub(super) fn summary_request(&mut self, whole: bool) -> SummaryRequest {
         let mut request = SummaryRequest::default();
-        let (provider, model) = self.chat.agent.answers();
+        let (provider, model) = self.chat.agent.provider_and_model();
         (request.provider, request.model) = (provider.to_owned(), model.to_owned());
         let Some(answer) = self.summary.take() else {
             // The model was not asked.
@@ -450,7 +450,7 @@ impl Run<'_> {
 
     /// Requests a summary of this transcript and reads the answer to its end. A model that has made a
     /// summary of its own gets the messages in `vendors` instead. What has arrived stays in `summary`.
-    pub(super) async fn hears_summary(
+    pub(super) async fn request_summary(
         &mut self,
         transcript: &Transcript,
         vendors: Option<&Messages>,
@@ -476,7 +476,7 @@ impl Run<'_> {
         };
         let as_count = |tokens: u64| u32::try_from(tokens).unwrap_or(u32::MAX);
         self.chat.guard.asked();
-        let told = self.chat.told();
+        let told = self.chat.offered_tools();
         let Self { chat, watch, halt, summary, ledger, .. } = self;
         let agent = chat.agent.clone();
         let offered = chat.offered();
@@ -531,11 +531,11 @@ impl Run<'_> {
         loop {
             let event = tokio::select! {
                 biased;
-                told = halt.told() => match told {
+                told = halt.next_signal() => match told {
                     RunSignal::Stop(cause) => return SummaryOutcome::Stop(cause),
                     RunSignal::Warn(warning) => {
                         chat.tracer.warning(&warning);
-                        watch.tell(super::halt::warning_event(&warning));
+                        watch.tell(super::stop_signals::warning_event(&warning));
                         continue;
                     }
                 },
@@ -595,7 +595,7 @@ impl Run<'_> {
     }
 
     /// If the run is dropped while a summary arrives, or before it is requested, records what the request has cost.
-    pub(super) fn drops_summary(&mut self) {
+    pub(super) fn record_dropped_summary(&mut self) {
         if self.summary.is_some() || self.chat.machine.compacting().is_some() {
             let request = Box::new(self.summary_request(false));
             // Nobody waits for the error.
@@ -696,7 +696,7 @@ impl Chat {
         machine.apply(fact)?;
         let (provider, model) = match fact {
             Fact::ContextCompacted { vendor: Some(made), .. } => (&*made.provider, &*made.model),
-            _ => self.agent.answers(),
+            _ => self.agent.provider_and_model(),
         };
         let seen = machine.seen_by(provider, model);
         let estimated = ContextGauge::new(self.agent.meter()).count(seen).total();

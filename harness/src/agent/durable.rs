@@ -70,7 +70,7 @@ impl DurableState {
             _hold: hold,
             ..Self::collecting(id, WriterId::random())
         };
-        durable.ends_at(head);
+        durable.set_head(head);
         durable
     }
 
@@ -101,7 +101,7 @@ impl DurableState {
         &self.incarnation
     }
 
-    fn ends_at(&mut self, head: Head) {
+    fn set_head(&mut self, head: Head) {
         self.head = head;
         if let Some(incarnation) = head.incarnation {
             let _ = self.incarnation.set(incarnation);
@@ -163,8 +163,8 @@ impl DurableState {
     }
 
     /// Counts facts of others that the conversation has taken in.
-    pub(super) fn knows(&mut self, facts: &[Envelope]) {
-        self.ends_at(self.head.after(facts));
+    pub(super) fn add_known(&mut self, facts: &[Envelope]) {
+        self.set_head(self.head.after(facts));
     }
 
     /// Writes the pending facts. If the future is dropped, nothing is lost: the next call finds out
@@ -194,7 +194,7 @@ impl DurableState {
                 Ok(head) => {
                     self.unknown = false;
                     self.pending.clear();
-                    self.ends_at(head);
+                    self.set_head(head);
                     return Ok(WriteOutcome::All);
                 }
                 Err(error) => error,
@@ -240,7 +240,7 @@ impl DurableState {
         let written: Vec<Envelope> = self.pending.drain(..own).collect();
         if own > 0 {
             let incarnation = there.head.incarnation;
-            self.ends_at(Head { incarnation, ..self.head }.after(&written));
+            self.set_head(Head { incarnation, ..self.head }.after(&written));
         }
         there.facts.iter().skip(own).cloned().collect()
     }
@@ -277,7 +277,7 @@ impl DurableState {
             self.may_have_created && there.head.incarnation.is_some() && there.head.facts == 0;
         if is_own {
             self.may_have_created = false;
-            self.ends_at(there.head);
+            self.set_head(there.head);
         }
         is_own
     }
@@ -301,7 +301,7 @@ impl DurableState {
     }
 
     /// Begins a write.
-    pub(super) fn begins(&mut self) {
+    pub(super) fn begin_write(&mut self) {
         self.read_back = false;
     }
 

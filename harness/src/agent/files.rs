@@ -36,12 +36,12 @@ impl FileTotals {
         Self { images, bytes: files().map(|file| file.bytes()).sum() }
     }
 
-    fn fits(self, limits: FileLimits) -> bool {
+    fn is_within(self, limits: FileLimits) -> bool {
         limits.allow(self.images, self.bytes)
     }
 
     /// Takes a file away if there are too many like it. Returns whether it did.
-    fn takes_away(&mut self, file: &SentFile<'_>, limits: FileLimits) -> bool {
+    fn leave_out_file(&mut self, file: &SentFile<'_>, limits: FileLimits) -> bool {
         let is_one = file.is_image() && limits.images.is_some_and(|most| self.images > most);
         let is_part = file.bytes() > 0 && limits.bytes.is_some_and(|most| self.bytes > most);
         if is_one || is_part {
@@ -73,7 +73,7 @@ fn less(than: u64) -> Option<u64> {
 impl Chat {
     /// What a request to the model may have, as far as that is known.
     fn file_limits(&self) -> FileLimits {
-        let (name, model) = self.agent.answers();
+        let (name, model) = self.agent.provider_and_model();
         let known = self.agent.models().find(name, model);
         let images = known.request_images.and_then(|most| usize::try_from(most).ok());
         // The rest of the request needs some room, too.
@@ -87,7 +87,7 @@ impl Chat {
             return None;
         }
         let limits = self.file_limits();
-        let fits = FileTotals::of(&self.machine.sent_files()).fits(limits);
+        let fits = FileTotals::of(&self.machine.sent_files()).is_within(limits);
         let used = self.used();
         (!fits).then(|| self.leave_out(limits, used)).flatten()
     }
@@ -113,7 +113,7 @@ impl Chat {
             let is_old = files.call.is_some() && !is_unread(files);
             let limits = if is_old { limits.halved() } else { limits };
             let all = files.files.iter().copied();
-            gone.push((files, all.filter(|file| total.takes_away(file, limits)).collect()));
+            gone.push((files, all.filter(|file| total.leave_out_file(file, limits)).collect()));
         }
         self.without(gone, TOO_MANY, used)
     }
@@ -192,7 +192,7 @@ fn tokens(files: &[SentFile<'_>]) -> u64 {
 impl Run<'_> {
     /// Leaves files out if a vendor has refused a request because it has too many. Returns whether
     /// the model can be asked again. If that has not helped, all of them are sent again later.
-    pub(super) fn leaves_out_after(&mut self, error: &Error) -> Result<bool, Error> {
+    pub(super) fn leave_out_after(&mut self, error: &Error) -> Result<bool, Error> {
         let chat = &mut *self.chat;
         if chat.agent.window().is_off() || !chat.machine.can_move() || !chat.machine.has_files() {
             return Ok(false);
@@ -219,7 +219,7 @@ impl Run<'_> {
                 may_help.then(|| chat.leave_out(limits, used)).flatten()
             }
         };
-        let Some(fact) = fact else { return self.sends_files_again(used).map(|()| false) };
+        let Some(fact) = fact else { return self.restore_files(used).map(|()| false) };
         if let Fact::ContextCleared { results, .. } = &fact {
             for before in chat.files_now(results) {
                 let is_it =
@@ -233,7 +233,7 @@ impl Run<'_> {
     }
 
     /// Sends the files again that were left out since the last answer.
-    fn sends_files_again(&mut self, used: ContextUsage) -> Result<(), Error> {
+    fn restore_files(&mut self, used: ContextUsage) -> Result<(), Error> {
         let results = std::mem::take(&mut self.chat.files_before);
         if results.is_empty() {
             return Ok(());

@@ -20,8 +20,8 @@ pub(super) use self::{
 use super::{
     Outcome,
     calling::{AfterCalls, ApprovedCall, CallState, CallStatus, CallerName, ToolCallStates},
-    told::{denied, late_end},
-    wanted::OutputRequirement,
+    model_notices::{denied, late_end},
+    output_requirement::OutputRequirement,
 };
 use crate::{
     context::{LONG, kept_as},
@@ -174,7 +174,7 @@ impl Machine {
 
     /// The wanted form of the answer, as the provider gets it together with these tools.
     pub(super) fn wanted_schema(&self, tools: &ToolRegistry) -> Option<AnswerSchema> {
-        self.wanted.as_ref()?.told(|name| tools.get(name).is_some())
+        self.wanted.as_ref()?.answer_schema(|name| tools.get(name).is_some())
     }
 
     /// The wanted form of the run's answer, if it has to be more than text.
@@ -213,7 +213,7 @@ impl Machine {
                     self.took(message);
                 }
                 self.begun_at = transcript.messages().len();
-                self.window.begins_with(transcript.messages());
+                self.window.set_initial_messages(transcript.messages());
             }
             Fact::UserSaid { message, limits: _ } => {
                 if let MachinePhase::Calling(_) = self.phase {
@@ -227,7 +227,7 @@ impl Machine {
                 self.not_said(message)?;
                 let begun_at = self.transcript.messages().len();
                 self.tell(message)?;
-                self.counts_anew(begun_at);
+                self.reset_counts(begun_at);
                 (self.wanted, self.denied, self.called_by) = (None, None, None);
                 self.phase = MachinePhase::Asking;
             }
@@ -253,7 +253,7 @@ impl Machine {
                     ));
                 }
                 self.not_said(message)?;
-                self.tells(message)?;
+                self.add_notice(message)?;
                 self.checking()?.reject(*by, faults);
                 self.go_on(AfterCalls::Ask);
             }
@@ -265,10 +265,10 @@ impl Machine {
             }
             // The run continues with its open calls and counts from zero.
             Fact::Resumed { message: None, limits: Some(_) } if self.is_calling() => {
-                self.counts_anew(self.transcript.messages().len());
+                self.reset_counts(self.transcript.messages().len());
             }
             Fact::Steered { message } => {
-                if message.role() != Role::User || !self.hears() {
+                if message.role() != Role::User || !self.can_take_message() {
                     return Err(cannot(
                         "only the user can steer a run, and only before the model is asked or when it has \
                          answered: not while calls wait for results or an answer is paused",
@@ -292,11 +292,11 @@ impl Machine {
                 let begun_at = self.transcript.messages().len().saturating_sub(unchecked);
                 let Fact::Resumed { message: due, .. } = due else { return Ok(()) };
                 // A summary is asked for anew.
-                self.window.forgets_failures();
+                self.window.reset_failures();
                 match (message, due) {
                     (None, None) => {}
                     (Some(message), Some(_)) if message.role() == Role::User => {
-                        self.tells(message)?;
+                        self.add_notice(message)?;
                     }
                     _ => {
                         return Err(cannot(
@@ -306,7 +306,7 @@ impl Machine {
                     }
                 }
                 if limits.is_some() {
-                    self.counts_anew(begun_at);
+                    self.reset_counts(begun_at);
                 }
                 if let Some(wanted) = self.wanted.as_mut().filter(|_| was_unfit || limits.is_some())
                 {
@@ -357,7 +357,7 @@ impl Machine {
                     | StopReason::Truncated
                     | StopReason::Unsupported(_) => None,
                 };
-                self.said(marked.as_ref().or(message.as_ref()), called, ended)?;
+                self.add_model_message(marked.as_ref().or(message.as_ref()), called, ended)?;
                 if let Some(message) = message {
                     let (provider, model) = (provider.clone(), model.clone());
                     let (asked_model, stop, usage) = (asked_model.clone(), *stop, *usage);
@@ -382,7 +382,7 @@ impl Machine {
                         calling.then = AfterCalls::End(outcome);
                     }
                     MachinePhase::Asking => {
-                        self.said(
+                        self.add_model_message(
                             message.as_ref(),
                             AfterCalls::End(outcome),
                             AfterCalls::End(outcome),
@@ -406,7 +406,7 @@ impl Machine {
                     _ => return Err(cannot(format!("`{call}` was decided before"))),
                 }
                 if let Decision::Allow { side_effects, .. } = decision {
-                    self.reads(call, side_effects.is_read_only());
+                    self.set_read_only(call, side_effects.is_read_only());
                 }
                 let status = match decision {
                     Decision::Allow { side_effects, repeat, reviewed, by, binding } => {
@@ -528,14 +528,14 @@ impl Machine {
             Fact::SourcesRead { .. } | Fact::CompactionStarted { .. } => {}
             Fact::ToolsFound { call, tools } => {
                 self.call(call)?;
-                self.finds(call, tools)?;
+                self.add_found_tools(call, tools)?;
             }
             Fact::ContextCleared { .. }
             | Fact::ContextCompacted { .. }
             | Fact::CompactionFailed { .. }
             | Fact::VendorSummaryRefused { .. }
             | Fact::ContextOverflowed { .. }
-            | Fact::ContextPinned { .. } => self.moves(fact)?,
+            | Fact::ContextPinned { .. } => self.apply_context_fact(fact)?,
         }
         self.untouched = false;
         self.compacting = match fact {
@@ -593,7 +593,7 @@ impl Machine {
     }
 
     /// Whether the run can take a message of the user now.
-    pub(super) fn hears(&self) -> bool {
+    pub(super) fn can_take_message(&self) -> bool {
         match self.phase {
             // The vendor continues its own answer only if that comes last.
             MachinePhase::Asking => {
@@ -672,11 +672,11 @@ impl Machine {
     }
 
     /// Counts what the run uses from this message on.
-    fn counts_anew(&mut self, begun_at: usize) {
+    fn reset_counts(&mut self, begun_at: usize) {
         self.begun_at = begun_at;
         self.turns = 0;
         self.usage = Usage::default();
-        self.window.begins();
+        self.window.begin_run();
     }
 
     fn asking(&self, what: &str) -> Result<(), Error> {
@@ -690,7 +690,7 @@ impl Machine {
     }
 
     /// Adds the model's message to the transcript. Its calls then wait for their results.
-    fn said(
+    fn add_model_message(
         &mut self,
         message: Option<&Message>,
         called: AfterCalls,
@@ -730,9 +730,9 @@ impl Machine {
         call.ok_or_else(|| cannot(format!("no call `{id}` waits for a result")))
     }
 
-    fn reads(&mut self, id: &str, reads: bool) {
+    fn set_read_only(&mut self, id: &str, reads: bool) {
         if let MachinePhase::Calling(calling) = &mut self.phase {
-            calling.reads(id, reads);
+            calling.set_read_only(id, reads);
         }
     }
 

@@ -137,7 +137,7 @@ impl ProgressSender {
     }
 
     /// Asks for permission to run an agent. If the run is over, no answer comes.
-    pub(super) fn wants(&self, wanting: AgentRequest) {
+    pub(super) fn request_agent(&self, wanting: AgentRequest) {
         let mut said = self.0.lock();
         if said.is_over {
             return;
@@ -159,7 +159,7 @@ impl ProgressSender {
     }
 
     /// How long an agent below has waited for a person since the last call.
-    pub(super) fn asked(&self) -> Duration {
+    pub(super) fn take_wait_time(&self) -> Duration {
         let mut said = self.0.lock();
         if let Some(since) = &mut said.since {
             let now = Instant::now();

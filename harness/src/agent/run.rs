@@ -14,13 +14,13 @@ use super::{
     calls::CallContexts,
     clock::RunClock,
     early::EarlyCalls,
-    halt::{RunSignal, StopSignals, warning_event},
+    model_notices::lost,
     outcome::RunRecord,
     reports::ProgressReceiver,
     sending::{RunInput, StopTokens},
     step::RunStep,
     steps::KeptPlaces,
-    told::lost,
+    stop_signals::{RunSignal, StopSignals, warning_event},
     watcher::RunWatcher,
 };
 use crate::{
@@ -101,7 +101,7 @@ impl<'a> Run<'a> {
         let reports = ProgressReceiver::default();
         let reporter = || reports.reporter();
         let halt = StopSignals::new(cancellation, &chat.guard, chat.clock.elapsed(), reporter());
-        chat.clock.starts();
+        chat.clock.start();
         let caller = ParentRun::of(chat, reporter(), watch.is_watched());
         let contexts = CallContexts::new(chat, caller, tool_time);
         let above = chat.own.as_ref().and_then(|own| own.caller.as_ref()?.listener());
@@ -228,7 +228,7 @@ impl<'a> Run<'a> {
             }
             RunInput::Resume if self.chat.machine.is_going() => {
                 self.expire().await?;
-                self.chat.hears_agents().await?;
+                self.chat.resume_children().await?;
                 self.chat.doubt_answered()?;
                 let earlier = self.chat.machine.open_calls();
                 self.earlier = earlier.map(|call| call.id().to_owned()).collect();
@@ -253,7 +253,7 @@ impl<'a> Run<'a> {
             tokio::select! {
                 biased;
                 over = chat.expire() => return over,
-                told = halt.told() => if let RunSignal::Stop(_) = told {
+                told = halt.next_signal() => if let RunSignal::Stop(_) = told {
                     return Err(unanswered());
                 },
             }
@@ -289,7 +289,7 @@ impl<'a> Run<'a> {
             tokio::select! {
                 biased;
                 caught_up = chat.catch_up() => return caught_up,
-                told = halt.told() => if let RunSignal::Stop(_) = told {
+                told = halt.next_signal() => if let RunSignal::Stop(_) = told {
                     return Err(unanswered());
                 },
             }
@@ -326,7 +326,7 @@ impl<'a> Run<'a> {
         loop {
             let outcome = self.go().await;
             let outcome = self.write_last(outcome).await;
-            if self.goes_on_after(outcome) {
+            if self.should_continue_after(outcome) {
                 continue;
             }
             // While the end was written, a call that the run waited for may have been answered.
@@ -346,7 +346,7 @@ impl<'a> Run<'a> {
             if let Err(error) = self.hear_late_ends().await {
                 return self.fail(error);
             }
-            let asked = self.reports.reporter().asked();
+            let asked = self.reports.reporter().take_wait_time();
             self.halt.postpone(asked);
             self.chat.clock.postpone(asked);
             if let Err(error) = self.hear_steering() {
@@ -367,7 +367,7 @@ impl<'a> Run<'a> {
                 continue;
             }
             let done = match step {
-                RunStep::Move(due) => self.moves(due).await,
+                RunStep::Move(due) => self.edit_context(due).await,
                 RunStep::Ask => self.ask().await,
                 RunStep::Stop(cause) => self.interrupted(cause),
                 RunStep::Decide { calls, surplus } => match self.refuse(&surplus) {
@@ -422,8 +422,8 @@ impl<'a> Run<'a> {
         let transcript = self.chat.transcript().clone();
         let conversation = transcript.messages().first().or(said).map(Message::id);
         let cast = RunParticipants {
-            provider: agent.answers().0,
-            model: agent.answers().1,
+            provider: agent.provider_and_model().0,
+            model: agent.provider_and_model().1,
             tools: self.chat.tools().tools().iter().map(|tool| tool.name().to_owned()).collect(),
             conversation,
             journaled: self.chat.durable.as_ref().map(|durable| &**durable.id()),
@@ -515,7 +515,7 @@ impl<'a> Run<'a> {
             let Some(result) = readable.await else {
                 break;
             };
-            all = all.and(self.heard(number, &identity, result));
+            all = all.and(self.record_late_end(number, &identity, result));
         }
         all
     }
@@ -543,7 +543,7 @@ impl<'a> Run<'a> {
                 tokio::select! {
                     biased;
                     result = &mut readable => break Some(result),
-                    told = halt.told() => match told {
+                    told = halt.next_signal() => match told {
                         RunSignal::Stop(_) => break None,
                         RunSignal::Warn(warning) => warnings.push(warning),
                     },
@@ -565,7 +565,7 @@ impl<'a> Run<'a> {
             let tools = self.chat.agent.tools();
             if file.is_none() && tools.is_within(&content, (limit, None)) {
                 let result = tools.readable_to(limit, &identity.call, outcome, content);
-                all = all.and(self.heard(number, &identity, result));
+                all = all.and(self.record_late_end(number, &identity, result));
             }
         }
         all
@@ -574,12 +574,12 @@ impl<'a> Run<'a> {
     fn late_ends(&self) -> Vec<LateEnd> {
         let Chat { machine, heard_ends, .. } = &*self.chat;
         let wants = |number: u64, call: &CallIdentity| {
-            !heard_ends.contains(&number) && machine.wants_end_of(call)
+            !heard_ends.contains(&number) && machine.needs_end_of(call)
         };
         ended_in(self.chat.id(), wants)
     }
 
-    fn heard(
+    fn record_late_end(
         &mut self,
         number: u64,
         identity: &CallIdentity,
@@ -736,13 +736,13 @@ impl<'a> Run<'a> {
 
 impl Drop for Run<'_> {
     fn drop(&mut self) {
-        self.drops_summary();
+        self.record_dropped_summary();
         if !self.ended {
             self.close();
             self.trace_end(Outcome::Cancelled);
         }
         self.chat.own = None;
-        self.chat.clock.stops();
+        self.chat.clock.stop();
         if let Some((guard, clock)) = self.before.take().filter(|_| !self.begun) {
             (self.chat.guard, self.chat.clock) = (guard, clock);
         }

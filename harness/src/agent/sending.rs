@@ -12,12 +12,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Chat, Event, Events, Outcome, Reply, Steering, Stopped,
-    accept::OutputSpec,
+    answer_check::OutputSpec,
     as_tool::effects_of,
     caller::{ChildRun, ChildState},
-    circumstances::{RunOptions, offered},
     outcome::RunRecord,
     run::Run,
+    run_options::{RunOptions, offered},
     watcher::RunWatcher,
 };
 use crate::{
@@ -183,7 +183,7 @@ impl<'a> Sending<'a> {
 
     /// Lets the run receive these messages in addition to those of its own
     /// [`steering`](Self::steering).
-    pub(super) fn hears(mut self, steering: &Steering) -> Self {
+    pub(super) fn with_steering(mut self, steering: &Steering) -> Self {
         self.own().handed_on = Some(steering.clone());
         self
     }
@@ -451,7 +451,7 @@ impl<'a> Sending<'a> {
     }
 
     /// Sets what is wanted of the answer.
-    pub(super) fn wants(mut self, mut wants: OutputSpec) -> Self {
+    pub(super) fn with_output_spec(mut self, mut wants: OutputSpec) -> Self {
         let before = self.own().wants.take();
         wants.verifier = wants.verifier.or(before.and_then(|before| before.verifier));
         let Self { chat, opening, .. } = &mut self;
@@ -567,9 +567,9 @@ async fn inside(
     }
     let may_begin = Box::pin(call.may_begin(names)).await;
     if let (ChatRef::Owned(new), true) = (&mut chat, may_begin) {
-        // What `enters` needs is freed before the run begins.
+        // What `open_or_begin` needs is freed before the run begins.
         let wants = begins.own.as_ref().and_then(|own| own.wants.as_ref());
-        match Box::pin(call.enters(new, effects, (&begins.opening, wants))).await {
+        match Box::pin(call.open_or_begin(new, effects, (&begins.opening, wants))).await {
             Ok(ChildState::Begins) => {}
             Ok(ChildState::Ended(mut chat, outcome)) => {
                 let ended = Run::finished(&mut chat, outcome);
@@ -616,8 +616,8 @@ struct PreparedRun<'a> {
 
 async fn go(chat: &mut Chat, begins: PreparedRun<'_>) -> Result<Reply, Stopped> {
     let PreparedRun { opening, watch, stops, tool_time, budget, anew, own } = begins;
-    chat.brings(own);
-    let before = chat.begins(budget, anew);
+    chat.set_options(own);
+    let before = chat.begin_run(budget, anew);
     Run::new(chat, watch, stops, tool_time).after(before).drive(opening, anew).await
 }
 

@@ -41,7 +41,7 @@ impl Chat {
         let next = machine.next();
         let is_going = !matches!(next, Action::AwaitUser | Action::Settle | Action::Finish(_));
         if let Some(call) = machine.denied().filter(|_| is_going).map(str::to_owned)
-            && self.stops_on_denial()
+            && self.must_stop_on_denial()
         {
             return RunStep::Stop(InterruptCause::Denial { call });
         }
@@ -52,7 +52,7 @@ impl Chat {
         }
         match next {
             Action::CallProvider => {
-                let (name, model) = agent.answers();
+                let (name, model) = agent.provider_and_model();
                 match guard.before_turn(name, model) {
                     Some(reached) => RunStep::Stop(reached.into()),
                     None => self.due().map_or(RunStep::Ask, RunStep::Move),

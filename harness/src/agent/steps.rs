@@ -9,7 +9,7 @@ use std::{
 
 use super::{
     Action, Agent, Answer, Chat, Machine, OpenCall, Settlement,
-    accept::OutputSpec,
+    answer_check::OutputSpec,
     answers::{in_doubt, waiting},
     approval::{CallResolution, ResolvedCall},
     durable::DurableState,
@@ -356,7 +356,7 @@ impl Steps {
                 if let Some(limits) = limits {
                     budget.limit(&limits);
                 }
-                chat.begins(budget, true);
+                chat.begin_run(budget, true);
             }
             // The steps that have started these calls will not receive their results.
             if chat.machine.started().next().is_some() {
@@ -437,7 +437,7 @@ impl Steps {
     /// Fails with [`ErrorKind::Transcript`](crate::ErrorKind::Transcript) if no run goes on.
     pub fn stop(&self, cause: InterruptCause) -> Result<Vec<Envelope>, Error> {
         let (message, usage, asked) = (None, Usage::default(), false);
-        self.says(Fact::Interrupted { message, usage, cause, asked })
+        self.record_change(Fact::Interrupted { message, usage, cause, asked })
     }
 
     /// Stops the run while an action is going on whose facts are lost, because the driver was told
@@ -517,7 +517,7 @@ impl Steps {
     pub fn steer(&self, message: impl Into<Message>) -> Result<Vec<Envelope>, Error> {
         let message = message.into().renewed();
         message.check_sendable()?;
-        self.says(Fact::Steered { message })
+        self.record_change(Fact::Steered { message })
     }
 
     /// Records a decision about a call that waits for one.
@@ -563,15 +563,15 @@ impl Steps {
     /// The facts of a resolution that is not a result.
     fn resolve_now(&self, resolution: &CallResolution) -> Result<Vec<Envelope>, Error> {
         match resolution.resolve(&self.machine, self.agent.tools())? {
-            ResolvedCall::Fact(fact) => self.says(fact),
+            ResolvedCall::Fact(fact) => self.record_change(fact),
             ResolvedCall::Result { result, who } => {
-                self.says(Fact::CallSettled { result, who, at: now(), spent: None })
+                self.record_change(Fact::CallSettled { result, who, at: now(), spent: None })
             }
         }
     }
 
     /// The facts of a change that is not an action.
-    fn says(&self, fact: Fact) -> Result<Vec<Envelope>, Error> {
+    fn record_change(&self, fact: Fact) -> Result<Vec<Envelope>, Error> {
         let mut chat = self.apart().chat()?;
         chat.record(&fact)?;
         Ok(collected(chat))
@@ -618,7 +618,7 @@ impl ChatSnapshot {
     /// The same. Other tasks of the thread get their turn while the facts are folded.
     async fn chat_in_parts(self) -> Result<Chat, Error> {
         let (mut chat, _) = Chat::read_in_parts(self.agent.clone(), &self.facts).await?;
-        chat.counts_for_its_agent();
+        chat.count_for_agent();
         Ok(self.of_action(chat))
     }
 
@@ -693,7 +693,7 @@ impl Run<'_> {
                     _ => Ok(()),
                 }
             }
-            RunStep::Move(due) => self.moves(due).await,
+            RunStep::Move(due) => self.edit_context(due).await,
             RunStep::Stop(cause) => self.interrupted(cause),
             RunStep::Decide { calls, surplus } => {
                 self.refuse(&surplus)?;

@@ -17,14 +17,14 @@ use tokio_util::sync::DropGuard;
 use super::{
     Agent, Event,
     approval::ApprovalPolicy,
-    as_words::OutputToolText,
-    bell::WakeFlag,
     calls::{AT_ONCE, CallContextParts, CallContexts, begin},
-    circumstances::RunTools,
     early::EarlyCalls,
-    halt::{RunSignal, warning_event},
+    output_tool_text::OutputToolText,
     reports::{ProgressEvent, ProgressReceiver},
     run::Run,
+    run_options::RunTools,
+    stop_signals::{RunSignal, warning_event},
+    wake_flag::WakeFlag,
     watcher::RunWatcher,
 };
 use crate::{
@@ -70,7 +70,7 @@ impl Run<'_> {
         let turn = self.chat.machine.turns().saturating_add(1);
         self.chat.tracer.turn(turn);
         let mut gauge = self.chat.gauge;
-        self.context = gauge.asks(self.chat.seen());
+        self.context = gauge.estimate_request(self.chat.seen());
         self.chat.gauge = gauge;
         if let Some(tools) = self.chat.own.as_ref().and_then(|own| own.tools.as_ref()) {
             self.context.tools = ContextMeter::new(None, tools.schemas()).tools();
@@ -84,9 +84,9 @@ impl Run<'_> {
             StreamEnd::Stop(cause) => self.interrupted(cause),
             StreamEnd::Failed(error)
                 if self.is_unanswered()
-                    && (self.lowers_after(&error, lowered)
-                        || self.moves_after(&error)?
-                        || self.leaves_out_after(&error)?) =>
+                    && (self.lower_max_tokens_after(&error, lowered)
+                        || self.edit_context_after(&error)?
+                        || self.leave_out_after(&error)?) =>
             {
                 self.answer = None;
                 self.asked = false;
@@ -103,7 +103,7 @@ impl Run<'_> {
     /// Reads the stream to its end, and starts the calls that may start meanwhile. The connection
     /// is closed when this returns. If it is `lowered`, the answer may have so many tokens.
     async fn hear(&mut self, lowered: Option<u32>) -> Result<StreamEnd, Error> {
-        let told = self.chat.told();
+        let told = self.chat.offered_tools();
         let room = self.chat.room_for_answer();
         let Self {
             chat,
@@ -157,7 +157,7 @@ impl Run<'_> {
         *asked = true;
         let mut answering = ProviderStream::of(agent.provider(), request);
         let scope = chat.tracer.chat_scope();
-        let mut hearing = ResponseStream {
+        let mut response = ResponseStream {
             agent: &agent,
             offered: &offered,
             policy,
@@ -178,12 +178,12 @@ impl Run<'_> {
         };
         // One future waits during the whole answer. Making a new one for each event costs more than
         // everything else about the event.
-        let halted = stream::unfold(halt, async |halt| Some((halt.told().await, halt)));
+        let halted = stream::unfold(halt, async |halt| Some((halt.next_signal().await, halt)));
         let mut halted = pin!(halted);
-        let mut bell = WakeFlag::new();
+        let mut wake_flag = WakeFlag::new();
         let mut in_a_row = 0;
         loop {
-            let others_first = in_a_row == 0 || (bell.rings() && program.is_cancelled());
+            let others_first = in_a_row == 0 || (wake_flag.is_set() && program.is_cancelled());
             let next = poll_fn(|context| {
                 // A stream that never pauses would starve the other tasks, and a tool that never
                 // pauses would use up this task's budget for everything that is polled here.
@@ -195,22 +195,22 @@ impl Run<'_> {
                     return Poll::Ready(TurnSignal::Said(said));
                 }
                 // The others are polled only if one of them has something to report.
-                if bell.has_rung(context) {
-                    let others = &mut Context::from_waker(bell.waker());
+                if wake_flag.take(context) {
+                    let others = &mut Context::from_waker(wake_flag.waker());
                     let said = match halted.poll_next_unpin(others) {
                         Poll::Ready(told) => told.map(TurnSignal::Told),
                         Poll::Pending => None,
                     };
-                    let said = said.or_else(|| match hearing.reports.poll(others) {
+                    let said = said.or_else(|| match response.reports.poll(others) {
                         Poll::Ready(report) => Some(TurnSignal::Reported(report)),
                         Poll::Pending => None,
                     });
                     if let Some(said) = said {
                         // There may be more, and the futures after this one were not polled.
-                        bell.ring();
+                        wake_flag.set();
                         return Poll::Ready(said);
                     }
-                    hearing.early.poll(others);
+                    response.early.poll(others);
                 }
                 if others_first {
                     return scope.within(|| answering.poll_next(context)).map(TurnSignal::Said);
@@ -226,31 +226,31 @@ impl Run<'_> {
                 TurnSignal::Said(None) => return Ok(StreamEnd::Out),
                 TurnSignal::Told(RunSignal::Stop(cause)) => return Ok(StreamEnd::Stop(cause)),
                 TurnSignal::Told(RunSignal::Warn(warning)) => {
-                    hearing.tracer.warning(&warning);
-                    hearing.watch.tell(warning_event(&warning));
+                    response.tracer.warning(&warning);
+                    response.watch.tell(warning_event(&warning));
                     continue;
                 }
                 TurnSignal::Reported(ProgressEvent::Agent(event)) => {
-                    event.show(|event| hearing.watch.tell(event));
+                    event.show(|event| response.watch.tell(event));
                     continue;
                 }
                 TurnSignal::Reported(ProgressEvent::Progress(call, message)) => {
-                    hearing.tracer.progress(&call, &message);
-                    hearing.watch.tell(Event::ToolProgress { call: &call, message: &message });
+                    response.tracer.progress(&call, &message);
+                    response.watch.tell(Event::ToolProgress { call: &call, message: &message });
                     continue;
                 }
             };
             in_a_row = (in_a_row + 1) % IN_A_ROW;
-            if in_a_row == 0 && hearing.watch.is_paced() {
+            if in_a_row == 0 && response.watch.is_paced() {
                 yield_now().await;
             }
             *answer_way = wanted.as_ref().and_then(AnswerSchema::way);
-            match hearing.takes(&event) {
+            match response.process(&event) {
                 Ok(None) => {}
                 Ok(Some(call)) => {
-                    if hearing.starts(call) {
+                    if response.start_early(call) {
                         // Futures are lazy: the call starts when it is polled in the next round.
-                        bell.ring();
+                        wake_flag.set();
                         in_a_row = 0;
                     }
                 }
@@ -269,7 +269,7 @@ impl Run<'_> {
         let ProviderResponse { message, stop, usage, id, model, provider } = answer.finish()?;
         self.context = self.context.measured(&usage);
         self.chat.tracer.answer(self.context, id, self.answer_way);
-        let (asked, asked_model) = self.chat.agent.answers();
+        let (asked, asked_model) = self.chat.agent.provider_and_model();
         let asked_model = several.unwrap_or_else(|| asked_model.to_owned());
         // The server gives the name of its model; it is not text of the model.
         let hide = |name: &str| self.chat.agent.secrets().hide(name).into_owned();
@@ -317,7 +317,7 @@ struct ResponseStream<'h, 'w> {
 
 impl ResponseStream<'_, '_> {
     /// Adds an event to the answer and passes it on. Returns the call that it completes.
-    fn takes(&mut self, event: &StreamEvent) -> Result<Option<ToolCall>, Error> {
+    fn process(&mut self, event: &StreamEvent) -> Result<Option<ToolCall>, Error> {
         let is_word = !matches!(
             event,
             StreamEvent::Retrying { .. }
@@ -336,7 +336,7 @@ impl ResponseStream<'_, '_> {
             }
         }
         self.answer.push(event)?;
-        let written = self.shows(event);
+        let written = self.emit(event);
         match self.watch.fault() {
             Some(error) => Err(error),
             None => Ok(written),
@@ -344,7 +344,7 @@ impl ResponseStream<'_, '_> {
     }
 
     /// Passes on an event. Returns the call that it completes.
-    fn shows(&mut self, event: &StreamEvent) -> Option<ToolCall> {
+    fn emit(&mut self, event: &StreamEvent) -> Option<ToolCall> {
         match event {
             StreamEvent::TextDelta { text, .. } => self.watch.tell(Event::Text(text)),
             StreamEvent::Citation { citation, .. } => self.watch.tell(Event::Citation(citation)),
@@ -419,9 +419,9 @@ impl ResponseStream<'_, '_> {
     }
 
     /// Starts a call before the answer is complete, if it may. Returns whether it was started.
-    fn starts(&mut self, call: ToolCall) -> bool {
+    fn start_early(&mut self, call: ToolCall) -> bool {
         let Self { agent, policy, early, .. } = self;
-        if !agent.starts_early() || early.len() >= AT_ONCE || early.has(call.id()) {
+        if !agent.can_start_early() || early.len() >= AT_ONCE || early.has(call.id()) {
             return false;
         }
         let Some(decision) = policy.evaluate_early(&call) else { return false };

@@ -14,8 +14,8 @@ use serde_json::Value;
 
 use super::{
     AnswerView, Chat, Machine, Outcome, Reply, Sending, Steps, Stopped,
-    accept::{AnswerReader, OutputSpec, last_words, unreadable},
-    verifier::{AnswerVerifier, VerdictFuture, said, verifier_of_text},
+    answer_check::{AnswerReader, OutputSpec, last_words, unreadable},
+    verifier::{AnswerVerifier, VerdictFuture, objection_of, verifier_of_text},
 };
 use crate::{
     error::{Error, ErrorKind},
@@ -168,7 +168,7 @@ impl<'a> Sending<'a> {
         E: fmt::Display,
     {
         let verifier = Some((most, verifier_of_text(verify)));
-        self.wants(OutputSpec { verifier, ..OutputSpec::default() })
+        self.with_output_spec(OutputSpec { verifier, ..OutputSpec::default() })
     }
 }
 
@@ -206,7 +206,7 @@ impl<'a, T> Answering<'a, T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn into_sending(self) -> Sending<'a> {
-        self.sending.wants(self.wants)
+        self.sending.with_output_spec(self.wants)
     }
 }
 
@@ -311,7 +311,7 @@ impl<'a, T: Answer> Answering<'a, T> {
             let (value, verify) = (reader.read(&words), Arc::clone(&verify));
             Box::pin(async move {
                 let value = value.map_err(|faults| faults.join("; "))?;
-                said(verify(value).await)
+                objection_of(verify(value).await)
             })
         };
         self.wants.verifier = Some((most, AnswerVerifier::Function(Arc::new(verifier))));
@@ -392,7 +392,7 @@ impl OutputSpec {
     /// Wants a value of this type.
     pub(super) fn of<T: Answer>() -> Self {
         let reader = AnswerReader::<T>::new();
-        let schema = reader.told().clone();
+        let schema = reader.model_schema().clone();
         let reads = move |words: &[String]| reader.accepted(words);
         Self {
             schema: Some(schema),

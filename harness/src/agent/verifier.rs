@@ -5,7 +5,7 @@ use std::{fmt, future::Future, pin::Pin, sync::Arc};
 use harness_schema::WRAPPED;
 use serde_json::{Map, Value};
 
-use super::{Answering, Chat, Sending, Steps, accept::OutputSpec, run::Run};
+use super::{Answering, Chat, Sending, Steps, answer_check::OutputSpec, run::Run};
 use crate::{
     error::{Error, ErrorKind},
     journal::Source,
@@ -35,12 +35,12 @@ where
     let verify = Arc::new(verify);
     AnswerVerifier::Function(Arc::new(move |words: Vec<String>| -> VerdictFuture {
         let (text, verify) = (words.into_iter().next().unwrap_or_default(), Arc::clone(&verify));
-        Box::pin(async move { said(verify(text).await) })
+        Box::pin(async move { objection_of(verify(text).await) })
     }))
 }
 
 /// The objection of a function to an answer, as text.
-pub(super) fn said<O, E: fmt::Display>(verdict: Result<O, E>) -> Result<(), String> {
+pub(super) fn objection_of<O, E: fmt::Display>(verdict: Result<O, E>) -> Result<(), String> {
     verdict.map(drop).map_err(|why| match why.to_string() {
         why if why.trim().is_empty() => "the program does not accept it".to_owned(),
         why => why,
@@ -120,7 +120,7 @@ impl Sending<'_> {
     /// ```
     pub fn verify_by(self, most: u32, tools: impl ToolList) -> Self {
         let verifier = Some((most, AnswerVerifier::tools(tools)));
-        self.wants(OutputSpec { verifier, ..OutputSpec::default() })
+        self.with_output_spec(OutputSpec { verifier, ..OutputSpec::default() })
     }
 }
 
@@ -178,7 +178,7 @@ impl Run<'_> {
         };
         let mut calls = Vec::new();
         for tool in verifiers {
-            let arguments = Value::Object(taken(tool, &members));
+            let arguments = Value::Object(members_for_tool(tool, &members));
             let call = ToolCall::new("verify", tool.name(), arguments.to_string());
             let context = self.contexts.for_verdict(&call, self.over.token());
             calls.push((self.chat.agent.tools().with_only(tool.clone()), call, context));
@@ -198,14 +198,14 @@ impl Run<'_> {
             }
             match wrong.is_empty() {
                 true => Ok(()),
-                false => said(Err::<(), _>(wrong.join("\n"))),
+                false => objection_of(Err::<(), _>(wrong.join("\n"))),
             }
         })
     }
 }
 
 /// The members of an answer that a tool takes.
-fn taken(tool: &Tool, members: &Map<String, Value>) -> Map<String, Value> {
+fn members_for_tool(tool: &Tool, members: &Map<String, Value>) -> Map<String, Value> {
     match tool.input_schema().get("properties") {
         Some(Value::Object(taken)) => {
             let taken = members.iter().filter(|(name, _)| taken.contains_key(*name));

@@ -91,7 +91,7 @@ impl AnswerView {
             if self.state == ParserState::Over {
                 break;
             }
-            more |= self.takes(letter);
+            more |= self.take_char(letter);
         }
         more
     }
@@ -109,7 +109,7 @@ impl AnswerView {
         }
     }
 
-    fn takes(&mut self, letter: char) -> bool {
+    fn take_char(&mut self, letter: char) -> bool {
         match (self.state, letter) {
             (ParserState::Text(is_key, escaped), letter) => {
                 self.token.push(letter);
@@ -125,8 +125,8 @@ impl AnswerView {
                 let word = serde_json::from_str(&self.token);
                 self.token.clear();
                 let Ok(word) = word else { return self.is_over() };
-                let shown = self.puts(word);
-                self.takes(letter) | shown
+                let shown = self.put_value(word);
+                self.take_char(letter) | shown
             }
             (ParserState::Word, letter) => {
                 self.token.push(letter);
@@ -144,10 +144,10 @@ impl AnswerView {
             }
             (_, ' ' | '\t' | '\n' | '\r') => false,
             (ParserState::Begin | ParserState::Value | ParserState::Item, '{' | '[') => {
-                self.opens(letter == '[')
+                self.open_container(letter == '[')
             }
             (ParserState::Item, ']') | (ParserState::Key(true) | ParserState::Next, '}' | ']') => {
-                self.closes(letter)
+                self.close_container(letter)
             }
             (
                 ParserState::Begin | ParserState::Value | ParserState::Item | ParserState::Key(_),
@@ -189,7 +189,7 @@ impl AnswerView {
         self.token.clear();
         let Ok(text) = text else { return self.is_over() };
         if !is_key {
-            return self.puts(Value::String(text));
+            return self.put_value(Value::String(text));
         }
         // A second member with the same name would change the first one.
         let known =
@@ -204,12 +204,12 @@ impl AnswerView {
         }
     }
 
-    fn opens(&mut self, is_list: bool) -> bool {
+    fn open_container(&mut self, is_list: bool) -> bool {
         if self.path.len() >= DEEPEST {
             return self.is_over();
         }
         let new = if is_list { Value::Array(Vec::new()) } else { Value::Object(Map::new()) };
-        if !self.puts(new) {
+        if !self.put_value(new) {
             return false;
         }
         self.path.push(OpenContainer { key: None, is_list });
@@ -217,7 +217,7 @@ impl AnswerView {
         true
     }
 
-    fn closes(&mut self, letter: char) -> bool {
+    fn close_container(&mut self, letter: char) -> bool {
         match self.path.pop() {
             Some(open) if open.is_list == (letter == ']') => {
                 self.state =
@@ -229,7 +229,7 @@ impl AnswerView {
     }
 
     /// Adds a value at the present place.
-    fn puts(&mut self, value: Value) -> bool {
+    fn put_value(&mut self, value: Value) -> bool {
         self.state = if self.path.is_empty() { ParserState::Over } else { ParserState::Next };
         let Some(open) = self.path.last_mut() else {
             self.root = Some(value);

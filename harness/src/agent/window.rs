@@ -41,7 +41,7 @@ impl ContextGauge {
     }
 
     /// The estimate for a request that is sent now.
-    pub(super) fn asks(&mut self, seen: ContextView<'_>) -> ContextTokens {
+    pub(super) fn estimate_request(&mut self, seen: ContextView<'_>) -> ContextTokens {
         let tokens = self.count(seen);
         self.asked = (seen.messages().len(), tokens.total());
         tokens
@@ -166,7 +166,7 @@ impl Agent {
     /// How many tokens the window has by the program's setting or by the table of models.
     fn window_tokens(&self) -> Option<u64> {
         let look_up = || {
-            let (name, model) = self.answers();
+            let (name, model) = self.provider_and_model();
             self.models().find(name, model).window
         };
         self.window().set_tokens().or_else(|| *self.known_window().get_or_init(look_up))
@@ -174,7 +174,7 @@ impl Agent {
 
     /// The same in a conversation, in which the vendor may have stated it.
     pub(super) fn window_in(&self, machine: &Machine) -> Option<u64> {
-        let (provider, model) = self.answers();
+        let (provider, model) = self.provider_and_model();
         let told = machine.told_window(provider, model);
         self.window_tokens().into_iter().chain(told).min()
     }
@@ -219,7 +219,7 @@ impl Chat {
 
     /// Whether the size of the window is the one that the vendor has stated.
     pub(super) fn is_told_window(&self) -> bool {
-        let (provider, model) = self.agent.answers();
+        let (provider, model) = self.agent.provider_and_model();
         let told = self.machine.told_window(provider, model);
         told.is_some_and(|told| self.agent.window_tokens().is_none_or(|known| told < known))
     }
@@ -278,7 +278,7 @@ impl Chat {
     }
 
     /// The argument of this call that repeats the line for a cleared argument.
-    fn copies_line(&self, call: &ToolCall) -> Option<CopiedLine> {
+    fn find_copied_line(&self, call: &ToolCall) -> Option<CopiedLine> {
         if !self.machine.has_shortened() {
             return None;
         }
@@ -294,7 +294,7 @@ impl Chat {
         if let Some(fact) = self.files_due() {
             return Some(ContextEdit::Clear(Box::new(fact)));
         }
-        let (provider, model) = self.agent.answers();
+        let (provider, model) = self.agent.provider_and_model();
         let refused = self.machine.is_refused(provider, model);
         let is_guessed = self.is_told_window() && self.machine.is_guessed(provider, model);
         let mut gauge = self.gauge;
@@ -339,7 +339,7 @@ impl Chat {
 
     /// What is sent to the agent's model.
     pub(super) fn seen(&self) -> ContextView<'_> {
-        let (provider, model) = self.agent.answers();
+        let (provider, model) = self.agent.provider_and_model();
         self.machine.seen_by(provider, model)
     }
 
@@ -365,7 +365,7 @@ const WORTH: u64 = 10;
 
 impl Run<'_> {
     /// Makes a change of what is sent.
-    pub(super) async fn moves(&mut self, due: ContextEdit) -> Result<(), Error> {
+    pub(super) async fn edit_context(&mut self, due: ContextEdit) -> Result<(), Error> {
         match due {
             ContextEdit::Clear(fact) => self.clears(&fact),
             ContextEdit::Compact => self.compacts().await,
@@ -386,7 +386,11 @@ impl Run<'_> {
     /// Returns whether the request is sent again. `before` is the value in the refused request, if it was lowered already:
     /// then it is lowered once more if the vendor has counted the request only now, and further as long as it does not know
     /// the size.
-    pub(super) fn lowers_after(&mut self, error: &Error, before: Option<ReducedMaxTokens>) -> bool {
+    pub(super) fn lower_max_tokens_after(
+        &mut self,
+        error: &Error,
+        before: Option<ReducedMaxTokens>,
+    ) -> bool {
         let is_last = error.last().is_context_full();
         if !(is_last || error.is_context_full()) || self.chat.agent.window().is_off() {
             return false;
@@ -426,12 +430,12 @@ impl Run<'_> {
     /// Reacts to a vendor that has refused a request because it is too large. Returns whether
     /// something can be moved, so that the model can be asked again. This is done once for each
     /// answer.
-    pub(super) fn moves_after(&mut self, error: &Error) -> Result<bool, Error> {
-        if self.refuses_summary(error)? {
+    pub(super) fn edit_context_after(&mut self, error: &Error) -> Result<bool, Error> {
+        if self.drop_refused_summary(error)? {
             return Ok(true);
         }
         let Chat { agent, machine, .. } = &*self.chat;
-        let (name, model) = agent.answers();
+        let (name, model) = agent.provider_and_model();
         let refused_before = machine.last_refused(name, model);
         // The first failure may be another one, after which a second try or another provider was asked.
         let is_last = error.last().is_context_full();
@@ -457,9 +461,9 @@ impl Run<'_> {
         if is_small {
             return Ok(false);
         }
-        let had_doubts = self.chat.machine.doubts_window();
+        let had_doubts = self.chat.machine.is_window_doubtful();
         self.overflowed(fallback, (window, tokens, estimated))?;
-        if self.chat.machine.doubts_window() && !had_doubts {
+        if self.chat.machine.is_window_doubtful() && !had_doubts {
             // The request is sent again as it is. If it is refused again, the window is what was named.
             return Ok(true);
         }
@@ -476,7 +480,7 @@ impl Run<'_> {
         fallback: bool,
         (window, tokens, estimated): (Option<u64>, Option<u64>, u64),
     ) -> Result<(), Error> {
-        let (provider, model) = self.chat.agent.answers();
+        let (provider, model) = self.chat.agent.provider_and_model();
         let (provider, model) = (provider.to_owned(), model.to_owned());
         let fact = Fact::ContextOverflowed { provider, model, fallback, window, tokens, estimated };
         self.chat.record(&fact)
@@ -484,11 +488,11 @@ impl Run<'_> {
 
     /// Answers a call whose argument repeats the line for a cleared argument of an earlier call.
     /// Such a call does not run. Returns whether it was one.
-    pub(super) fn refuses_copy(&mut self, call: &ToolCall) -> Result<bool, Error> {
-        let Some(CopiedLine { argument, name }) = self.chat.copies_line(call) else {
+    pub(super) fn refuse_copy(&mut self, call: &ToolCall) -> Result<bool, Error> {
+        let Some(CopiedLine { argument, name }) = self.chat.find_copied_line(call) else {
             return Ok(false);
         };
-        let reads = match name.filter(|_| self.chat.reads_large()) {
+        let reads = match name.filter(|_| self.chat.can_read_results()) {
             Some(name) => format!("; `{READ_RESULT}` reads those of the earlier call as `{name}`"),
             None => String::new(),
         };

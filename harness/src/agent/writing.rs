@@ -1,6 +1,6 @@
 //! Writes the facts of a run before an action that must not happen without them.
 
-use super::{durable::WriteOutcome, halt::RunSignal, reports::AgentRequest, run::Run};
+use super::{durable::WriteOutcome, reports::AgentRequest, run::Run, stop_signals::RunSignal};
 use crate::{
     error::Error,
     journal::{Fact, InterruptCause},
@@ -36,11 +36,11 @@ impl Run<'_> {
             };
             let told = tokio::select! {
                 biased;
-                told = halt.told() => told,
+                told = halt.next_signal() => told,
                 written = durable.write() => match written? {
                     WriteOutcome::All => return Ok(None),
                     WriteOutcome::Behind(facts) => {
-                        self.chat.takes_in(facts).await?;
+                        self.chat.apply_external(facts).await?;
                         continue;
                     }
                 },
@@ -83,7 +83,7 @@ impl Run<'_> {
         if !chat.is_in_journal() {
             return Ok(None);
         }
-        let (provider, model) = chat.agent.answers();
+        let (provider, model) = chat.agent.provider_and_model();
         let (provider, model) = (provider.to_owned(), model.to_owned());
         chat.record(&Fact::CompactionStarted { provider, model })?;
         self.write_unless_stopped().await

@@ -6,7 +6,7 @@ use super::{
     policy::decide,
 };
 use crate::{
-    agent::{Action, Machine, spilling::LargeResultStore, told::nobody_answered},
+    agent::{Action, Machine, model_notices::nobody_answered, spilling::LargeResultStore},
     error::{Error, ErrorKind},
     journal::{Awaited, Decider, Decision, Fact, Wait, now},
     message::{CallOutcome, ProgramValue, ToolCall, ToolResult, is_too_deep},

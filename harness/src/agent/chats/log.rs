@@ -60,7 +60,7 @@ impl RunLog {
     }
 
     /// Records that the run begins: its number, and how many facts the conversation has.
-    pub(super) fn begins(&self, place: u64, facts: u64) {
+    pub(super) fn begin(&self, place: u64, facts: u64) {
         let mut log = self.lock();
         (log.place, log.facts) = (place, (facts, facts));
     }
@@ -89,12 +89,12 @@ impl RunLog {
     }
 
     /// Sets how many facts the conversation has after the run.
-    pub(super) fn counts(&self, facts: u64) {
+    pub(super) fn set_facts(&self, facts: u64) {
         self.lock().facts.1 = facts;
     }
 
     /// Records that no more events come.
-    pub(super) fn ends(&self) {
+    pub(super) fn close(&self) {
         self.lock().ended = true;
     }
 
@@ -103,7 +103,7 @@ impl RunLog {
     }
 
     /// Whether the last event is the end of the run.
-    pub(super) fn tells_its_end(&self) -> bool {
+    pub(super) fn has_run_end(&self) -> bool {
         let log = self.lock();
         let last = log.entries.last().map(|kept| kept.event.as_event());
         matches!(last, Some(Event::RunEnded { .. }))

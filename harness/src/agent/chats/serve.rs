@@ -58,7 +58,7 @@ impl ChatTask {
                 Err(error) => self.slot.refuse(&error),
             }
             // The conversation is closed here, so it can be opened elsewhere.
-            self.left = self.leaves();
+            self.left = self.end_if_idle();
         }
     }
 
@@ -118,7 +118,7 @@ impl ChatTask {
             slot.ended(Err(not_begun(Error::new(ErrorKind::Closed, why))));
             return;
         }
-        slot.begins(&job.log, chat.facts());
+        slot.begin_run(&job.log, chat.facts());
         let log = Arc::clone(&job.log);
         let mut counted = FactCountGuard { chat, log: &log, ended: false };
         let end = self.drive(counted.chat, &mut job).await;
@@ -139,7 +139,7 @@ impl ChatTask {
             |state: &ChatSlotState| Some(state.running.as_ref()?.steered.steering.clone());
         let steering = running(&self.slot.lock());
         let sending = match &steering {
-            Some(steering) => sending.hears(steering),
+            Some(steering) => sending.with_steering(steering),
             None => sending,
         };
         let sending = match job.prepare.take() {
@@ -152,7 +152,7 @@ impl ChatTask {
         let (slot, log) = (&*self.slot, &*job.log);
         let tell = |event: Event<'_>| {
             if let Event::Steered { message } = event {
-                slot.heard(message);
+                slot.confirm_received(message);
             }
             log.push(event);
             slot.wake();
@@ -163,7 +163,7 @@ impl ChatTask {
     }
 
     /// Ends the task's work unless a run has come meanwhile. Returns whether it has ended.
-    fn leaves(&self) -> bool {
+    fn end_if_idle(&self) -> bool {
         let mut state = self.slot.lock();
         state.leave = false;
         if !state.jobs.is_empty() {
@@ -185,7 +185,7 @@ impl Drop for FactCountGuard<'_> {
     fn drop(&mut self) {
         // Facts that are not written yet are lost with the conversation.
         let goes_on = self.ended && !self.chat.is_lost();
-        self.log.counts(if goes_on { self.chat.facts() } else { self.chat.written() });
+        self.log.set_facts(if goes_on { self.chat.facts() } else { self.chat.written() });
     }
 }
 

@@ -123,7 +123,7 @@ impl ChatSlot {
     }
 
     /// Lets the watcher of this number wait for the next event.
-    pub(super) fn waits(&self, name: u64, waker: &Waker) {
+    pub(super) fn set_waker(&self, name: u64, waker: &Waker) {
         let waker = waker.clone();
         // The last waker of a task may drop what the task holds, so it is dropped after the lock.
         let _before = self.lock().wakers.insert(name, waker);
@@ -157,19 +157,19 @@ impl ChatSlot {
     }
 
     /// Records that the run which was taken begins, and how many facts the conversation has.
-    pub(super) fn begins(&self, log: &Arc<RunLog>, facts: u64) {
+    pub(super) fn begin_run(&self, log: &Arc<RunLog>, facts: u64) {
         let mut state = self.lock();
         state.runs = state.runs.saturating_add(1);
-        log.begins(state.runs, facts);
+        log.begin(state.runs, facts);
         state.last = Some(Arc::clone(log));
     }
 
     /// Records that the current run has received this message.
-    pub(super) fn heard(&self, message: &Message) {
+    pub(super) fn confirm_received(&self, message: &Message) {
         let state = self.lock();
         let Some(running) = &state.running else { return };
         let mut jobs = running.steered.jobs.iter();
-        if let Some(job) = jobs.find(|job| job.says(message)) {
+        if let Some(job) = jobs.find(|job| job.has_message(message)) {
             // It is set only once: a message is received once.
             let _ = job.told.set(Arc::clone(&running.log));
         }
@@ -180,7 +180,8 @@ impl ChatSlot {
         let (running, heard) = {
             let mut state = self.lock();
             let mut running = state.running.take();
-            let (heard, unheard) = running.as_mut().map(CurrentRun::heard).unwrap_or_default();
+            let (heard, unheard) =
+                running.as_mut().map(CurrentRun::take_steering).unwrap_or_default();
             for job in unheard.into_iter().rev() {
                 job.is_told();
                 state.jobs.push_front(job);
@@ -204,7 +205,7 @@ impl ChatSlot {
         if let Some(mut running) = running {
             let begun = running.log.place() > 0;
             let why = again(if begun { went_on } else { waited });
-            let (heard, unheard) = running.heard();
+            let (heard, unheard) = running.take_steering();
             running.ended(Err(not_begun(why)), heard);
             for job in unheard {
                 job.refuse(waited);
@@ -286,7 +287,7 @@ impl ChatSlotState {
 impl CurrentRun {
     /// Takes the messages that have steered the run: those that it has received, and those that it
     /// has not.
-    fn heard(&mut self) -> (Vec<QueuedRun>, Vec<QueuedRun>) {
+    fn take_steering(&mut self) -> (Vec<QueuedRun>, Vec<QueuedRun>) {
         mem::take(&mut self.steered.jobs).into_iter().partition(QueuedRun::is_heard)
     }
 
@@ -315,7 +316,7 @@ impl QueuedRun {
         self.told.get().is_some()
     }
 
-    fn says(&self, message: &Message) -> bool {
+    fn has_message(&self, message: &Message) -> bool {
         matches!(&self.opening, RunInput::Say(said) if said.id() == message.id())
     }
 
@@ -361,12 +362,12 @@ pub(super) fn not_begun(why: Error) -> Stopped {
 
 /// Completes the log of a run. It adds the end of the run if the log does not have it.
 fn over(log: &RunLog, end: &RunResult) {
-    if !log.tells_its_end() {
+    if !log.has_run_end() {
         let (outcome, usage): (_, Usage) = match end {
             Ok(reply) => (Outcome::Answered, reply.usage()),
             Err(stopped) => (stopped.outcome(), stopped.usage()),
         };
         log.push(Event::RunEnded { outcome, usage: &usage });
     }
-    log.ends();
+    log.close();
 }

@@ -90,7 +90,7 @@ impl Stream for ChatRun {
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Numbered>> {
         let this = self.get_mut();
         // Each later event wakes this waker.
-        this.seat.slot.waits(this.seat.name, context.waker());
+        this.seat.slot.set_waker(this.seat.name, context.waker());
         // Until a run has received the message, there are no events.
         let Some(log) = this.told.get() else { return Poll::Pending };
         let ended = log.has_ended();
@@ -233,7 +233,7 @@ impl ChatWatcher {
     }
 
     /// Takes the runs before the given one.
-    fn takes(&mut self, missed: Result<ReplayedEvents, Error>, next: Arc<RunLog>) {
+    fn add_missed_runs(&mut self, missed: Result<ReplayedEvents, Error>, next: Arc<RunLog>) {
         match missed {
             Ok(missed) => self.ready.extend(missed.events),
             Err(error) => self.error = Some(error),
@@ -269,7 +269,7 @@ impl Stream for ChatWatcher {
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Numbered>> {
         let this = self.get_mut();
         // Each later event wakes this waker.
-        this.seat.slot.waits(this.seat.name, context.waker());
+        this.seat.slot.set_waker(this.seat.name, context.waker());
         loop {
             if this.error.is_some() {
                 return Poll::Ready(None);
@@ -280,7 +280,7 @@ impl Stream for ChatWatcher {
             if let Some((reading, _)) = &mut this.reading {
                 let facts = ready!(reading.as_mut().poll(context));
                 if let Some((_, next)) = this.reading.take() {
-                    this.takes(facts, next);
+                    this.add_missed_runs(facts, next);
                 }
                 continue;
             }
@@ -341,13 +341,13 @@ mod tests {
         let mut logs = Vec::new();
         for _ in 0..100 {
             let log = RunLog::new();
-            slot.begins(&log, 0);
+            slot.begin_run(&log, 0);
             log.push(Event::Text("one"));
             if logs.is_empty() {
                 assert!(matches!(take(), Poll::Ready(Some(_))));
             }
             log.push(Event::TurnStarted { turn: 2 });
-            log.ends();
+            log.close();
             logs.push(Arc::downgrade(&log));
         }
         let held = logs.iter().filter(|log| log.upgrade().is_some()).count();

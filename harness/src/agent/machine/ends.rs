@@ -5,7 +5,7 @@ use crate::{
     agent::{
         Outcome,
         calling::{AfterCalls, CallState, CallStatus, ToolCallStates},
-        told::{GO_ON, handed_out, lost, not_accepted, stopped, why},
+        model_notices::{GO_ON, handed_out, lost, not_accepted, stopped, why},
     },
     error::Error,
     journal::{Awaited, Fact, Wait},
@@ -16,7 +16,7 @@ use crate::{
 
 impl Machine {
     /// Whether this call is one of the conversation and its late end is not recorded yet.
-    pub(in crate::agent) fn wants_end_of(&self, ended: &CallIdentity) -> bool {
+    pub(in crate::agent) fn needs_end_of(&self, ended: &CallIdentity) -> bool {
         let messages = self.transcript.messages();
         let is_it =
             |call: &ToolCall| *call.id() == *ended.call && call.fingerprint() == ended.fingerprint;

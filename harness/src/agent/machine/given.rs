@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::super::told::{NEWS, ended_call};
+use super::super::model_notices::{NEWS, ended_call};
 use crate::{
     message::{Block, CallOutcome, Message, Messages, Role, ToolContent},
     tool::cut,
@@ -73,7 +73,7 @@ impl InitialMessages {
 
     /// Whether the messages tell this end of a call, but for the names under which the whole is kept, and for how much of
     /// it was cut.
-    pub(super) fn tells(&self, call: &str, end: &str) -> bool {
+    pub(super) fn has_end(&self, call: &str, end: &str) -> bool {
         let start = |end: &str| without_names(end).chars().take(SAME).collect::<String>();
         let start_of_it = start(end);
         self.ends.get(call).is_some_and(|ends| ends.iter().any(|told| start(told) == start_of_it))

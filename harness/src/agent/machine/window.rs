@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::{
-    super::told::late_end,
+    super::model_notices::late_end,
     Machine, MachinePhase, cannot,
     clearing::{LeftOut, has_files},
     given::InitialMessages,
@@ -302,20 +302,20 @@ const REFUSALS: u32 = 4;
 
 impl ContextState {
     /// Resets the counts of failures, because a summary was made or a run has begun.
-    pub(super) fn forgets_failures(&mut self) {
+    pub(super) fn reset_failures(&mut self) {
         (self.failures, self.refusals, self.vendor_failed) = (0, 0, false);
     }
 
     /// A run has begun: a request that is refused as too large may be repeated once, and a summary is asked for anew.
-    pub(super) fn begins(&mut self) {
-        self.forgets_failures();
+    pub(super) fn begin_run(&mut self) {
+        self.reset_failures();
         (self.overflows, self.too_large) = (0, None);
         // A refusal may have been a mistake, or about one run alone. Where the window is too small, its size tells that.
         self.refused = false;
     }
 
     /// Looks at the messages with which the conversation begins.
-    pub(super) fn begins_with(&mut self, messages: &Messages) {
+    pub(super) fn set_initial_messages(&mut self, messages: &Messages) {
         self.has_shortened |= has_line(messages);
         let files = messages.iter().enumerate().filter(|(_, message)| has_files(message));
         self.with_files = files.map(|(at, _)| at).collect();
@@ -431,7 +431,7 @@ impl Machine {
         Found::new(&self.window.found, self.summed_up())
     }
 
-    pub(super) fn finds(&mut self, call: &str, tools: &[String]) -> Result<(), Error> {
+    pub(super) fn add_found_tools(&mut self, call: &str, tools: &[String]) -> Result<(), Error> {
         let known = |tool: &String| self.window.found.iter().any(|it| it.tools.contains(tool));
         if tools.is_empty() || tools.iter().any(known) {
             return Err(cannot(
@@ -537,7 +537,7 @@ impl Machine {
     }
 
     /// Adds a message of the role user that the library says and not the user.
-    pub(super) fn tells(&mut self, message: &Message) -> Result<(), Error> {
+    pub(super) fn add_notice(&mut self, message: &Message) -> Result<(), Error> {
         self.tell(&message.by_program())
     }
 
@@ -549,7 +549,7 @@ impl Machine {
     }
 
     /// Whether the last refusal has named a window that is smaller than what the model had answered.
-    pub(in crate::agent) fn doubts_window(&self) -> bool {
+    pub(in crate::agent) fn is_window_doubtful(&self) -> bool {
         self.window.doubted
     }
 
@@ -560,7 +560,7 @@ impl Machine {
 
     /// Whether the given messages tell this end of a call already, word by word.
     pub(in crate::agent) fn was_given(&self, tool: &str, result: &ToolResult) -> bool {
-        self.window.given.tells(result.call_id(), &late_end(tool, result))
+        self.window.given.has_end(result.call_id(), &late_end(tool, result))
     }
 
     /// Whether this result also tells of an earlier call that has ended late.
@@ -586,7 +586,7 @@ impl Machine {
     }
 
     /// Applies a fact that changes what is sent or that tells about its size.
-    pub(super) fn moves(&mut self, fact: &Fact) -> Result<(), Error> {
+    pub(super) fn apply_context_fact(&mut self, fact: &Fact) -> Result<(), Error> {
         match fact {
             Fact::ContextCleared { results, arguments, after, .. } => {
                 self.clear(results, arguments, *after)
@@ -715,7 +715,7 @@ impl Machine {
         view.shorter.retain(|(at, _), _| *at >= summed_up);
         window.reads.retain(|(at, _)| *at >= summed_up);
         window.long.retain(|(at, _)| *at >= summed_up);
-        window.forgets_failures();
+        window.reset_failures();
         window.too_large = None;
         self.moved(after);
         Ok(())

@@ -51,7 +51,7 @@ impl StopSignals {
     }
 
     /// Waits for the next report. Dropping the future loses nothing.
-    pub(super) async fn told(&mut self) -> RunSignal {
+    pub(super) async fn next_signal(&mut self) -> RunSignal {
         loop {
             let next = self.near.or(self.ends);
             tokio::select! {
@@ -60,7 +60,7 @@ impl StopSignals {
                 () = at(next) => {}
             }
             // The time in which a person decides does not count, at any depth.
-            let asked = self.reporter.asked();
+            let asked = self.reporter.take_wait_time();
             if asked > Duration::ZERO {
                 self.postpone(asked);
                 continue;

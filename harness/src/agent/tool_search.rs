@@ -61,7 +61,7 @@ pub(super) struct OfferedTools {
 
 impl Chat {
     /// The tools as the model gets them now, if it has found some.
-    pub(super) fn told(&mut self) -> Option<Arc<OfferedTools>> {
+    pub(super) fn offered_tools(&mut self) -> Option<Arc<OfferedTools>> {
         let found = self.machine.found();
         if found.is_empty() {
             return None;
@@ -93,7 +93,11 @@ impl Chat {
 
 impl Run<'_> {
     /// Records the tools that a search has newly found, before its result is recorded.
-    pub(super) fn finds(&mut self, call: &ToolCall, result: &ToolResult) -> Result<(), Error> {
+    pub(super) fn record_found_tools(
+        &mut self,
+        call: &ToolCall,
+        result: &ToolResult,
+    ) -> Result<(), Error> {
         if call.name() != TOOL_SEARCH || result.outcome() != CallOutcome::Succeeded {
             return Ok(());
         }

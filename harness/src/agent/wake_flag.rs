@@ -31,22 +31,22 @@ impl WakeFlag {
     }
 
     /// Whether it has rung since the last call. From now on it wakes this task.
-    pub(super) fn has_rung(&mut self, context: &Context<'_>) -> bool {
+    pub(super) fn take(&mut self, context: &Context<'_>) -> bool {
         if self.task.as_ref().is_none_or(|task| !task.will_wake(context.waker())) {
             self.task = Some(context.waker().clone());
             *self.shared.task.lock().unwrap_or_else(PoisonError::into_inner) = self.task.clone();
         }
         // Mostly it has not rung, and a load is cheaper than a swap.
-        self.rings() && self.shared.has_rung.swap(false, Ordering::AcqRel)
+        self.is_set() && self.shared.has_rung.swap(false, Ordering::AcqRel)
     }
 
     /// Whether it has rung, without resetting it.
-    pub(super) fn rings(&self) -> bool {
+    pub(super) fn is_set(&self) -> bool {
         self.shared.has_rung.load(Ordering::Acquire)
     }
 
     /// Rings it.
-    pub(super) fn ring(&self) {
+    pub(super) fn set(&self) {
         self.shared.has_rung.store(true, Ordering::Release);
     }
 
@@ -99,22 +99,22 @@ mod tests {
         let woken = || [&tasks[0], &tasks[1]].map(|task| task.0.load(Ordering::SeqCst));
 
         let first = Context::from_waker(&wakers[0]);
-        assert!(bell.has_rung(&first), "nothing was asked yet");
-        assert!(!bell.has_rung(&first));
+        assert!(bell.take(&first), "nothing was asked yet");
+        assert!(!bell.take(&first));
         bell.waker().wake_by_ref();
         assert_eq!(woken(), [1, 0]);
-        assert!(bell.has_rung(&first));
-        assert!(!bell.has_rung(&first));
+        assert!(bell.take(&first));
+        assert!(!bell.take(&first));
 
         let second = Context::from_waker(&wakers[1]);
-        assert!(!bell.has_rung(&second));
+        assert!(!bell.take(&second));
         bell.waker().wake_by_ref();
         bell.waker().wake_by_ref();
         assert_eq!(woken(), [1, 2]);
-        assert!(bell.has_rung(&second));
+        assert!(bell.take(&second));
 
-        bell.ring();
+        bell.set();
         assert_eq!(woken(), [1, 2], "who rings it himself is awake");
-        assert!(bell.has_rung(&second));
+        assert!(bell.take(&second));
     }
 }

@@ -12,9 +12,9 @@ use serde_json::{Map, Value};
 use super::{
     Answer, Chat, Event,
     answer_value::find_value,
-    halt::RunSignal,
+    model_notices::{FAULTS_TOLD, not_accepted},
     run::Run,
-    told::{FAULTS_TOLD, not_accepted},
+    stop_signals::RunSignal,
     verifier::AnswerVerifier,
 };
 use crate::{
@@ -101,7 +101,7 @@ impl<T: Answer> AnswerReader<T> {
     }
 
     /// The schema that the model gets.
-    pub(super) fn told(&self) -> &Value {
+    pub(super) fn model_schema(&self) -> &Value {
         &self.schema.told
     }
 
@@ -269,22 +269,22 @@ fn in_order(mut values: Vec<Value>) -> Value {
 }
 
 impl Chat {
-    fn wants(&self) -> Option<&OutputSpec> {
+    fn output_spec(&self) -> Option<&OutputSpec> {
         self.own.as_ref()?.wants.as_ref()
     }
 
     /// The fact about what the run that begins wants of its answer.
     pub(super) fn wanted_fact(&self) -> Option<Fact> {
-        self.wants().map(|wants| Fact::AnswerWanted { answer: Box::new(wants.fact()) })
+        self.output_spec().map(|wants| Fact::AnswerWanted { answer: Box::new(wants.fact()) })
     }
 
     /// Fails if no answer can ever be read, or a verifying tool cannot be used.
     pub(super) fn check_answer(&self) -> Result<(), Error> {
-        let unreadable = self.wants().and_then(|wants| wants.unreadable);
+        let unreadable = self.output_spec().and_then(|wants| wants.unreadable);
         if let Some(why) = unreadable.and_then(|why| why()) {
             return Err(Error::new(ErrorKind::Configuration, why));
         }
-        match self.wants().and_then(|wants| wants.verifier.as_ref()) {
+        match self.output_spec().and_then(|wants| wants.verifier.as_ref()) {
             Some((_, AnswerVerifier::Tools(tools))) => {
                 tools.iter().try_for_each(|tool| self.can_verify(tool))
             }
@@ -297,7 +297,7 @@ impl Chat {
         let other = |what: &str| Err(Error::new(ErrorKind::Configuration, what));
         let wanted = self.machine.wanted();
         let verified = wanted.is_some_and(|wanted| wanted.verifications.is_some());
-        let verifies = self.wants().is_some_and(|wants| wants.verifier.is_some());
+        let verifies = self.output_spec().is_some_and(|wants| wants.verifier.is_some());
         if verified && !verifies {
             return other(
                 "the run was begun with a function that checks its answer: resume it with `verify`",
@@ -308,7 +308,7 @@ impl Chat {
                 "the run was begun without a function that checks its answer: resume it without `verify`",
             );
         }
-        let Some(schema) = self.wants().and_then(|wants| wants.schema.as_ref()) else {
+        let Some(schema) = self.output_spec().and_then(|wants| wants.schema.as_ref()) else {
             return Ok(());
         };
         match wanted.and_then(|wanted| wanted.schema.as_ref()) {
@@ -333,7 +333,7 @@ impl Run<'_> {
         self.settle()?;
         let machine = &self.chat.machine;
         let words = last_words(machine.transcript());
-        let read = match (self.chat.wants(), machine.wanted()) {
+        let read = match (self.chat.output_spec(), machine.wanted()) {
             // Reading the type may run code of the program.
             (Some(OutputSpec { reads: Some(reads), .. }), _) => caught(|| reads(&words))
                 .map_err(|panicked| fault("the type of the answer", &panicked))?,
@@ -348,7 +348,7 @@ impl Run<'_> {
             Ok(value) => value,
             Err(faults) => return self.reject(AnswerCheck::Schema, faults),
         };
-        let verifier = self.chat.wants().and_then(|wants| wants.verifier.clone());
+        let verifier = self.chat.output_spec().and_then(|wants| wants.verifier.clone());
         let Some((_, verifier)) = verifier else {
             return self.chat.record(&Fact::AnswerAccepted {});
         };
@@ -366,7 +366,7 @@ impl Run<'_> {
         let verdict = loop {
             let told = tokio::select! {
                 biased;
-                told = self.halt.told() => told,
+                told = self.halt.next_signal() => told,
                 verdict = &mut verdict => break verdict.map_err(fault)?,
             };
             match told {

@@ -42,7 +42,7 @@ impl OutputRequirement {
     }
 
     /// The form for the provider, with a tool name that no other tool has.
-    pub(super) fn told(&self, is_tool: impl Fn(&str) -> bool) -> Option<AnswerSchema> {
+    pub(super) fn answer_schema(&self, is_tool: impl Fn(&str) -> bool) -> Option<AnswerSchema> {
         let schema = self.answer.schema.clone()?;
         let names = iter::once(NAME.to_owned());
         let mut names = names.chain((2_u32..).map(|number| format!("{NAME}_{number}")));

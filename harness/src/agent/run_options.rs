@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::{Agent, Chat, Steering, accept::OutputSpec, caller::SubagentHost};
+use super::{Agent, Chat, Steering, answer_check::OutputSpec, caller::SubagentHost};
 use crate::{
     error::{Error, ErrorKind},
     journal::{Fact, Sources},
@@ -72,7 +72,7 @@ impl RunOptions {
 
 impl Chat {
     /// Sets what the current run has brought.
-    pub(super) fn brings(&mut self, own: Option<Box<RunOptions>>) {
+    pub(super) fn set_options(&mut self, own: Option<Box<RunOptions>>) {
         self.own = own;
         // The run may offer other tools and ask for another length, and an earlier one may have been dropped.
         (self.told, self.lowered) = (None, None);
@@ -82,7 +82,7 @@ impl Chat {
     /// Tells the call that this run is part of what the conversation has read.
     pub(super) fn tell_caller(&self) {
         if let Some(caller) = self.own.as_ref().and_then(|own| own.caller.as_ref()) {
-            caller.reads(self.taint.sources());
+            caller.add_sources(self.taint.sources());
         }
     }
 
@@ -91,7 +91,7 @@ impl Chat {
         let Some(caller) = self.own.as_ref().and_then(|own| own.caller.as_ref()) else {
             return Ok(());
         };
-        let sources = caller.knows().beyond(self.taint.sources()).all().to_vec();
+        let sources = caller.known_sources().beyond(self.taint.sources()).all().to_vec();
         match sources.is_empty() {
             true => Ok(()),
             false => self.record(&Fact::SourcesRead { call: None, sources }),
@@ -135,7 +135,7 @@ impl Chat {
     }
 
     /// Whether a call that is denied ends the run.
-    pub(super) fn stops_on_denial(&self) -> bool {
+    pub(super) fn must_stop_on_denial(&self) -> bool {
         let sides = self.own.iter().flat_map(|own| own.sides());
         std::iter::once(self.agent.permissions()).chain(sides).any(|it| it.stops_on_denial())
     }
