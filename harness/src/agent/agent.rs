@@ -7,7 +7,7 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use super::{Chat, OpenCall, Sending, found::searched};
+use super::{Chat, OpenCall, Sending, tool_search::searched};
 use crate::{
     context::Window,
     error::{Error, ErrorKind},
@@ -49,13 +49,13 @@ use crate::{
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]
-pub struct Agent(Arc<Inner>);
+pub struct Agent(Arc<AgentInner>);
 
 /// The type of the hook that gets each waiting call, together with the name of its conversation.
 pub(super) type OnWaiting = dyn Fn(&str, &OpenCall) + Send + Sync;
 
 #[derive(Clone)]
-struct Inner {
+struct AgentInner {
     provider: Arc<dyn Provider>,
     system: Option<String>,
     tools: ToolRegistry,
@@ -128,7 +128,7 @@ impl Agent {
     }
 
     /// The provider's name and its model. Both come from the provider's own code, which may panic.
-    pub(super) fn answers(&self) -> (&str, &str) {
+    pub(super) fn provider_and_model(&self) -> (&str, &str) {
         let told = caught(|| (self.provider().name(), self.provider().model()));
         told.unwrap_or(("unnamed", "unnamed"))
     }
@@ -195,7 +195,7 @@ impl Agent {
             return self.clone();
         }
         let made = || {
-            let mut inner = Inner::clone(&self.0);
+            let mut inner = AgentInner::clone(&self.0);
             // The check above has ruled out that another tool has this name.
             inner.tools = inner.tools.reading_results().unwrap_or_else(|_| self.0.tools.clone());
             inner.meter = ContextMeter::new(inner.system.as_deref(), inner.tools.schemas());
@@ -218,7 +218,7 @@ impl Agent {
         self.0.meter
     }
 
-    pub(super) fn starts_early(&self) -> bool {
+    pub(super) fn can_start_early(&self) -> bool {
         self.0.starts_early
     }
 
@@ -268,8 +268,8 @@ impl fmt::Debug for Agent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<&str> = self.tools().tools().iter().map(Tool::name).collect();
         f.debug_struct("Agent")
-            .field("provider", &self.answers().0)
-            .field("model", &self.answers().1)
+            .field("provider", &self.provider_and_model().0)
+            .field("model", &self.provider_and_model().1)
             .field("tools", &names)
             .finish_non_exhaustive()
     }
@@ -697,7 +697,7 @@ impl AgentBuilder {
             tools = tools.searching(&names)?;
         }
         let meter = ContextMeter::new(system.as_deref(), tools.schemas());
-        Ok(Agent(Arc::new(Inner {
+        Ok(Agent(Arc::new(AgentInner {
             provider,
             system,
             tools,

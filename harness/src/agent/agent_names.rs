@@ -40,7 +40,7 @@ fn hashed(name: &str) -> String {
 }
 
 /// The names of the conversations that are part of this one.
-pub(super) async fn names_below(
+pub(super) async fn conversations_below(
     journal: &dyn Journal,
     parent: &str,
 ) -> Result<HashSet<String>, Error> {

@@ -5,7 +5,7 @@ use std::{collections::HashSet, pin::Pin, sync::Arc};
 
 use super::{
     Action, Agent, Chat, Machine,
-    agent_names::{name_of_agent, names_below},
+    agent_names::{conversations_below, name_of_agent},
     approval::is_over,
     calling::{CallerName, asked_by},
     durable::guarded,
@@ -26,7 +26,7 @@ impl Chat {
     /// # Errors
     /// Fails if the journal cannot be read: what it has of the agents is not known then, so the conversation is not
     /// opened. An agent whose facts are damaged has an unknown cost.
-    pub(super) fn counts_agents<'a>(
+    pub(super) fn count_agents<'a>(
         &'a mut self,
         journal: &'a Arc<dyn Journal>,
         name: &'a str,
@@ -43,7 +43,7 @@ impl Chat {
         Box::pin(async move {
             let all_below = match open.is_empty() {
                 true => HashSet::new(),
-                false => names_below(&**journal, name).await?,
+                false => conversations_below(&**journal, name).await?,
             };
             for (call, agent) in open {
                 let mut spent = Vec::new();
@@ -63,7 +63,7 @@ impl Chat {
                     if chat.machine.is_asking() || chat.machine.compacting().is_some() {
                         chat.guard.request_was_lost();
                     }
-                    chat.counts_agents(journal, &below).await?;
+                    chat.count_agents(journal, &below).await?;
                     spent.extend(chat.budget().spent_beyond(None));
                 }
                 let none = CallSpent::default();
@@ -79,25 +79,26 @@ impl Chat {
     }
 
     /// Lets calls continue whose agents waited and now have what they waited for.
-    pub(super) async fn hears_agents(&mut self) -> Result<(), Error> {
+    pub(super) async fn resume_children(&mut self) -> Result<(), Error> {
         let Some(journal) = self.durable.as_ref().and_then(|it| it.journal()).cloned() else {
             return Ok(());
         };
-        let waiting: Vec<WaitsBelow> = self.machine.waiting().filter_map(agent_of).collect();
-        for WaitsBelow { call, conversation, cut_off } in waiting {
+        let waiting: Vec<WaitingCall> = self.machine.waiting().filter_map(agent_of).collect();
+        for WaitingCall { call, conversation, cut_off } in waiting {
             let stands = match cut_off {
-                true => Stands::GoesOn,
-                false => stands(&journal, &conversation).await?,
+                true => ChildStatus::GoesOn,
+                false => child_status(&journal, &conversation).await?,
             };
             match stands {
-                Stands::Waits => {}
-                Stands::GoesOn => {
+                ChildStatus::Waits => {}
+                ChildStatus::GoesOn => {
                     let answer = serde_json::Value::Null;
                     self.record(&Fact::CallAnswered { call, answer, who: None, at: now() })?;
                 }
-                Stands::Gone => {
+                ChildStatus::Gone => {
                     let effects = self.machine.approved(&call).map(|it| it.effects);
-                    let result = gone(&call, &conversation, effects.unwrap_or_default());
+                    let result =
+                        deleted_child_result(&call, &conversation, effects.unwrap_or_default());
                     self.record(&Fact::CallSettled { result, who: None, at: now(), spent: None })?;
                 }
             }
@@ -113,15 +114,15 @@ const AGENT_UNREADABLE: &str =
     "the conversation of an agent cannot be read, so its cost is not known";
 
 /// A call that waits for its agent.
-struct WaitsBelow {
+struct WaitingCall {
     call: String,
     conversation: String,
     cut_off: bool,
 }
 
-fn agent_of((call, wait): (&ToolCall, &crate::journal::Wait)) -> Option<WaitsBelow> {
+fn agent_of((call, wait): (&ToolCall, &crate::journal::Wait)) -> Option<WaitingCall> {
     match &wait.awaited {
-        Awaited::Agent { conversation, cut_off } => Some(WaitsBelow {
+        Awaited::Agent { conversation, cut_off } => Some(WaitingCall {
             call: call.id().to_owned(),
             conversation: conversation.clone(),
             cut_off: *cut_off,
@@ -131,7 +132,7 @@ fn agent_of((call, wait): (&ToolCall, &crate::journal::Wait)) -> Option<WaitsBel
 }
 
 /// The state of an agent's conversation that had waited.
-enum Stands {
+enum ChildStatus {
     /// It still waits.
     Waits,
     /// Some call of it has what it waited for.
@@ -140,31 +141,31 @@ enum Stands {
     Gone,
 }
 
-fn stands<'a>(
+fn child_status<'a>(
     journal: &'a Arc<dyn Journal>,
     conversation: &'a str,
-) -> Pin<Box<dyn Future<Output = Result<Stands, Error>> + Send + 'a>> {
+) -> Pin<Box<dyn Future<Output = Result<ChildStatus, Error>> + Send + 'a>> {
     Box::pin(async move {
         let machine = read_machine(&**journal, conversation).await?;
-        let Some(machine) = machine else { return Ok(Stands::Gone) };
+        let Some(machine) = machine else { return Ok(ChildStatus::Gone) };
         if machine.next() != Action::AwaitAnswers || machine.waiting().any(|(_, it)| is_over(it)) {
-            return Ok(Stands::GoesOn);
+            return Ok(ChildStatus::GoesOn);
         }
         for below in machine.waiting().filter_map(agent_of) {
             // If the conversation below is gone, the agent above it reports that.
             let goes_on = below.cut_off
-                || !matches!(stands(journal, &below.conversation).await?, Stands::Waits);
+                || !matches!(child_status(journal, &below.conversation).await?, ChildStatus::Waits);
             if goes_on {
-                return Ok(Stands::GoesOn);
+                return Ok(ChildStatus::GoesOn);
             }
         }
-        Ok(Stands::Waits)
+        Ok(ChildStatus::Waits)
     })
 }
 
 /// The result of a call whose agent waited and whose conversation was deleted meanwhile. Starting
 /// the agent again could repeat what it had done.
-fn gone(call: &str, conversation: &str, effects: SideEffects) -> ToolResult {
+fn deleted_child_result(call: &str, conversation: &str, effects: SideEffects) -> ToolResult {
     let (outcome, truth) = match effects.is_read_only() {
         true => (CallOutcome::StoppedReading, "It only reads, so nothing has changed."),
         false => (

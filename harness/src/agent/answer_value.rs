@@ -33,7 +33,7 @@ pub(super) fn find_value(
     words: &[String],
     fits: impl Fn(Value) -> Result<Value, Vec<String>>,
 ) -> Result<Value, Vec<String>> {
-    let mut found = Candidates::default();
+    let mut found = ValueCandidates::default();
     let texts: Vec<&str> = words.iter().map(|text| without_marks(text)).collect();
     match *texts {
         [] => {}
@@ -55,7 +55,7 @@ pub(super) fn find_value(
 
 /// What was found so far.
 #[derive(Default)]
-struct Candidates {
+struct ValueCandidates {
     /// Up to two different values that fit, each with its text.
     fitting: Vec<(Value, String)>,
     /// What is wrong with the last value that does not fit.
@@ -64,7 +64,7 @@ struct Candidates {
     wrong: Option<String>,
 }
 
-impl Candidates {
+impl ValueCandidates {
     /// The value, if there is one.
     fn only(self) -> Result<Value, Vec<String>> {
         let Self { mut fitting, faults, wrong } = self;
@@ -157,7 +157,7 @@ impl Candidates {
                 }
                 continue;
             }
-            if let Some(fence) = Fence::of(rest).filter(|_| begun) {
+            if let Some(fence) = CodeFence::of(rest).filter(|_| begun) {
                 work = work.saturating_sub(fence.length);
                 match fence.value() {
                     Some((value, inside)) => {
@@ -185,7 +185,7 @@ impl Candidates {
                             self.wrong = Some(no_value(&err));
                         }
                         // A part of a value that is none is not the answer, nor is a comment in it.
-                        if begins_value(rest) {
+                        if is_value_start(rest) {
                             let end = balanced(rest);
                             work = work.saturating_sub(end.unwrap_or(rest.len()));
                             let behind = || (2..read).rev().find(|at| rest.is_char_boundary(*at));
@@ -204,7 +204,7 @@ impl Candidates {
 }
 
 /// Whether an object or a list seems to begin here, and not words in braces.
-fn begins_value(text: &str) -> bool {
+fn is_value_start(text: &str) -> bool {
     let inside = text.get(1..).unwrap_or_default().trim_start();
     let is_list = text.starts_with('[') && inside.starts_with(['{', '[']);
     inside.starts_with('"') || is_list
@@ -260,14 +260,14 @@ fn thinking(rest: &str, is_beginning: bool) -> Option<usize> {
 }
 
 /// A code block of Markdown at the beginning of a text.
-struct Fence<'a> {
+struct CodeFence<'a> {
     inside: &'a str,
     ticks: usize,
     /// The number of bytes of the whole block.
     length: usize,
 }
 
-impl<'a> Fence<'a> {
+impl<'a> CodeFence<'a> {
     fn of(text: &'a str) -> Option<Self> {
         let mark = text.chars().next().filter(|mark| matches!(mark, '`' | '~'))?;
         let ticks = text.bytes().take_while(|byte| char::from(*byte) == mark).count();

@@ -6,10 +6,10 @@ use super::{
     Action, Agent, Chat, Machine, OpenCall, Settlement,
     agents_below::check_parents,
     approval::{CallResolution, open_calls},
-    durable::{Durable, Written, guarded},
+    durable::{DurableState, WriteOutcome, guarded},
     folding::{folded, for_each_fact},
     observed::{append_failed, appending, held, holding, tell_answer},
-    spilling::Spilling,
+    spilling::LargeResultStore,
 };
 use crate::{
     error::{Error, ErrorKind},
@@ -77,10 +77,10 @@ impl Agent {
         let StoredFacts { head, facts, .. } = guarded(|| journal.read(&id, 0)).await?;
         let read = Chat::read_in_parts(self.within(&*journal), &facts).await;
         let (mut chat, has_waited) = read?;
-        chat.counts_agents(&journal, &id).await?;
-        chat.counts_for_its_agent();
+        chat.count_agents(&journal, &id).await?;
+        chat.count_for_agent();
         chat.tracer = tracer;
-        chat.durable = Some(Durable::new(journal, id, head, Some(hold)));
+        chat.durable = Some(DurableState::new(journal, id, head, Some(hold)));
         chat.tracer.add_open_calls(chat.machine.open_calls());
         chat.tell_answers(&facts);
         chat.inherited = chat.machine.open_calls().map(|call| call.id().to_owned()).collect();
@@ -155,7 +155,7 @@ impl Chat {
 
     /// Passes the waiting calls to the program's hook, after it is written that they wait.
     pub(super) fn tell_waiting(&self) {
-        let told = self.tells_waiting().zip(self.conversation());
+        let told = self.waiting_hook().zip(self.conversation());
         let Some((hook, conversation)) = told else { return };
         let nobody_has_to = |open: &OpenCall| {
             let wait = open.wait.as_ref();
@@ -232,7 +232,7 @@ impl Chat {
         };
         let (shared, rest) = match facts == durable.written() && !self.machine.is_calling() {
             true => (durable.head(), parting(&self.machine, self.elapsed())?),
-            false => parted((durable.id(), durable.head()), facts, &journal).await?,
+            false => split_fork((durable.id(), durable.head()), facts, &journal).await?,
         };
         let forked = match guarded(|| journal.fork(durable.id(), shared, id)).await {
             Ok(forked) => forked,
@@ -286,12 +286,12 @@ impl Chat {
     /// How many facts the conversation has, including those that are not written yet: the number
     /// that [`fork`](Self::fork) takes.
     pub fn facts(&self) -> u64 {
-        self.durable.as_ref().map_or(0, Durable::count)
+        self.durable.as_ref().map_or(0, DurableState::count)
     }
 
     /// How many of its facts are written, as far as is known here.
     pub(super) fn written(&self) -> u64 {
-        self.durable.as_ref().map_or(0, Durable::written)
+        self.durable.as_ref().map_or(0, DurableState::written)
     }
 
     /// Writes all facts that are not written yet, and reads what others have answered meanwhile.
@@ -338,20 +338,20 @@ impl Chat {
                 return Ok(());
             };
             match durable.write().await? {
-                Written::All => return Ok(()),
-                Written::Behind(facts) => self.takes_in(facts).await?,
+                WriteOutcome::All => return Ok(()),
+                WriteOutcome::Behind(facts) => self.apply_external(facts).await?,
             }
         }
     }
 
     /// Whether some facts are not written yet.
     pub(super) fn is_behind(&self) -> bool {
-        self.durable.as_ref().is_some_and(Durable::is_behind)
+        self.durable.as_ref().is_some_and(DurableState::is_behind)
     }
 
     /// Whether another owner has continued the conversation, so that nothing can be written here.
     pub(super) fn is_lost(&self) -> bool {
-        self.durable.as_ref().is_some_and(Durable::is_lost)
+        self.durable.as_ref().is_some_and(DurableState::is_lost)
     }
 
     /// A question of a call that had run in several processes may be answered here, where its tool
@@ -368,7 +368,7 @@ impl Chat {
 /// Splits the facts of a fork: how many it shares with the original, and those that are appended to
 /// them at once. With only the shared facts, the fork has no open call. So if its process ends
 /// between the two steps, the fork runs no call that belongs to the original.
-async fn parted(
+async fn split_fork(
     (conversation, known): (&str, Head),
     facts: u64,
     journal: &Arc<dyn Journal>,
@@ -611,8 +611,12 @@ impl Inbox {
             let fact = match made.take() {
                 Some(made) => made,
                 None => {
-                    let spilling =
-                        Spilling::of_unopened(agent, journal, (conversation, head), &machine);
+                    let spilling = LargeResultStore::of_unopened(
+                        agent,
+                        journal,
+                        (conversation, head),
+                        &machine,
+                    );
                     let fact = resolved.into_fact(&machine, agent.tools(), &spilling).await;
                     if is_result {
                         // Time has passed while a large result was kept.

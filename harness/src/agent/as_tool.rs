@@ -16,7 +16,7 @@ use crate::{
 const LAST_WORDS: usize = 4096;
 
 /// The future of a call of an agent that is a tool.
-type Calling = Pin<Box<dyn Future<Output = Result<ToolOutput, ToolError>> + Send>>;
+type AgentToolFuture = Pin<Box<dyn Future<Output = Result<ToolOutput, ToolError>> + Send>>;
 
 impl Agent {
     /// Makes the agent a tool for another agent: a call gives it a task as text, and its answer is
@@ -130,7 +130,7 @@ impl Agent {
         &self,
         name: impl Into<Cow<'static, str>>,
         description: impl Into<Cow<'static, str>>,
-        run: fn(Self, String, ToolContext) -> Calling,
+        run: fn(Self, String, ToolContext) -> AgentToolFuture,
     ) -> Tool {
         let schema = json!({
             "type": "object",

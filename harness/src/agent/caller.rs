@@ -14,15 +14,15 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Action, AgentCall, Chat, Outcome, Stopped,
-    accept::{Wants, without_schema},
     agent::OnWaiting,
-    agent_names::{name_of_agent, names_below},
-    circumstances::CallerRules,
-    cut_off::CutOff,
+    agent_names::{conversations_below, name_of_agent},
+    answer_check::{OutputSpec, without_schema},
+    cut_off::SuspendedChild,
     durable::guarded,
-    reports::{Pause, Reporter, Wanting},
+    reports::{AgentRequest, PauseGuard, ProgressSender},
     run::Run,
-    sending::Opening,
+    run_options::CallerRules,
+    sending::RunInput,
 };
 use crate::{
     error::{Error, ErrorKind},
@@ -33,17 +33,17 @@ use crate::{
 };
 
 /// The approver, with the name that tells this person from others.
-pub(super) type Asked = (Option<String>, Arc<dyn Approver>);
+pub(super) type NamedApprover = (Option<String>, Arc<dyn Approver>);
 
 /// The conversation of a run in its journal.
-struct Parent {
+struct ParentChat {
     name: Arc<str>,
     journal: Arc<dyn Journal>,
     /// Which conversation of this name it is.
     incarnation: Arc<OnceLock<Incarnation>>,
 }
 
-impl Parent {
+impl ParentChat {
     /// Fails if the journal does not have this conversation any more.
     async fn check(&self) -> Result<(), Error> {
         // Only the head is needed, and no fact has this number.
@@ -62,15 +62,15 @@ impl Parent {
 }
 
 /// What the calls of a run pass on to their agents.
-pub(super) struct Caller {
+pub(super) struct ParentRun {
     /// The conversation, if a journal keeps it.
-    kept: Option<Parent>,
+    kept: Option<ParentChat>,
     budget: Budget,
-    reporter: Reporter,
-    approver: Option<Asked>,
+    reporter: ProgressSender,
+    approver: Option<NamedApprover>,
     on_waiting: Option<Arc<OnWaiting>>,
     /// The call that has started this run.
-    above: Option<Arc<CallSite>>,
+    above: Option<Arc<SubagentHost>>,
     /// Places that are held by a call that the run is part of.
     places: Vec<ConcurrencyLimit>,
     /// Whether somebody watches its events.
@@ -85,9 +85,9 @@ pub(super) struct Caller {
     denied: Mutex<Option<String>>,
 }
 
-impl Caller {
+impl ParentRun {
     /// For a run of this conversation that begins now.
-    pub(super) fn of(chat: &Chat, reporter: Reporter, is_watched: bool) -> Self {
+    pub(super) fn of(chat: &Chat, reporter: ProgressSender, is_watched: bool) -> Self {
         let above = chat.own.as_ref().and_then(|own| own.caller.clone());
         let caller = above.as_ref().map(|site| &site.caller);
         let rails = chat.agent.guardrails();
@@ -95,7 +95,7 @@ impl Caller {
         let depth = [rails.depth_of_agents(), below].into_iter().flatten().min();
         let kept = chat.durable.as_ref().and_then(|it| {
             let (name, journal) = (Arc::clone(it.id()), Arc::clone(it.journal()?));
-            Some(Parent { name, journal, incarnation: Arc::clone(it.incarnation()) })
+            Some(ParentChat { name, journal, incarnation: Arc::clone(it.incarnation()) })
         });
         let approver = chat.approval_policy(&chat.agent).approver();
         Self {
@@ -103,7 +103,7 @@ impl Caller {
             budget: chat.guard.budget().clone(),
             reporter,
             approver: approver.map(|(who, it)| (who.map(str::to_owned), Arc::clone(it))),
-            on_waiting: chat.tells_waiting().cloned(),
+            on_waiting: chat.waiting_hook().cloned(),
             is_watched: is_watched || caller.is_some_and(|caller| caller.is_watched),
             depth,
             left: Mutex::new(rails.agents_of_run()),
@@ -114,7 +114,7 @@ impl Caller {
         }
     }
 
-    pub(super) fn reporter(&self) -> Reporter {
+    pub(super) fn reporter(&self) -> ProgressSender {
         self.reporter.clone()
     }
 
@@ -137,8 +137,8 @@ impl Caller {
 }
 
 /// One call of a run, for the agents that it runs.
-pub(super) struct CallSite {
-    caller: Arc<Caller>,
+pub(super) struct SubagentHost {
+    caller: Arc<ParentRun>,
     call: ToolCall,
     /// The id of the message that the model has answered with the call.
     message: String,
@@ -158,11 +158,11 @@ pub(super) struct CallSite {
     is_unwritten: AtomicBool,
     /// Whether it is written that it runs agents whose conversations are in no journal.
     runs_unkept: AtomicBool,
-    state: Mutex<State>,
+    state: Mutex<SubagentState>,
 }
 
 #[derive(Default)]
-struct State {
+struct SubagentState {
     /// What its agents have spent in earlier processes and is counted already.
     counted: Option<Box<CallSpent>>,
     /// What facts of this run have recorded of it.
@@ -170,16 +170,16 @@ struct State {
     /// The conversation of an agent that waits for somebody.
     waits: Option<String>,
     /// The agent that could not continue, if there is one.
-    cut_off: Option<CutOff>,
+    cut_off: Option<SuspendedChild>,
     /// The conversations that were opened in this process.
     opened: HashSet<String>,
     /// What the conversations of its agents have read.
     read: Sources,
 }
 
-impl CallSite {
+impl SubagentHost {
     pub(super) fn new(
-        caller: &Arc<Caller>,
+        caller: &Arc<ParentRun>,
         call: &ToolCall,
         effects: SideEffects,
         rules: CallerRules,
@@ -199,7 +199,7 @@ impl CallSite {
             asking,
             is_unwritten: is_unwritten.into(),
             runs_unkept: false.into(),
-            state: Mutex::new(State { counted, ..State::default() }),
+            state: Mutex::new(SubagentState { counted, ..SubagentState::default() }),
         }
     }
 
@@ -215,7 +215,7 @@ impl CallSite {
         self
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, SubagentState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -246,7 +246,7 @@ impl CallSite {
     }
 
     /// What the call knows now: also what its agents have read so far.
-    pub(super) fn knows(&self) -> Sources {
+    pub(super) fn known_sources(&self) -> Sources {
         let mut knows = self.knew();
         knows.add_all(self.state().read.all());
         knows
@@ -254,7 +254,7 @@ impl CallSite {
 
     /// Counts what the conversation of one of its agents has read, here and in the calls that led here: words of an
     /// agent can reach its caller at any time, also when it is stopped.
-    pub(super) fn reads(&self, sources: &Sources) {
+    pub(super) fn add_sources(&self, sources: &Sources) {
         let new = sources.beyond(&self.knew());
         if !self.state().read.add_all(new.all()) {
             return;
@@ -262,7 +262,7 @@ impl CallSite {
         if let (Some(above), Some(source)) = (&self.caller.above, self.source()) {
             let mut read = Sources::default();
             read.add(&source);
-            above.reads(&read);
+            above.add_sources(&read);
         }
     }
 
@@ -283,14 +283,15 @@ impl CallSite {
     }
 
     /// The names of the tools that led here, the outermost first.
-    pub(super) fn names(&self) -> Vec<String> {
-        let mut names = self.caller.above.as_ref().map(|above| above.names()).unwrap_or_default();
+    pub(super) fn tool_names(&self) -> Vec<String> {
+        let mut names =
+            self.caller.above.as_ref().map(|above| above.tool_names()).unwrap_or_default();
         names.push(self.call.name().to_owned());
         names
     }
 
     /// What its agents have spent that no fact of this run has recorded yet.
-    pub(super) fn tells(&self) -> Option<Box<CallSpent>> {
+    pub(super) fn unrecorded_spending(&self) -> Option<Box<CallSpent>> {
         let budget = self.budget.get()?;
         let mut state = self.state();
         let rest = budget.spent_beyond(state.told.as_deref());
@@ -299,22 +300,22 @@ impl CallSite {
     }
 
     /// The conversation of an agent of the call that waits for somebody.
-    pub(super) fn waits(&self) -> Option<String> {
+    pub(super) fn awaited_conversation(&self) -> Option<String> {
         self.state().waits.clone()
     }
 
     /// Takes the agent of the call that could not continue.
-    pub(super) fn cut_off(&self) -> Option<CutOff> {
+    pub(super) fn cut_off(&self) -> Option<SuspendedChild> {
         self.state().cut_off.take()
     }
 
     /// Whether a denial of an agent's call ends the runs above it.
-    fn stops_on_denial(&self) -> bool {
+    fn must_stop_on_denial(&self) -> bool {
         self.rules.permissions.iter().any(|permissions| permissions.stops_on_denial())
     }
 
     /// Where the run receives the events of its agents, if somebody watches them.
-    pub(super) fn listener(&self) -> Option<(Reporter, AgentCall)> {
+    pub(super) fn listener(&self) -> Option<(ProgressSender, AgentCall)> {
         let call = AgentCall { tool: self.call.name().into(), call: self.call.id().into() };
         self.caller.is_watched.then(|| (self.caller.reporter.clone(), call))
     }
@@ -326,7 +327,7 @@ impl CallSite {
 
     /// A person is asked until the returned value is dropped. That time does not count in the runs
     /// above and in the calls that led here.
-    pub(super) fn pause(&self) -> Vec<(Pause, HumanWaitGuard)> {
+    pub(super) fn pause(&self) -> Vec<(PauseGuard, HumanWaitGuard)> {
         let mut all = self.caller.above.as_ref().map(|above| above.pause()).unwrap_or_default();
         all.push((self.caller.reporter.pause(), self.asking.begin()));
         all
@@ -378,7 +379,7 @@ impl CallSite {
         let _no_time = self.asking.begin();
         let (tells, told) = oneshot::channel();
         let unkept = is_untold.then(|| self.call.id().to_owned());
-        self.caller.reporter.wants(Wanting { unkept, tells });
+        self.caller.reporter.request_agent(AgentRequest { unkept, tells });
         if told.await.is_err() {
             return false;
         }
@@ -405,8 +406,8 @@ impl CallSite {
 
     /// Counts what an opened agent has spent in earlier processes. What it has spent in this
     /// process, in an earlier attempt of the tool, was counted at that time.
-    fn counts(&self, name: &str, chat: &Chat) {
-        self.reads(chat.taint.sources());
+    fn count_spent(&self, name: &str, chat: &Chat) {
+        self.add_sources(chat.taint.sources());
         let mut state = self.state();
         if !state.opened.insert(name.to_owned()) {
             return;
@@ -423,16 +424,16 @@ impl CallSite {
 }
 
 /// A run that a call has started.
-pub(super) struct InCall {
+pub(super) struct ChildRun {
     /// The call, if it belongs to a run.
-    site: Option<Arc<CallSite>>,
+    site: Option<Arc<SubagentHost>>,
     /// The number of the agent among those of the call.
     number: u32,
     pub(super) stop: CancellationToken,
 }
 
 /// The state of the conversation of a call's agent.
-pub(super) enum Entered {
+pub(super) enum ChildState {
     /// Nothing was said in it.
     Begins,
     /// The agent was working when its process ended.
@@ -441,18 +442,18 @@ pub(super) enum Entered {
     Ended(Box<Chat>, Outcome),
 }
 
-impl InCall {
+impl ChildRun {
     pub(super) fn of(context: &ToolContext) -> Self {
-        let site = context.host::<CallSite>();
+        let site = context.host::<SubagentHost>();
         let number = site.as_ref().map_or(0, |site| site.next_number(context.attempt()));
         Self { site, number, stop: context.cancellation().clone() }
     }
 
-    pub(super) fn site(&self) -> Option<&Arc<CallSite>> {
+    pub(super) fn site(&self) -> Option<&Arc<SubagentHost>> {
         self.site.as_ref()
     }
 
-    /// Waits until an agent may begin, whose conversation is named after the call if the call `names` it. Returns `false` if
+    /// Waits until an agent may begin, whose conversation is named after the call if the call `tool_names` it. Returns `false` if
     /// the call was told to stop.
     pub(super) async fn may_begin(&self, names: bool) -> bool {
         let Some(site) = &self.site else { return !self.stop.is_cancelled() };
@@ -465,7 +466,7 @@ impl InCall {
 
     /// The name of the agent's conversation, and its parent, if the caller's conversation is in a
     /// journal.
-    fn kept(&self) -> Option<(String, &Parent)> {
+    fn kept(&self) -> Option<(String, &ParentChat)> {
         let site = self.site.as_ref()?;
         let parent = site.caller.kept.as_ref()?;
         Some((name_of_agent(&parent.name, site.call.id(), self.number), parent))
@@ -483,17 +484,17 @@ impl InCall {
     ///
     /// # Errors
     /// Fails if the agent may not run, or if its conversation cannot be opened.
-    pub(super) async fn enters(
+    pub(super) async fn open_or_begin(
         &self,
         chat: &mut Chat,
         effects: SideEffects,
-        begins: (&Opening, Option<&Wants>),
-    ) -> Result<Entered, Error> {
+        begins: (&RunInput, Option<&OutputSpec>),
+    ) -> Result<ChildState, Error> {
         let entered = self.enter(chat, effects, begins).await;
         if let Err(error) = &entered
             && let (Some(site), Some((name, _))) = (&self.site, self.kept())
         {
-            site.state().cut_off = CutOff::by(error, false, &name);
+            site.state().cut_off = SuspendedChild::by(error, false, &name);
         }
         entered
     }
@@ -502,24 +503,24 @@ impl InCall {
         &self,
         chat: &mut Chat,
         effects: SideEffects,
-        (opening, wants): (&Opening, Option<&Wants>),
-    ) -> Result<Entered, Error> {
-        let Some(site) = &self.site else { return Ok(Entered::Begins) };
+        (opening, wants): (&RunInput, Option<&OutputSpec>),
+    ) -> Result<ChildState, Error> {
+        let Some(site) = &self.site else { return Ok(ChildState::Begins) };
         site.admit(effects)?;
-        let Some((name, parent)) = self.kept() else { return Ok(Entered::Begins) };
+        let Some((name, parent)) = self.kept() else { return Ok(ChildState::Begins) };
         parent.check().await?;
-        let Parent { name: parent, journal, .. } = parent;
+        let ParentChat { name: parent, journal, .. } = parent;
         let mut opened = chat.agent.open(journal, &name).await?;
         let Some(first) = opened.transcript().messages().first() else {
-            site.counts(&name, &opened);
+            site.count_spent(&name, &opened);
             opened.describe(&Metadata::new().parent(&**parent)).await?;
             (chat.durable, chat.tracer) = (opened.durable.take(), opened.tracer);
-            chat.goes_on_as(opened.agent);
-            return Ok(Entered::Begins);
+            chat.continue_as(opened.agent);
+            return Ok(ChildState::Begins);
         };
         // The caller's conversation may have been deleted and begun anew under its name.
         let is_of_call = opened.machine.is_called_by(&site.message);
-        if !is_of_call || !names_below(&**journal, parent).await?.contains(&name) {
+        if !is_of_call || !conversations_below(&**journal, parent).await?.contains(&name) {
             return Err(Error::new(
                 ErrorKind::Conflict,
                 format!(
@@ -528,12 +529,12 @@ impl InCall {
                 ),
             ));
         }
-        site.counts(&name, &opened);
+        site.count_spent(&name, &opened);
         // The words for the schema are the library's own, and a schema whose descriptions have changed is the same.
         let (wanted, before) = (wants.and_then(|it| it.schema.as_ref()), opened.machine.wanted());
         let before = without_schema(first, before.and_then(|it| it.schema.as_ref()));
         let is_same = |said: &Message| without_schema(said, wanted) == before;
-        if !matches!(opening, Opening::Say(said) if is_same(said)) {
+        if !matches!(opening, RunInput::Say(said) if is_same(said)) {
             return Err(Error::new(
                 ErrorKind::Conflict,
                 format!(
@@ -545,16 +546,16 @@ impl InCall {
         }
         Ok(match opened.machine.next() {
             Action::Finish(ended @ (Outcome::Answered | Outcome::Denied)) => {
-                Entered::Ended(Box::new(opened), ended)
+                ChildState::Ended(Box::new(opened), ended)
             }
-            _ => Entered::GoesOn(Box::new(opened)),
+            _ => ChildState::GoesOn(Box::new(opened)),
         })
     }
 
     /// Handles the end of the run of this conversation. If calls of it wait, then the caller's call
     /// waits for them, too, if both conversations can be opened again.
     pub(super) fn ended(&self, stopped: &Stopped, chat: &Chat, is_kept: bool) {
-        if let Some(site) = self.site.as_ref().filter(|site| site.stops_on_denial())
+        if let Some(site) = self.site.as_ref().filter(|site| site.must_stop_on_denial())
             && stopped.outcome() == Outcome::Denied
         {
             let mut denied = site.caller.denied.lock().unwrap_or_else(PoisonError::into_inner);
@@ -568,7 +569,7 @@ impl InCall {
             site.state().waits = Some(name.to_owned());
         }
         if let Some(error) = stopped.error().filter(|_| is_kept) {
-            site.state().cut_off = CutOff::by(error, chat.is_lost(), name);
+            site.state().cut_off = SuspendedChild::by(error, chat.is_lost(), name);
         }
     }
 }
@@ -593,7 +594,7 @@ impl Run<'_> {
 
 impl Chat {
     /// The hook for waiting calls: the agent's own, or else that of the runs above it.
-    pub(super) fn tells_waiting(&self) -> Option<&Arc<OnWaiting>> {
+    pub(super) fn waiting_hook(&self) -> Option<&Arc<OnWaiting>> {
         let caller = || self.own.as_ref()?.caller.as_ref()?.on_waiting();
         self.agent.on_waiting().or_else(caller)
     }

@@ -11,9 +11,9 @@ use crate::{
 };
 
 #[derive(Clone, Debug)]
-pub(super) struct Calling {
+pub(super) struct ToolCallStates {
     pub(super) asked: Message,
-    pub(super) calls: Vec<Call>,
+    pub(super) calls: Vec<CallState>,
     /// The index of each call, by its id.
     places: HashMap<String, usize>,
     /// How many of them have no decision.
@@ -22,12 +22,12 @@ pub(super) struct Calling {
     pub(super) unfinished: usize,
     /// All calls before this one have their results.
     first_unfinished: usize,
-    pub(super) then: Then,
+    pub(super) then: AfterCalls,
 }
 
 /// What follows when all calls have their results.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Then {
+pub(super) enum AfterCalls {
     /// The model's next turn.
     Ask,
     /// The end of the run. Calls that have not started will not start.
@@ -35,9 +35,9 @@ pub(super) enum Then {
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Call {
+pub(super) struct CallState {
     pub(super) call: ToolCall,
-    pub(super) status: Status,
+    pub(super) status: CallStatus,
     /// Whether it only reads, as its tool declared when the call was allowed.
     pub(super) reads: bool,
     /// What a person had allowed of it before it had to be decided again.
@@ -45,7 +45,7 @@ pub(super) struct Call {
 }
 
 #[derive(Clone, Debug)]
-pub(super) enum Status {
+pub(super) enum CallStatus {
     Asked,
     /// If it waits for an approval, nothing was granted yet; otherwise it has been allowed before.
     Waiting(Wait, ApprovedCall),
@@ -98,25 +98,25 @@ impl ApprovedCall {
 
     /// The status of a call that is to run. If what had allowed it was withdrawn, it is asked about
     /// again, or is in doubt if it may have run.
-    pub(super) fn may_run(self) -> Status {
+    pub(super) fn may_run(self) -> CallStatus {
         match (self.revoked, self.has_run()) {
-            (false, _) => Status::Allowed(self),
-            (true, true) => Status::Doubtful(self),
-            (true, false) => Status::Asked,
+            (false, _) => CallStatus::Allowed(self),
+            (true, true) => CallStatus::Doubtful(self),
+            (true, false) => CallStatus::Asked,
         }
     }
 }
 
-impl Call {
+impl CallState {
     fn of(call: &ToolCall) -> Self {
-        let (call, status) = (call.clone(), Status::Asked);
+        let (call, status) = (call.clone(), CallStatus::Asked);
         Self { call, status, reads: false, allowed_before: None }
     }
 }
 
-impl Calling {
-    pub(super) fn of(asked: &Message, then: Then) -> Self {
-        let calls: Vec<Call> = asked.calls().map(Call::of).collect();
+impl ToolCallStates {
+    pub(super) fn of(asked: &Message, then: AfterCalls) -> Self {
+        let calls: Vec<CallState> = asked.calls().map(CallState::of).collect();
         let ids = calls.iter().map(|call| call.call.id().to_owned());
         let (places, count) = (ids.zip(0..).collect(), calls.len());
         let (undecided, unfinished) = (count, count);
@@ -124,12 +124,12 @@ impl Calling {
         Self { asked, calls, places, undecided, unfinished, first_unfinished: 0, then }
     }
 
-    pub(super) fn get(&self, id: &str) -> Option<&Call> {
+    pub(super) fn get(&self, id: &str) -> Option<&CallState> {
         self.calls.get(*self.places.get(id)?)
     }
 
     /// Records whether a call only reads.
-    pub(super) fn reads(&mut self, id: &str, reads: bool) {
+    pub(super) fn set_read_only(&mut self, id: &str, reads: bool) {
         let at = self.places.get(id).copied();
         if let Some(call) = at.and_then(|at| self.calls.get_mut(at)) {
             call.reads = reads;
@@ -137,53 +137,53 @@ impl Calling {
     }
 
     /// Sets the status of a call.
-    pub(super) fn set(&mut self, id: &str, status: Status) {
+    pub(super) fn set(&mut self, id: &str, status: CallStatus) {
         let at = self.places.get(id).copied();
         let Some(call) = at.and_then(|at| self.calls.get_mut(at)) else { return };
         match (&call.status, &status) {
-            (Status::Asked, Status::Asked) => {}
-            (Status::Asked, _) => self.undecided = self.undecided.saturating_sub(1),
-            (_, Status::Asked) => self.undecided = self.undecided.saturating_add(1),
+            (CallStatus::Asked, CallStatus::Asked) => {}
+            (CallStatus::Asked, _) => self.undecided = self.undecided.saturating_sub(1),
+            (_, CallStatus::Asked) => self.undecided = self.undecided.saturating_add(1),
             _ => {}
         }
-        if let (Status::Allowed(approved), Status::Asked) = (&call.status, &status) {
+        if let (CallStatus::Allowed(approved), CallStatus::Asked) = (&call.status, &status) {
             call.allowed_before.clone_from(&approved.binding);
         }
-        if let Status::Finished(_) = status {
+        if let CallStatus::Finished(_) = status {
             self.unfinished = self.unfinished.saturating_sub(1);
         }
         call.status = status;
-        let done = |call: &Call| matches!(call.status, Status::Finished(_));
+        let done = |call: &CallState| matches!(call.status, CallStatus::Finished(_));
         while self.calls.get(self.first_unfinished).is_some_and(done) {
             self.first_unfinished = self.first_unfinished.saturating_add(1);
         }
     }
 }
 
-impl Calling {
+impl ToolCallStates {
     pub(super) fn next(&self) -> Action {
-        let those = |is: fn(&Status) -> bool| -> Vec<ToolCall> {
+        let those = |is: fn(&CallStatus) -> bool| -> Vec<ToolCall> {
             let those = self.calls.iter().filter(|call| is(&call.status));
             those.map(|call| call.call.clone()).collect()
         };
         if self.undecided > 0 {
-            return Action::Decide(those(|status| matches!(status, Status::Asked)));
+            return Action::Decide(those(|status| matches!(status, CallStatus::Asked)));
         }
         let open = self.calls.iter().skip(self.first_unfinished);
         let (mut doubtful, mut started) = (false, false);
-        for Call { status, .. } in open.clone() {
-            doubtful |= matches!(status, Status::Doubtful(_));
-            started |= matches!(status, Status::Started(_));
+        for CallState { status, .. } in open.clone() {
+            doubtful |= matches!(status, CallStatus::Doubtful(_));
+            started |= matches!(status, CallStatus::Started(_));
         }
         if doubtful {
-            return Action::FindOut(those(|status| matches!(status, Status::Doubtful(_))));
+            return Action::FindOut(those(|status| matches!(status, CallStatus::Doubtful(_))));
         }
         // Calls after one that waits do not run before it.
-        let open = open.map_while(|Call { call, status, .. }| match status {
-            Status::Allowed(granted) => Some(Some(((call, true), granted.effects))),
-            Status::Started(granted) => Some(Some(((call, false), granted.effects))),
-            Status::Finished(_) => Some(None),
-            Status::Asked | Status::Doubtful(_) | Status::Waiting(..) => None,
+        let open = open.map_while(|CallState { call, status, .. }| match status {
+            CallStatus::Allowed(granted) => Some(Some(((call, true), granted.effects))),
+            CallStatus::Started(granted) => Some(Some(((call, false), granted.effects))),
+            CallStatus::Finished(_) => Some(None),
+            CallStatus::Asked | CallStatus::Doubtful(_) | CallStatus::Waiting(..) => None,
         });
         // Calls that have started hold up those that may not run at the same time.
         let batch = schedule::next_batch(open.flatten());
@@ -210,13 +210,15 @@ impl Calling {
                     .then(|| ApprovedCall { revoked: true, ..granted.clone() })
             };
             let status = match &call.status {
-                Status::Allowed(granted) if granted.again => revoked(granted).map(Status::Doubtful),
-                Status::Started(granted) => revoked(granted).map(Status::Started),
-                Status::Doubtful(granted) => revoked(granted).map(Status::Doubtful),
-                Status::Waiting(wait, granted) => {
-                    revoked(granted).map(|granted| Status::Waiting(wait.clone(), granted))
+                CallStatus::Allowed(granted) if granted.again => {
+                    revoked(granted).map(CallStatus::Doubtful)
                 }
-                Status::Asked | Status::Allowed(_) | Status::Finished(_) => None,
+                CallStatus::Started(granted) => revoked(granted).map(CallStatus::Started),
+                CallStatus::Doubtful(granted) => revoked(granted).map(CallStatus::Doubtful),
+                CallStatus::Waiting(wait, granted) => {
+                    revoked(granted).map(|granted| CallStatus::Waiting(wait.clone(), granted))
+                }
+                CallStatus::Asked | CallStatus::Allowed(_) | CallStatus::Finished(_) => None,
             };
             if let Some(status) = status {
                 self.set(&id, status);
@@ -230,14 +232,14 @@ impl Calling {
         let ids: Vec<String> = self.calls.iter().map(|call| call.call.id().to_owned()).collect();
         for id in ids {
             let granted = match self.get(&id).map(|call| &call.status) {
-                Some(Status::Started(granted)) => granted,
-                Some(Status::Allowed(granted)) if granted.again => granted,
+                Some(CallStatus::Started(granted)) => granted,
+                Some(CallStatus::Allowed(granted)) if granted.again => granted,
                 _ => continue,
             };
             let granted = ApprovedCall { again: true, ..granted.clone() };
             let may_repeat =
                 granted.repeat != Repeat::Never && !granted.revoked && !doubtful.contains(&id);
-            let status = if may_repeat { Status::Allowed } else { Status::Doubtful };
+            let status = if may_repeat { CallStatus::Allowed } else { CallStatus::Doubtful };
             self.set(&id, status(granted));
         }
     }
@@ -286,8 +288,8 @@ pub(super) fn asked_by(transcript: &Transcript) -> &str {
 impl Machine {
     /// The calls that wait until somebody outside of the run decides or answers, in order.
     pub fn waiting(&self) -> impl Iterator<Item = (&ToolCall, &Wait)> {
-        self.calls().filter_map(|Call { call, status, .. }| match status {
-            Status::Waiting(wait, _) => Some((call, wait)),
+        self.calls().filter_map(|CallState { call, status, .. }| match status {
+            CallStatus::Waiting(wait, _) => Some((call, wait)),
             _ => None,
         })
     }
@@ -298,8 +300,8 @@ impl Machine {
             let by = granted.by_grant.as_ref();
             !granted.again && by.is_some_and(|(asked, of)| asked == call && of == scope)
         };
-        let those = self.calls().filter(|Call { status, .. }| match status {
-            Status::Allowed(granted) => by(granted),
+        let those = self.calls().filter(|CallState { status, .. }| match status {
+            CallStatus::Allowed(granted) => by(granted),
             _ => false,
         });
         those.map(|call| call.call.id().to_owned()).collect()
@@ -308,8 +310,8 @@ impl Machine {
     /// The calls whose outcome is not known, in order: they had started in a process that is gone,
     /// and may not run again.
     pub fn in_doubt(&self) -> impl Iterator<Item = &ToolCall> {
-        self.calls().filter_map(|Call { call, status, .. }| match status {
-            Status::Doubtful(_) => Some(call),
+        self.calls().filter_map(|CallState { call, status, .. }| match status {
+            CallStatus::Doubtful(_) => Some(call),
             _ => None,
         })
     }
@@ -317,9 +319,9 @@ impl Machine {
     /// The calls that may have run in a process that is gone and that are to run again, as far as
     /// is known here.
     pub(super) fn to_repeat(&self) -> impl Iterator<Item = &ToolCall> {
-        self.calls().filter_map(|Call { call, status, .. }| match status {
-            Status::Started(_) => Some(call),
-            Status::Allowed(granted) if granted.again => Some(call),
+        self.calls().filter_map(|CallState { call, status, .. }| match status {
+            CallStatus::Started(_) => Some(call),
+            CallStatus::Allowed(granted) if granted.again => Some(call),
             _ => None,
         })
     }
@@ -331,8 +333,8 @@ impl Machine {
 
     /// The calls that have started and have no result.
     pub(super) fn started(&self) -> impl Iterator<Item = &ToolCall> {
-        self.calls().filter_map(|Call { call, status, .. }| match status {
-            Status::Started(_) => Some(call),
+        self.calls().filter_map(|CallState { call, status, .. }| match status {
+            CallStatus::Started(_) => Some(call),
             _ => None,
         })
     }

@@ -14,16 +14,16 @@ use tokio_util::sync::CancellationToken;
 use super::{
     Agent, Chat, Event,
     approval::{ApprovalOutcome, repeat_of},
-    caller::{CallSite, Caller},
+    caller::{ParentRun, SubagentHost},
     calling::{ApprovedCall, asked_by, idempotency_key},
-    circumstances::{CallerRules, Offered},
-    cut_off::CutOff,
-    early::{Ended, Running},
-    halt::Told,
-    reports::{Heard, Report},
+    cut_off::SuspendedChild,
+    early::{FinishedCall, RunningCall},
+    model_notices::{lost, stopped},
+    reports::{CallSignal, ProgressEvent},
     run::Run,
-    spilling::Spilling,
-    told::{lost, stopped},
+    run_options::{CallerRules, RunTools},
+    spilling::LargeResultStore,
+    stop_signals::RunSignal,
 };
 use crate::{
     error::Error,
@@ -43,7 +43,7 @@ pub(super) const AT_ONCE: usize = 8;
 
 /// The contexts of a run's calls. They are kept as long as the calls run, because what a tool has
 /// printed so far is part of the result of a call that is stopped.
-pub(super) struct Contexts {
+pub(super) struct CallContexts {
     /// What all calls of the run share.
     shared: ToolContext,
     /// The name of the conversation, if it has one.
@@ -52,12 +52,12 @@ pub(super) struct Contexts {
     /// How long a call of this run may take, if the run sets it.
     time: Option<Duration>,
     /// What the run passes on to the agents of its calls.
-    caller: Arc<Caller>,
-    spilling: Spilling,
+    caller: Arc<ParentRun>,
+    spilling: LargeResultStore,
 }
 
 /// The parts of a call's context that not all calls of the run share.
-pub(super) struct OfCall<'a> {
+pub(super) struct CallContextParts<'a> {
     pub(super) transcript: &'a Transcript,
     pub(super) granted: Option<&'a ApprovedCall>,
     pub(super) rules: CallerRules,
@@ -68,9 +68,9 @@ pub(super) struct OfCall<'a> {
     pub(super) stop: &'a CancellationToken,
 }
 
-impl Contexts {
+impl CallContexts {
     /// For a run of this conversation. Its tools can see what is left of its limits.
-    pub(super) fn new(chat: &Chat, caller: Caller, time: Option<Duration>) -> Self {
+    pub(super) fn new(chat: &Chat, caller: ParentRun, time: Option<Duration>) -> Self {
         let shared = chat.agent.context().clone().with(chat.guard.budget().clone());
         let mut shared = shared.with_tools(chat.offered().tools());
         let of_run = chat.own.as_ref().map(|own| &own.values);
@@ -78,7 +78,7 @@ impl Contexts {
             shared = shared.with_values(values);
         }
         let conversation = chat.durable.as_ref().map(|durable| Arc::clone(durable.id()));
-        let (caller, spilling) = (Arc::new(caller), Spilling::of(chat));
+        let (caller, spilling) = (Arc::new(caller), LargeResultStore::of(chat));
         Self { shared, conversation, made: HashMap::new(), time, caller, spilling }
     }
 
@@ -88,22 +88,22 @@ impl Contexts {
     }
 
     /// The call, as its agents see it.
-    pub(super) fn site(&self, call: &str) -> Option<Arc<CallSite>> {
+    pub(super) fn site(&self, call: &str) -> Option<Arc<SubagentHost>> {
         self.made.get(call)?.host()
     }
 
     /// What the agents of a call have spent that no fact of this run records yet.
     pub(super) fn spent_by(&self, call: &str) -> Option<Box<CallSpent>> {
-        self.site(call)?.tells()
+        self.site(call)?.unrecorded_spending()
     }
 
     /// The conversation of an agent of a call that waits for somebody.
-    pub(super) fn waits_for(&self, call: &str) -> Option<String> {
-        self.site(call)?.waits()
+    pub(super) fn awaited_conversation(&self, call: &str) -> Option<String> {
+        self.site(call)?.awaited_conversation()
     }
 
     /// Where its large results are kept.
-    pub(super) fn spilling(&self) -> &Spilling {
+    pub(super) fn spilling(&self) -> &LargeResultStore {
         &self.spilling
     }
 
@@ -113,7 +113,7 @@ impl Contexts {
     }
 
     /// Takes the agent of a call that could not continue.
-    pub(super) fn cut_off_in(&self, call: &str) -> Option<CutOff> {
+    pub(super) fn cut_off_in(&self, call: &str) -> Option<SuspendedChild> {
         self.site(call)?.cut_off()
     }
 
@@ -128,16 +128,16 @@ impl Contexts {
         &mut self,
         call: &ToolCall,
         tool: Option<&Tool>,
-        of_call: OfCall<'_>,
+        of_call: CallContextParts<'_>,
     ) -> ToolContext {
-        let OfCall { transcript, granted, rules, counted, is_unwritten, stop } = of_call;
+        let CallContextParts { transcript, granted, rules, counted, is_unwritten, stop } = of_call;
         let id = call.id().to_owned();
         let reporter = self.caller.reporter();
         let effects = tool.map(Tool::side_effects).unwrap_or_default();
         let context = self.shared.for_call(call);
         let asking = context.human_wait().clone();
         let caller = &self.caller;
-        let site = CallSite::new(caller, call, effects, rules, counted, asking, is_unwritten)
+        let site = SubagentHost::new(caller, call, effects, rules, counted, asking, is_unwritten)
             .of_agent(tool.is_some_and(Tool::is_agent))
             .asked_by(asked_by(transcript));
         let fingerprint = call.fingerprint();
@@ -191,7 +191,7 @@ impl Contexts {
     /// Drops the contexts of a turn that is over.
     pub(super) fn clear(&mut self, chat: &Chat) {
         self.made.clear();
-        self.spilling.looks_again(chat);
+        self.spilling.update_limit(chat);
     }
 
     /// The true result of a call that was stopped: its function may be one that cannot be stopped
@@ -202,7 +202,7 @@ impl Contexts {
         let runs_on =
             result.outcome() == CallOutcome::InDoubt && identity.is_some_and(is_still_running);
         let result = match runs_on {
-            true => runs_still(id),
+            true => still_running_result(id),
             false => result,
         };
         self.with_output_so_far(&chat.agent, result)
@@ -225,12 +225,12 @@ impl Contexts {
 
 /// Begins a call. Nothing happens before the future is polled.
 pub(super) fn begin(
-    offered: &Offered,
+    offered: &RunTools,
     call: &ToolCall,
     context: ToolContext,
     place: Option<ConcurrencyPermit>,
     scope: SpanScope,
-) -> Running {
+) -> RunningCall {
     let (offered, call) = (offered.clone(), call.clone());
     Box::pin(async move {
         let context = context.with_permit(place.as_ref());
@@ -242,11 +242,11 @@ pub(super) fn begin(
 }
 
 /// A call that waits for a place.
-type Queued = Pin<Box<dyn Future<Output = (Ready, Option<ConcurrencyPermit>)> + Send>>;
+type QueuedCall = Pin<Box<dyn Future<Output = (ReadyCall, Option<ConcurrencyPermit>)> + Send>>;
 
 /// A call that is about to begin.
 #[derive(Clone)]
-struct Ready {
+struct ReadyCall {
     call: ToolCall,
     /// Whether its start is already recorded.
     started: bool,
@@ -276,7 +276,7 @@ impl Run<'_> {
         for call in calls {
             let id = call.id().to_owned();
             self.earlier.remove(&id);
-            if self.refuses_copy(call)? {
+            if self.refuse_copy(call)? {
                 continue;
             }
             let mut near = Vec::new();
@@ -287,9 +287,9 @@ impl Run<'_> {
                 loop {
                     tokio::select! {
                         biased;
-                        told = halt.told() => match told {
-                            Told::Stop(cause) => break Err(cause),
-                            Told::Warn(warning) => near.push(warning),
+                        told = halt.next_signal() => match told {
+                            RunSignal::Stop(cause) => break Err(cause),
+                            RunSignal::Warn(warning) => near.push(warning),
                         },
                         outcome = &mut evaluate => break Ok(outcome),
                         () = early.drive() => {}
@@ -311,7 +311,7 @@ impl Run<'_> {
             let is_denied = matches!(decision, Decision::Deny { .. });
             self.chat.record(&Fact::CallDecided { call: id, decision })?;
             self.announce();
-            if is_denied && self.chat.stops_on_denial() {
+            if is_denied && self.chat.must_stop_on_denial() {
                 return Ok(());
             }
         }
@@ -344,7 +344,7 @@ impl Run<'_> {
         self.halt.postpone(asked_at.elapsed());
         self.chat.clock.postpone(asked_at.elapsed());
         if let ApprovalOutcome::Deferred { until } = outcome {
-            self.waits(call, approval_of(question, repeat, review), until)?;
+            self.suspend_call(call, approval_of(question, repeat, review), until)?;
         }
         Ok(Some(outcome))
     }
@@ -352,18 +352,19 @@ impl Run<'_> {
     /// Runs the calls of one batch, up to a fixed number at the same time, and waits for the calls
     /// that began early.
     pub(super) async fn call(&mut self, calls: &[ToolCall]) -> Result<(), Error> {
-        self.call_all(calls.iter().map(|call| Ready { call: call.clone(), started: false })).await
+        self.call_all(calls.iter().map(|call| ReadyCall { call: call.clone(), started: false }))
+            .await
     }
 
-    async fn call_all(&mut self, calls: impl Iterator<Item = Ready>) -> Result<(), Error> {
+    async fn call_all(&mut self, calls: impl Iterator<Item = ReadyCall>) -> Result<(), Error> {
         let offered = self.chat.offered();
         // A person may have stopped the run together with the answer.
         if self.halt.is_cancelled() {
             return self.interrupt(None);
         }
         let mut waiting = calls;
-        let mut running: FuturesUnordered<Running> = self.early.take().collect();
-        let mut queued: FuturesUnordered<Queued> = FuturesUnordered::new();
+        let mut running: FuturesUnordered<RunningCall> = self.early.take().collect();
+        let mut queued: FuturesUnordered<QueuedCall> = FuturesUnordered::new();
         let mut ready = None;
         let cause = loop {
             while ready.is_some() || running.len().saturating_add(queued.len()) < AT_ONCE {
@@ -380,24 +381,24 @@ impl Run<'_> {
                         }
                     }
                 };
-                let Ready { call, started } = next;
+                let ReadyCall { call, started } = next;
                 let begins = match started {
-                    true => Begins::Now,
+                    true => StartDecision::Now,
                     false => self.may_begin(&call).await?,
                 };
                 match begins {
-                    Begins::Now => {}
-                    Begins::Never => continue,
-                    Begins::Stopped => return Ok(()),
+                    StartDecision::Now => {}
+                    StartDecision::Never => continue,
+                    StartDecision::Stopped => return Ok(()),
                 }
                 let running_now = self.begin(&offered, &call, place);
                 running.push(running_now);
             }
             tokio::select! {
                 biased;
-                told = self.halt.told() => match told {
-                    Told::Stop(cause) => break cause,
-                    Told::Warn(warning) => self.warned(&warning),
+                told = self.halt.next_signal() => match told {
+                    RunSignal::Stop(cause) => break cause,
+                    RunSignal::Warn(warning) => self.warned(&warning),
                 },
                 heard = self.reports.next() => if let Some(cause) = self.hear_call(heard).await? {
                     return self.interrupted(cause);
@@ -430,32 +431,36 @@ impl Run<'_> {
     }
 
     /// Handles what a running call reports. Returns the cause if the run was stopped meanwhile.
-    async fn hear_call(&mut self, heard: Heard) -> Result<Option<InterruptCause>, Error> {
+    async fn hear_call(&mut self, heard: CallSignal) -> Result<Option<InterruptCause>, Error> {
         match heard {
-            Heard::Report(Report::Progress(call, message)) => self.reported(&call, &message),
-            Heard::Report(Report::Agent(event)) => event.show(|event| self.watch.tell(event)),
-            Heard::Wants(wanting) => return self.let_run_agent(wanting).await,
+            CallSignal::Report(ProgressEvent::Progress(call, message)) => {
+                self.reported(&call, &message)
+            }
+            CallSignal::Report(ProgressEvent::Agent(event)) => {
+                event.show(|event| self.watch.tell(event))
+            }
+            CallSignal::Wants(wanting) => return self.let_run_agent(wanting).await,
         }
         Ok(None)
     }
 
     /// Records that an allowed call starts. If the call changes something or may not run again, the fact is written first.
-    async fn may_begin(&mut self, call: &ToolCall) -> Result<Begins, Error> {
+    async fn may_begin(&mut self, call: &ToolCall) -> Result<StartDecision, Error> {
         if !self.may_start(call)? {
-            return Ok(Begins::Never);
+            return Ok(StartDecision::Never);
         }
         let granted = self.chat.machine.approved(call.id());
         if granted.is_none_or(may_be_lost) {
-            return Ok(Begins::Now);
+            return Ok(StartDecision::Now);
         }
         let written = self.write().await;
         if let Ok(true) = written {
-            return Ok(Begins::Now);
+            return Ok(StartDecision::Now);
         }
         // The call has not begun, although the fact says so.
         if written.as_ref().is_err_and(|error| self.stays_open(error)) {
-            self.takes_back(call)?;
-            return written.map(|_| Begins::Stopped);
+            self.undo_start(call)?;
+            return written.map(|_| StartDecision::Stopped);
         }
         let text =
             "This call was not started: the run was stopped first. Nothing of it has happened.";
@@ -463,7 +468,7 @@ impl Run<'_> {
         let result = ToolResult::new(call.id(), CallOutcome::NotStarted, content);
         let result = self.of_all_tries(result);
         self.finish(result)?;
-        written.map(|_| Begins::Stopped)
+        written.map(|_| StartDecision::Stopped)
     }
 
     /// Checks once more whether an allowed call may run, and records that it starts. If it does not
@@ -495,7 +500,7 @@ impl Run<'_> {
             return Ok(false);
         }
         if self.chat.hands_over(call) {
-            self.waits(call, Awaited::Result, None)?;
+            self.suspend_call(call, Awaited::Result, None)?;
             return Ok(false);
         }
         self.chat.record(&Fact::CallStarted { call: call.id().to_owned() })?;
@@ -504,15 +509,16 @@ impl Run<'_> {
 
     /// Runs calls that have started to their ends.
     pub(super) async fn finish_started(&mut self, calls: &[ToolCall]) -> Result<(), Error> {
-        self.call_all(calls.iter().map(|call| Ready { call: call.clone(), started: true })).await
+        self.call_all(calls.iter().map(|call| ReadyCall { call: call.clone(), started: true }))
+            .await
     }
 
     /// The place of a call, or a future that waits for one.
     fn place_of(
         &mut self,
-        offered: &Offered,
-        next: Ready,
-    ) -> Result<(Ready, Option<ConcurrencyPermit>), Queued> {
+        offered: &RunTools,
+        next: ReadyCall,
+    ) -> Result<(ReadyCall, Option<ConcurrencyPermit>), QueuedCall> {
         let tool = offered.tools().get(next.call.name());
         let Some(places) = self.contexts.places_of(tool) else { return Ok((next, None)) };
         let kept = self.kept.take(next.call.id());
@@ -526,7 +532,7 @@ impl Run<'_> {
     }
 
     /// Records that a call waits for somebody outside of the run.
-    fn waits(
+    fn suspend_call(
         &mut self,
         call: &ToolCall,
         awaited: Awaited,
@@ -577,7 +583,7 @@ impl Run<'_> {
             let granted = self.chat.machine.approved(call.id()).cloned().unwrap_or_default();
             if self.equal_still_running(call).is_some_and(|other| other == call.id()) {
                 // What its tool finds out now could be wrong a moment later.
-                self.doubted(call, runs_still(call.id()))?;
+                self.doubted(call, still_running_result(call.id()))?;
                 continue;
             }
             let tool = agent.tools().get(call.name()).filter(|tool| tool.can_reconcile());
@@ -586,7 +592,7 @@ impl Run<'_> {
                 continue;
             };
             let found = {
-                let of_call = OfCall {
+                let of_call = CallContextParts {
                     transcript: self.chat.machine.transcript(),
                     granted: self.chat.machine.approved(call.id()),
                     rules: self.chat.approval_policy(&agent).rules(),
@@ -599,10 +605,10 @@ impl Run<'_> {
                 loop {
                     tokio::select! {
                         biased;
-                        told = self.halt.told() => match told {
-                            Told::Stop(cause) => break Err(cause),
+                        told = self.halt.next_signal() => match told {
+                            RunSignal::Stop(cause) => break Err(cause),
                             // The warning comes again when the run continues.
-                            Told::Warn(_) => {}
+                            RunSignal::Warn(_) => {}
                         },
                         heard = self.reports.next() => if let Some(cause) = self.hear_call(heard).await? {
                             break Err(cause);
@@ -630,15 +636,15 @@ impl Run<'_> {
     /// Begins a call and reports that.
     fn begin(
         &mut self,
-        offered: &Offered,
+        offered: &RunTools,
         call: &ToolCall,
         place: Option<ConcurrencyPermit>,
-    ) -> Running {
+    ) -> RunningCall {
         let scope = self.chat.tracer.call(call, false);
         self.watch.tell(Event::ToolCall(call));
         self.shown.push((call.clone(), Instant::now()));
         let tool = offered.tools().get(call.name());
-        let of_call = OfCall {
+        let of_call = CallContextParts {
             transcript: self.chat.machine.transcript(),
             granted: self.chat.machine.approved(call.id()),
             rules: self.chat.approval_policy(&self.chat.agent).rules(),
@@ -668,7 +674,7 @@ impl Run<'_> {
     fn refuse_behind(&mut self, call: &ToolCall, other: &str) -> Result<(), Error> {
         let granted = self.chat.machine.approved(call.id());
         if other == call.id() && granted.is_some_and(|granted| !granted.again) {
-            return self.doubted(call, runs_still(call.id()));
+            return self.doubted(call, still_running_result(call.id()));
         }
         let text = format!(
             "This call was not started: the call `{other}` does the same, was told to stop and may \
@@ -683,21 +689,21 @@ impl Run<'_> {
         self.record_result(result)
     }
 
-    pub(super) fn ended(&mut self, (call, ended, elapsed): Ended) -> Result<(), Error> {
+    pub(super) fn ended(&mut self, (call, ended, elapsed): FinishedCall) -> Result<(), Error> {
         self.hear_agents();
         let result = match ended {
             DispatchOutcome::Result(result) => {
-                if let Some(awaited) = self.waits_below(&call, &result) {
+                if let Some(awaited) = self.awaited_below(&call, &result) {
                     self.chat.tracer.ran(&call, elapsed);
                     self.shown.retain(|(shown, _)| shown.id() != call.id());
-                    return self.waits(&call, awaited, None);
+                    return self.suspend_call(&call, awaited, None);
                 }
                 self.of_all_tries(result)
             }
             DispatchOutcome::Waits { question, token, form } => {
                 self.chat.tracer.ran(&call, elapsed);
                 self.shown.retain(|(shown, _)| shown.id() != call.id());
-                return self.waits(&call, Awaited::Answer { question, token, form }, None);
+                return self.suspend_call(&call, Awaited::Answer { question, token, form }, None);
             }
         };
         if let Some(message) = self.reports.last_of(call.id()) {
@@ -708,7 +714,7 @@ impl Run<'_> {
         let result = self.chat.guard.noted(&call, result);
         self.chat.tracer.ran(&call, elapsed);
         self.shown.retain(|(shown, _)| shown.id() != call.id());
-        let found = self.finds(&call, &result);
+        let found = self.record_found_tools(&call, &result);
         self.emit(Event::ToolResult { call: &call, result: &result, elapsed });
         heard.and(found).and(self.record_result(result))
     }
@@ -763,7 +769,7 @@ fn sameness_of(tool: &Tool, call: &ToolCall, approved: Option<&ApprovedCall>) ->
 }
 
 /// The result of a call that an earlier run of this process told to stop and that still runs.
-fn runs_still(call: &str) -> ToolResult {
+fn still_running_result(call: &str) -> ToolResult {
     let text = format!("This call was told to stop. {RUNS_ON}");
     ToolResult::new(call, CallOutcome::StillRunning, [ToolContent::Text(text)])
 }
@@ -775,7 +781,7 @@ fn may_be_lost(granted: &ApprovedCall) -> bool {
 }
 
 /// Whether an allowed call begins.
-enum Begins {
+enum StartDecision {
     Now,
     /// It has its result, waits, or has to be decided again.
     Never,

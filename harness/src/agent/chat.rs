@@ -5,13 +5,13 @@ use std::{collections::HashSet, fmt, mem, sync::Arc, time::Duration};
 use super::{
     Action, Agent, Grant, Machine, Provenance, Sending,
     approval::ApprovalPolicy,
-    circumstances::Circumstances,
     clock::RunClock,
-    durable::{Durable, is_answer},
+    durable::{DurableState, is_answer},
     folding::{for_each_fact, unreadable},
-    found::Told,
-    observed::Waits,
-    window::{Gauge, Lowered},
+    observed::CallWaitTimes,
+    run_options::RunOptions,
+    tool_search::OfferedTools,
+    window::{ContextGauge, ReducedMaxTokens},
 };
 use crate::{
     context::FileLimits,
@@ -53,7 +53,7 @@ pub struct Chat {
     /// How long the run has gone on.
     pub(super) clock: RunClock,
     /// The connection to the journal, if the conversation has one.
-    pub(super) durable: Option<Durable>,
+    pub(super) durable: Option<DurableState>,
     /// Answers that only the machine has taken in, since it is not known whether they are written.
     pub(super) unwritten: Vec<Envelope>,
     /// Whether the conversation was opened in the middle of a run and nothing has happened since.
@@ -63,9 +63,9 @@ pub struct Chat {
     /// The part of the conversation that the provider has already encoded.
     pub(super) sent: Sent,
     /// The sizes of the messages. Each is counted once.
-    pub(super) gauge: Gauge,
+    pub(super) gauge: ContextGauge,
     /// How many tokens the answer to the next request may have, if the last one was refused for that.
-    pub(super) lowered: Option<Lowered>,
+    pub(super) lowered: Option<ReducedMaxTokens>,
     /// Whether a vendor has refused a request since its answer might not fit.
     pub(super) is_strict: bool,
     /// What a request may have, as far as its server has said so.
@@ -73,7 +73,7 @@ pub struct Chat {
     /// The files that were left out since the last answer, as they were sent before.
     pub(super) files_before: Vec<ClearedResult>,
     /// The tools as the model gets them, if it has found some by searching.
-    pub(super) told: Option<Arc<Told>>,
+    pub(super) told: Option<Arc<OfferedTools>>,
     /// What a person has allowed for the rest of the conversation.
     pub(super) grants: Vec<Grant>,
     /// The numbers of late ends that are recorded here: of calls that were stopped and went on.
@@ -83,9 +83,9 @@ pub struct Chat {
     /// The values that the conversation shares with its tools.
     pub(super) values: Option<SharedValues>,
     /// What the current run has brought.
-    pub(super) own: Option<Box<Circumstances>>,
+    pub(super) own: Option<Box<RunOptions>>,
     /// Since when each waiting call waits.
-    pub(super) waits: Waits,
+    pub(super) waits: CallWaitTimes,
     /// Calls that were open when the conversation was opened. Their decisions were made elsewhere,
     /// perhaps by other rules.
     pub(super) inherited: HashSet<String>,
@@ -109,7 +109,7 @@ impl Chat {
         let idle = Budget::of_run(&budget, Limits::new(), Arc::clone(agent.guardrails()));
         let guard = guard(&agent, Arc::clone(agent.guardrails()), idle);
         let tracer = Tracer::new(agent.trace());
-        let gauge = Gauge::new(agent.meter());
+        let gauge = ContextGauge::new(agent.meter());
         Self {
             agent,
             machine: Machine::new(),
@@ -133,7 +133,7 @@ impl Chat {
             taint: TaintTracker::default(),
             values: None,
             own: None,
-            waits: Waits::default(),
+            waits: CallWaitTimes::default(),
             inherited: HashSet::new(),
             agents: AgentSums::default(),
             unannounced: Vec::new(),
@@ -143,14 +143,14 @@ impl Chat {
     /// The conversation that these facts make. What was spent in them does not count for the agent
     /// of this process; what is spent later does.
     pub(super) fn read(agent: Agent, facts: &[Envelope]) -> Result<Self, Error> {
-        let mut reading = Reading::new(agent);
+        let mut reading = ChatReader::new(agent);
         facts.iter().try_for_each(|envelope| reading.take(envelope))?;
-        reading.chat.counts_for_its_agent();
+        reading.chat.count_for_agent();
         Ok(reading.chat)
     }
 
     /// From now on, what the conversation spends counts for its agent.
-    pub(super) fn counts_for_its_agent(&mut self) {
+    pub(super) fn count_for_agent(&mut self) {
         self.budget.within(&self.agent.budget());
         self.guard.budget().within(&self.budget);
         self.guard.goes_on();
@@ -163,7 +163,7 @@ impl Chat {
         agent: Agent,
         facts: &[Envelope],
     ) -> Result<(Self, bool), Error> {
-        let mut reading = Reading::new(agent);
+        let mut reading = ChatReader::new(agent);
         for_each_fact(facts.iter(), |envelope| reading.take(envelope)).await?;
         Ok((reading.chat, reading.waited == Some(true)))
     }
@@ -188,7 +188,7 @@ impl Chat {
         self.fold(fact)?;
         self.guard.charge_agents(fact);
         self.waits.note(fact, || envelope.at);
-        self.clock.was(Duration::from_millis(envelope.elapsed));
+        self.clock.set_elapsed(Duration::from_millis(envelope.elapsed));
         Ok(())
     }
 
@@ -339,7 +339,7 @@ impl Chat {
     pub(super) fn may_ask(&self) -> Result<(), Error> {
         let rails = Arc::clone(self.agent.guardrails());
         let budget = Budget::of_run(&self.budget, Limits::new(), Arc::clone(&rails));
-        let (provider, model) = self.agent.answers();
+        let (provider, model) = self.agent.provider_and_model();
         match guard(&self.agent, rails, budget).before_turn(provider, model) {
             Some(reached) => {
                 let text = format!(
@@ -365,7 +365,7 @@ impl Chat {
 
     /// Begins a run with this budget, or continues the last run with the budget that it has.
     /// Returns the guard and the clock of the run before if this run does not continue it.
-    pub(super) fn begins(&mut self, budget: Budget, anew: bool) -> Option<(Guard, RunClock)> {
+    pub(super) fn begin_run(&mut self, budget: Budget, anew: bool) -> Option<(Guard, RunClock)> {
         if !anew {
             self.guard.goes_on();
             return None;
@@ -493,14 +493,14 @@ impl Chat {
 }
 
 /// A conversation whose facts are read.
-struct Reading {
+struct ChatReader {
     chat: Chat,
     read: usize,
     /// Whether the run waited before the answers that were read last, if there are some.
     waited: Option<bool>,
 }
 
-impl Reading {
+impl ChatReader {
     fn new(agent: Agent) -> Self {
         Self { chat: Chat::apart(agent), read: 0, waited: None }
     }

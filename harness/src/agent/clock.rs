@@ -15,17 +15,17 @@ pub(super) struct RunClock {
 
 impl RunClock {
     /// Sets the time that was stored with a fact.
-    pub(super) fn was(&mut self, elapsed: Duration) {
+    pub(super) fn set_elapsed(&mut self, elapsed: Duration) {
         *self = Self { before: elapsed, since: None };
     }
 
     /// Starts the clock.
-    pub(super) fn starts(&mut self) {
+    pub(super) fn start(&mut self) {
         *self = Self { before: self.elapsed(), since: Some(Instant::now()) };
     }
 
     /// Stops the clock.
-    pub(super) fn stops(&mut self) {
+    pub(super) fn stop(&mut self) {
         *self = Self { before: self.elapsed(), since: None };
     }
 

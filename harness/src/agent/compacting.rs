@@ -4,11 +4,11 @@ use std::future::poll_fn;
 
 use super::{
     Chat, Event,
-    as_words::AsWords,
-    halt::Told,
+    output_tool_text::OutputToolText,
     run::Run,
-    turn::Answering,
-    window::{Gauge, Used},
+    stop_signals::RunSignal,
+    turn::ProviderStream,
+    window::{ContextGauge, ContextUsage},
 };
 use crate::{
     context::{
@@ -49,21 +49,21 @@ const SHORT: u64 = 8;
 const SMALL: u64 = 4_096;
 
 /// How the answer to a request for a summary ended.
-pub(super) enum Heard {
+pub(super) enum SummaryOutcome {
     /// It is complete.
     Said(Message, StopReason),
-    Failed(Failure),
+    Failed(SummaryFailure),
     Stop(InterruptCause),
 }
 
 /// Why a request for a summary failed.
-pub(super) struct Failure {
+pub(super) struct SummaryFailure {
     pub(super) cause: String,
     /// Whether it was refused as too large.
     is_full: bool,
 }
 
-impl From<String> for Failure {
+impl From<String> for SummaryFailure {
     fn from(cause: String) -> Self {
         Self { cause, is_full: false }
     }
@@ -71,7 +71,7 @@ impl From<String> for Failure {
 
 /// How long a summary is.
 #[derive(Clone, Copy, PartialEq)]
-pub(super) struct Length {
+pub(super) struct SummaryLength {
     /// About how many words it has.
     words: u64,
     /// How many tokens its answer may have, whatever the settings say.
@@ -82,30 +82,30 @@ pub(super) struct Length {
 
 /// The form in which a summary is requested.
 #[derive(Clone, Copy, PartialEq)]
-pub(super) enum How {
+pub(super) enum SummaryForm {
     /// As text, after everything that is sent.
-    Whole(Length),
+    Whole(SummaryLength),
     /// The same, after the conversation in short form.
-    Short(Length, About),
+    Short(SummaryLength, About),
     /// As the vendor's own.
     Vendor,
 }
 
 impl Chat {
     /// Whether the model has the tool that reads large results.
-    pub(super) fn reads_large(&self) -> bool {
+    pub(super) fn can_read_results(&self) -> bool {
         self.agent.tools().get(READ_RESULT).is_some()
     }
 
     /// How many tokens an answer of the model may have.
     fn longest_answer(&self) -> u64 {
-        let (name, model) = self.agent.answers();
+        let (name, model) = self.agent.provider_and_model();
         self.agent.models().find(name, model).output.map_or(LONGEST, u64::from)
     }
 
     /// Where the conversation is cut, if something can be summarized. It leaves as much at the end,
     /// and as many of the user's words, as still frees enough.
-    pub(super) fn cut(&self, window: u64, used: Used) -> Option<Cut> {
+    pub(super) fn cut(&self, window: u64, used: ContextUsage) -> Option<Cut> {
         if !self.machine.can_move() {
             return None;
         }
@@ -114,7 +114,7 @@ impl Chat {
         // A cut never separates calls from their results.
         let may_cut = |at: usize| all.get(at).is_none_or(|message| message.role() != Role::Tool);
         let late_end = |call: &str| machine.late_end_of(call);
-        let calls = OpenCalls { reads: self.reads_large(), late_end: &late_end };
+        let calls = OpenCalls { reads: self.can_read_results(), late_end: &late_end };
         // By hand, the window may be far from full: the shares are those of what is sent.
         let window = used.estimate_of(window.min(used.tokens));
         let user_tokens = self.agent.window().user_tokens(window);
@@ -221,11 +221,11 @@ impl Run<'_> {
             self.is_worth_it(&cut, used)?;
             let refused = self.chat.machine.too_large().is_some();
             self.chat.may_ask()?;
-            let asked = match self.asks_vendor(used, window).await? {
+            let asked = match self.request_vendor_summary(used, window).await? {
                 Some(asked) => asked,
                 None => {
                     let in_short = tries > 0 || refused || window < SMALL;
-                    self.asks_for_summary(&cut, used, window, (in_short, tries)).await?
+                    self.try_summary(&cut, used, window, (in_short, tries)).await?
                 }
             };
             match asked {
@@ -247,7 +247,7 @@ impl Run<'_> {
 
     /// Checks that there is more to summarize than an earlier summary: the new one will be about as
     /// long.
-    fn is_worth_it(&self, cut: &Cut, used: Used) -> Result<(), Error> {
+    fn is_worth_it(&self, cut: &Cut, used: ContextUsage) -> Result<(), Error> {
         let has_earlier = self.chat.machine.readable().summary().is_some();
         if !has_earlier || self.chat.least_after(cut, used)? < most_after(used.tokens) {
             return Ok(());
@@ -267,26 +267,26 @@ impl Run<'_> {
         let used = self.chat.used();
         let window = self.chat.window_to_sum_up(used);
         let Some(cut) = self.chat.cut(window, used) else { return Ok(()) };
-        if let Some(asked) = self.asks_vendor(used, window).await? {
+        if let Some(asked) = self.request_vendor_summary(used, window).await? {
             return asked.map_or(Ok(()), |cause| self.interrupted(cause));
         }
         // If the last request was refused, a request with one more message does not fit, either.
-        let (provider, model) = self.chat.agent.answers();
+        let (provider, model) = self.chat.agent.provider_and_model();
         let is_refused = self.chat.machine.is_refused(provider, model);
         let leaves_room = used.tokens.saturating_add(percent(window, SUMMARY)) < window;
         let is_refused = is_refused || self.chat.machine.too_large().is_some();
         let in_short = failures > 0 || is_refused || !leaves_room || window < SMALL;
-        match self.asks_for_summary(&cut, used, window, (in_short, failures)).await? {
+        match self.try_summary(&cut, used, window, (in_short, failures)).await? {
             Some(cause) => self.interrupted(cause),
             None => Ok(()),
         }
     }
 
     /// Makes one request. Returns the cause if the run was stopped meanwhile.
-    async fn asks_for_summary(
+    async fn try_summary(
         &mut self,
         cut: &Cut,
-        used: Used,
+        used: ContextUsage,
         window: u64,
         (short, failures): (bool, u32),
     ) -> Result<Option<InterruptCause>, Error> {
@@ -330,8 +330,8 @@ impl Run<'_> {
                 let question = used.scaled(tokens_of(&asks));
                 let room = self.chat.room_for_answer().map(u64::from);
                 let room = room.map(|room| room.saturating_sub(question));
-                let how = How::Whole(Length { words, tokens: answer, room });
-                (self.hears_summary(&all, vendors.as_ref(), how).await?, used.tokens)
+                let how = SummaryForm::Whole(SummaryLength { words, tokens: answer, room });
+                (self.request_summary(&all, vendors.as_ref(), how).await?, used.tokens)
             }
             true => {
                 // An earlier one that was refused as too large had twice as much.
@@ -364,25 +364,25 @@ impl Run<'_> {
                     // If a request was refused, its answer is part of what was too large.
                     None => self.chat.is_contradicted().then_some(answer),
                 };
-                let length = Length { words, tokens: answer, room: most };
+                let length = SummaryLength { words, tokens: answer, room: most };
                 // In short form it is not larger than what it tells of.
                 let size = room.min(used.tokens);
-                (self.hears_summary(&told, None, How::Short(length, about)).await?, size)
+                (self.request_summary(&told, None, SummaryForm::Short(length, about)).await?, size)
             }
         };
-        let request = Box::new(self.summary_request(matches!(heard, Heard::Said(..))));
+        let request = Box::new(self.summary_request(matches!(heard, SummaryOutcome::Said(..))));
         let text = match heard {
-            Heard::Said(message, StopReason::Complete) => of_answer(&message.text()),
-            Heard::Said(_, stop) => {
+            SummaryOutcome::Said(message, StopReason::Complete) => of_answer(&message.text()),
+            SummaryOutcome::Said(_, stop) => {
                 let cause = format!("the model gave no whole summary: it stopped as {stop:?}");
                 self.compaction_failed(request, cause, None)?;
                 return Ok(None);
             }
-            Heard::Failed(Failure { cause, is_full }) => {
+            SummaryOutcome::Failed(SummaryFailure { cause, is_full }) => {
                 self.compaction_failed(request, cause, is_full.then_some(size))?;
                 return Ok(None);
             }
-            Heard::Stop(cause) => {
+            SummaryOutcome::Stop(cause) => {
                 self.compaction_stopped(request)?;
                 return Ok(Some(cause));
             }
@@ -426,7 +426,7 @@ impl Run<'_> {
     /// What the request for the current summary has cost so far.
     pub(super) fn summary_request(&mut self, whole: bool) -> SummaryRequest {
         let mut request = SummaryRequest::default();
-        let (provider, model) = self.chat.agent.answers();
+        let (provider, model) = self.chat.agent.provider_and_model();
         (request.provider, request.model) = (provider.to_owned(), model.to_owned());
         let Some(answer) = self.summary.take() else {
             // The model was not asked.
@@ -450,14 +450,14 @@ impl Run<'_> {
 
     /// Requests a summary of this transcript and reads the answer to its end. A model that has made a
     /// summary of its own gets the messages in `vendors` instead. What has arrived stays in `summary`.
-    pub(super) async fn hears_summary(
+    pub(super) async fn request_summary(
         &mut self,
         transcript: &Transcript,
         vendors: Option<&Messages>,
-        how: How,
-    ) -> Result<Heard, Error> {
+        how: SummaryForm,
+    ) -> Result<SummaryOutcome, Error> {
         if let Some(cause) = self.start_compaction().await? {
-            return Ok(Heard::Stop(cause));
+            return Ok(SummaryOutcome::Stop(cause));
         }
         Ok(self.read_summary(transcript, vendors, how).await)
     }
@@ -466,17 +466,17 @@ impl Run<'_> {
         &mut self,
         transcript: &Transcript,
         vendors: Option<&Messages>,
-        how: How,
-    ) -> Heard {
-        let none = Length { words: 0, tokens: 0, room: None };
-        let (Length { words, tokens, room }, about) = match how {
-            How::Whole(length) => (length, None),
-            How::Short(length, about) => (length, Some(about)),
-            How::Vendor => (none, None),
+        how: SummaryForm,
+    ) -> SummaryOutcome {
+        let none = SummaryLength { words: 0, tokens: 0, room: None };
+        let (SummaryLength { words, tokens, room }, about) = match how {
+            SummaryForm::Whole(length) => (length, None),
+            SummaryForm::Short(length, about) => (length, Some(about)),
+            SummaryForm::Vendor => (none, None),
         };
         let as_count = |tokens: u64| u32::try_from(tokens).unwrap_or(u32::MAX);
         self.chat.guard.asked();
-        let told = self.chat.told();
+        let told = self.chat.offered_tools();
         let Self { chat, watch, halt, summary, ledger, .. } = self;
         let agent = chat.agent.clone();
         let offered = chat.offered();
@@ -494,7 +494,7 @@ impl Run<'_> {
         // The second request uses structured output if the vendor has it.
         let form =
             about.map(|about| AnswerSchema::new("summary", schema(words, tokens), 0).forced(about));
-        let mut as_words = AsWords::new(form.as_ref());
+        let mut as_words = OutputToolText::new(form.as_ref());
         let request = match Request::new(transcript) {
             Ok(request) => request,
             Err(error) => return failed_with(&error),
@@ -523,19 +523,19 @@ impl Run<'_> {
                 .with_forms(told.as_ref().map_or(tools.forms(), |told| &told.forms))
                 .with_found(chat.machine.found_now().by_tool(tools.search(), tools.searched()));
         }
-        if how == How::Vendor {
+        if how == SummaryForm::Vendor {
             request = request.with_summary_wanted();
         }
         let answer = summary.insert(Accumulator::default());
-        let mut answering = Answering::of(agent.provider(), request);
+        let mut answering = ProviderStream::of(agent.provider(), request);
         loop {
             let event = tokio::select! {
                 biased;
-                told = halt.told() => match told {
-                    Told::Stop(cause) => return Heard::Stop(cause),
-                    Told::Warn(warning) => {
+                told = halt.next_signal() => match told {
+                    RunSignal::Stop(cause) => return SummaryOutcome::Stop(cause),
+                    RunSignal::Warn(warning) => {
                         chat.tracer.warning(&warning);
-                        watch.tell(super::halt::warning_event(&warning));
+                        watch.tell(super::stop_signals::warning_event(&warning));
                         continue;
                     }
                 },
@@ -544,7 +544,7 @@ impl Run<'_> {
             let failed = |error: Error| {
                 let why = why(error.last()).map(|why| format!("{why}: ")).unwrap_or_default();
                 let is_full = error.last().is_context_full() || error.is_context_full();
-                Heard::Failed(Failure {
+                SummaryOutcome::Failed(SummaryFailure {
                     cause: format!("{why}{}", error.cleaned(agent.secrets())),
                     is_full,
                 })
@@ -578,24 +578,24 @@ impl Run<'_> {
         match (said, as_words.call(is_form)) {
             (Err(error), _) => failed_with(&error),
             (Ok(ProviderResponse { stop: StopReason::Refused, .. }), Some(_)) => {
-                Heard::Failed("the model refused to go on".to_owned().into())
+                SummaryOutcome::Failed("the model refused to go on".to_owned().into())
             }
             // What stands before or behind the call is no summary.
-            (Ok(_), Some(Some(call))) => Heard::Said(Message::assistant([Block::text(call)]), StopReason::Complete),
-            (Ok(ProviderResponse { stop, .. }), Some(None)) => Heard::Failed(
+            (Ok(_), Some(Some(call))) => SummaryOutcome::Said(Message::assistant([Block::text(call)]), StopReason::Complete),
+            (Ok(ProviderResponse { stop, .. }), Some(None)) => SummaryOutcome::Failed(
                 format!("the model gave no whole summary: its call has no end, and it stopped as {stop:?}").into(),
             ),
             (Ok(ProviderResponse { stop, message: Some(message), .. }), None) => {
-                Heard::Said(message, stop)
+                SummaryOutcome::Said(message, stop)
             }
             (Ok(ProviderResponse { stop, .. }), None) => {
-                Heard::Failed(format!("the answer is empty, and it stopped as {stop:?}").into())
+                SummaryOutcome::Failed(format!("the answer is empty, and it stopped as {stop:?}").into())
             }
         }
     }
 
     /// If the run is dropped while a summary arrives, or before it is requested, records what the request has cost.
-    pub(super) fn drops_summary(&mut self) {
+    pub(super) fn record_dropped_summary(&mut self) {
         if self.summary.is_some() || self.chat.machine.compacting().is_some() {
             let request = Box::new(self.summary_request(false));
             // Nobody waits for the error.
@@ -604,8 +604,8 @@ impl Run<'_> {
     }
 }
 
-fn failed_with(error: &Error) -> Heard {
-    Heard::Failed(error.to_string().into())
+fn failed_with(error: &Error) -> SummaryOutcome {
+    SummaryOutcome::Failed(error.to_string().into())
 }
 
 /// How many tokens there may be after a summary, if there were `before` tokens before it.
@@ -651,7 +651,7 @@ impl Chat {
     }
 
     /// How much of the conversation a request for a summary in short form has at least.
-    fn least_in_short(&self, used: Used) -> u64 {
+    fn least_in_short(&self, used: ContextUsage) -> u64 {
         self.window_or(used) / if self.is_contradicted() { 64 } else { SHORT }
     }
 
@@ -680,26 +680,26 @@ impl Chat {
     }
 
     /// How many tokens there would be with this summary.
-    fn after(&self, cut: &Cut, text: &str, used: Used) -> Result<u64, Error> {
+    fn after(&self, cut: &Cut, text: &str, used: ContextUsage) -> Result<u64, Error> {
         self.after_fact(&self.compacted(cut, text, Box::default(), (0, 0)), used)
     }
 
     /// How many tokens there would be with a summary as long as the earlier one.
-    pub(super) fn least_after(&self, cut: &Cut, used: Used) -> Result<u64, Error> {
+    pub(super) fn least_after(&self, cut: &Cut, used: ContextUsage) -> Result<u64, Error> {
         let earlier = self.machine.readable().summary().map_or(0, tokens_of);
         Ok(self.after(cut, "", used)?.saturating_add(used.scaled(earlier)))
     }
 
     /// How many tokens there would be after this fact.
-    pub(super) fn after_fact(&self, fact: &Fact, used: Used) -> Result<u64, Error> {
+    pub(super) fn after_fact(&self, fact: &Fact, used: ContextUsage) -> Result<u64, Error> {
         let mut machine = self.machine.clone();
         machine.apply(fact)?;
         let (provider, model) = match fact {
             Fact::ContextCompacted { vendor: Some(made), .. } => (&*made.provider, &*made.model),
-            _ => self.agent.answers(),
+            _ => self.agent.provider_and_model(),
         };
         let seen = machine.seen_by(provider, model);
-        let estimated = Gauge::new(self.agent.meter()).count(seen).total();
+        let estimated = ContextGauge::new(self.agent.meter()).count(seen).total();
         Ok(used.scaled(estimated))
     }
 }

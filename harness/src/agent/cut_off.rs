@@ -9,12 +9,12 @@ use crate::{
 };
 
 /// An agent that could not continue, but can later.
-pub(super) struct CutOff {
+pub(super) struct SuspendedChild {
     conversation: String,
     error: Error,
 }
 
-impl CutOff {
+impl SuspendedChild {
     /// What this error means for the caller of an agent whose run it has ended or prevented. If the
     /// conversation was lost, another owner has continued it.
     pub(super) fn by(error: &Error, is_lost: bool, conversation: &str) -> Option<Self> {
@@ -37,13 +37,17 @@ fn is_passing(error: &Error, is_lost: bool) -> bool {
 impl Run<'_> {
     /// What a call waits for if it has failed with this result because its agent waits or could not
     /// continue.
-    pub(super) fn waits_below(&mut self, call: &ToolCall, result: &ToolResult) -> Option<Awaited> {
+    pub(super) fn awaited_below(
+        &mut self,
+        call: &ToolCall,
+        result: &ToolResult,
+    ) -> Option<Awaited> {
         let has_failed = result.outcome() == CallOutcome::Failed;
-        let waits = self.contexts.waits_for(call.id()).filter(|_| has_failed);
+        let waits = self.contexts.awaited_conversation(call.id()).filter(|_| has_failed);
         if let Some(conversation) = waits {
             return Some(Awaited::Agent { conversation, cut_off: false });
         }
-        let CutOff { conversation, error } = self.contexts.cut_off_in(call.id())?;
+        let SuspendedChild { conversation, error } = self.contexts.cut_off_in(call.id())?;
         if !has_failed && result.outcome() != CallOutcome::InDoubt {
             return None;
         }
@@ -59,7 +63,7 @@ impl Run<'_> {
     }
 
     /// Withdraws the start of an allowed call that has not begun after all. It is as it was before.
-    pub(super) fn takes_back(&mut self, call: &ToolCall) -> Result<(), Error> {
+    pub(super) fn undo_start(&mut self, call: &ToolCall) -> Result<(), Error> {
         let call = call.id().to_owned();
         self.chat.record(&Fact::Reopened { doubtful: vec![call.clone()] })?;
         self.chat.record(&Fact::CallCleared { call, spent: None })

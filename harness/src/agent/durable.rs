@@ -20,7 +20,7 @@ use crate::{
 const TRIES: u32 = 3;
 
 /// The state of a conversation in its journal.
-pub(super) struct Durable {
+pub(super) struct DurableState {
     /// `None` if another driver takes the facts.
     journal: Option<Arc<dyn Journal>>,
     id: Arc<str>,
@@ -50,7 +50,7 @@ pub(super) struct Durable {
 }
 
 /// The result of a write.
-pub(super) enum Written {
+pub(super) enum WriteOutcome {
     /// All pending facts are in the journal.
     All,
     /// Somebody else has answered calls of the conversation meanwhile. Nothing was written; the
@@ -58,7 +58,7 @@ pub(super) enum Written {
     Behind(Vec<Envelope>),
 }
 
-impl Durable {
+impl DurableState {
     pub(super) fn new(
         journal: Arc<dyn Journal>,
         id: Arc<str>,
@@ -70,7 +70,7 @@ impl Durable {
             _hold: hold,
             ..Self::collecting(id, WriterId::random())
         };
-        durable.ends_at(head);
+        durable.set_head(head);
         durable
     }
 
@@ -101,7 +101,7 @@ impl Durable {
         &self.incarnation
     }
 
-    fn ends_at(&mut self, head: Head) {
+    fn set_head(&mut self, head: Head) {
         self.head = head;
         if let Some(incarnation) = head.incarnation {
             let _ = self.incarnation.set(incarnation);
@@ -163,17 +163,17 @@ impl Durable {
     }
 
     /// Counts facts of others that the conversation has taken in.
-    pub(super) fn knows(&mut self, facts: &[Envelope]) {
-        self.ends_at(self.head.after(facts));
+    pub(super) fn add_known(&mut self, facts: &[Envelope]) {
+        self.set_head(self.head.after(facts));
     }
 
     /// Writes the pending facts. If the future is dropped, nothing is lost: the next call finds out
     /// what was written.
-    pub(super) async fn write(&mut self) -> Result<Written, Error> {
+    pub(super) async fn write(&mut self) -> Result<WriteOutcome, Error> {
         if let Some(why) = &self.lost {
             return Err(Error::new(ErrorKind::Conflict, why.clone()));
         }
-        let Some(journal) = self.journal.clone() else { return Ok(Written::All) };
+        let Some(journal) = self.journal.clone() else { return Ok(WriteOutcome::All) };
         if self.unknown {
             let Some(there) = self.read_on(&*journal).await? else { return Err(self.lose()) };
             self.unknown = false;
@@ -183,7 +183,7 @@ impl Durable {
             }
         }
         if self.pending.is_empty() {
-            return Ok(Written::All);
+            return Ok(WriteOutcome::All);
         }
         // An earlier append that was under way may be completed while this one is made, so it is
         // tried more than once. Each time, what was written is found out.
@@ -194,8 +194,8 @@ impl Durable {
                 Ok(head) => {
                     self.unknown = false;
                     self.pending.clear();
-                    self.ends_at(head);
-                    return Ok(Written::All);
+                    self.set_head(head);
+                    return Ok(WriteOutcome::All);
                 }
                 Err(error) => error,
             };
@@ -215,7 +215,7 @@ impl Durable {
                 return self.behind(others);
             }
             if self.pending.is_empty() {
-                return Ok(Written::All);
+                return Ok(WriteOutcome::All);
             }
             if self.has_created(&there) {
                 continue;
@@ -240,20 +240,20 @@ impl Durable {
         let written: Vec<Envelope> = self.pending.drain(..own).collect();
         if own > 0 {
             let incarnation = there.head.incarnation;
-            self.ends_at(Head { incarnation, ..self.head }.after(&written));
+            self.set_head(Head { incarnation, ..self.head }.after(&written));
         }
         there.facts.iter().skip(own).cloned().collect()
     }
 
     /// Accepts facts of others only if they answer calls that waited.
-    fn behind(&mut self, others: Vec<Envelope>) -> Result<Written, Error> {
+    fn behind(&mut self, others: Vec<Envelope>) -> Result<WriteOutcome, Error> {
         for envelope in &others {
             let is_answer = envelope.fact().is_ok_and(|fact| is_answer(&fact));
             if !is_answer {
                 return Err(self.lose());
             }
         }
-        Ok(Written::Behind(others))
+        Ok(WriteOutcome::Behind(others))
     }
 
     /// Replaces what the journal has about the conversation, which is created if it does not exist.
@@ -277,7 +277,7 @@ impl Durable {
             self.may_have_created && there.head.incarnation.is_some() && there.head.facts == 0;
         if is_own {
             self.may_have_created = false;
-            self.ends_at(there.head);
+            self.set_head(there.head);
         }
         is_own
     }
@@ -301,7 +301,7 @@ impl Durable {
     }
 
     /// Begins a write.
-    pub(super) fn begins(&mut self) {
+    pub(super) fn begin_write(&mut self) {
         self.read_back = false;
     }
 

@@ -11,31 +11,31 @@ use std::{
 use crate::{journal::Decision, message::ToolCall, tool::DispatchOutcome};
 
 /// A call that runs. The future returns the call, its result, and how long it took.
-pub(super) type Running = Pin<Box<dyn Future<Output = Ended> + Send>>;
+pub(super) type RunningCall = Pin<Box<dyn Future<Output = FinishedCall> + Send>>;
 
 /// A call that has ended.
-pub(super) type Ended = (ToolCall, DispatchOutcome, Duration);
+pub(super) type FinishedCall = (ToolCall, DispatchOutcome, Duration);
 
 /// The calls of the current answer that have started.
 #[derive(Default)]
-pub(super) struct Early {
-    calls: Vec<Begun>,
+pub(super) struct EarlyCalls {
+    calls: Vec<EarlyCall>,
 }
 
 /// A call that has started.
-struct Begun {
+struct EarlyCall {
     call: ToolCall,
     /// The decision about it, until its start is recorded.
     decision: Option<Decision>,
-    state: State,
+    state: EarlyCallState,
 }
 
-enum State {
-    Running(Running),
+enum EarlyCallState {
+    Running(RunningCall),
     Ended(DispatchOutcome, Duration),
 }
 
-impl Early {
+impl EarlyCalls {
     /// How many have started.
     pub(super) fn len(&self) -> usize {
         self.calls.len()
@@ -47,9 +47,9 @@ impl Early {
     }
 
     /// Adds a call that has begun.
-    pub(super) fn push(&mut self, running: Running, call: ToolCall, decision: Decision) {
-        let state = State::Running(running);
-        self.calls.push(Begun { call, decision: Some(decision), state });
+    pub(super) fn push(&mut self, running: RunningCall, call: ToolCall, decision: Decision) {
+        let state = EarlyCallState::Running(running);
+        self.calls.push(EarlyCall { call, decision: Some(decision), state });
     }
 
     /// Drives the calls for as long as it is polled; it never ends.
@@ -63,11 +63,11 @@ impl Early {
 
     /// Polls the running calls once.
     pub(super) fn poll(&mut self, context: &mut Context<'_>) {
-        for Begun { state, .. } in &mut self.calls {
-            if let State::Running(running) = state
+        for EarlyCall { state, .. } in &mut self.calls {
+            if let EarlyCallState::Running(running) = state
                 && let Poll::Ready((_, result, elapsed)) = running.as_mut().poll(context)
             {
-                *state = State::Ended(result, elapsed);
+                *state = EarlyCallState::Ended(result, elapsed);
             }
         }
     }
@@ -99,19 +99,23 @@ impl Early {
     }
 
     /// Takes the calls that have started, so that they can be waited for.
-    pub(super) fn take(&mut self) -> impl Iterator<Item = Running> + '_ {
-        self.calls.drain(..).map(|Begun { call, state, .. }| match state {
-            State::Running(running) => running,
-            State::Ended(result, elapsed) => Box::pin(async move { (call, result, elapsed) }),
+    pub(super) fn take(&mut self) -> impl Iterator<Item = RunningCall> + '_ {
+        self.calls.drain(..).map(|EarlyCall { call, state, .. }| match state {
+            EarlyCallState::Running(running) => running,
+            EarlyCallState::Ended(result, elapsed) => {
+                Box::pin(async move { (call, result, elapsed) })
+            }
         })
     }
 
     /// Stops the calls that still run, and returns those that have ended.
-    pub(super) fn stop(&mut self) -> Vec<Ended> {
+    pub(super) fn stop(&mut self) -> Vec<FinishedCall> {
         let calls = self.calls.drain(..);
-        let ended = calls.filter_map(|Begun { call, decision, state }| match state {
-            State::Ended(result, elapsed) if decision.is_none() => Some((call, result, elapsed)),
-            State::Ended(..) | State::Running(_) => None,
+        let ended = calls.filter_map(|EarlyCall { call, decision, state }| match state {
+            EarlyCallState::Ended(result, elapsed) if decision.is_none() => {
+                Some((call, result, elapsed))
+            }
+            EarlyCallState::Ended(..) | EarlyCallState::Running(_) => None,
         });
         ended.collect()
     }

@@ -38,7 +38,7 @@ use crate::{
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 #[derive(Clone, PartialEq)]
-pub struct EventBuf(Form<'static>);
+pub struct EventBuf(EventForm<'static>);
 
 impl EventBuf {
     /// The event, to match on.
@@ -48,7 +48,7 @@ impl EventBuf {
 
     /// An event that cannot be read here. Its `type` must be a string.
     pub(super) fn unknown(json: Map<String, Value>) -> Self {
-        Self(Form::Unknown(Ref::Shared(Arc::new(json))))
+        Self(EventForm::Unknown(BorrowedOrShared::Shared(Arc::new(json))))
     }
 
     /// Appends the next piece of text, if it is of the same kind and of the same agent. Returns
@@ -56,17 +56,18 @@ impl EventBuf {
     pub(super) fn join(&mut self, next: Event<'_>) -> bool {
         match (&mut self.0, next) {
             (
-                Form::OfAgent { path, event: Ref::Shared(event) },
+                EventForm::OfAgent { path, event: BorrowedOrShared::Shared(event) },
                 Event::OfAgent { path: of, event: more },
             ) => **path == *of && Arc::make_mut(event).join(more.as_event()),
-            (Form::Text { text }, Event::Text(more))
-            | (Form::Reasoning { text }, Event::Reasoning(more)) => {
+            (EventForm::Text { text }, Event::Text(more))
+            | (EventForm::Reasoning { text }, Event::Reasoning(more)) => {
                 text.to_mut().push_str(more);
                 true
             }
-            (Form::ToolCallDelta { call, json }, Event::ToolCallDelta { call: of, json: more })
-                if **call == *of =>
-            {
+            (
+                EventForm::ToolCallDelta { call, json },
+                Event::ToolCallDelta { call: of, json: more },
+            ) if **call == *of => {
                 json.to_mut().push_str(more);
                 true
             }
@@ -77,10 +78,10 @@ impl EventBuf {
     /// The text, the reasoning or the arguments of which the event is a piece.
     pub(super) fn words(&self) -> Option<&str> {
         match &self.0 {
-            Form::Text { text: words }
-            | Form::Reasoning { text: words }
-            | Form::ToolCallDelta { json: words, .. } => Some(words),
-            Form::OfAgent { event, .. } => event.words(),
+            EventForm::Text { text: words }
+            | EventForm::Reasoning { text: words }
+            | EventForm::ToolCallDelta { json: words, .. } => Some(words),
+            EventForm::OfAgent { event, .. } => event.words(),
             _ => None,
         }
     }
@@ -88,14 +89,14 @@ impl EventBuf {
     /// The same event with its text from this byte on.
     pub(super) fn words_from(&self, byte: usize) -> Option<Self> {
         match &self.0 {
-            Form::Text { text } => Some(Event::Text(text.get(byte..)?).into_owned()),
-            Form::Reasoning { text } => Some(Event::Reasoning(text.get(byte..)?).into_owned()),
-            Form::ToolCallDelta { call, json } => {
+            EventForm::Text { text } => Some(Event::Text(text.get(byte..)?).into_owned()),
+            EventForm::Reasoning { text } => Some(Event::Reasoning(text.get(byte..)?).into_owned()),
+            EventForm::ToolCallDelta { call, json } => {
                 Some(Event::ToolCallDelta { call, json: json.get(byte..)? }.into_owned())
             }
-            Form::OfAgent { path, event } => {
-                let event = Ref::Shared(Arc::new(event.words_from(byte)?));
-                Some(Self(Form::OfAgent { path: path.clone(), event }))
+            EventForm::OfAgent { path, event } => {
+                let event = BorrowedOrShared::Shared(Arc::new(event.words_from(byte)?));
+                Some(Self(EventForm::OfAgent { path: path.clone(), event }))
             }
             _ => None,
         }
@@ -118,7 +119,7 @@ impl Event<'_> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn into_owned(self) -> EventBuf {
-        EventBuf(Form::of(self).kept())
+        EventBuf(EventForm::of(self).kept())
     }
 }
 
@@ -130,7 +131,7 @@ impl fmt::Debug for EventBuf {
 
 impl Serialize for Event<'_> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        Form::of(*self).serialize(to)
+        EventForm::of(*self).serialize(to)
     }
 }
 
@@ -142,9 +143,9 @@ impl Serialize for EventBuf {
 
 impl<'de> Deserialize<'de> for EventBuf {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let form = Form::deserialize(from)?;
+        let form = EventForm::deserialize(from)?;
         match &form {
-            Form::Unknown(json) if json.get("type").is_none_or(|kind| !kind.is_string()) => {
+            EventForm::Unknown(json) if json.get("type").is_none_or(|kind| !kind.is_string()) => {
                 Err(D::Error::custom("an event has a member `type` that is a text; here is none"))
             }
             _ => Ok(Self(form)),
@@ -153,21 +154,21 @@ impl<'de> Deserialize<'de> for EventBuf {
 }
 
 /// A value that is borrowed or shared.
-enum Ref<'a, T> {
+enum BorrowedOrShared<'a, T> {
     Lent(&'a T),
     Shared(Arc<T>),
 }
 
-impl<T: Clone> Ref<'_, T> {
-    fn kept(self) -> Ref<'static, T> {
+impl<T: Clone> BorrowedOrShared<'_, T> {
+    fn kept(self) -> BorrowedOrShared<'static, T> {
         match self {
-            Self::Lent(value) => Ref::Shared(Arc::new(value.clone())),
-            Self::Shared(value) => Ref::Shared(value),
+            Self::Lent(value) => BorrowedOrShared::Shared(Arc::new(value.clone())),
+            Self::Shared(value) => BorrowedOrShared::Shared(value),
         }
     }
 }
 
-impl<T> Deref for Ref<'_, T> {
+impl<T> Deref for BorrowedOrShared<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -178,7 +179,7 @@ impl<T> Deref for Ref<'_, T> {
     }
 }
 
-impl<T> Clone for Ref<'_, T> {
+impl<T> Clone for BorrowedOrShared<'_, T> {
     fn clone(&self) -> Self {
         match self {
             Self::Lent(value) => Self::Lent(value),
@@ -187,19 +188,19 @@ impl<T> Clone for Ref<'_, T> {
     }
 }
 
-impl<T: PartialEq> PartialEq for Ref<'_, T> {
+impl<T: PartialEq> PartialEq for BorrowedOrShared<'_, T> {
     fn eq(&self, other: &Self) -> bool {
         **self == **other
     }
 }
 
-impl<T: Serialize> Serialize for Ref<'_, T> {
+impl<T: Serialize> Serialize for BorrowedOrShared<'_, T> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         T::serialize(self, to)
     }
 }
 
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Ref<'_, T> {
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for BorrowedOrShared<'_, T> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         Ok(Self::Shared(Arc::new(T::deserialize(from)?)))
     }
@@ -208,10 +209,10 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Ref<'_, T> {
 /// The form in which an event is kept and serialized.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-enum Form<'a> {
+enum EventForm<'a> {
     RunStarted {
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        said: Option<Ref<'a, Message>>,
+        said: Option<BorrowedOrShared<'a, Message>>,
     },
     TurnStarted {
         turn: u32,
@@ -239,13 +240,13 @@ enum Form<'a> {
         text: Cow<'a, str>,
     },
     Citation {
-        citation: Ref<'a, Citation>,
+        citation: BorrowedOrShared<'a, Citation>,
     },
     Image {
-        image: Ref<'a, Media>,
+        image: BorrowedOrShared<'a, Media>,
     },
     Audio {
-        audio: Ref<'a, Media>,
+        audio: BorrowedOrShared<'a, Media>,
     },
     Reasoning {
         text: Cow<'a, str>,
@@ -259,48 +260,48 @@ enum Form<'a> {
         json: Cow<'a, str>,
     },
     ToolDenied {
-        call: Ref<'a, ToolCall>,
+        call: BorrowedOrShared<'a, ToolCall>,
         reason: Cow<'a, str>,
     },
     ToolQueued {
-        call: Ref<'a, ToolCall>,
+        call: BorrowedOrShared<'a, ToolCall>,
     },
     ToolCall {
-        call: Ref<'a, ToolCall>,
+        call: BorrowedOrShared<'a, ToolCall>,
     },
     ToolWaits {
-        call: Ref<'a, ToolCall>,
-        wait: Ref<'a, Wait>,
+        call: BorrowedOrShared<'a, ToolCall>,
+        wait: BorrowedOrShared<'a, Wait>,
     },
     ToolProgress {
         call: Cow<'a, str>,
         message: Cow<'a, str>,
     },
     ToolResult {
-        call: Ref<'a, ToolCall>,
-        result: Ref<'a, ToolResult>,
+        call: BorrowedOrShared<'a, ToolCall>,
+        result: BorrowedOrShared<'a, ToolResult>,
         #[serde(rename = "elapsed_ms", with = "millis")]
         elapsed: Duration,
     },
     ToolDropped {
-        call: Ref<'a, ToolCall>,
+        call: BorrowedOrShared<'a, ToolCall>,
     },
     ToolEnded {
         tool: Cow<'a, str>,
-        result: Ref<'a, ToolResult>,
+        result: BorrowedOrShared<'a, ToolResult>,
     },
     ToolsFound {
-        call: Ref<'a, ToolCall>,
+        call: BorrowedOrShared<'a, ToolCall>,
         tools: Cow<'a, [String]>,
     },
     Steered {
-        message: Ref<'a, Message>,
+        message: BorrowedOrShared<'a, Message>,
     },
     AnswerRejected {
         by: AnswerCheck,
         faults: Cow<'a, [String]>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        message: Option<Ref<'a, Message>>,
+        message: Option<BorrowedOrShared<'a, Message>>,
     },
     LimitNear {
         limit: Limit,
@@ -336,24 +337,24 @@ enum Form<'a> {
     TurnEnded {
         turn: u32,
         stop: StopReason,
-        usage: Ref<'a, Usage>,
+        usage: BorrowedOrShared<'a, Usage>,
     },
     OfAgent {
         path: Cow<'a, [AgentCall]>,
-        event: Ref<'a, EventBuf>,
+        event: BorrowedOrShared<'a, EventBuf>,
     },
     RunEnded {
         outcome: Outcome,
-        usage: Ref<'a, Usage>,
+        usage: BorrowedOrShared<'a, Usage>,
     },
     #[serde(untagged)]
-    Unknown(Ref<'a, Map<String, Value>>),
+    Unknown(BorrowedOrShared<'a, Map<String, Value>>),
 }
 
-impl<'a> Form<'a> {
+impl<'a> EventForm<'a> {
     /// The form of an event, without a copy.
     fn of(event: Event<'a>) -> Self {
-        use Ref::Lent;
+        use BorrowedOrShared::Lent;
         let text = |text: &'a str| Cow::Borrowed(text);
         match event {
             Event::RunStarted { said } => Self::RunStarted { said: said.map(Lent) },
@@ -434,85 +435,93 @@ impl<'a> Form<'a> {
     }
 
     /// The same form with owned values.
-    fn kept(self) -> Form<'static> {
+    fn kept(self) -> EventForm<'static> {
         fn text(text: Cow<'_, str>) -> Cow<'static, str> {
             Cow::Owned(text.into_owned())
         }
         match self {
-            Self::RunStarted { said } => Form::RunStarted { said: said.map(Ref::kept) },
-            Self::TurnStarted { turn } => Form::TurnStarted { turn },
+            Self::RunStarted { said } => {
+                EventForm::RunStarted { said: said.map(BorrowedOrShared::kept) }
+            }
+            Self::TurnStarted { turn } => EventForm::TurnStarted { turn },
             Self::Retrying { attempt, of, wait, cause } => {
-                Form::Retrying { attempt, of, wait, cause: text(cause) }
+                EventForm::Retrying { attempt, of, wait, cause: text(cause) }
             }
             Self::FallingBack { from, to, cause } => {
-                Form::FallingBack { from: text(from), to: text(to), cause: text(cause) }
+                EventForm::FallingBack { from: text(from), to: text(to), cause: text(cause) }
             }
             Self::ParameterDropped { parameter, cause } => {
-                Form::ParameterDropped { parameter: text(parameter), cause: text(cause) }
+                EventForm::ParameterDropped { parameter: text(parameter), cause: text(cause) }
             }
-            Self::Discarded { cause } => Form::Discarded { cause: text(cause) },
-            Self::Text { text: words } => Form::Text { text: text(words) },
-            Self::Citation { citation } => Form::Citation { citation: citation.kept() },
-            Self::Image { image } => Form::Image { image: image.kept() },
-            Self::Audio { audio } => Form::Audio { audio: audio.kept() },
-            Self::Reasoning { text: words } => Form::Reasoning { text: text(words) },
+            Self::Discarded { cause } => EventForm::Discarded { cause: text(cause) },
+            Self::Text { text: words } => EventForm::Text { text: text(words) },
+            Self::Citation { citation } => EventForm::Citation { citation: citation.kept() },
+            Self::Image { image } => EventForm::Image { image: image.kept() },
+            Self::Audio { audio } => EventForm::Audio { audio: audio.kept() },
+            Self::Reasoning { text: words } => EventForm::Reasoning { text: text(words) },
             Self::ToolCallStart { call, tool } => {
-                Form::ToolCallStart { call: text(call), tool: text(tool) }
+                EventForm::ToolCallStart { call: text(call), tool: text(tool) }
             }
             Self::ToolCallDelta { call, json } => {
-                Form::ToolCallDelta { call: text(call), json: text(json) }
+                EventForm::ToolCallDelta { call: text(call), json: text(json) }
             }
             Self::ToolDenied { call, reason } => {
-                Form::ToolDenied { call: call.kept(), reason: text(reason) }
+                EventForm::ToolDenied { call: call.kept(), reason: text(reason) }
             }
-            Self::ToolQueued { call } => Form::ToolQueued { call: call.kept() },
-            Self::ToolCall { call } => Form::ToolCall { call: call.kept() },
+            Self::ToolQueued { call } => EventForm::ToolQueued { call: call.kept() },
+            Self::ToolCall { call } => EventForm::ToolCall { call: call.kept() },
             Self::ToolWaits { call, wait } => {
-                Form::ToolWaits { call: call.kept(), wait: wait.kept() }
+                EventForm::ToolWaits { call: call.kept(), wait: wait.kept() }
             }
             Self::ToolProgress { call, message } => {
-                Form::ToolProgress { call: text(call), message: text(message) }
+                EventForm::ToolProgress { call: text(call), message: text(message) }
             }
             Self::ToolResult { call, result, elapsed } => {
-                Form::ToolResult { call: call.kept(), result: result.kept(), elapsed }
+                EventForm::ToolResult { call: call.kept(), result: result.kept(), elapsed }
             }
-            Self::ToolDropped { call } => Form::ToolDropped { call: call.kept() },
+            Self::ToolDropped { call } => EventForm::ToolDropped { call: call.kept() },
             Self::ToolEnded { tool, result } => {
-                Form::ToolEnded { tool: text(tool), result: result.kept() }
+                EventForm::ToolEnded { tool: text(tool), result: result.kept() }
             }
             Self::ToolsFound { call, tools } => {
-                Form::ToolsFound { call: call.kept(), tools: Cow::Owned(tools.into_owned()) }
+                EventForm::ToolsFound { call: call.kept(), tools: Cow::Owned(tools.into_owned()) }
             }
-            Self::Steered { message } => Form::Steered { message: message.kept() },
+            Self::Steered { message } => EventForm::Steered { message: message.kept() },
             Self::AnswerRejected { by, faults, message } => {
                 let faults = Cow::Owned(faults.into_owned());
-                Form::AnswerRejected { by, faults, message: message.map(Ref::kept) }
+                EventForm::AnswerRejected {
+                    by,
+                    faults,
+                    message: message.map(BorrowedOrShared::kept),
+                }
             }
             Self::LimitNear { limit, scope, detail } => {
-                Form::LimitNear { limit, scope, detail: text(detail) }
+                EventForm::LimitNear { limit, scope, detail: text(detail) }
             }
             Self::LimitUnknown { limit, scope, detail } => {
-                Form::LimitUnknown { limit, scope, detail: text(detail) }
+                EventForm::LimitUnknown { limit, scope, detail: text(detail) }
             }
             Self::ContextCleared { results, arguments, before, after } => {
-                Form::ContextCleared { results, arguments, before, after }
+                EventForm::ContextCleared { results, arguments, before, after }
             }
-            Self::Compacting {} => Form::Compacting {},
+            Self::Compacting {} => EventForm::Compacting {},
             Self::ContextCompacted { messages, vendor, before, after } => {
-                Form::ContextCompacted { messages, vendor, before, after }
+                EventForm::ContextCompacted { messages, vendor, before, after }
             }
-            Self::CompactionFailed { cause } => Form::CompactionFailed { cause: text(cause) },
+            Self::CompactionFailed { cause } => EventForm::CompactionFailed { cause: text(cause) },
             Self::VendorSummaryRefused { cause } => {
-                Form::VendorSummaryRefused { cause: text(cause) }
+                EventForm::VendorSummaryRefused { cause: text(cause) }
             }
             Self::TurnEnded { turn, stop, usage } => {
-                Form::TurnEnded { turn, stop, usage: usage.kept() }
+                EventForm::TurnEnded { turn, stop, usage: usage.kept() }
             }
             Self::OfAgent { path, event } => {
-                Form::OfAgent { path: Cow::Owned(path.into_owned()), event: event.kept() }
+                EventForm::OfAgent { path: Cow::Owned(path.into_owned()), event: event.kept() }
             }
-            Self::RunEnded { outcome, usage } => Form::RunEnded { outcome, usage: usage.kept() },
-            Self::Unknown(json) => Form::Unknown(json.kept()),
+            Self::RunEnded { outcome, usage } => {
+                EventForm::RunEnded { outcome, usage: usage.kept() }
+            }
+            Self::Unknown(json) => EventForm::Unknown(json.kept()),
         }
     }
 

@@ -21,23 +21,23 @@ use super::{Event, EventBuf, Numbered, Reply, Sending, Stopped, numbered::run_na
 /// answer. Dropping the stream stops the run, as dropping the future of [`Sending`] does.
 #[must_use = "the run goes on only while its events are taken"]
 pub struct Events<'a> {
-    state: State<'a>,
-    told: Told,
+    state: RunState<'a>,
+    told: EventQueue,
     name: Arc<str>,
     /// How many events the stream has returned.
     number: u64,
 }
 
-enum State<'a> {
+enum RunState<'a> {
     Going(Pin<Box<dyn Future<Output = Result<Reply, Stopped>> + Send + 'a>>),
     Ended(Box<Result<Reply, Stopped>>),
 }
 
 /// Events of the run that the stream has not returned yet.
 #[derive(Clone, Default)]
-struct Told(Arc<Mutex<VecDeque<EventBuf>>>);
+struct EventQueue(Arc<Mutex<VecDeque<EventBuf>>>);
 
-impl Told {
+impl EventQueue {
     fn lock(&self) -> MutexGuard<'_, VecDeque<EventBuf>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -45,11 +45,11 @@ impl Told {
 
 impl<'a> Events<'a> {
     pub(super) fn of(sending: Sending<'a>) -> Self {
-        let told = Told::default();
+        let told = EventQueue::default();
         let tells = told.clone();
         let tell = move |event: Event<'_>| tells.lock().push_back(event.into_owned());
         let run = sending.watched_by(tell).paced().into_future();
-        Self { state: State::Going(run), told, name: run_name(), number: 0 }
+        Self { state: RunState::Going(run), told, name: run_name(), number: 0 }
     }
 
     /// Drives the run to its end, discards the remaining events, and returns the answer.
@@ -59,7 +59,7 @@ impl<'a> Events<'a> {
     pub async fn finish(self) -> Result<Reply, Stopped> {
         let Self { state, told, .. } = self;
         match state {
-            State::Going(mut run) => {
+            RunState::Going(mut run) => {
                 poll_fn(|context| {
                     let polled = run.as_mut().poll(context);
                     told.lock().clear();
@@ -67,7 +67,7 @@ impl<'a> Events<'a> {
                 })
                 .await
             }
-            State::Ended(outcome) => *outcome,
+            RunState::Ended(outcome) => *outcome,
         }
     }
 
@@ -88,12 +88,12 @@ impl Stream for Events<'_> {
                 return Poll::Ready(Some(numbered));
             }
             match &mut this.state {
-                State::Going(run) => match run.as_mut().poll(context) {
-                    Poll::Ready(outcome) => this.state = State::Ended(Box::new(outcome)),
+                RunState::Going(run) => match run.as_mut().poll(context) {
+                    Poll::Ready(outcome) => this.state = RunState::Ended(Box::new(outcome)),
                     Poll::Pending if this.told.lock().is_empty() => return Poll::Pending,
                     Poll::Pending => {}
                 },
-                State::Ended(_) => return Poll::Ready(None),
+                RunState::Ended(_) => return Poll::Ready(None),
             }
         }
     }

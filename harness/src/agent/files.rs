@@ -5,7 +5,7 @@ use super::{
     Chat,
     machine::{SentFile, SentFiles},
     run::Run,
-    window::Used,
+    window::ContextUsage,
 };
 use crate::{
     context::{FileLimits, TooMuch, too_much},
@@ -24,24 +24,24 @@ const BYTES: u64 = 4;
 
 /// How many pictures and how many bytes of files are sent.
 #[derive(Clone, Copy)]
-struct Total {
+struct FileTotals {
     images: usize,
     bytes: u64,
 }
 
-impl Total {
+impl FileTotals {
     fn of(sent: &[SentFiles<'_>]) -> Self {
         let files = || sent.iter().flat_map(|sent| &sent.files);
         let images = files().filter(|file| file.is_image()).count();
         Self { images, bytes: files().map(|file| file.bytes()).sum() }
     }
 
-    fn fits(self, limits: FileLimits) -> bool {
+    fn is_within(self, limits: FileLimits) -> bool {
         limits.allow(self.images, self.bytes)
     }
 
     /// Takes a file away if there are too many like it. Returns whether it did.
-    fn takes_away(&mut self, file: &SentFile<'_>, limits: FileLimits) -> bool {
+    fn leave_out_file(&mut self, file: &SentFile<'_>, limits: FileLimits) -> bool {
         let is_one = file.is_image() && limits.images.is_some_and(|most| self.images > most);
         let is_part = file.bytes() > 0 && limits.bytes.is_some_and(|most| self.bytes > most);
         if is_one || is_part {
@@ -73,7 +73,7 @@ fn less(than: u64) -> Option<u64> {
 impl Chat {
     /// What a request to the model may have, as far as that is known.
     fn file_limits(&self) -> FileLimits {
-        let (name, model) = self.agent.answers();
+        let (name, model) = self.agent.provider_and_model();
         let known = self.agent.models().find(name, model);
         let images = known.request_images.and_then(|most| usize::try_from(most).ok());
         // The rest of the request needs some room, too.
@@ -87,7 +87,7 @@ impl Chat {
             return None;
         }
         let limits = self.file_limits();
-        let fits = Total::of(&self.machine.sent_files()).fits(limits);
+        let fits = FileTotals::of(&self.machine.sent_files()).is_within(limits);
         let used = self.used();
         (!fits).then(|| self.leave_out(limits, used)).flatten()
     }
@@ -102,9 +102,9 @@ impl Chat {
     /// The fact that leaves out the oldest files, so that a request does not have more than these.
     /// Of the older files of tools, so many are left out that it has only half of it: each such
     /// fact changes the beginning of requests, which costs the vendor's prompt cache.
-    fn leave_out(&self, limits: FileLimits, used: Used) -> Option<Fact> {
+    fn leave_out(&self, limits: FileLimits, used: ContextUsage) -> Option<Fact> {
         let sent = self.machine.sent_files();
-        let (mut total, unread_from) = (Total::of(&sent), self.unread_from());
+        let (mut total, unread_from) = (FileTotals::of(&sent), self.unread_from());
         let is_unread = |files: &SentFiles<'_>| files.message >= unread_from;
         let mut order: Vec<&SentFiles<'_>> = sent.iter().collect();
         order.sort_by_key(|files| (is_unread(files), files.call.is_none(), files.message));
@@ -113,14 +113,14 @@ impl Chat {
             let is_old = files.call.is_some() && !is_unread(files);
             let limits = if is_old { limits.halved() } else { limits };
             let all = files.files.iter().copied();
-            gone.push((files, all.filter(|file| total.takes_away(file, limits)).collect()));
+            gone.push((files, all.filter(|file| total.leave_out_file(file, limits)).collect()));
         }
         self.without(gone, TOO_MANY, used)
     }
 
     /// The fact that leaves out the largest picture: of those that the model has not read yet, since
     /// the server has taken the others.
-    fn leave_out_picture(&self, used: Used) -> Option<Fact> {
+    fn leave_out_picture(&self, used: ContextUsage) -> Option<Fact> {
         let (sent, unread_from) = (self.machine.sent_files(), self.unread_from());
         let all = sent.iter().flat_map(|files| files.files.iter().map(move |file| (files, file)));
         let pictures = all.filter(|(_, file)| file.is_image());
@@ -136,7 +136,7 @@ impl Chat {
         &self,
         gone: Vec<(&SentFiles<'_>, Vec<SentFile<'_>>)>,
         why: &str,
-        used: Used,
+        used: ContextUsage,
     ) -> Option<Fact> {
         let some = gone.iter().filter(|(_, gone)| !gone.is_empty());
         let results: Vec<ClearedResult> =
@@ -192,14 +192,14 @@ fn tokens(files: &[SentFile<'_>]) -> u64 {
 impl Run<'_> {
     /// Leaves files out if a vendor has refused a request because it has too many. Returns whether
     /// the model can be asked again. If that has not helped, all of them are sent again later.
-    pub(super) fn leaves_out_after(&mut self, error: &Error) -> Result<bool, Error> {
+    pub(super) fn leave_out_after(&mut self, error: &Error) -> Result<bool, Error> {
         let chat = &mut *self.chat;
         if chat.agent.window().is_off() || !chat.machine.can_move() || !chat.machine.has_files() {
             return Ok(false);
         }
         let used = chat.used();
         let sent = chat.machine.sent_files();
-        let Total { images, bytes } = Total::of(&sent);
+        let FileTotals { images, bytes } = FileTotals::of(&sent);
         // At least one file has to go, whatever the server says.
         let fact = match too_much(error.last(), images) {
             None => return Ok(false),
@@ -219,7 +219,7 @@ impl Run<'_> {
                 may_help.then(|| chat.leave_out(limits, used)).flatten()
             }
         };
-        let Some(fact) = fact else { return self.sends_files_again(used).map(|()| false) };
+        let Some(fact) = fact else { return self.restore_files(used).map(|()| false) };
         if let Fact::ContextCleared { results, .. } = &fact {
             for before in chat.files_now(results) {
                 let is_it =
@@ -233,7 +233,7 @@ impl Run<'_> {
     }
 
     /// Sends the files again that were left out since the last answer.
-    fn sends_files_again(&mut self, used: Used) -> Result<(), Error> {
+    fn restore_files(&mut self, used: ContextUsage) -> Result<(), Error> {
         let results = std::mem::take(&mut self.chat.files_before);
         if results.is_empty() {
             return Ok(());

@@ -11,17 +11,17 @@ mod window;
 use std::{collections::HashSet, mem, sync::Arc};
 
 pub use self::provenance::Provenance;
-use self::window::Window;
+use self::window::ContextState;
 pub(super) use self::{
     clearing::{SentFile, SentFiles},
-    provenance::Provenances,
-    window::{Measured, Seen},
+    provenance::AnswerProvenances,
+    window::{ContextView, MeasuredRequest},
 };
 use super::{
     Outcome,
-    calling::{ApprovedCall, Call, CallerName, Calling, Status, Then},
-    told::{denied, late_end},
-    wanted::Wanted,
+    calling::{AfterCalls, ApprovedCall, CallState, CallStatus, CallerName, ToolCallStates},
+    model_notices::{denied, late_end},
+    output_requirement::OutputRequirement,
 };
 use crate::{
     context::{LONG, kept_as},
@@ -77,22 +77,22 @@ pub enum Action {
 #[derive(Clone, Debug)]
 pub struct Machine {
     transcript: Transcript,
-    phase: Phase,
+    phase: MachinePhase,
     turns: u32,
     usage: Usage,
     begun_at: usize,
     untouched: bool,
     answered_by: Option<(String, String)>,
-    provenances: Provenances,
+    provenances: AnswerProvenances,
     /// The ids of all calls so far.
     call_ids: Arc<HashSet<String>>,
     /// Texts about the ends of calls that were stopped and went on. The model has not received them
     /// yet.
     news: Vec<String>,
     /// The wanted form of the run's answer.
-    wanted: Option<Wanted>,
+    wanted: Option<OutputRequirement>,
     /// What is sent of the transcript.
-    window: Window,
+    window: ContextState,
     /// The last call that was denied since the model has answered.
     denied: Option<String>,
     /// The call of another conversation that has started the run.
@@ -102,13 +102,13 @@ pub struct Machine {
 }
 
 #[derive(Clone, Debug)]
-enum Phase {
+enum MachinePhase {
     /// Nothing was said, or the run is over.
     Ended(Option<Outcome>),
     /// The model has to answer.
     Asking,
     /// Calls wait for their results.
-    Calling(Calling),
+    Calling(ToolCallStates),
     /// The model has answered, and the answer is not checked yet.
     Checking,
 }
@@ -125,17 +125,17 @@ impl Machine {
     pub fn new() -> Self {
         Self {
             transcript: Transcript::default(),
-            phase: Phase::Ended(None),
+            phase: MachinePhase::Ended(None),
             turns: 0,
             usage: Usage::default(),
             begun_at: 0,
             untouched: true,
             answered_by: None,
-            provenances: Provenances::default(),
+            provenances: AnswerProvenances::default(),
             call_ids: Arc::default(),
             news: Vec::new(),
             wanted: None,
-            window: Window::default(),
+            window: ContextState::default(),
             denied: None,
             called_by: None,
             compacting: None,
@@ -174,7 +174,7 @@ impl Machine {
 
     /// The wanted form of the answer, as the provider gets it together with these tools.
     pub(super) fn wanted_schema(&self, tools: &ToolRegistry) -> Option<AnswerSchema> {
-        self.wanted.as_ref()?.told(|name| tools.get(name).is_some())
+        self.wanted.as_ref()?.answer_schema(|name| tools.get(name).is_some())
     }
 
     /// The wanted form of the run's answer, if it has to be more than text.
@@ -213,10 +213,10 @@ impl Machine {
                     self.took(message);
                 }
                 self.begun_at = transcript.messages().len();
-                self.window.begins_with(transcript.messages());
+                self.window.set_initial_messages(transcript.messages());
             }
             Fact::UserSaid { message, limits: _ } => {
-                if let Phase::Calling(_) = self.phase {
+                if let MachinePhase::Calling(_) = self.phase {
                     return Err(cannot("the user cannot speak while calls wait for results"));
                 }
                 if message.role() != Role::User {
@@ -227,20 +227,23 @@ impl Machine {
                 self.not_said(message)?;
                 let begun_at = self.transcript.messages().len();
                 self.tell(message)?;
-                self.counts_anew(begun_at);
+                self.reset_counts(begun_at);
                 (self.wanted, self.denied, self.called_by) = (None, None, None);
-                self.phase = Phase::Asking;
+                self.phase = MachinePhase::Asking;
             }
             Fact::AnswerWanted { answer } => {
                 let has_begun = self.begun_at.saturating_add(1) == self.transcript.messages().len();
-                if !has_begun || self.wanted.is_some() || !matches!(self.phase, Phase::Asking) {
+                if !has_begun
+                    || self.wanted.is_some()
+                    || !matches!(self.phase, MachinePhase::Asking)
+                {
                     return Err(cannot("the wanted answer can only be set when a run begins"));
                 }
-                self.wanted = Some(Wanted::new(answer, self.begun_at));
+                self.wanted = Some(OutputRequirement::new(answer, self.begun_at));
             }
             Fact::AnswerAccepted {} => {
                 self.checking()?.unchecked = false;
-                self.phase = Phase::Ended(Some(Outcome::Answered));
+                self.phase = MachinePhase::Ended(Some(Outcome::Answered));
             }
             Fact::AnswerRejected { message: Some(message), faults, by } => {
                 self.checking()?;
@@ -250,22 +253,22 @@ impl Machine {
                     ));
                 }
                 self.not_said(message)?;
-                self.tells(message)?;
+                self.add_notice(message)?;
                 self.checking()?.reject(*by, faults);
-                self.go_on(Then::Ask);
+                self.go_on(AfterCalls::Ask);
             }
             Fact::AnswerRejected { message: None, faults, by: _ } => {
                 let wanted = self.checking()?;
                 wanted.faults.clone_from(faults);
                 wanted.unchecked = false;
-                self.phase = Phase::Ended(Some(Outcome::Unfit));
+                self.phase = MachinePhase::Ended(Some(Outcome::Unfit));
             }
             // The run continues with its open calls and counts from zero.
             Fact::Resumed { message: None, limits: Some(_) } if self.is_calling() => {
-                self.counts_anew(self.transcript.messages().len());
+                self.reset_counts(self.transcript.messages().len());
             }
             Fact::Steered { message } => {
-                if message.role() != Role::User || !self.hears() {
+                if message.role() != Role::User || !self.can_take_message() {
                     return Err(cannot(
                         "only the user can steer a run, and only before the model is asked or when it has \
                          answered: not while calls wait for results or an answer is paused",
@@ -273,10 +276,10 @@ impl Machine {
                 }
                 self.not_said(message)?;
                 self.tell(message)?;
-                self.go_on(Then::Ask);
+                self.go_on(AfterCalls::Ask);
             }
             Fact::CalledBy { conversation, call, message } => {
-                if !matches!(self.phase, Phase::Asking) {
+                if !matches!(self.phase, MachinePhase::Asking) {
                     return Err(cannot("a run is started by a call only when it begins"));
                 }
                 let (conversation, call) = (conversation.clone(), call.clone());
@@ -284,16 +287,16 @@ impl Machine {
             }
             Fact::Resumed { message, limits } => {
                 let due = self.resumption()?;
-                let was_unfit = matches!(self.phase, Phase::Ended(Some(Outcome::Unfit)));
+                let was_unfit = matches!(self.phase, MachinePhase::Ended(Some(Outcome::Unfit)));
                 let unchecked = usize::from(self.is_unchecked());
                 let begun_at = self.transcript.messages().len().saturating_sub(unchecked);
                 let Fact::Resumed { message: due, .. } = due else { return Ok(()) };
                 // A summary is asked for anew.
-                self.window.forgets_failures();
+                self.window.reset_failures();
                 match (message, due) {
                     (None, None) => {}
                     (Some(message), Some(_)) if message.role() == Role::User => {
-                        self.tells(message)?;
+                        self.add_notice(message)?;
                     }
                     _ => {
                         return Err(cannot(
@@ -303,21 +306,21 @@ impl Machine {
                     }
                 }
                 if limits.is_some() {
-                    self.counts_anew(begun_at);
+                    self.reset_counts(begun_at);
                 }
                 if let Some(wanted) = self.wanted.as_mut().filter(|_| was_unfit || limits.is_some())
                 {
                     wanted.rejected = [0, 0];
                 }
                 match self.is_unchecked() {
-                    true => self.phase = Phase::Checking,
-                    false => self.go_on(Then::Ask),
+                    true => self.phase = MachinePhase::Checking,
+                    false => self.go_on(AfterCalls::Ask),
                 }
             }
             Fact::Reopened { doubtful } => match &mut self.phase {
-                Phase::Calling(calling) => calling.reopen(doubtful),
-                Phase::Asking | Phase::Checking => {}
-                Phase::Ended(_) => {
+                MachinePhase::Calling(calling) => calling.reopen(doubtful),
+                MachinePhase::Asking | MachinePhase::Checking => {}
+                MachinePhase::Ended(_) => {
                     return Err(cannot(
                         "no run was going on when the conversation was opened again",
                     ));
@@ -325,7 +328,7 @@ impl Machine {
             },
             Fact::Forked {} => self.fork()?,
             Fact::GrantRevoked { call, scope } => {
-                if let Phase::Calling(calling) = &mut self.phase {
+                if let MachinePhase::Calling(calling) = &mut self.phase {
                     calling.revoke(call, scope);
                 }
             }
@@ -335,13 +338,15 @@ impl Machine {
                 let asked = asked_model.as_deref().unwrap_or(model);
                 let sent = self.seen_by(provider, asked).messages().len();
                 let ended = match stop {
-                    StopReason::Complete | StopReason::ToolCalls => Then::End(Outcome::Answered),
-                    StopReason::Truncated => Then::End(Outcome::Truncated),
-                    StopReason::Refused => Then::End(Outcome::Refused),
-                    StopReason::Unsupported(item) => Then::End(Outcome::Unsupported(*item)),
-                    StopReason::Paused => Then::Ask,
+                    StopReason::Complete | StopReason::ToolCalls => {
+                        AfterCalls::End(Outcome::Answered)
+                    }
+                    StopReason::Truncated => AfterCalls::End(Outcome::Truncated),
+                    StopReason::Refused => AfterCalls::End(Outcome::Refused),
+                    StopReason::Unsupported(item) => AfterCalls::End(Outcome::Unsupported(*item)),
+                    StopReason::Paused => AfterCalls::Ask,
                 };
-                let called = if stop.lets_calls_run() { Then::Ask } else { ended };
+                let called = if stop.lets_calls_run() { AfterCalls::Ask } else { ended };
                 // The message is marked with how it ended, since that decides what of it may be
                 // sent.
                 let marked = match stop {
@@ -352,7 +357,7 @@ impl Machine {
                     | StopReason::Truncated
                     | StopReason::Unsupported(_) => None,
                 };
-                self.said(marked.as_ref().or(message.as_ref()), called, ended)?;
+                self.add_model_message(marked.as_ref().or(message.as_ref()), called, ended)?;
                 if let Some(message) = message {
                     let (provider, model) = (provider.clone(), model.clone());
                     let (asked_model, stop, usage) = (asked_model.clone(), *stop, *usage);
@@ -373,35 +378,39 @@ impl Machine {
                     InterruptCause::Failure { .. } => Outcome::Failed,
                 };
                 match &mut self.phase {
-                    Phase::Calling(calling) if message.is_none() => {
-                        calling.then = Then::End(outcome);
+                    MachinePhase::Calling(calling) if message.is_none() => {
+                        calling.then = AfterCalls::End(outcome);
                     }
-                    Phase::Asking => {
-                        self.said(message.as_ref(), Then::End(outcome), Then::End(outcome))?;
+                    MachinePhase::Asking => {
+                        self.add_model_message(
+                            message.as_ref(),
+                            AfterCalls::End(outcome),
+                            AfterCalls::End(outcome),
+                        )?;
                     }
-                    Phase::Checking if message.is_none() => {
-                        self.phase = Phase::Ended(Some(outcome));
+                    MachinePhase::Checking if message.is_none() => {
+                        self.phase = MachinePhase::Ended(Some(outcome));
                     }
-                    Phase::Calling(_) | Phase::Checking => {
+                    MachinePhase::Calling(_) | MachinePhase::Checking => {
                         return Err(cannot("a partial answer cannot come while calls wait"));
                     }
-                    Phase::Ended(_) => return Err(cannot("there is no run to interrupt")),
+                    MachinePhase::Ended(_) => return Err(cannot("there is no run to interrupt")),
                 }
                 self.usage.add(usage);
                 self.denied = None;
             }
             Fact::CallDecided { call, decision } => {
                 match &self.call(call)?.status {
-                    Status::Asked => {}
-                    Status::Waiting(Wait { awaited: Awaited::Approval { .. }, .. }, _) => {}
+                    CallStatus::Asked => {}
+                    CallStatus::Waiting(Wait { awaited: Awaited::Approval { .. }, .. }, _) => {}
                     _ => return Err(cannot(format!("`{call}` was decided before"))),
                 }
                 if let Decision::Allow { side_effects, .. } = decision {
-                    self.reads(call, side_effects.is_read_only());
+                    self.set_read_only(call, side_effects.is_read_only());
                 }
                 let status = match decision {
                     Decision::Allow { side_effects, repeat, reviewed, by, binding } => {
-                        Status::Allowed(ApprovedCall {
+                        CallStatus::Allowed(ApprovedCall {
                             effects: *side_effects,
                             repeat: *repeat,
                             reviewed: reviewed.clone(),
@@ -416,7 +425,7 @@ impl Machine {
                             ..ApprovedCall::default()
                         })
                     }
-                    Decision::Deny { reason, .. } => Status::Finished(ToolResult::new(
+                    Decision::Deny { reason, .. } => CallStatus::Finished(ToolResult::new(
                         call,
                         CallOutcome::Denied,
                         [ToolContent::Text(denied(reason))],
@@ -429,26 +438,28 @@ impl Machine {
                 self.close()?;
             }
             Fact::CallUndecided { call } => {
-                let Status::Allowed(ApprovedCall { again: false, .. }) = self.call(call)?.status
+                let CallStatus::Allowed(ApprovedCall { again: false, .. }) =
+                    self.call(call)?.status
                 else {
                     return Err(cannot(format!("`{call}` cannot be decided again now")));
                 };
-                self.set(call, Status::Asked);
+                self.set(call, CallStatus::Asked);
             }
             Fact::CallWaits { call, wait } => {
                 let granted = match (&self.call(call)?.status, &wait.awaited) {
-                    (Status::Asked, Awaited::Approval { .. }) => ApprovedCall::default(),
-                    (Status::Allowed(granted), Awaited::Result)
-                    | (Status::Started(granted), Awaited::Answer { .. } | Awaited::Agent { .. }) => {
-                        granted.clone()
-                    }
+                    (CallStatus::Asked, Awaited::Approval { .. }) => ApprovedCall::default(),
+                    (CallStatus::Allowed(granted), Awaited::Result)
+                    | (
+                        CallStatus::Started(granted),
+                        Awaited::Answer { .. } | Awaited::Agent { .. },
+                    ) => granted.clone(),
                     _ => return Err(cannot(format!("`{call}` cannot wait for that now"))),
                 };
-                self.set(call, Status::Waiting(wait.clone(), granted));
+                self.set(call, CallStatus::Waiting(wait.clone(), granted));
             }
             Fact::CallAnswered { call, answer, .. } => {
                 let (answered, granted) = match &self.call(call)?.status {
-                    Status::Waiting(
+                    CallStatus::Waiting(
                         Wait { awaited: Awaited::Answer { token, .. }, .. },
                         granted,
                     ) => {
@@ -456,7 +467,7 @@ impl Machine {
                         (Some(Arc::new(answered)), granted.clone())
                     }
                     // The answer that it has waited for was given in the conversation of its agent.
-                    Status::Waiting(Wait { awaited: Awaited::Agent { .. }, .. }, granted) => {
+                    CallStatus::Waiting(Wait { awaited: Awaited::Agent { .. }, .. }, granted) => {
                         (None, ApprovedCall { waited: true, ..granted.clone() })
                     }
                     _ => return Err(cannot(format!("`{call}` has asked nothing"))),
@@ -465,9 +476,9 @@ impl Machine {
             }
             Fact::CallCleared { call, .. } => {
                 let granted = match &self.call(call)?.status {
-                    Status::Doubtful(granted) => granted,
+                    CallStatus::Doubtful(granted) => granted,
                     // A call that was to run again, and whose tool was asked what became of it.
-                    Status::Allowed(granted) if granted.again => granted,
+                    CallStatus::Allowed(granted) if granted.again => granted,
                     _ => return Err(cannot(format!("`{call}` is not in doubt"))),
                 };
                 let granted =
@@ -475,30 +486,30 @@ impl Machine {
                 self.set(call, granted.may_run());
             }
             Fact::CallStarted { call } => {
-                let Status::Allowed(granted) = &self.call(call)?.status else {
+                let CallStatus::Allowed(granted) = &self.call(call)?.status else {
                     return Err(cannot(format!("`{call}` cannot start now")));
                 };
                 let granted = ApprovedCall { begun: true, ..granted.clone() };
-                self.set(call, Status::Started(granted));
+                self.set(call, CallStatus::Started(granted));
             }
             Fact::CallSettled { result, .. } => {
                 match &self.call(result.call_id())?.status {
-                    Status::Doubtful(_) => {}
-                    Status::Waiting(Wait { awaited, .. }, _)
+                    CallStatus::Doubtful(_) => {}
+                    CallStatus::Waiting(Wait { awaited, .. }, _)
                         if !matches!(awaited, Awaited::Approval { .. }) => {}
                     _ => {
                         let id = result.call_id();
                         return Err(cannot(format!("`{id}` does not wait for a result")));
                     }
                 }
-                self.set(result.call_id(), Status::Finished(result.clone()));
+                self.set(result.call_id(), CallStatus::Finished(result.clone()));
                 self.close()?;
             }
             Fact::CallFinished { result, spent: _ } => {
-                if let Status::Finished(_) = self.call(result.call_id())?.status {
+                if let CallStatus::Finished(_) = self.call(result.call_id())?.status {
                     return Err(cannot(format!("`{}` has a result already", result.call_id())));
                 }
-                self.set(result.call_id(), Status::Finished(result.clone()));
+                self.set(result.call_id(), CallStatus::Finished(result.clone()));
                 self.close()?;
             }
             Fact::CallEnded { tool, result } => {
@@ -517,14 +528,14 @@ impl Machine {
             Fact::SourcesRead { .. } | Fact::CompactionStarted { .. } => {}
             Fact::ToolsFound { call, tools } => {
                 self.call(call)?;
-                self.finds(call, tools)?;
+                self.add_found_tools(call, tools)?;
             }
             Fact::ContextCleared { .. }
             | Fact::ContextCompacted { .. }
             | Fact::CompactionFailed { .. }
             | Fact::VendorSummaryRefused { .. }
             | Fact::ContextOverflowed { .. }
-            | Fact::ContextPinned { .. } => self.moves(fact)?,
+            | Fact::ContextPinned { .. } => self.apply_context_fact(fact)?,
         }
         self.untouched = false;
         self.compacting = match fact {
@@ -539,21 +550,23 @@ impl Machine {
     /// Returns what has to be done next.
     pub fn next(&self) -> Action {
         match &self.phase {
-            Phase::Ended(None) => Action::AwaitUser,
-            Phase::Ended(Some(outcome)) => Action::Finish(*outcome),
-            Phase::Asking => Action::CallProvider,
-            Phase::Checking => Action::CheckAnswer,
-            Phase::Calling(Calling { then: Then::End(_), .. }) => Action::Settle,
-            Phase::Calling(calling) => calling.next(),
+            MachinePhase::Ended(None) => Action::AwaitUser,
+            MachinePhase::Ended(Some(outcome)) => Action::Finish(*outcome),
+            MachinePhase::Asking => Action::CallProvider,
+            MachinePhase::Checking => Action::CheckAnswer,
+            MachinePhase::Calling(ToolCallStates { then: AfterCalls::End(_), .. }) => {
+                Action::Settle
+            }
+            MachinePhase::Calling(calling) => calling.next(),
         }
     }
 
     /// The call of this id, if it waits for a decision.
     pub(super) fn undecided(&self, id: &str) -> Option<&ToolCall> {
-        let Phase::Calling(calling) = &self.phase else { return None };
+        let MachinePhase::Calling(calling) = &self.phase else { return None };
         let call = calling.get(id)?;
         match call.status {
-            Status::Asked => Some(&call.call),
+            CallStatus::Asked => Some(&call.call),
             _ => None,
         }
     }
@@ -575,29 +588,31 @@ impl Machine {
 
     /// What a person had allowed of this call before it had to be decided again.
     pub(super) fn allowed_before(&self, id: &str) -> Option<&CallBinding> {
-        let Phase::Calling(calling) = &self.phase else { return None };
+        let MachinePhase::Calling(calling) = &self.phase else { return None };
         calling.get(id)?.allowed_before.as_deref()
     }
 
     /// Whether the run can take a message of the user now.
-    pub(super) fn hears(&self) -> bool {
+    pub(super) fn can_take_message(&self) -> bool {
         match self.phase {
             // The vendor continues its own answer only if that comes last.
-            Phase::Asking => !self.transcript.messages().last().is_some_and(Message::is_paused),
-            Phase::Ended(outcome) => outcome == Some(Outcome::Answered),
-            Phase::Checking => true,
-            Phase::Calling(_) => false,
+            MachinePhase::Asking => {
+                !self.transcript.messages().last().is_some_and(Message::is_paused)
+            }
+            MachinePhase::Ended(outcome) => outcome == Some(Outcome::Answered),
+            MachinePhase::Checking => true,
+            MachinePhase::Calling(_) => false,
         }
     }
 
     /// Whether the model is to be asked, or is being asked.
     pub(super) fn is_asking(&self) -> bool {
-        matches!(self.phase, Phase::Asking)
+        matches!(self.phase, MachinePhase::Asking)
     }
 
     /// Whether some calls have no result.
     pub(super) fn is_calling(&self) -> bool {
-        matches!(self.phase, Phase::Calling(_))
+        matches!(self.phase, MachinePhase::Calling(_))
     }
 
     /// Whether no fact was applied yet.
@@ -608,32 +623,32 @@ impl Machine {
     /// Whether a run goes on: the model has to be asked, an answer has to be checked, or calls have
     /// no result.
     pub fn is_going(&self) -> bool {
-        !matches!(self.phase, Phase::Ended(_))
+        !matches!(self.phase, MachinePhase::Ended(_))
     }
 
     /// What was allowed for a call that has no result yet.
     pub(super) fn approved(&self, id: &str) -> Option<&ApprovedCall> {
-        let Phase::Calling(calling) = &self.phase else { return None };
+        let MachinePhase::Calling(calling) = &self.phase else { return None };
         match &calling.get(id)?.status {
-            Status::Allowed(granted)
-            | Status::Started(granted)
-            | Status::Doubtful(granted)
-            | Status::Waiting(_, granted) => Some(granted),
-            Status::Asked | Status::Finished(_) => None,
+            CallStatus::Allowed(granted)
+            | CallStatus::Started(granted)
+            | CallStatus::Doubtful(granted)
+            | CallStatus::Waiting(_, granted) => Some(granted),
+            CallStatus::Asked | CallStatus::Finished(_) => None,
         }
     }
 
-    pub(super) fn calls(&self) -> impl Iterator<Item = &Call> {
+    pub(super) fn calls(&self) -> impl Iterator<Item = &CallState> {
         let calling = match &self.phase {
-            Phase::Calling(calling) => Some(calling),
-            Phase::Asking | Phase::Checking | Phase::Ended(_) => None,
+            MachinePhase::Calling(calling) => Some(calling),
+            MachinePhase::Asking | MachinePhase::Checking | MachinePhase::Ended(_) => None,
         };
         calling.into_iter().flat_map(|calling| calling.calls.iter())
     }
 
     /// How many calls of the last answer have a decision, and how many calls it has.
     pub(super) fn decided(&self) -> (usize, usize) {
-        let Phase::Calling(calling) = &self.phase else { return (0, 0) };
+        let MachinePhase::Calling(calling) = &self.phase else { return (0, 0) };
         (calling.calls.len().saturating_sub(calling.undecided), calling.calls.len())
     }
 
@@ -657,29 +672,36 @@ impl Machine {
     }
 
     /// Counts what the run uses from this message on.
-    fn counts_anew(&mut self, begun_at: usize) {
+    fn reset_counts(&mut self, begun_at: usize) {
         self.begun_at = begun_at;
         self.turns = 0;
         self.usage = Usage::default();
-        self.window.begins();
+        self.window.begin_run();
     }
 
     fn asking(&self, what: &str) -> Result<(), Error> {
         match self.phase {
-            Phase::Asking => Ok(()),
-            Phase::Calling(_) => Err(cannot(format!("{what} while calls wait for results"))),
-            Phase::Ended(_) | Phase::Checking => Err(cannot(format!("{what} before it was asked"))),
+            MachinePhase::Asking => Ok(()),
+            MachinePhase::Calling(_) => Err(cannot(format!("{what} while calls wait for results"))),
+            MachinePhase::Ended(_) | MachinePhase::Checking => {
+                Err(cannot(format!("{what} before it was asked")))
+            }
         }
     }
 
     /// Adds the model's message to the transcript. Its calls then wait for their results.
-    fn said(&mut self, message: Option<&Message>, called: Then, ended: Then) -> Result<(), Error> {
+    fn add_model_message(
+        &mut self,
+        message: Option<&Message>,
+        called: AfterCalls,
+        ended: AfterCalls,
+    ) -> Result<(), Error> {
         let then = match message {
             Some(message) => {
                 self.push(message.clone())?;
                 if message.calls().next().is_some() {
                     self.took(message);
-                    self.phase = Phase::Calling(Calling::of(message, called));
+                    self.phase = MachinePhase::Calling(ToolCallStates::of(message, called));
                     return Ok(());
                 }
                 ended
@@ -700,22 +722,22 @@ impl Machine {
         Arc::make_mut(&mut self.call_ids).extend(ids);
     }
 
-    fn call(&self, id: &str) -> Result<&Call, Error> {
+    fn call(&self, id: &str) -> Result<&CallState, Error> {
         let call = match &self.phase {
-            Phase::Calling(calling) => calling.get(id),
-            Phase::Asking | Phase::Checking | Phase::Ended(_) => None,
+            MachinePhase::Calling(calling) => calling.get(id),
+            MachinePhase::Asking | MachinePhase::Checking | MachinePhase::Ended(_) => None,
         };
         call.ok_or_else(|| cannot(format!("no call `{id}` waits for a result")))
     }
 
-    fn reads(&mut self, id: &str, reads: bool) {
-        if let Phase::Calling(calling) = &mut self.phase {
-            calling.reads(id, reads);
+    fn set_read_only(&mut self, id: &str, reads: bool) {
+        if let MachinePhase::Calling(calling) = &mut self.phase {
+            calling.set_read_only(id, reads);
         }
     }
 
-    fn set(&mut self, id: &str, status: Status) {
-        if let Phase::Calling(calling) = &mut self.phase {
+    fn set(&mut self, id: &str, status: CallStatus) {
+        if let MachinePhase::Calling(calling) = &mut self.phase {
             calling.set(id, status);
         }
     }
@@ -723,11 +745,13 @@ impl Machine {
     /// If every call has its result, adds them to the transcript as one message, in the order of
     /// the calls.
     fn close(&mut self) -> Result<(), Error> {
-        let Phase::Calling(Calling { asked, calls, unfinished: 0, then, .. }) = &self.phase else {
+        let MachinePhase::Calling(ToolCallStates { asked, calls, unfinished: 0, then, .. }) =
+            &self.phase
+        else {
             return Ok(());
         };
         let results = calls.iter().filter_map(|call| match &call.status {
-            Status::Finished(result) => Some(result.clone()),
+            CallStatus::Finished(result) => Some(result.clone()),
             _ => None,
         });
         let mut results: Vec<ToolResult> = results.collect();
@@ -751,41 +775,41 @@ impl Machine {
         Ok(())
     }
 
-    fn go_on(&mut self, then: Then) {
-        let checks = then == Then::End(Outcome::Answered) && self.wanted.is_some();
+    fn go_on(&mut self, then: AfterCalls) {
+        let checks = then == AfterCalls::End(Outcome::Answered) && self.wanted.is_some();
         if let Some(wanted) = &mut self.wanted {
             wanted.unchecked = checks;
         }
         self.phase = match then {
-            Then::Ask => Phase::Asking,
-            Then::End(_) if checks => Phase::Checking,
-            Then::End(outcome) => Phase::Ended(Some(outcome)),
+            AfterCalls::Ask => MachinePhase::Asking,
+            AfterCalls::End(_) if checks => MachinePhase::Checking,
+            AfterCalls::End(outcome) => MachinePhase::Ended(Some(outcome)),
         };
     }
 
-    fn checking(&mut self) -> Result<&mut Wanted, Error> {
-        let checking = matches!(self.phase, Phase::Checking);
+    fn checking(&mut self) -> Result<&mut OutputRequirement, Error> {
+        let checking = matches!(self.phase, MachinePhase::Checking);
         let wanted = self.wanted.as_mut().filter(|_| checking);
         wanted.ok_or_else(|| cannot("there is no answer to be checked"))
     }
 }
 
 /// The numbers of those calls that only read and have succeeded.
-fn reading(calls: &[Call]) -> impl Iterator<Item = usize> + '_ {
-    let read = |call: &Call| match &call.status {
-        Status::Finished(result) => call.reads && result.outcome() == CallOutcome::Succeeded,
+fn reading(calls: &[CallState]) -> impl Iterator<Item = usize> + '_ {
+    let read = |call: &CallState| match &call.status {
+        CallStatus::Finished(result) => call.reads && result.outcome() == CallOutcome::Succeeded,
         _ => false,
     };
     (0..).zip(calls).filter(move |(_, call)| read(call)).map(|(number, _)| number)
 }
 
 /// The numbers of those calls that have succeeded and have long arguments.
-fn long(calls: &[Call]) -> impl Iterator<Item = usize> + '_ {
-    let went_well = |call: &Call| match &call.status {
-        Status::Finished(result) => result.outcome() == CallOutcome::Succeeded,
+fn long(calls: &[CallState]) -> impl Iterator<Item = usize> + '_ {
+    let went_well = |call: &CallState| match &call.status {
+        CallStatus::Finished(result) => result.outcome() == CallOutcome::Succeeded,
         _ => false,
     };
-    let is_long = move |call: &Call| call.call.arguments().len() > LONG && went_well(call);
+    let is_long = move |call: &CallState| call.call.arguments().len() > LONG && went_well(call);
     (0..).zip(calls).filter(move |(_, call)| is_long(call)).map(|(number, _)| number)
 }
 

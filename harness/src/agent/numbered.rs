@@ -65,7 +65,7 @@ pub(super) fn run_name() -> Arc<str> {
 const PLACE: [&str; 3] = ["v", "run", "number"];
 
 #[derive(Serialize)]
-struct Written<'a> {
+struct NumberedJson<'a> {
     v: u32,
     run: &'a str,
     number: u64,
@@ -84,12 +84,12 @@ impl Serialize for Numbered {
             }
             _ => event,
         };
-        Written { v: *v, run, number: *number, event }.serialize(to)
+        NumberedJson { v: *v, run, number: *number, event }.serialize(to)
     }
 }
 
 #[derive(Deserialize)]
-struct Place {
+struct EventPosition {
     #[serde(default = "first")]
     v: NonZeroU32,
     run: Arc<str>,
@@ -106,7 +106,7 @@ impl<'de> Deserialize<'de> for Numbered {
         let mut event = Map::deserialize(from)?;
         let place: Map<String, Value> =
             PLACE.into_iter().filter_map(|name| event.remove_entry(name)).collect();
-        let Place { v, run, number } =
+        let EventPosition { v, run, number } =
             serde_json::from_value(Value::Object(place)).map_err(D::Error::custom)?;
         let later = v.get() > Self::VERSION && event.get("type").is_some_and(Value::is_string);
         let event = match later {

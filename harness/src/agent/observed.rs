@@ -13,9 +13,9 @@ use crate::{
 
 /// Since when each waiting call waits, and for what, by its id.
 #[derive(Clone, Default)]
-pub(super) struct Waits(HashMap<String, (WaitsFor, u64)>);
+pub(super) struct CallWaitTimes(HashMap<String, (WaitsFor, u64)>);
 
-impl Waits {
+impl CallWaitTimes {
     /// Takes a fact that was written at that time. Returns the wait that it begins or ends.
     pub(super) fn note(&mut self, fact: &Fact, at: impl FnOnce() -> u64) -> Option<CallWaitTime> {
         if let Fact::CallWaits { call, wait } = fact {
@@ -26,13 +26,13 @@ impl Waits {
         if self.0.is_empty() {
             return None;
         }
-        let (awaited, since) = self.0.remove(ends_wait_of(fact)?)?;
+        let (awaited, since) = self.0.remove(call_of_ended_wait(fact)?)?;
         Some(CallWaitTime { awaited, since, until: at(), elsewhere: false })
     }
 }
 
 /// The call whose wait this fact ends, if that call waits.
-fn ends_wait_of(fact: &Fact) -> Option<&str> {
+fn call_of_ended_wait(fact: &Fact) -> Option<&str> {
     match fact {
         Fact::CallDecided { call, .. } | Fact::CallAnswered { call, .. } => Some(call),
         Fact::CallSettled { result, .. } | Fact::CallFinished { result, .. } => {
@@ -71,7 +71,7 @@ impl Chat {
             .map_while(|envelope| Some((envelope.fact().ok().filter(is_answer)?, envelope.at)));
         let answers: Vec<(Fact, u64)> = answers.collect();
         let mut ended: HashSet<&str> =
-            answers.iter().filter_map(|(it, _)| ends_wait_of(it)).collect();
+            answers.iter().filter_map(|(it, _)| call_of_ended_wait(it)).collect();
         let mut waits = HashMap::new();
         for envelope in facts.iter().rev() {
             if ended.is_empty() {
@@ -84,7 +84,7 @@ impl Chat {
             }
         }
         for (fact, until) in answers.iter().rev() {
-            let waited = ends_wait_of(fact).and_then(|call| waits.get(call).copied());
+            let waited = call_of_ended_wait(fact).and_then(|call| waits.get(call).copied());
             let until = *until;
             let waited = waited.map(|(awaited, since)| CallWaitTime {
                 awaited,
@@ -101,7 +101,7 @@ impl Chat {
     /// ended.
     pub(super) fn append_begins(&mut self) {
         let Self { durable: Some(durable), tracer, .. } = self else { return };
-        durable.begins();
+        durable.begin_write();
         let Some(journal) = durable.journal().filter(|_| !durable.is_lost()) else { return };
         tracer.begin_operation(|| appending(&**journal, durable.id(), durable.pending()));
     }
@@ -109,7 +109,7 @@ impl Chat {
     /// Traces the end of a write: everything is written, the run was stopped first, or the write
     /// failed.
     pub(super) fn append_ended(&mut self, written: Result<bool, &Error>) {
-        self.answers_are_written();
+        self.apply_written_answers();
         let read_back = self.durable.as_ref().is_some_and(|durable| durable.was_read_back());
         match written {
             Ok(true) if read_back => self.tracer.appended(AppendOutcome::ReadBack, None),
@@ -181,7 +181,7 @@ pub(super) fn tell_answer(tracer: &mut Tracer, machine: &Machine, facts: &[Envel
 
 /// The wait in these facts that a fact has ended at that time.
 fn wait_ended_by(facts: &[Envelope], fact: &Fact, until: u64) -> Option<CallWaitTime> {
-    let ended = ends_wait_of(fact)?;
+    let ended = call_of_ended_wait(fact)?;
     facts.iter().rev().find_map(|envelope| match envelope.fact().ok()? {
         Fact::CallWaits { call, wait } if call == ended => {
             let (awaited, since) = (WaitsFor::of(&wait.awaited), envelope.at);

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::machine::{Provenance, Provenances};
+use super::machine::{AnswerProvenances, Provenance};
 use crate::{
     error::Error,
     journal::{Limit, LimitScope},
@@ -88,7 +88,7 @@ impl fmt::Display for Outcome {
 
 /// What can be read of a run after its end, however it ended.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Remains {
+pub(super) struct RunRecord {
     text: String,
     pub(super) usage: Usage,
     pub(super) turns: u32,
@@ -101,10 +101,10 @@ pub(super) struct Remains {
     /// The index of the run's first message in the transcript.
     begun_at: usize,
     transcript: Transcript,
-    pub(super) provenances: Provenances,
+    pub(super) provenances: AnswerProvenances,
 }
 
-impl Remains {
+impl RunRecord {
     /// The remains of a run whose first message has this index in the transcript.
     pub(super) fn of(transcript: Transcript, begun_at: usize) -> Self {
         let said = transcript.messages().range(begun_at..);
@@ -123,13 +123,13 @@ impl Remains {
 /// The result of a run that the model has answered.
 #[derive(Clone, Debug)]
 pub struct Reply {
-    remains: Remains,
+    remains: RunRecord,
     provider: String,
     model: String,
 }
 
 impl Reply {
-    pub(super) fn new(remains: Remains) -> Self {
+    pub(super) fn new(remains: RunRecord) -> Self {
         Self { remains, provider: String::new(), model: String::new() }
     }
 
@@ -233,11 +233,11 @@ impl fmt::Display for Reply {
 
 /// A run that ended without an answer: the reason, and everything that there is so far. The
 /// conversation can be continued.
-pub struct Stopped(Box<Inner>);
+pub struct Stopped(Box<StoppedInner>);
 
-struct Inner {
+struct StoppedInner {
     outcome: Outcome,
-    remains: Remains,
+    remains: RunRecord,
     error: Option<Error>,
     limit: Option<LimitReached>,
 }
@@ -247,22 +247,22 @@ impl Stopped {
         outcome: Outcome,
         error: Option<Error>,
         limit: Option<LimitReached>,
-        remains: Remains,
+        remains: RunRecord,
     ) -> Self {
-        Self(Box::new(Inner { outcome, remains, error, limit }))
+        Self(Box::new(StoppedInner { outcome, remains, error, limit }))
     }
 
     /// A copy for another caller that waits for the same run. Of the error, it has the kind and the
     /// text.
     pub(super) fn again(&self) -> Self {
-        let Inner { outcome, remains, error, limit } = &*self.0;
+        let StoppedInner { outcome, remains, error, limit } = &*self.0;
         let error = error.as_ref().map(|error| Error::new(error.kind(), error.to_string()));
         Self::new(*outcome, error, limit.clone(), remains.clone())
     }
 
     /// A reply that cannot be read as the wanted type.
     pub(super) fn unfit(reply: Reply, faults: Vec<String>) -> Self {
-        let remains = Remains { faults, ..reply.remains };
+        let remains = RunRecord { faults, ..reply.remains };
         Self::new(Outcome::Unfit, None, None, remains)
     }
 

@@ -22,7 +22,7 @@ use super::{AgentCall, Event, EventBuf};
 const APART: Duration = Duration::from_millis(100);
 
 /// A report of a running call.
-pub(super) enum Report {
+pub(super) enum ProgressEvent {
     /// The progress of its tool: the id of the call, and the text.
     Progress(String, String),
     /// An event of its agent.
@@ -30,15 +30,15 @@ pub(super) enum Report {
 }
 
 /// What running calls send after the answer that asks for them is complete.
-pub(super) enum Heard {
+pub(super) enum CallSignal {
     /// A report.
-    Report(Report),
+    Report(ProgressEvent),
     /// A call wants to run an agent, for which something has to be written first.
-    Wants(Wanting),
+    Wants(AgentRequest),
 }
 
 /// A call that wants to run an agent.
-pub(super) struct Wanting {
+pub(super) struct AgentRequest {
     /// The id of the call, if it is to be written that it runs an agent whose conversation is in no journal.
     pub(super) unkept: Option<String>,
     /// The sender by which it learns that it may.
@@ -60,21 +60,21 @@ impl OfAgent {
 
 /// The reports of running calls that were not passed on yet.
 #[derive(Default)]
-pub(super) struct Reports {
-    shared: Arc<Shared>,
+pub(super) struct ProgressReceiver {
+    shared: Arc<SharedReports>,
     /// Fires when the next report is due.
     alarm: Option<Pin<Box<Sleep>>>,
 }
 
 /// The handle by which a call reports.
 #[derive(Clone)]
-pub(super) struct Reporter(Arc<Shared>);
+pub(super) struct ProgressSender(Arc<SharedReports>);
 
 #[derive(Default)]
-struct Shared(Mutex<Said>);
+struct SharedReports(Mutex<PendingReports>);
 
 #[derive(Default)]
-struct Said {
+struct PendingReports {
     /// The last report of each call that was not passed on yet.
     waiting: HashMap<String, String>,
     /// When a report of each call was last passed on.
@@ -82,7 +82,7 @@ struct Said {
     /// Events of agents.
     of_agents: VecDeque<OfAgent>,
     /// Calls that want to run an agent.
-    wanting: Vec<Wanting>,
+    wanting: Vec<AgentRequest>,
     waker: Option<Waker>,
     /// Whether the run is over, so that reports are dropped.
     is_over: bool,
@@ -93,13 +93,13 @@ struct Said {
     asked: Duration,
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Said> {
+impl SharedReports {
+    fn lock(&self) -> MutexGuard<'_, PendingReports> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Reporter {
+impl ProgressSender {
     /// Stores the report until it is passed on. It replaces an earlier one of the same call.
     pub(super) fn report(&self, call: &str, message: &str) {
         let mut said = self.0.lock();
@@ -137,7 +137,7 @@ impl Reporter {
     }
 
     /// Asks for permission to run an agent. If the run is over, no answer comes.
-    pub(super) fn wants(&self, wanting: Wanting) {
+    pub(super) fn request_agent(&self, wanting: AgentRequest) {
         let mut said = self.0.lock();
         if said.is_over {
             return;
@@ -151,15 +151,15 @@ impl Reporter {
     }
 
     /// An agent below waits for a person until the returned value is dropped.
-    pub(super) fn pause(&self) -> Pause {
+    pub(super) fn pause(&self) -> PauseGuard {
         let mut said = self.0.lock();
         said.asking = said.asking.saturating_add(1);
         said.since.get_or_insert_with(Instant::now);
-        Pause(self.clone())
+        PauseGuard(self.clone())
     }
 
     /// How long an agent below has waited for a person since the last call.
-    pub(super) fn asked(&self) -> Duration {
+    pub(super) fn take_wait_time(&self) -> Duration {
         let mut said = self.0.lock();
         if let Some(since) = &mut said.since {
             let now = Instant::now();
@@ -171,9 +171,9 @@ impl Reporter {
 }
 
 /// Exists while an agent below waits for a person.
-pub(super) struct Pause(Reporter);
+pub(super) struct PauseGuard(ProgressSender);
 
-impl Drop for Pause {
+impl Drop for PauseGuard {
     fn drop(&mut self) {
         let mut said = self.0.0.lock();
         said.asking = said.asking.saturating_sub(1);
@@ -185,7 +185,7 @@ impl Drop for Pause {
     }
 }
 
-impl Drop for Reports {
+impl Drop for ProgressReceiver {
     fn drop(&mut self) {
         let mut said = self.shared.lock();
         said.is_over = true;
@@ -195,18 +195,18 @@ impl Drop for Reports {
     }
 }
 
-impl Reports {
+impl ProgressReceiver {
     /// The handle by which a call reports.
-    pub(super) fn reporter(&self) -> Reporter {
-        Reporter(Arc::clone(&self.shared))
+    pub(super) fn reporter(&self) -> ProgressSender {
+        ProgressSender(Arc::clone(&self.shared))
     }
 
     /// Returns the next report that is due.
-    pub(super) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Report> {
+    pub(super) fn poll(&mut self, context: &mut Context<'_>) -> Poll<ProgressEvent> {
         loop {
             let mut said = self.shared.lock();
             if let Some(event) = said.of_agents.pop_front() {
-                return Poll::Ready(Report::Agent(Box::new(event)));
+                return Poll::Ready(ProgressEvent::Agent(Box::new(event)));
             }
             said.waker = Some(context.waker().clone());
             let now = Instant::now();
@@ -218,7 +218,7 @@ impl Reports {
             if at <= now {
                 said.told.insert(call.clone(), now);
                 let message = said.waiting.remove(&call).unwrap_or_default();
-                return Poll::Ready(Report::Progress(call, message));
+                return Poll::Ready(ProgressEvent::Progress(call, message));
             }
             drop(said);
             let alarm = self.alarm.insert(Box::pin(sleep_until(at)));
@@ -229,12 +229,12 @@ impl Reports {
     }
 
     /// Waits for the next report, or for the next call that wants to run an agent.
-    pub(super) async fn next(&mut self) -> Heard {
+    pub(super) async fn next(&mut self) -> CallSignal {
         std::future::poll_fn(|context| {
             let wanting = self.shared.lock().wanting.pop();
             match wanting {
-                Some(wanting) => Poll::Ready(Heard::Wants(wanting)),
-                None => self.poll(context).map(Heard::Report),
+                Some(wanting) => Poll::Ready(CallSignal::Wants(wanting)),
+                None => self.poll(context).map(CallSignal::Report),
             }
         })
         .await

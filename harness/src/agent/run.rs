@@ -9,19 +9,19 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
     Action, Chat, Event, Outcome, Reply, Stopped,
-    caller::Caller,
+    caller::ParentRun,
     calling::ApprovedCall,
-    calls::Contexts,
+    calls::CallContexts,
     clock::RunClock,
-    early::Early,
-    halt::{Halt, Told, warning_event},
-    outcome::Remains,
-    reports::Reports,
-    sending::{Opening, Stops},
-    step::Step,
+    early::EarlyCalls,
+    model_notices::lost,
+    outcome::RunRecord,
+    reports::ProgressReceiver,
+    sending::{RunInput, StopTokens},
+    step::RunStep,
     steps::KeptPlaces,
-    told::lost,
-    watcher::Watcher,
+    stop_signals::{RunSignal, StopSignals, warning_event},
+    watcher::RunWatcher,
 };
 use crate::{
     error::{Error, ErrorKind},
@@ -40,9 +40,9 @@ pub(super) const LAST_WRITE: Duration = Duration::from_secs(10);
 /// runs the calls of its answer.
 pub(super) struct Run<'a> {
     pub(super) chat: &'a mut Chat,
-    pub(super) watch: Watcher<'a>,
+    pub(super) watch: RunWatcher<'a>,
     /// Reports what stops the run from outside.
-    pub(super) halt: Halt,
+    pub(super) halt: StopSignals,
     /// The program cancels it to stop the run after the current turn.
     after_turn: CancellationToken,
     /// Cancelled when the run is over. Tools on threads of their own learn of the end only by this.
@@ -56,10 +56,10 @@ pub(super) struct Run<'a> {
     /// Why the last summary could not be used.
     pub(super) last_fault: Option<String>,
     /// Calls of the current answer that have started early.
-    pub(super) early: Early,
-    pub(super) contexts: Contexts,
+    pub(super) early: EarlyCalls,
+    pub(super) contexts: CallContexts,
     /// The progress that running tools report.
-    pub(super) reports: Reports,
+    pub(super) reports: ProgressReceiver,
     /// Calls whose decision was made before this run, perhaps by other rules.
     pub(super) earlier: HashSet<String>,
     /// Places that were taken for calls before the action in which the calls run.
@@ -92,18 +92,18 @@ pub(super) struct Run<'a> {
 impl<'a> Run<'a> {
     pub(super) fn new(
         chat: &'a mut Chat,
-        watch: Watcher<'a>,
-        stops: Stops,
+        watch: RunWatcher<'a>,
+        stops: StopTokens,
         tool_time: Option<Duration>,
     ) -> Self {
-        let Stops { now: cancellation, after_turn } = stops;
+        let StopTokens { now: cancellation, after_turn } = stops;
         let over = cancellation.child_token().drop_guard();
-        let reports = Reports::default();
+        let reports = ProgressReceiver::default();
         let reporter = || reports.reporter();
-        let halt = Halt::new(cancellation, &chat.guard, chat.clock.elapsed(), reporter());
-        chat.clock.starts();
-        let caller = Caller::of(chat, reporter(), watch.is_watched());
-        let contexts = Contexts::new(chat, caller, tool_time);
+        let halt = StopSignals::new(cancellation, &chat.guard, chat.clock.elapsed(), reporter());
+        chat.clock.start();
+        let caller = ParentRun::of(chat, reporter(), watch.is_watched());
+        let contexts = CallContexts::new(chat, caller, tool_time);
         let above = chat.own.as_ref().and_then(|own| own.caller.as_ref()?.listener());
         Self {
             chat,
@@ -115,7 +115,7 @@ impl<'a> Run<'a> {
             asked: false,
             summary: None,
             last_fault: None,
-            early: Early::default(),
+            early: EarlyCalls::default(),
             contexts,
             reports,
             earlier: HashSet::new(),
@@ -152,7 +152,7 @@ impl<'a> Run<'a> {
 
     /// A run for one action of another driver. Dropping it leaves the conversation as it is.
     pub(super) fn one_action(chat: &'a mut Chat) -> Self {
-        let mut run = Self::new(chat, Watcher::default(), Stops::default(), None);
+        let mut run = Self::new(chat, RunWatcher::default(), StopTokens::default(), None);
         run.ended = true;
         run
     }
@@ -165,11 +165,11 @@ impl<'a> Run<'a> {
     }
 
     /// Drives the run to its end.
-    pub(super) async fn drive(&mut self, opening: Opening, anew: bool) -> Result<Reply, Stopped> {
+    pub(super) async fn drive(&mut self, opening: RunInput, anew: bool) -> Result<Reply, Stopped> {
         self.trace_begin(&opening);
         let said = match &opening {
-            Opening::Say(message) => Some(message.clone()),
-            Opening::Resume => None,
+            RunInput::Say(message) => Some(message.clone()),
+            RunInput::Resume => None,
         };
         let outcome = match self.begin_with(opening, anew).await {
             Ok(()) => {
@@ -197,18 +197,18 @@ impl<'a> Run<'a> {
     }
 
     /// Records what the run begins with, if it can begin.
-    pub(super) async fn begin_with(&mut self, opening: Opening, anew: bool) -> Result<(), Error> {
+    pub(super) async fn begin_with(&mut self, opening: RunInput, anew: bool) -> Result<(), Error> {
         self.halt.check_timer(self.chat.durable.is_some())?;
         self.chat.check_circumstances()?;
         self.chat.check_answer()?;
         self.catch_up().await?;
         self.hear_late_ends().await?;
-        if let Opening::Resume = opening {
+        if let RunInput::Resume = opening {
             self.chat.check_wants()?;
         }
         let limits = anew.then(|| Box::new(self.chat.guard.run_limits()));
         match opening {
-            Opening::Say(message) => {
+            RunInput::Say(message) => {
                 message.check_sendable()?;
                 // Calls that the run before has left open do not run any more.
                 if self.chat.machine.is_going() {
@@ -226,9 +226,9 @@ impl<'a> Run<'a> {
                     None => Ok(()),
                 }
             }
-            Opening::Resume if self.chat.machine.is_going() => {
+            RunInput::Resume if self.chat.machine.is_going() => {
                 self.expire().await?;
-                self.chat.hears_agents().await?;
+                self.chat.resume_children().await?;
                 self.chat.doubt_answered()?;
                 let earlier = self.chat.machine.open_calls();
                 self.earlier = earlier.map(|call| call.id().to_owned()).collect();
@@ -237,7 +237,7 @@ impl<'a> Run<'a> {
                     None => Ok(()),
                 }
             }
-            Opening::Resume => match self.chat.machine.resumption()? {
+            RunInput::Resume => match self.chat.machine.resumption()? {
                 Fact::Resumed { message, .. } => {
                     self.chat.record(&Fact::Resumed { message, limits })
                 }
@@ -253,7 +253,7 @@ impl<'a> Run<'a> {
             tokio::select! {
                 biased;
                 over = chat.expire() => return over,
-                told = halt.told() => if let Told::Stop(_) = told {
+                told = halt.next_signal() => if let RunSignal::Stop(_) = told {
                     return Err(unanswered());
                 },
             }
@@ -289,7 +289,7 @@ impl<'a> Run<'a> {
             tokio::select! {
                 biased;
                 caught_up = chat.catch_up() => return caught_up,
-                told = halt.told() => if let Told::Stop(_) = told {
+                told = halt.next_signal() => if let RunSignal::Stop(_) = told {
                     return Err(unanswered());
                 },
             }
@@ -326,7 +326,7 @@ impl<'a> Run<'a> {
         loop {
             let outcome = self.go().await;
             let outcome = self.write_last(outcome).await;
-            if self.goes_on_after(outcome) {
+            if self.should_continue_after(outcome) {
                 continue;
             }
             // While the end was written, a call that the run waited for may have been answered.
@@ -346,7 +346,7 @@ impl<'a> Run<'a> {
             if let Err(error) = self.hear_late_ends().await {
                 return self.fail(error);
             }
-            let asked = self.reports.reporter().asked();
+            let asked = self.reports.reporter().take_wait_time();
             self.halt.postpone(asked);
             self.chat.clock.postpone(asked);
             if let Err(error) = self.hear_steering() {
@@ -359,7 +359,7 @@ impl<'a> Run<'a> {
                 continue;
             }
             let step = self.chat.step();
-            if let (Step::Ask, true) = (&step, self.chat.is_behind()) {
+            if let (RunStep::Ask, true) = (&step, self.chat.is_behind()) {
                 // Earlier facts are written before the model is asked again.
                 if let Err(error) = self.write().await {
                     return self.fail(error);
@@ -367,25 +367,25 @@ impl<'a> Run<'a> {
                 continue;
             }
             let done = match step {
-                Step::Move(due) => self.moves(due).await,
-                Step::Ask => self.ask().await,
-                Step::Stop(cause) => self.interrupted(cause),
-                Step::Decide { calls, surplus } => match self.refuse(&surplus) {
+                RunStep::Move(due) => self.edit_context(due).await,
+                RunStep::Ask => self.ask().await,
+                RunStep::Stop(cause) => self.interrupted(cause),
+                RunStep::Decide { calls, surplus } => match self.refuse(&surplus) {
                     Ok(()) => self.decide(&calls).await,
                     failed => failed,
                 },
-                Step::Run(calls) => self.call(&calls).await,
+                RunStep::Run(calls) => self.call(&calls).await,
                 // Calls that began early have to end before the other calls begin.
-                Step::AwaitResults => self.call(&[]).await,
-                Step::FindOut(calls) => match self.find_out(&calls).await {
+                RunStep::AwaitResults => self.call(&[]).await,
+                RunStep::FindOut(calls) => match self.find_out(&calls).await {
                     Ok(Some(cause)) => self.interrupted(cause),
                     found => found.map(drop),
                 },
-                Step::AwaitAnswers => return Outcome::Waiting,
-                Step::Check => self.check_answer().await,
-                Step::Settle => self.settle(),
+                RunStep::AwaitAnswers => return Outcome::Waiting,
+                RunStep::Check => self.check_answer().await,
+                RunStep::Settle => self.settle(),
                 // If the answer was not kept, its calls may still have started early.
-                Step::Finish(outcome) => match self.settle() {
+                RunStep::Finish(outcome) => match self.settle() {
                     Ok(()) => return outcome,
                     failed => failed,
                 },
@@ -413,17 +413,17 @@ impl<'a> Run<'a> {
         self.watch.tell(warning_event(warning));
     }
 
-    fn trace_begin(&mut self, opening: &Opening) {
+    fn trace_begin(&mut self, opening: &RunInput) {
         let agent = self.chat.agent.clone();
         let said = match opening {
-            Opening::Say(message) => Some(message),
-            Opening::Resume => None,
+            RunInput::Say(message) => Some(message),
+            RunInput::Resume => None,
         };
         let transcript = self.chat.transcript().clone();
         let conversation = transcript.messages().first().or(said).map(Message::id);
         let cast = RunParticipants {
-            provider: agent.answers().0,
-            model: agent.answers().1,
+            provider: agent.provider_and_model().0,
+            model: agent.provider_and_model().1,
             tools: self.chat.tools().tools().iter().map(|tool| tool.name().to_owned()).collect(),
             conversation,
             journaled: self.chat.durable.as_ref().map(|durable| &**durable.id()),
@@ -515,7 +515,7 @@ impl<'a> Run<'a> {
             let Some(result) = readable.await else {
                 break;
             };
-            all = all.and(self.heard(number, &identity, result));
+            all = all.and(self.record_late_end(number, &identity, result));
         }
         all
     }
@@ -543,9 +543,9 @@ impl<'a> Run<'a> {
                 tokio::select! {
                     biased;
                     result = &mut readable => break Some(result),
-                    told = halt.told() => match told {
-                        Told::Stop(_) => break None,
-                        Told::Warn(warning) => warnings.push(warning),
+                    told = halt.next_signal() => match told {
+                        RunSignal::Stop(_) => break None,
+                        RunSignal::Warn(warning) => warnings.push(warning),
                     },
                     () = early.drive() => {}
                 }
@@ -565,7 +565,7 @@ impl<'a> Run<'a> {
             let tools = self.chat.agent.tools();
             if file.is_none() && tools.is_within(&content, (limit, None)) {
                 let result = tools.readable_to(limit, &identity.call, outcome, content);
-                all = all.and(self.heard(number, &identity, result));
+                all = all.and(self.record_late_end(number, &identity, result));
             }
         }
         all
@@ -574,12 +574,12 @@ impl<'a> Run<'a> {
     fn late_ends(&self) -> Vec<LateEnd> {
         let Chat { machine, heard_ends, .. } = &*self.chat;
         let wants = |number: u64, call: &CallIdentity| {
-            !heard_ends.contains(&number) && machine.wants_end_of(call)
+            !heard_ends.contains(&number) && machine.needs_end_of(call)
         };
         ended_in(self.chat.id(), wants)
     }
 
-    fn heard(
+    fn record_late_end(
         &mut self,
         number: u64,
         identity: &CallIdentity,
@@ -694,7 +694,7 @@ impl<'a> Run<'a> {
         let machine = &self.chat.machine;
         let transcript = machine.transcript().clone();
         let begun_at = if self.begun { machine.begun_at() } else { transcript.messages().len() };
-        let mut remains = Remains::of(transcript, begun_at);
+        let mut remains = RunRecord::of(transcript, begun_at);
         (remains.usage, remains.turns) = self.used();
         remains.cost = self.chat.guard.cost();
         remains.spent = self.chat.guard.budget().spent();
@@ -736,13 +736,13 @@ impl<'a> Run<'a> {
 
 impl Drop for Run<'_> {
     fn drop(&mut self) {
-        self.drops_summary();
+        self.record_dropped_summary();
         if !self.ended {
             self.close();
             self.trace_end(Outcome::Cancelled);
         }
         self.chat.own = None;
-        self.chat.clock.stops();
+        self.chat.clock.stop();
         if let Some((guard, clock)) = self.before.take().filter(|_| !self.begun) {
             (self.chat.guard, self.chat.clock) = (guard, clock);
         }

@@ -12,13 +12,13 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Chat, Event, Events, Outcome, Reply, Steering, Stopped,
-    accept::Wants,
+    answer_check::OutputSpec,
     as_tool::effects_of,
-    caller::{Entered, InCall},
-    circumstances::{Circumstances, offered},
-    outcome::Remains,
+    caller::{ChildRun, ChildState},
+    outcome::RunRecord,
     run::Run,
-    watcher::Watcher,
+    run_options::{RunOptions, offered},
+    watcher::RunWatcher,
 };
 use crate::{
     message::Message,
@@ -54,23 +54,23 @@ use crate::{
 /// ```
 #[must_use = "nothing is sent before it is awaited"]
 pub struct Sending<'a> {
-    chat: Holder<'a>,
-    opening: Opening,
-    watch: Watcher<'a>,
-    stops: Stops,
+    chat: ChatRef<'a>,
+    opening: RunInput,
+    watch: RunWatcher<'a>,
+    stops: StopTokens,
     tool_time: Option<Duration>,
     budget: Budget,
     /// Whether the run counts its spending from zero.
     anew: bool,
     /// What the run brings besides its message, if anything.
-    own: Option<Box<Circumstances>>,
+    own: Option<Box<RunOptions>>,
     /// The call of another run that starts this run, if there is one.
-    call: Option<Box<InCall>>,
+    call: Option<Box<ChildRun>>,
 }
 
 /// The ways in which the program stops a run.
 #[derive(Clone, Default)]
-pub(super) struct Stops {
+pub(super) struct StopTokens {
     /// Stops it at once.
     pub(super) now: CancellationToken,
     /// Stops it when the model's turn and its calls are over.
@@ -79,19 +79,19 @@ pub(super) struct Stops {
 
 /// What a run begins with.
 #[derive(Debug)]
-pub(super) enum Opening {
+pub(super) enum RunInput {
     /// A message of the user.
     Say(Message),
     /// A run that had stopped continues.
     Resume,
 }
 
-enum Holder<'a> {
+enum ChatRef<'a> {
     Borrowed(&'a mut Chat),
     Owned(Box<Chat>),
 }
 
-impl Holder<'_> {
+impl ChatRef<'_> {
     fn chat(&mut self) -> &mut Chat {
         match self {
             Self::Borrowed(chat) => chat,
@@ -102,31 +102,31 @@ impl Holder<'_> {
 
 impl Sending<'static> {
     pub(super) fn owned(chat: Chat, message: Message) -> Self {
-        Self::new(Holder::Owned(Box::new(chat)), Opening::Say(message.renewed()))
+        Self::new(ChatRef::Owned(Box::new(chat)), RunInput::Say(message.renewed()))
     }
 }
 
 impl<'a> Sending<'a> {
     pub(super) fn borrowed(chat: &'a mut Chat, message: Message) -> Self {
-        Self::new(Holder::Borrowed(chat), Opening::Say(message.renewed()))
+        Self::new(ChatRef::Borrowed(chat), RunInput::Say(message.renewed()))
     }
 
     pub(super) fn resuming(chat: &'a mut Chat) -> Self {
-        Self::new(Holder::Borrowed(chat), Opening::Resume)
+        Self::new(ChatRef::Borrowed(chat), RunInput::Resume)
     }
 
-    fn new(chat: Holder<'a>, opening: Opening) -> Self {
-        let anew = matches!(opening, Opening::Say(_));
+    fn new(chat: ChatRef<'a>, opening: RunInput) -> Self {
+        let anew = matches!(opening, RunInput::Say(_));
         let budget = match (&chat, anew) {
-            (Holder::Borrowed(chat), true) => chat.budget_of_run(),
-            (Holder::Borrowed(chat), false) => chat.budget_of_last_run(),
-            (Holder::Owned(chat), _) => chat.budget_of_run(),
+            (ChatRef::Borrowed(chat), true) => chat.budget_of_run(),
+            (ChatRef::Borrowed(chat), false) => chat.budget_of_last_run(),
+            (ChatRef::Owned(chat), _) => chat.budget_of_run(),
         };
         Self {
             chat,
             opening,
-            watch: Watcher::default(),
-            stops: Stops::default(),
+            watch: RunWatcher::default(),
+            stops: StopTokens::default(),
             tool_time: None,
             budget,
             anew,
@@ -141,7 +141,7 @@ impl<'a> Sending<'a> {
         'a: 'b,
     {
         let Self { chat, opening, watch: _, stops, tool_time, budget, anew, own, call } = self;
-        let watch = Watcher::new(watch);
+        let watch = RunWatcher::new(watch);
         Sending { chat, opening, watch, stops, tool_time, budget, anew, own, call }
     }
 
@@ -183,7 +183,7 @@ impl<'a> Sending<'a> {
 
     /// Lets the run receive these messages in addition to those of its own
     /// [`steering`](Self::steering).
-    pub(super) fn hears(mut self, steering: &Steering) -> Self {
+    pub(super) fn with_steering(mut self, steering: &Steering) -> Self {
         self.own().handed_on = Some(steering.clone());
         self
     }
@@ -435,7 +435,7 @@ impl<'a> Sending<'a> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn in_call(mut self, context: &ToolContext) -> Self {
-        let call = InCall::of(context);
+        let call = ChildRun::of(context);
         let agent = self.chat.chat().agent().clone();
         let own = self.own();
         for announced in agent.per_run() {
@@ -451,18 +451,18 @@ impl<'a> Sending<'a> {
     }
 
     /// Sets what is wanted of the answer.
-    pub(super) fn wants(mut self, mut wants: Wants) -> Self {
+    pub(super) fn with_output_spec(mut self, mut wants: OutputSpec) -> Self {
         let before = self.own().wants.take();
         wants.verifier = wants.verifier.or(before.and_then(|before| before.verifier));
         let Self { chat, opening, .. } = &mut self;
-        if let Opening::Say(message) = opening {
+        if let RunInput::Say(message) = opening {
             *message = wants.told_in(message, chat.chat().agent().provider());
         }
         self.own().wants = Some(wants);
         self
     }
 
-    fn own(&mut self) -> &mut Circumstances {
+    fn own(&mut self) -> &mut RunOptions {
         self.own.get_or_insert_default()
     }
 
@@ -490,7 +490,7 @@ impl<'a> Sending<'a> {
     /// ```
     pub fn limits(mut self, limits: Limits) -> Self {
         if !self.anew {
-            if let Holder::Borrowed(chat) = &self.chat {
+            if let ChatRef::Borrowed(chat) = &self.chat {
                 self.budget = chat.budget_anew(&self.budget);
             }
             self.anew = true;
@@ -543,7 +543,7 @@ impl<'a> IntoFuture for Sending<'a> {
 
     fn into_future(self) -> Self::IntoFuture {
         let Self { mut chat, opening, watch, stops, tool_time, budget, anew, own, call } = self;
-        let begins = Go { opening, watch, stops, tool_time, budget, anew, own };
+        let begins = PreparedRun { opening, watch, stops, tool_time, budget, anew, own };
         match call {
             None => Box::pin(async move { go(chat.chat(), begins).await }),
             Some(call) => Box::pin(inside(chat, begins, call)),
@@ -554,32 +554,32 @@ impl<'a> IntoFuture for Sending<'a> {
 /// The run of an agent inside of a call. It is a separate future, so that the futures of other runs
 /// are smaller.
 async fn inside(
-    mut chat: Holder<'_>,
-    mut begins: Go<'_>,
-    call: Box<InCall>,
+    mut chat: ChatRef<'_>,
+    mut begins: PreparedRun<'_>,
+    call: Box<ChildRun>,
 ) -> Result<Reply, Stopped> {
     // If the call was told to stop, the run is stopped before it begins.
-    let names = matches!(chat, Holder::Owned(_));
+    let names = matches!(chat, ChatRef::Owned(_));
     let effects = effects_of(offered(&chat.chat().agent, begins.own.as_deref()));
-    let refused = |error| Stopped::new(Outcome::Failed, Some(error), None, Remains::default());
-    if matches!(chat, Holder::Borrowed(_)) {
+    let refused = |error| Stopped::new(Outcome::Failed, Some(error), None, RunRecord::default());
+    if matches!(chat, ChatRef::Borrowed(_)) {
         call.admit(effects).map_err(refused)?;
     }
     let may_begin = Box::pin(call.may_begin(names)).await;
-    if let (Holder::Owned(new), true) = (&mut chat, may_begin) {
-        // What `enters` needs is freed before the run begins.
+    if let (ChatRef::Owned(new), true) = (&mut chat, may_begin) {
+        // What `open_or_begin` needs is freed before the run begins.
         let wants = begins.own.as_ref().and_then(|own| own.wants.as_ref());
-        match Box::pin(call.enters(new, effects, (&begins.opening, wants))).await {
-            Ok(Entered::Begins) => {}
-            Ok(Entered::Ended(mut chat, outcome)) => {
+        match Box::pin(call.open_or_begin(new, effects, (&begins.opening, wants))).await {
+            Ok(ChildState::Begins) => {}
+            Ok(ChildState::Ended(mut chat, outcome)) => {
                 let ended = Run::finished(&mut chat, outcome);
                 if let Err(stopped) = &ended {
                     call.ended(stopped, &chat, true);
                 }
                 return ended;
             }
-            Ok(Entered::GoesOn(chat)) => {
-                (begins.opening, begins.anew) = (Opening::Resume, false);
+            Ok(ChildState::GoesOn(chat)) => {
+                (begins.opening, begins.anew) = (RunInput::Resume, false);
                 begins.budget = chat.budget_of_last_run();
                 if let Some(site) = call.site() {
                     begins.budget.within(site.budget());
@@ -589,7 +589,7 @@ async fn inside(
             Err(error) => return Err(refused(error)),
         }
     }
-    let is_kept = matches!(&chat, Holder::Owned(new) if new.is_in_journal());
+    let is_kept = matches!(&chat, ChatRef::Owned(new) if new.is_in_journal());
     if let Some(own) = &mut begins.own {
         own.is_kept = is_kept;
     }
@@ -604,20 +604,20 @@ async fn inside(
 }
 
 /// What a run begins with, besides its conversation.
-struct Go<'a> {
-    opening: Opening,
-    watch: Watcher<'a>,
-    stops: Stops,
+struct PreparedRun<'a> {
+    opening: RunInput,
+    watch: RunWatcher<'a>,
+    stops: StopTokens,
     tool_time: Option<Duration>,
     budget: Budget,
     anew: bool,
-    own: Option<Box<Circumstances>>,
+    own: Option<Box<RunOptions>>,
 }
 
-async fn go(chat: &mut Chat, begins: Go<'_>) -> Result<Reply, Stopped> {
-    let Go { opening, watch, stops, tool_time, budget, anew, own } = begins;
-    chat.brings(own);
-    let before = chat.begins(budget, anew);
+async fn go(chat: &mut Chat, begins: PreparedRun<'_>) -> Result<Reply, Stopped> {
+    let PreparedRun { opening, watch, stops, tool_time, budget, anew, own } = begins;
+    chat.set_options(own);
+    let before = chat.begin_run(budget, anew);
     Run::new(chat, watch, stops, tool_time).after(before).drive(opening, anew).await
 }
 

@@ -15,8 +15,8 @@ use crate::{
 };
 
 /// Where large results of a run are kept, if anywhere, and how many bytes of one the model gets.
-pub(super) struct Spilling {
-    place: Option<Where>,
+pub(super) struct LargeResultStore {
+    place: Option<LargeResultPlace>,
     limit: usize,
     /// The size of the window for which this is the limit.
     window: Option<u64>,
@@ -24,12 +24,12 @@ pub(super) struct Spilling {
     given: usize,
 }
 
-enum Where {
+enum LargeResultPlace {
     Journal(InJournal),
     Folder(PathBuf),
 }
 
-impl Spilling {
+impl LargeResultStore {
     pub(super) fn of(chat: &Chat) -> Self {
         let agent = &chat.agent;
         let durable = chat.durable.as_ref();
@@ -37,11 +37,11 @@ impl Spilling {
             let (journal, id) = (Arc::clone(durable.journal()?), Arc::clone(durable.id()));
             Some(InJournal { journal, id, incarnation: Arc::clone(durable.incarnation()) })
         });
-        let journal = kept.filter(|kept| keeps(&*kept.journal));
+        let journal = kept.filter(|kept| can_keep_results(&*kept.journal));
         let place = match (agent.spills(), journal, agent.spill_folder()) {
             (false, _, _) | (true, None, None) => None,
-            (true, Some(kept), _) => Some(Where::Journal(kept)),
-            (true, None, Some(folder)) => Some(Where::Folder(folder.clone())),
+            (true, Some(kept), _) => Some(LargeResultPlace::Journal(kept)),
+            (true, None, Some(folder)) => Some(LargeResultPlace::Folder(folder.clone())),
         };
         let limits = agent.tools().limits();
         let window = chat.window_tokens();
@@ -50,7 +50,7 @@ impl Spilling {
     }
 
     /// The vendor may have stated the size of the window since the run has begun.
-    pub(super) fn looks_again(&mut self, chat: &Chat) {
+    pub(super) fn update_limit(&mut self, chat: &Chat) {
         let window = chat.window_tokens();
         if self.window != window {
             self.window = window;
@@ -72,8 +72,8 @@ impl Spilling {
         };
         let place = match (agent.spills(), agent.spill_folder()) {
             (false, _) => None,
-            (true, _) if keeps(&**journal) => Some(Where::Journal(kept())),
-            (true, folder) => folder.cloned().map(Where::Folder),
+            (true, _) if can_keep_results(&**journal) => Some(LargeResultPlace::Journal(kept())),
+            (true, folder) => folder.cloned().map(LargeResultPlace::Folder),
         };
         let window = agent.window_in(machine);
         let limit = agent.tools().limits().output_in(window, place.is_some());
@@ -96,8 +96,8 @@ impl Spilling {
     ) -> (Option<LargeResults>, usize) {
         let first = || transcript.messages().first().map_or("", Message::id);
         let kept = self.place.as_ref().map(|place| match place {
-            Where::Journal(kept) => self.spills(kept.clone(), transcript, reads),
-            Where::Folder(folder) => {
+            LargeResultPlace::Journal(kept) => self.spills(kept.clone(), transcript, reads),
+            LargeResultPlace::Folder(folder) => {
                 self.spills(SpillFolder::of(folder, first()), transcript, reads)
             }
         });
@@ -122,7 +122,7 @@ impl Agent {
     /// The same agent for a conversation in this journal. It has the tool `read_result` if the
     /// journal keeps large results.
     pub(super) fn within(&self, journal: &dyn Journal) -> Self {
-        match self.spills() && keeps(journal) {
+        match self.spills() && can_keep_results(journal) {
             true => self.reading_results(),
             false => self.clone(),
         }
@@ -131,7 +131,7 @@ impl Agent {
 
 impl Chat {
     /// Changes to the agent for the journal that the conversation has got before anything was said.
-    pub(super) fn goes_on_as(&mut self, agent: Agent) {
+    pub(super) fn continue_as(&mut self, agent: Agent) {
         self.agent = agent;
         self.told = None;
         self.was_moved();
@@ -145,7 +145,7 @@ impl Chat {
 }
 
 /// Whether the journal keeps large results. It is code of the program, which may panic.
-fn keeps(journal: &dyn Journal) -> bool {
+fn can_keep_results(journal: &dyn Journal) -> bool {
     caught(|| journal.can_keep_spills()).unwrap_or(false)
 }
 

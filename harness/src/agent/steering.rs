@@ -137,14 +137,14 @@ impl Run<'_> {
     pub(super) fn is_steered(&self) -> bool {
         let mut steering = self.chat.own.iter().flat_map(|own| own.steering());
         steering.any(|steering| !steering.messages().is_empty())
-            && self.chat.machine.hears()
+            && self.chat.machine.can_take_message()
             && !self.enough()
             && !self.halt.is_cancelled()
     }
 
     /// Whether a run that has ended this way continues, because the user has said something
     /// meanwhile.
-    pub(super) fn goes_on_after(&self, outcome: Outcome) -> bool {
+    pub(super) fn should_continue_after(&self, outcome: Outcome) -> bool {
         outcome == Outcome::Answered && self.is_steered()
     }
 }

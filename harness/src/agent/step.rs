@@ -1,14 +1,14 @@
 //! The next step of a run: what the machine says comes next, after the limits and the rules of the run were checked.
 
-use super::{Action, Chat, Outcome, window::Move};
+use super::{Action, Chat, Outcome, window::ContextEdit};
 use crate::{journal::InterruptCause, message::ToolCall};
 
 /// The next step of a run: the machine's [`Action`], after the limits were checked.
-pub(super) enum Step {
+pub(super) enum RunStep {
     /// Stop the run, for this cause.
     Stop(InterruptCause),
     /// Change what is sent, so that it fits into the window.
-    Move(Move),
+    Move(ContextEdit),
     /// Ask the model.
     Ask,
     /// Decide about these calls, one after the other.
@@ -36,26 +36,26 @@ pub(super) enum Step {
 
 impl Chat {
     /// Returns the next step: the machine says what it is, and the guard whether it may happen.
-    pub(super) fn step(&mut self) -> Step {
+    pub(super) fn step(&mut self) -> RunStep {
         let machine = &self.machine;
         let next = machine.next();
         let is_going = !matches!(next, Action::AwaitUser | Action::Settle | Action::Finish(_));
         if let Some(call) = machine.denied().filter(|_| is_going).map(str::to_owned)
-            && self.stops_on_denial()
+            && self.must_stop_on_denial()
         {
-            return Step::Stop(InterruptCause::Denial { call });
+            return RunStep::Stop(InterruptCause::Denial { call });
         }
         let Self { machine, guard, agent, .. } = self;
         let goes_on = matches!(next, Action::Decide(_) | Action::RunCalls(_) | Action::FindOut(_));
         if let Some(reached) = goes_on.then(|| guard.before_going_on()).flatten() {
-            return Step::Stop(reached.into());
+            return RunStep::Stop(reached.into());
         }
         match next {
             Action::CallProvider => {
-                let (name, model) = agent.answers();
+                let (name, model) = agent.provider_and_model();
                 match guard.before_turn(name, model) {
-                    Some(reached) => Step::Stop(reached.into()),
-                    None => self.due().map_or(Step::Ask, Step::Move),
+                    Some(reached) => RunStep::Stop(reached.into()),
+                    None => self.due().map_or(RunStep::Ask, RunStep::Move),
                 }
             }
             Action::Decide(mut calls) => {
@@ -63,22 +63,22 @@ impl Chat {
                 let may = guard.of_one_answer(all).saturating_sub(decided).min(calls.len());
                 let surplus = calls.split_off(may);
                 match guard.before_calls(calls.len()) {
-                    Some(reached) => Step::Stop(reached.into()),
-                    None => Step::Decide { calls, surplus },
+                    Some(reached) => RunStep::Stop(reached.into()),
+                    None => RunStep::Decide { calls, surplus },
                 }
             }
             Action::RunCalls(calls) => match guard.before_running(&calls) {
-                Some(reached) => Step::Stop(reached.into()),
-                None => Step::Run(calls),
+                Some(reached) => RunStep::Stop(reached.into()),
+                None => RunStep::Run(calls),
             },
-            Action::AwaitResults => Step::AwaitResults,
-            Action::FindOut(calls) => Step::FindOut(calls),
-            Action::AwaitAnswers => Step::AwaitAnswers,
-            Action::CheckAnswer => Step::Check,
-            Action::Settle => Step::Settle,
-            Action::Finish(outcome) => Step::Finish(outcome),
+            Action::AwaitResults => RunStep::AwaitResults,
+            Action::FindOut(calls) => RunStep::FindOut(calls),
+            Action::AwaitAnswers => RunStep::AwaitAnswers,
+            Action::CheckAnswer => RunStep::Check,
+            Action::Settle => RunStep::Settle,
+            Action::Finish(outcome) => RunStep::Finish(outcome),
             // This does not happen: a run begins with a message.
-            Action::AwaitUser => Step::Stop(InterruptCause::Program),
+            Action::AwaitUser => RunStep::Stop(InterruptCause::Program),
         }
     }
 }

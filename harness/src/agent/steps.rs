@@ -9,14 +9,14 @@ use std::{
 
 use super::{
     Action, Agent, Answer, Chat, Machine, OpenCall, Settlement,
-    accept::Wants,
+    answer_check::OutputSpec,
     answers::{in_doubt, waiting},
     approval::{CallResolution, ResolvedCall},
-    durable::Durable,
+    durable::DurableState,
     run::Run,
-    sending::Opening,
-    spilling::Spilling,
-    step::Step,
+    sending::RunInput,
+    spilling::LargeResultStore,
+    step::RunStep,
     verifier::verifier_of_text,
 };
 use crate::{
@@ -98,9 +98,9 @@ pub struct Steps {
     machine: Machine,
     /// For each call without a result: the fact that records its start, and the writer of that
     /// fact.
-    starts: HashMap<String, Start>,
+    starts: HashMap<String, StartFact>,
     /// The starts of those calls that these steps have run.
-    begun: Begun,
+    begun: StartedCalls,
     /// The open calls about which these steps have decided themselves. The other decisions may have
     /// been made by other rules.
     decided: HashSet<String>,
@@ -108,17 +108,17 @@ pub struct Steps {
     kept: KeptPlaces,
     values: SharedValues,
     limits: Option<Limits>,
-    pub(super) wants: Option<Wants>,
+    pub(super) wants: Option<OutputSpec>,
     /// The name of the run in which its actions are traced.
     traced: Arc<str>,
 }
 
 /// The number of a fact, and its writer.
-type Start = (usize, WriterId);
+type StartFact = (usize, WriterId);
 
 /// The numbers of the start facts of the calls that were run, each with whether the call still
 /// runs.
-type Begun = Arc<Mutex<HashMap<usize, bool>>>;
+type StartedCalls = Arc<Mutex<HashMap<usize, bool>>>;
 
 /// Places that were taken for calls before the action in which the calls run.
 #[derive(Clone, Default)]
@@ -163,7 +163,7 @@ impl Agent {
             facts: Arc::default(),
             machine: Machine::new(),
             starts: HashMap::new(),
-            begun: Begun::default(),
+            begun: StartedCalls::default(),
             decided: HashSet::new(),
             kept: KeptPlaces::default(),
             values: SharedValues::default(),
@@ -206,7 +206,7 @@ impl Steps {
     #[must_use]
     pub fn answer<T: Answer>(mut self) -> Self {
         let verifier = self.wants.take().and_then(|wants| wants.verifier);
-        self.wants = Some(Wants { verifier, ..Wants::of::<T>() });
+        self.wants = Some(OutputSpec { verifier, ..OutputSpec::of::<T>() });
         self
     }
 
@@ -315,7 +315,7 @@ impl Steps {
         let message = message.renewed();
         let wants = self.wants.as_ref();
         let told = wants.map(|wants| wants.told_in(&message, self.agent.provider()));
-        self.open(Opening::Say(told.unwrap_or(message)))
+        self.open(RunInput::Say(told.unwrap_or(message)))
     }
 
     /// Continues a run that had stopped.
@@ -324,7 +324,7 @@ impl Steps {
     /// Fails as [`say`](Self::say) does, and with
     /// [`ErrorKind::Transcript`](crate::ErrorKind::Transcript) if there is nothing to continue.
     pub fn resume(&self) -> impl Future<Output = Result<Vec<Envelope>, Error>> + Send + use<> {
-        self.open(Opening::Resume)
+        self.open(RunInput::Resume)
     }
 
     pub(super) fn machine(&self) -> &Machine {
@@ -333,7 +333,7 @@ impl Steps {
 
     fn open(
         &self,
-        opening: Opening,
+        opening: RunInput,
     ) -> impl Future<Output = Result<Vec<Envelope>, Error>> + Send + use<> {
         let (apart, values, limits) = (self.apart(), self.values.clone(), self.limits.clone());
         let begun = Arc::clone(&self.begun);
@@ -346,7 +346,7 @@ impl Steps {
                 return Err(still_run());
             }
             let mut chat = apart.chat_in_parts().await?;
-            let is_said = matches!(opening, Opening::Say(_));
+            let is_said = matches!(opening, RunInput::Say(_));
             let anew = is_said || limits.is_some();
             if anew {
                 let budget = match is_said {
@@ -356,7 +356,7 @@ impl Steps {
                 if let Some(limits) = limits {
                     budget.limit(&limits);
                 }
-                chat.begins(budget, true);
+                chat.begin_run(budget, true);
             }
             // The steps that have started these calls will not receive their results.
             if chat.machine.started().next().is_some() {
@@ -394,7 +394,7 @@ impl Steps {
         let (apart, kept) = (self.apart(), self.kept.clone());
         let (life, begun, values) = (self.life, Arc::clone(&self.begun), self.values.clone());
         let started = self.machine.started().map(|call| self.starts.get(call.id()).copied());
-        let started: Vec<Option<Start>> = started.collect();
+        let started: Vec<Option<StartFact>> = started.collect();
         let idle = self.machine.next() == Action::AwaitUser;
         async move {
             if idle {
@@ -437,7 +437,7 @@ impl Steps {
     /// Fails with [`ErrorKind::Transcript`](crate::ErrorKind::Transcript) if no run goes on.
     pub fn stop(&self, cause: InterruptCause) -> Result<Vec<Envelope>, Error> {
         let (message, usage, asked) = (None, Usage::default(), false);
-        self.says(Fact::Interrupted { message, usage, cause, asked })
+        self.record_change(Fact::Interrupted { message, usage, cause, asked })
     }
 
     /// Stops the run while an action is going on whose facts are lost, because the driver was told
@@ -517,7 +517,7 @@ impl Steps {
     pub fn steer(&self, message: impl Into<Message>) -> Result<Vec<Envelope>, Error> {
         let message = message.into().renewed();
         message.check_sendable()?;
-        self.says(Fact::Steered { message })
+        self.record_change(Fact::Steered { message })
     }
 
     /// Records a decision about a call that waits for one.
@@ -545,7 +545,7 @@ impl Steps {
             (resolution.resolve(&self.machine, self.agent.tools())?, self.apart());
         Ok(async move {
             let mut chat = apart.chat_in_parts().await?;
-            let spilling = Spilling::of(&chat);
+            let spilling = LargeResultStore::of(&chat);
             let fact = resolved.into_fact(&chat.machine, chat.agent.tools(), &spilling).await;
             chat.record(&fact)?;
             Ok(collected(chat))
@@ -563,34 +563,42 @@ impl Steps {
     /// The facts of a resolution that is not a result.
     fn resolve_now(&self, resolution: &CallResolution) -> Result<Vec<Envelope>, Error> {
         match resolution.resolve(&self.machine, self.agent.tools())? {
-            ResolvedCall::Fact(fact) => self.says(fact),
+            ResolvedCall::Fact(fact) => self.record_change(fact),
             ResolvedCall::Result { result, who } => {
-                self.says(Fact::CallSettled { result, who, at: now(), spent: None })
+                self.record_change(Fact::CallSettled { result, who, at: now(), spent: None })
             }
         }
     }
 
     /// The facts of a change that is not an action.
-    fn says(&self, fact: Fact) -> Result<Vec<Envelope>, Error> {
+    fn record_change(&self, fact: Fact) -> Result<Vec<Envelope>, Error> {
         let mut chat = self.apart().chat()?;
         chat.record(&fact)?;
         Ok(collected(chat))
     }
 
-    fn apart(&self) -> Apart {
+    fn apart(&self) -> ChatSnapshot {
         let Self { agent, name, life, facts, traced, wants, .. } = self;
         let wants = wants.clone();
         let (agent, name, facts) = (agent.clone(), Arc::clone(name), Arc::clone(facts));
         let open = self.machine.open_calls().map(ToolCall::id);
         let elsewhere = open.filter(|call| !self.decided.contains(*call)).map(str::to_owned);
         let elsewhere = elsewhere.collect();
-        Apart { agent, name, life: *life, facts, traced: Arc::clone(traced), elsewhere, wants }
+        ChatSnapshot {
+            agent,
+            name,
+            life: *life,
+            facts,
+            traced: Arc::clone(traced),
+            elsewhere,
+            wants,
+        }
     }
 }
 
 /// A copy of the conversation for one action. The driver stores the facts of the action, and they
 /// take effect here when they are applied.
-struct Apart {
+struct ChatSnapshot {
     agent: Agent,
     name: Arc<str>,
     life: WriterId,
@@ -598,10 +606,10 @@ struct Apart {
     traced: Arc<str>,
     /// The open calls about which somebody else has decided.
     elsewhere: HashSet<String>,
-    wants: Option<Wants>,
+    wants: Option<OutputSpec>,
 }
 
-impl Apart {
+impl ChatSnapshot {
     fn chat(self) -> Result<Chat, Error> {
         let chat = Chat::read(self.agent.clone(), &self.facts)?;
         Ok(self.of_action(chat))
@@ -610,7 +618,7 @@ impl Apart {
     /// The same. Other tasks of the thread get their turn while the facts are folded.
     async fn chat_in_parts(self) -> Result<Chat, Error> {
         let (mut chat, _) = Chat::read_in_parts(self.agent.clone(), &self.facts).await?;
-        chat.counts_for_its_agent();
+        chat.count_for_agent();
         Ok(self.of_action(chat))
     }
 
@@ -619,7 +627,7 @@ impl Apart {
         if let Some(wants) = self.wants {
             chat.own.get_or_insert_default().wants = Some(wants);
         }
-        chat.durable = Some(Durable::collecting(self.name, self.life));
+        chat.durable = Some(DurableState::collecting(self.name, self.life));
         chat.tracer.within(&self.traced);
         chat.tracer.add_open_calls(chat.machine.open_calls());
         chat
@@ -627,12 +635,12 @@ impl Apart {
 }
 
 /// Calls that run in an action. It is dropped when the action is over.
-struct Owned {
+struct ActionCalls {
     starts: Vec<usize>,
-    begun: Begun,
+    begun: StartedCalls,
 }
 
-impl Drop for Owned {
+impl Drop for ActionCalls {
     fn drop(&mut self) {
         let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
         for start in &self.starts {
@@ -645,9 +653,13 @@ impl Drop for Owned {
 ///
 /// # Errors
 /// Fails if one of them still runs in another future of the same action.
-fn own(started: Vec<Option<Start>>, life: WriterId, all: &Begun) -> Result<Option<Owned>, Error> {
+fn own(
+    started: Vec<Option<StartFact>>,
+    life: WriterId,
+    all: &StartedCalls,
+) -> Result<Option<ActionCalls>, Error> {
     let mut begun = all.lock().unwrap_or_else(PoisonError::into_inner);
-    let here = |start: &Option<Start>| start.is_some_and(|(_, by)| by == life);
+    let here = |start: &Option<StartFact>| start.is_some_and(|(_, by)| by == life);
     let starts: Vec<usize> = started.iter().flatten().map(|(number, _)| *number).collect();
     if starts.iter().any(|start| begun.get(start) == Some(&true)) {
         return Err(still_run());
@@ -657,7 +669,7 @@ fn own(started: Vec<Option<Start>>, life: WriterId, all: &Begun) -> Result<Optio
     }
     begun.extend(starts.iter().map(|start| (*start, true)));
     drop(begun);
-    Ok(Some(Owned { starts, begun: Arc::clone(all) }))
+    Ok(Some(ActionCalls { starts, begun: Arc::clone(all) }))
 }
 
 fn still_run() -> Error {
@@ -666,14 +678,14 @@ fn still_run() -> Error {
 }
 
 fn collected(mut chat: Chat) -> Vec<Envelope> {
-    chat.durable.as_mut().map(Durable::take_pending).unwrap_or_default()
+    chat.durable.as_mut().map(DurableState::take_pending).unwrap_or_default()
 }
 
 impl Run<'_> {
     /// Does one action. `owns` says whether the calls that have started may run here.
     async fn act(&mut self, owns: bool) -> Result<(), Error> {
         match self.chat.step() {
-            Step::Ask => {
+            RunStep::Ask => {
                 self.ask().await?;
                 match self.chat.machine.next() {
                     Action::Settle | Action::Finish(_) => self.settle(),
@@ -681,28 +693,28 @@ impl Run<'_> {
                     _ => Ok(()),
                 }
             }
-            Step::Move(due) => self.moves(due).await,
-            Step::Stop(cause) => self.interrupted(cause),
-            Step::Decide { calls, surplus } => {
+            RunStep::Move(due) => self.edit_context(due).await,
+            RunStep::Stop(cause) => self.interrupted(cause),
+            RunStep::Decide { calls, surplus } => {
                 self.refuse(&surplus)?;
                 self.decide(&calls).await
             }
-            Step::Run(calls) => self.begin_calls(&calls).await,
-            Step::AwaitResults if owns => {
+            RunStep::Run(calls) => self.begin_calls(&calls).await,
+            RunStep::AwaitResults if owns => {
                 let calls: Vec<ToolCall> = self.chat.machine.started().cloned().collect();
                 self.finish_started(&calls).await
             }
-            Step::AwaitResults => {
+            RunStep::AwaitResults => {
                 let doubtful = self.chat.doubtful();
                 self.chat.record(&Fact::Reopened { doubtful })
             }
-            Step::FindOut(calls) => match self.find_out(&calls).await? {
+            RunStep::FindOut(calls) => match self.find_out(&calls).await? {
                 Some(cause) => self.interrupted(cause),
                 None => Ok(()),
             },
-            Step::Check => self.check_answer().await,
-            Step::Settle => self.settle(),
-            Step::AwaitAnswers | Step::Finish(_) => Ok(()),
+            RunStep::Check => self.check_answer().await,
+            RunStep::Settle => self.settle(),
+            RunStep::AwaitAnswers | RunStep::Finish(_) => Ok(()),
         }
     }
 

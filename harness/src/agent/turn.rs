@@ -17,15 +17,15 @@ use tokio_util::sync::DropGuard;
 use super::{
     Agent, Event,
     approval::ApprovalPolicy,
-    as_words::AsWords,
-    bell::Bell,
-    calls::{AT_ONCE, Contexts, OfCall, begin},
-    circumstances::Offered,
-    early::Early,
-    halt::{Told, warning_event},
-    reports::{Report, Reports},
+    calls::{AT_ONCE, CallContextParts, CallContexts, begin},
+    early::EarlyCalls,
+    output_tool_text::OutputToolText,
+    reports::{ProgressEvent, ProgressReceiver},
     run::Run,
-    watcher::Watcher,
+    run_options::RunTools,
+    stop_signals::{RunSignal, warning_event},
+    wake_flag::WakeFlag,
+    watcher::RunWatcher,
 };
 use crate::{
     context::copied_line,
@@ -47,14 +47,14 @@ use crate::{
 const IN_A_ROW: u32 = 64;
 
 /// What happens next while an answer arrives.
-enum Next {
+enum TurnSignal {
     Said(Option<Result<StreamEvent, Error>>),
-    Told(Told),
-    Reported(Report),
+    Told(RunSignal),
+    Reported(ProgressEvent),
 }
 
 /// How the stream of an answer ended.
-enum Heard {
+enum StreamEnd {
     /// It is over, perhaps too early.
     Out,
     /// The run has to stop.
@@ -70,7 +70,7 @@ impl Run<'_> {
         let turn = self.chat.machine.turns().saturating_add(1);
         self.chat.tracer.turn(turn);
         let mut gauge = self.chat.gauge;
-        self.context = gauge.asks(self.chat.seen());
+        self.context = gauge.estimate_request(self.chat.seen());
         self.chat.gauge = gauge;
         if let Some(tools) = self.chat.own.as_ref().and_then(|own| own.tools.as_ref()) {
             self.context.tools = ContextMeter::new(None, tools.schemas()).tools();
@@ -80,19 +80,19 @@ impl Run<'_> {
         self.emit(Event::TurnStarted { turn });
         let lowered = self.chat.lowered.take();
         match self.hear(lowered.map(|it| it.tokens)).await? {
-            Heard::Out => self.replied(turn),
-            Heard::Stop(cause) => self.interrupted(cause),
-            Heard::Failed(error)
+            StreamEnd::Out => self.replied(turn),
+            StreamEnd::Stop(cause) => self.interrupted(cause),
+            StreamEnd::Failed(error)
                 if self.is_unanswered()
-                    && (self.lowers_after(&error, lowered)
-                        || self.moves_after(&error)?
-                        || self.leaves_out_after(&error)?) =>
+                    && (self.lower_max_tokens_after(&error, lowered)
+                        || self.edit_context_after(&error)?
+                        || self.leave_out_after(&error)?) =>
             {
                 self.answer = None;
                 self.asked = false;
                 Ok(())
             }
-            Heard::Failed(error) => self.interrupt(Some(error)),
+            StreamEnd::Failed(error) => self.interrupt(Some(error)),
         }
     }
 
@@ -102,8 +102,8 @@ impl Run<'_> {
 
     /// Reads the stream to its end, and starts the calls that may start meanwhile. The connection
     /// is closed when this returns. If it is `lowered`, the answer may have so many tokens.
-    async fn hear(&mut self, lowered: Option<u32>) -> Result<Heard, Error> {
-        let told = self.chat.told();
+    async fn hear(&mut self, lowered: Option<u32>) -> Result<StreamEnd, Error> {
+        let told = self.chat.offered_tools();
         let room = self.chat.room_for_answer();
         let Self {
             chat,
@@ -138,7 +138,7 @@ impl Run<'_> {
         };
         let program = halt.program();
         let wanted = chat.machine.wanted_schema(tools);
-        let mut as_words = AsWords::new(wanted.as_ref());
+        let mut as_words = OutputToolText::new(wanted.as_ref());
         let request = Request::new(chat.machine.sent())?
             .with_thinking_from(chat.machine.thinking_from())
             .with_vendors(chat.machine.vendors_view())
@@ -155,9 +155,9 @@ impl Run<'_> {
             .with_sent(Some(&chat.sent))
             .with_stop(&program);
         *asked = true;
-        let mut answering = Answering::of(agent.provider(), request);
+        let mut answering = ProviderStream::of(agent.provider(), request);
         let scope = chat.tracer.chat_scope();
-        let mut hearing = Hearing {
+        let mut response = ResponseStream {
             agent: &agent,
             offered: &offered,
             policy,
@@ -178,12 +178,12 @@ impl Run<'_> {
         };
         // One future waits during the whole answer. Making a new one for each event costs more than
         // everything else about the event.
-        let halted = stream::unfold(halt, async |halt| Some((halt.told().await, halt)));
+        let halted = stream::unfold(halt, async |halt| Some((halt.next_signal().await, halt)));
         let mut halted = pin!(halted);
-        let mut bell = Bell::new();
+        let mut wake_flag = WakeFlag::new();
         let mut in_a_row = 0;
         loop {
-            let others_first = in_a_row == 0 || (bell.rings() && program.is_cancelled());
+            let others_first = in_a_row == 0 || (wake_flag.is_set() && program.is_cancelled());
             let next = poll_fn(|context| {
                 // A stream that never pauses would starve the other tasks, and a tool that never
                 // pauses would use up this task's budget for everything that is polled here.
@@ -192,69 +192,69 @@ impl Run<'_> {
                 // An event that has arrived is read without polling all the others each time, which
                 // costs more than the event itself.
                 } else if let Poll::Ready(said) = scope.within(|| answering.poll_next(context)) {
-                    return Poll::Ready(Next::Said(said));
+                    return Poll::Ready(TurnSignal::Said(said));
                 }
                 // The others are polled only if one of them has something to report.
-                if bell.has_rung(context) {
-                    let others = &mut Context::from_waker(bell.waker());
+                if wake_flag.take(context) {
+                    let others = &mut Context::from_waker(wake_flag.waker());
                     let said = match halted.poll_next_unpin(others) {
-                        Poll::Ready(told) => told.map(Next::Told),
+                        Poll::Ready(told) => told.map(TurnSignal::Told),
                         Poll::Pending => None,
                     };
-                    let said = said.or_else(|| match hearing.reports.poll(others) {
-                        Poll::Ready(report) => Some(Next::Reported(report)),
+                    let said = said.or_else(|| match response.reports.poll(others) {
+                        Poll::Ready(report) => Some(TurnSignal::Reported(report)),
                         Poll::Pending => None,
                     });
                     if let Some(said) = said {
                         // There may be more, and the futures after this one were not polled.
-                        bell.ring();
+                        wake_flag.set();
                         return Poll::Ready(said);
                     }
-                    hearing.early.poll(others);
+                    response.early.poll(others);
                 }
                 if others_first {
-                    return scope.within(|| answering.poll_next(context)).map(Next::Said);
+                    return scope.within(|| answering.poll_next(context)).map(TurnSignal::Said);
                 }
                 Poll::Pending
             });
             let event = match next.await {
-                Next::Said(Some(Ok(event))) => match as_words.read(event) {
+                TurnSignal::Said(Some(Ok(event))) => match as_words.read(event) {
                     Some(event) => event,
                     None => continue,
                 },
-                Next::Said(Some(Err(error))) => return Ok(Heard::Failed(error)),
-                Next::Said(None) => return Ok(Heard::Out),
-                Next::Told(Told::Stop(cause)) => return Ok(Heard::Stop(cause)),
-                Next::Told(Told::Warn(warning)) => {
-                    hearing.tracer.warning(&warning);
-                    hearing.watch.tell(warning_event(&warning));
+                TurnSignal::Said(Some(Err(error))) => return Ok(StreamEnd::Failed(error)),
+                TurnSignal::Said(None) => return Ok(StreamEnd::Out),
+                TurnSignal::Told(RunSignal::Stop(cause)) => return Ok(StreamEnd::Stop(cause)),
+                TurnSignal::Told(RunSignal::Warn(warning)) => {
+                    response.tracer.warning(&warning);
+                    response.watch.tell(warning_event(&warning));
                     continue;
                 }
-                Next::Reported(Report::Agent(event)) => {
-                    event.show(|event| hearing.watch.tell(event));
+                TurnSignal::Reported(ProgressEvent::Agent(event)) => {
+                    event.show(|event| response.watch.tell(event));
                     continue;
                 }
-                Next::Reported(Report::Progress(call, message)) => {
-                    hearing.tracer.progress(&call, &message);
-                    hearing.watch.tell(Event::ToolProgress { call: &call, message: &message });
+                TurnSignal::Reported(ProgressEvent::Progress(call, message)) => {
+                    response.tracer.progress(&call, &message);
+                    response.watch.tell(Event::ToolProgress { call: &call, message: &message });
                     continue;
                 }
             };
             in_a_row = (in_a_row + 1) % IN_A_ROW;
-            if in_a_row == 0 && hearing.watch.is_paced() {
+            if in_a_row == 0 && response.watch.is_paced() {
                 yield_now().await;
             }
             *answer_way = wanted.as_ref().and_then(AnswerSchema::way);
-            match hearing.takes(&event) {
+            match response.process(&event) {
                 Ok(None) => {}
                 Ok(Some(call)) => {
-                    if hearing.starts(call) {
+                    if response.start_early(call) {
                         // Futures are lazy: the call starts when it is polled in the next round.
-                        bell.ring();
+                        wake_flag.set();
                         in_a_row = 0;
                     }
                 }
-                Err(error) => return Ok(Heard::Failed(error)),
+                Err(error) => return Ok(StreamEnd::Failed(error)),
             }
         }
     }
@@ -269,7 +269,7 @@ impl Run<'_> {
         let ProviderResponse { message, stop, usage, id, model, provider } = answer.finish()?;
         self.context = self.context.measured(&usage);
         self.chat.tracer.answer(self.context, id, self.answer_way);
-        let (asked, asked_model) = self.chat.agent.answers();
+        let (asked, asked_model) = self.chat.agent.provider_and_model();
         let asked_model = several.unwrap_or_else(|| asked_model.to_owned());
         // The server gives the name of its model; it is not text of the model.
         let hide = |name: &str| self.chat.agent.secrets().hide(name).into_owned();
@@ -292,9 +292,9 @@ impl Run<'_> {
 }
 
 /// An answer while it arrives: who gets its events, and the calls that start meanwhile.
-struct Hearing<'h, 'w> {
+struct ResponseStream<'h, 'w> {
     agent: &'h Agent,
-    offered: &'h Offered,
+    offered: &'h RunTools,
     policy: ApprovalPolicy<'h>,
     transcript: &'h Transcript,
     tracer: &'h mut Tracer,
@@ -304,10 +304,10 @@ struct Hearing<'h, 'w> {
     answer: &'h mut Accumulator,
     /// Whether the answer has begun.
     began: bool,
-    watch: &'h mut Watcher<'w>,
-    early: &'h mut Early,
-    contexts: &'h mut Contexts,
-    reports: &'h mut Reports,
+    watch: &'h mut RunWatcher<'w>,
+    early: &'h mut EarlyCalls,
+    contexts: &'h mut CallContexts,
+    reports: &'h mut ProgressReceiver,
     shown: &'h mut Vec<(ToolCall, Instant)>,
     over: &'h DropGuard,
     /// Whether lines stand in place of arguments that were cleared, so that a call may repeat one.
@@ -315,9 +315,9 @@ struct Hearing<'h, 'w> {
     fell_back: &'h mut bool,
 }
 
-impl Hearing<'_, '_> {
+impl ResponseStream<'_, '_> {
     /// Adds an event to the answer and passes it on. Returns the call that it completes.
-    fn takes(&mut self, event: &StreamEvent) -> Result<Option<ToolCall>, Error> {
+    fn process(&mut self, event: &StreamEvent) -> Result<Option<ToolCall>, Error> {
         let is_word = !matches!(
             event,
             StreamEvent::Retrying { .. }
@@ -336,7 +336,7 @@ impl Hearing<'_, '_> {
             }
         }
         self.answer.push(event)?;
-        let written = self.shows(event);
+        let written = self.emit(event);
         match self.watch.fault() {
             Some(error) => Err(error),
             None => Ok(written),
@@ -344,7 +344,7 @@ impl Hearing<'_, '_> {
     }
 
     /// Passes on an event. Returns the call that it completes.
-    fn shows(&mut self, event: &StreamEvent) -> Option<ToolCall> {
+    fn emit(&mut self, event: &StreamEvent) -> Option<ToolCall> {
         match event {
             StreamEvent::TextDelta { text, .. } => self.watch.tell(Event::Text(text)),
             StreamEvent::Citation { citation, .. } => self.watch.tell(Event::Citation(citation)),
@@ -419,9 +419,9 @@ impl Hearing<'_, '_> {
     }
 
     /// Starts a call before the answer is complete, if it may. Returns whether it was started.
-    fn starts(&mut self, call: ToolCall) -> bool {
+    fn start_early(&mut self, call: ToolCall) -> bool {
         let Self { agent, policy, early, .. } = self;
-        if !agent.starts_early() || early.len() >= AT_ONCE || early.has(call.id()) {
+        if !agent.can_start_early() || early.len() >= AT_ONCE || early.has(call.id()) {
             return false;
         }
         let Some(decision) = policy.evaluate_early(&call) else { return false };
@@ -459,7 +459,7 @@ impl Hearing<'_, '_> {
         let scope = self.tracer.call(&call, true);
         self.watch.tell(Event::ToolCall(&call));
         self.shown.push((call.clone(), Instant::now()));
-        let of_call = OfCall {
+        let of_call = CallContextParts {
             transcript: self.transcript,
             granted: None,
             rules: policy.rules(),
@@ -474,9 +474,9 @@ impl Hearing<'_, '_> {
 }
 
 /// The stream of an answer. It is code of the program, so a panic in it is an error of the answer.
-pub(super) struct Answering<'a>(Option<EventStream<'a>>);
+pub(super) struct ProviderStream<'a>(Option<EventStream<'a>>);
 
-impl<'a> Answering<'a> {
+impl<'a> ProviderStream<'a> {
     pub(super) fn of(provider: &'a dyn Provider, request: Request<'a>) -> Self {
         Self(match caught(|| provider.stream(request)) {
             Ok(stream) => Some(stream),
@@ -499,7 +499,7 @@ impl<'a> Answering<'a> {
     }
 }
 
-impl Drop for Answering<'_> {
+impl Drop for ProviderStream<'_> {
     fn drop(&mut self) {
         dropped(self.0.take());
     }

@@ -14,8 +14,8 @@ use serde_json::Value;
 
 use super::{
     AnswerView, Chat, Machine, Outcome, Reply, Sending, Steps, Stopped,
-    accept::{Reader, Wants, last_words, unreadable},
-    verifier::{Verdict, Verifier, said, verifier_of_text},
+    answer_check::{AnswerReader, OutputSpec, last_words, unreadable},
+    verifier::{AnswerVerifier, VerdictFuture, objection_of, verifier_of_text},
 };
 use crate::{
     error::{Error, ErrorKind},
@@ -44,7 +44,7 @@ impl<T: DeserializeOwned + JsonSchema + Send + 'static> Answer for T {}
 #[must_use = "nothing is sent before it is awaited"]
 pub struct Answering<'a, T> {
     sending: Sending<'a>,
-    pub(super) wants: Wants,
+    pub(super) wants: OutputSpec,
     /// Reads the answer. It is stored as a function so that a type that cannot be an answer is an
     /// error only where the program names it, and not a second time here.
     reads: fn(Reply) -> Result<Answered<T>, Stopped>,
@@ -83,7 +83,7 @@ impl<T> Answered<T> {
 impl<T: Answer> Answered<T> {
     /// The value as JSON.
     pub(super) fn json(&self) -> Result<Value, Vec<String>> {
-        Reader::<T>::new().json(&last_words(self.reply.transcript()))
+        AnswerReader::<T>::new().json(&last_words(self.reply.transcript()))
     }
 }
 
@@ -131,7 +131,7 @@ impl<'a> Sending<'a> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn answer<T: Answer>(self) -> Answering<'a, T> {
-        Answering { sending: self, wants: Wants::of::<T>(), reads: read }
+        Answering { sending: self, wants: OutputSpec::of::<T>(), reads: read }
     }
 
     /// Lets a function of the program check the final answer, for example one that runs the tests.
@@ -168,7 +168,7 @@ impl<'a> Sending<'a> {
         E: fmt::Display,
     {
         let verifier = Some((most, verifier_of_text(verify)));
-        self.wants(Wants { verifier, ..Wants::default() })
+        self.with_output_spec(OutputSpec { verifier, ..OutputSpec::default() })
     }
 }
 
@@ -206,7 +206,7 @@ impl<'a, T> Answering<'a, T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn into_sending(self) -> Sending<'a> {
-        self.sending.wants(self.wants)
+        self.sending.with_output_spec(self.wants)
     }
 }
 
@@ -254,7 +254,7 @@ impl<'a, T: Answer> Answering<'a, T> {
         'a: 'b,
     {
         let Self { sending, wants, reads } = self;
-        let (mut view, wrapped) = (AnswerView::new(), Reader::<T>::new().is_wrapped());
+        let (mut view, wrapped) = (AnswerView::new(), AnswerReader::<T>::new().is_wrapped());
         let sending = sending.watched_by(move |event| {
             if !view.read(event) {
                 return;
@@ -306,15 +306,15 @@ impl<'a, T: Answer> Answering<'a, T> {
         V: Future<Output = Result<O, E>> + Send + 'static,
         E: fmt::Display,
     {
-        let (reader, verify) = (Reader::<T>::new(), Arc::new(verify));
-        let verifier = move |words: Vec<String>| -> Verdict {
+        let (reader, verify) = (AnswerReader::<T>::new(), Arc::new(verify));
+        let verifier = move |words: Vec<String>| -> VerdictFuture {
             let (value, verify) = (reader.read(&words), Arc::clone(&verify));
             Box::pin(async move {
                 let value = value.map_err(|faults| faults.join("; "))?;
-                said(verify(value).await)
+                objection_of(verify(value).await)
             })
         };
-        self.wants.verifier = Some((most, Verifier::Function(Arc::new(verifier))));
+        self.wants.verifier = Some((most, AnswerVerifier::Function(Arc::new(verifier))));
         self
     }
 }
@@ -331,7 +331,7 @@ impl<'a, T: 'a> IntoFuture for Answering<'a, T> {
 }
 
 fn read<T: Answer>(reply: Reply) -> Result<Answered<T>, Stopped> {
-    match Reader::<T>::new().read(&last_words(reply.transcript())) {
+    match AnswerReader::<T>::new().read(&last_words(reply.transcript())) {
         Ok(value) => Ok(Answered { value, reply }),
         // Another program has begun the run, with another type of the same schema.
         Err(faults) => Err(Stopped::unfit(reply, faults)),
@@ -382,17 +382,17 @@ fn answered<T: Answer>(machine: &Machine) -> Result<T, Error> {
 
 fn value_in<T: Answer>(transcript: &Transcript) -> Result<T, Error> {
     let wrong = |what: String| Error::new(ErrorKind::Transcript, what);
-    let read = Reader::<T>::new().read(&last_words(transcript));
+    let read = AnswerReader::<T>::new().read(&last_words(transcript));
     read.map_err(|faults| {
         wrong(format!("the last answer is not a value of the wanted type: {}", faults.join("; ")))
     })
 }
 
-impl Wants {
+impl OutputSpec {
     /// Wants a value of this type.
     pub(super) fn of<T: Answer>() -> Self {
-        let reader = Reader::<T>::new();
-        let schema = reader.told().clone();
+        let reader = AnswerReader::<T>::new();
+        let schema = reader.model_schema().clone();
         let reads = move |words: &[String]| reader.accepted(words);
         Self {
             schema: Some(schema),

@@ -3,9 +3,9 @@
 
 use super::{
     Chat, Event,
-    compacting::{Heard, How, SUMMARY, most_after},
+    compacting::{SUMMARY, SummaryForm, SummaryOutcome, most_after},
     run::Run,
-    window::Used,
+    window::ContextUsage,
 };
 use crate::{
     context::{Cut, OpenCalls, TAILS, cut, percent, stand_in, why},
@@ -18,13 +18,13 @@ use crate::{
 
 impl Chat {
     /// Where the conversation is cut for the vendor, if that can free enough.
-    fn vendor_cut(&self, window: u64, used: Used) -> Option<Cut> {
+    fn vendor_cut(&self, window: u64, used: ContextUsage) -> Option<Cut> {
         let (machine, seen) = (&self.machine, self.seen());
         let (all, as_sent) = (machine.transcript().messages(), |at: usize| seen.sent_for(at));
         let may_cut = |at: usize| seen.vendor_may_cut(at);
         let is_users = |at: usize| !machine.has_told(at);
         let late_end = |call: &str| machine.late_end_of(call);
-        let calls = OpenCalls { reads: self.reads_large(), late_end: &late_end };
+        let calls = OpenCalls { reads: self.can_read_results(), late_end: &late_end };
         let window = used.estimate_of(window);
         let user_tokens = self.agent.window().user_tokens(window);
         let nothing = Message::assistant([Block::text("")]);
@@ -70,9 +70,9 @@ impl Run<'_> {
     /// Asks the vendor once for a summary of its own. `None` if the program does not want it, the
     /// vendor has none, it has failed before, or the conversation could not be cut where the vendor
     /// requires it. Otherwise the cause, if the run was stopped meanwhile.
-    pub(super) async fn asks_vendor(
+    pub(super) async fn request_vendor_summary(
         &mut self,
-        used: Used,
+        used: ContextUsage,
         window: u64,
     ) -> Result<Option<Option<InterruptCause>>, Error> {
         let chat = &*self.chat;
@@ -88,17 +88,17 @@ impl Run<'_> {
         let readable = machine.readable().messages_before(cut.messages);
         let vendors = machine.seen_by_vendor().map(|seen| seen.messages_before(cut.messages));
         let readable = Transcript::of_sent(readable);
-        let heard = self.hears_summary(&readable, vendors.as_ref(), How::Vendor).await?;
+        let heard = self.request_summary(&readable, vendors.as_ref(), SummaryForm::Vendor).await?;
         let asked = self.summary.as_ref().and_then(|answer| answer.asked()).map(str::to_owned);
-        let mut request = self.summary_request(matches!(heard, Heard::Said(..)));
+        let mut request = self.summary_request(matches!(heard, SummaryOutcome::Said(..)));
         if let Some(asked) = asked.filter(|asked| *asked != request.model) {
             request.asked_model = Some(asked);
         }
         let request = Box::new(request);
         let made = match heard {
-            Heard::Said(message, stop) => block_of(&message, stop),
-            Heard::Failed(failed) => Err(failed.cause),
-            Heard::Stop(cause) => {
+            SummaryOutcome::Said(message, stop) => block_of(&message, stop),
+            SummaryOutcome::Failed(failed) => Err(failed.cause),
+            SummaryOutcome::Stop(cause) => {
                 self.compaction_stopped(request)?;
                 return Ok(Some(Some(cause)));
             }
@@ -150,9 +150,9 @@ impl Run<'_> {
     /// its error code says so, or it refuses the request as a bad one. If reasoning does not fit
     /// behind the summary, there is no other sign, and the same request would be refused again.
     /// From then on, the summary as text is sent.
-    pub(super) fn refuses_summary(&mut self, error: &Error) -> Result<bool, Error> {
+    pub(super) fn drop_refused_summary(&mut self, error: &Error) -> Result<bool, Error> {
         let Some(view) = self.chat.machine.vendors_view() else { return Ok(false) };
-        let answers = self.chat.agent.answers();
+        let answers = self.chat.agent.provider_and_model();
         let answer = self.answer.as_ref();
         let provider = answer.and_then(|it| it.provider()).unwrap_or(answers.0);
         let model = answer.and_then(|it| it.asked()).unwrap_or(answers.1);

@@ -5,7 +5,7 @@ use std::{fmt, future::Future, pin::Pin, sync::Arc};
 use harness_schema::WRAPPED;
 use serde_json::{Map, Value};
 
-use super::{Answering, Chat, Sending, Steps, accept::Wants, run::Run};
+use super::{Answering, Chat, Sending, Steps, answer_check::OutputSpec, run::Run};
 use crate::{
     error::{Error, ErrorKind},
     journal::Source,
@@ -14,40 +14,40 @@ use crate::{
 };
 
 /// The future of a verdict about an answer.
-pub(super) type Verdict = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
+pub(super) type VerdictFuture = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
 
 /// What checks an answer.
 #[derive(Clone)]
-pub(super) enum Verifier {
+pub(super) enum AnswerVerifier {
     /// A function of the program. It gets the texts of the model's last message.
-    Function(Arc<dyn Fn(Vec<String>) -> Verdict + Send + Sync>),
+    Function(Arc<dyn Fn(Vec<String>) -> VerdictFuture + Send + Sync>),
     /// Tools of the program. They get the answer as their arguments.
     Tools(Arc<[Tool]>),
 }
 
 /// Makes a verifier of a function that checks the text of an answer.
-pub(super) fn verifier_of_text<F, V, O, E>(verify: F) -> Verifier
+pub(super) fn verifier_of_text<F, V, O, E>(verify: F) -> AnswerVerifier
 where
     F: Fn(String) -> V + Send + Sync + 'static,
     V: Future<Output = Result<O, E>> + Send + 'static,
     E: fmt::Display,
 {
     let verify = Arc::new(verify);
-    Verifier::Function(Arc::new(move |words: Vec<String>| -> Verdict {
+    AnswerVerifier::Function(Arc::new(move |words: Vec<String>| -> VerdictFuture {
         let (text, verify) = (words.into_iter().next().unwrap_or_default(), Arc::clone(&verify));
-        Box::pin(async move { said(verify(text).await) })
+        Box::pin(async move { objection_of(verify(text).await) })
     }))
 }
 
 /// The objection of a function to an answer, as text.
-pub(super) fn said<O, E: fmt::Display>(verdict: Result<O, E>) -> Result<(), String> {
+pub(super) fn objection_of<O, E: fmt::Display>(verdict: Result<O, E>) -> Result<(), String> {
     verdict.map(drop).map_err(|why| match why.to_string() {
         why if why.trim().is_empty() => "the program does not accept it".to_owned(),
         why => why,
     })
 }
 
-impl Verifier {
+impl AnswerVerifier {
     fn tools(tools: impl ToolList) -> Self {
         Self::Tools(tools.into_tools().collect())
     }
@@ -119,15 +119,15 @@ impl Sending<'_> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn verify_by(self, most: u32, tools: impl ToolList) -> Self {
-        let verifier = Some((most, Verifier::tools(tools)));
-        self.wants(Wants { verifier, ..Wants::default() })
+        let verifier = Some((most, AnswerVerifier::tools(tools)));
+        self.with_output_spec(OutputSpec { verifier, ..OutputSpec::default() })
     }
 }
 
 impl<T> Answering<'_, T> {
     /// Lets tools of the program check each answer that matches. See [`Sending::verify_by`].
     pub fn verify_by(mut self, most: u32, tools: impl ToolList) -> Self {
-        self.wants.verifier = Some((most, Verifier::tools(tools)));
+        self.wants.verifier = Some((most, AnswerVerifier::tools(tools)));
         self
     }
 }
@@ -137,7 +137,7 @@ impl Steps {
     /// not part of the facts: set them on the steps of each replay.
     #[must_use]
     pub fn verify_by(mut self, most: u32, tools: impl ToolList) -> Self {
-        self.wants.get_or_insert_default().verifier = Some((most, Verifier::tools(tools)));
+        self.wants.get_or_insert_default().verifier = Some((most, AnswerVerifier::tools(tools)));
         self
     }
 }
@@ -171,14 +171,14 @@ impl Chat {
 
 impl Run<'_> {
     /// The verdict of these tools about an answer.
-    pub(super) fn by_tools(&self, verifiers: &[Tool], answer: Value) -> Verdict {
+    pub(super) fn by_tools(&self, verifiers: &[Tool], answer: Value) -> VerdictFuture {
         let members = match answer {
             Value::Object(map) => map,
             other => Map::from_iter([(WRAPPED.to_owned(), other)]),
         };
         let mut calls = Vec::new();
         for tool in verifiers {
-            let arguments = Value::Object(taken(tool, &members));
+            let arguments = Value::Object(members_for_tool(tool, &members));
             let call = ToolCall::new("verify", tool.name(), arguments.to_string());
             let context = self.contexts.for_verdict(&call, self.over.token());
             calls.push((self.chat.agent.tools().with_only(tool.clone()), call, context));
@@ -198,14 +198,14 @@ impl Run<'_> {
             }
             match wrong.is_empty() {
                 true => Ok(()),
-                false => said(Err::<(), _>(wrong.join("\n"))),
+                false => objection_of(Err::<(), _>(wrong.join("\n"))),
             }
         })
     }
 }
 
 /// The members of an answer that a tool takes.
-fn taken(tool: &Tool, members: &Map<String, Value>) -> Map<String, Value> {
+fn members_for_tool(tool: &Tool, members: &Map<String, Value>) -> Map<String, Value> {
     match tool.input_schema().get("properties") {
         Some(Value::Object(taken)) => {
             let taken = members.iter().filter(|(name, _)| taken.contains_key(*name));

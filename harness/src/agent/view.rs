@@ -29,22 +29,22 @@ const DEEPEST: usize = 100;
 pub struct AnswerView {
     root: Option<Value>,
     /// The open objects and lists, from the outside to the inside.
-    path: Vec<Open>,
-    state: State,
+    path: Vec<OpenContainer>,
+    state: ParserState,
     /// The part of a string, a number or a literal that has arrived.
     token: String,
 }
 
 /// An object or a list that is open.
 #[derive(Clone, Debug)]
-struct Open {
+struct OpenContainer {
     /// In an object, the name of the member that gets the next value.
     key: Option<String>,
     is_list: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-enum State {
+enum ParserState {
     /// Only white space has arrived.
     #[default]
     Begin,
@@ -88,10 +88,10 @@ impl AnswerView {
     pub fn push(&mut self, text: &str) -> bool {
         let mut more = false;
         for letter in text.chars() {
-            if self.state == State::Over {
+            if self.state == ParserState::Over {
                 break;
             }
-            more |= self.takes(letter);
+            more |= self.take_char(letter);
         }
         more
     }
@@ -109,62 +109,69 @@ impl AnswerView {
         }
     }
 
-    fn takes(&mut self, letter: char) -> bool {
+    fn take_char(&mut self, letter: char) -> bool {
         match (self.state, letter) {
-            (State::Text(is_key, escaped), letter) => {
+            (ParserState::Text(is_key, escaped), letter) => {
                 self.token.push(letter);
                 match (escaped, letter) {
-                    (true, _) => self.state = State::Text(is_key, false),
-                    (false, '\\') => self.state = State::Text(is_key, true),
+                    (true, _) => self.state = ParserState::Text(is_key, false),
+                    (false, '\\') => self.state = ParserState::Text(is_key, true),
                     (false, '"') => return self.text_ended(is_key),
                     (false, _) => {}
                 }
                 false
             }
-            (State::Word, ',' | ']' | '}' | ' ' | '\t' | '\n' | '\r') => {
+            (ParserState::Word, ',' | ']' | '}' | ' ' | '\t' | '\n' | '\r') => {
                 let word = serde_json::from_str(&self.token);
                 self.token.clear();
                 let Ok(word) = word else { return self.is_over() };
-                let shown = self.puts(word);
-                self.takes(letter) | shown
+                let shown = self.put_value(word);
+                self.take_char(letter) | shown
             }
-            (State::Word, letter) => {
+            (ParserState::Word, letter) => {
                 self.token.push(letter);
                 false
             }
-            (State::Begin, '`') => {
-                self.state = State::Fence;
+            (ParserState::Begin, '`') => {
+                self.state = ParserState::Fence;
                 false
             }
-            (State::Fence, letter) => {
+            (ParserState::Fence, letter) => {
                 if letter == '\n' {
-                    self.state = State::Value;
+                    self.state = ParserState::Value;
                 }
                 false
             }
             (_, ' ' | '\t' | '\n' | '\r') => false,
-            (State::Begin | State::Value | State::Item, '{' | '[') => self.opens(letter == '['),
-            (State::Item, ']') | (State::Key(true) | State::Next, '}' | ']') => self.closes(letter),
-            (State::Begin | State::Value | State::Item | State::Key(_), '"') => {
+            (ParserState::Begin | ParserState::Value | ParserState::Item, '{' | '[') => {
+                self.open_container(letter == '[')
+            }
+            (ParserState::Item, ']') | (ParserState::Key(true) | ParserState::Next, '}' | ']') => {
+                self.close_container(letter)
+            }
+            (
+                ParserState::Begin | ParserState::Value | ParserState::Item | ParserState::Key(_),
+                '"',
+            ) => {
                 self.token.push(letter);
-                self.state = State::Text(matches!(self.state, State::Key(_)), false);
+                self.state = ParserState::Text(matches!(self.state, ParserState::Key(_)), false);
                 false
             }
-            (State::Colon, ':') => {
-                self.state = State::Value;
+            (ParserState::Colon, ':') => {
+                self.state = ParserState::Value;
                 false
             }
-            (State::Next, ',') => {
+            (ParserState::Next, ',') => {
                 let is_list = self.path.last().is_some_and(|open| open.is_list);
-                self.state = if is_list { State::Value } else { State::Key(false) };
+                self.state = if is_list { ParserState::Value } else { ParserState::Key(false) };
                 false
             }
             // The end of a number or a literal can only be seen inside an object or a list.
-            (State::Value | State::Item, '-' | '0'..='9' | 't' | 'f' | 'n')
+            (ParserState::Value | ParserState::Item, '-' | '0'..='9' | 't' | 'f' | 'n')
                 if !self.path.is_empty() =>
             {
                 self.token.push(letter);
-                self.state = State::Word;
+                self.state = ParserState::Word;
                 false
             }
             _ => self.is_over(),
@@ -173,7 +180,7 @@ impl AnswerView {
 
     /// Stops reading.
     fn is_over(&mut self) -> bool {
-        self.state = State::Over;
+        self.state = ParserState::Over;
         false
     }
 
@@ -182,7 +189,7 @@ impl AnswerView {
         self.token.clear();
         let Ok(text) = text else { return self.is_over() };
         if !is_key {
-            return self.puts(Value::String(text));
+            return self.put_value(Value::String(text));
         }
         // A second member with the same name would change the first one.
         let known =
@@ -190,30 +197,31 @@ impl AnswerView {
         match self.path.last_mut() {
             Some(open) if !known => {
                 open.key = Some(text);
-                self.state = State::Colon;
+                self.state = ParserState::Colon;
                 false
             }
             _ => self.is_over(),
         }
     }
 
-    fn opens(&mut self, is_list: bool) -> bool {
+    fn open_container(&mut self, is_list: bool) -> bool {
         if self.path.len() >= DEEPEST {
             return self.is_over();
         }
         let new = if is_list { Value::Array(Vec::new()) } else { Value::Object(Map::new()) };
-        if !self.puts(new) {
+        if !self.put_value(new) {
             return false;
         }
-        self.path.push(Open { key: None, is_list });
-        self.state = if is_list { State::Item } else { State::Key(true) };
+        self.path.push(OpenContainer { key: None, is_list });
+        self.state = if is_list { ParserState::Item } else { ParserState::Key(true) };
         true
     }
 
-    fn closes(&mut self, letter: char) -> bool {
+    fn close_container(&mut self, letter: char) -> bool {
         match self.path.pop() {
             Some(open) if open.is_list == (letter == ']') => {
-                self.state = if self.path.is_empty() { State::Over } else { State::Next };
+                self.state =
+                    if self.path.is_empty() { ParserState::Over } else { ParserState::Next };
                 false
             }
             _ => self.is_over(),
@@ -221,8 +229,8 @@ impl AnswerView {
     }
 
     /// Adds a value at the present place.
-    fn puts(&mut self, value: Value) -> bool {
-        self.state = if self.path.is_empty() { State::Over } else { State::Next };
+    fn put_value(&mut self, value: Value) -> bool {
+        self.state = if self.path.is_empty() { ParserState::Over } else { ParserState::Next };
         let Some(open) = self.path.last_mut() else {
             self.root = Some(value);
             return true;

@@ -1,30 +1,30 @@
 //! The program's watcher of a run. What it does with an event is code of the program, which may
 //! panic.
 
-use super::{AgentCall, Event, reports::Reporter};
+use super::{AgentCall, Event, reports::ProgressSender};
 use crate::{
     error::{Error, ErrorKind},
     unwind::{Panicked, caught, dropped},
 };
 
 /// A function that gets every event of a run.
-type Watch<'a> = dyn FnMut(Event<'_>) + Send + 'a;
+type EventHandler<'a> = dyn FnMut(Event<'_>) + Send + 'a;
 
 /// The watchers of a run, if there are any.
 #[derive(Default)]
-pub(super) struct Watcher<'a> {
+pub(super) struct RunWatcher<'a> {
     /// Code of the library that keeps the events. It gets each event first.
-    first: Option<Box<Watch<'a>>>,
-    watch: Option<Box<Watch<'a>>>,
+    first: Option<Box<EventHandler<'a>>>,
+    watch: Option<Box<EventHandler<'a>>>,
     /// The watcher of the run whose call has started this one.
-    above: Option<(Reporter, AgentCall)>,
+    above: Option<(ProgressSender, AgentCall)>,
     /// Set if the watcher has panicked and this was not reported yet.
     panicked: Option<Panicked>,
     /// Whether the run pauses after some events, so that they are read before it continues.
     paced: bool,
 }
 
-impl<'a> Watcher<'a> {
+impl<'a> RunWatcher<'a> {
     pub(super) fn new(watch: impl FnMut(Event<'_>) + Send + 'a) -> Self {
         let mut watcher = Self::default();
         watcher.watch = Some(Box::new(watch));
@@ -32,11 +32,11 @@ impl<'a> Watcher<'a> {
     }
 
     /// Calls `first`, which is code of the library, with each event before this watcher.
-    pub(super) fn after<'b>(self, first: impl FnMut(Event<'_>) + Send + 'b) -> Watcher<'b>
+    pub(super) fn after<'b>(self, first: impl FnMut(Event<'_>) + Send + 'b) -> RunWatcher<'b>
     where
         'a: 'b,
     {
-        let mut all: Watcher<'b> = self;
+        let mut all: RunWatcher<'b> = self;
         all.first = Some(Box::new(first));
         all
     }
@@ -64,7 +64,7 @@ impl<'a> Watcher<'a> {
     }
 
     /// Adds the watcher of the run whose call has started this one.
-    pub(super) fn below(mut self, above: Option<(Reporter, AgentCall)>) -> Self {
+    pub(super) fn below(mut self, above: Option<(ProgressSender, AgentCall)>) -> Self {
         self.above = above;
         self
     }
@@ -96,7 +96,7 @@ impl<'a> Watcher<'a> {
     }
 }
 
-impl Drop for Watcher<'_> {
+impl Drop for RunWatcher<'_> {
     fn drop(&mut self) {
         dropped(self.watch.take());
     }

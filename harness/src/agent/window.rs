@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::{
     Agent, Chat, Event, Machine,
     compacting::{TRIES, most_after},
-    machine::{Measured, Seen},
+    machine::{ContextView, MeasuredRequest},
     run::Run,
 };
 use crate::{
@@ -22,7 +22,7 @@ use crate::{
 
 /// Estimates the size of what is sent, and corrects the estimate by what the vendor has counted.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Gauge {
+pub(super) struct ContextGauge {
     meter: ContextMeter,
     /// The last request that was estimated: the number of its messages, and its tokens.
     asked: (usize, u64),
@@ -30,28 +30,33 @@ pub(super) struct Gauge {
     look_at: u64,
 }
 
-impl Gauge {
+impl ContextGauge {
     pub(super) fn new(meter: ContextMeter) -> Self {
         Self { meter, ..Self::default() }
     }
 
     /// The estimate for the next request.
-    pub(super) fn count(&mut self, seen: Seen<'_>) -> ContextTokens {
+    pub(super) fn count(&mut self, seen: ContextView<'_>) -> ContextTokens {
         self.meter.count(seen.messages(), seen.thinking_from)
     }
 
     /// The estimate for a request that is sent now.
-    pub(super) fn asks(&mut self, seen: Seen<'_>) -> ContextTokens {
+    pub(super) fn estimate_request(&mut self, seen: ContextView<'_>) -> ContextTokens {
         let tokens = self.count(seen);
         self.asked = (seen.messages().len(), tokens.total());
         tokens
     }
 
     /// How many tokens the next request has. `empty` is a meter that has counted no message.
-    fn used(&mut self, seen: Seen<'_>, known: Option<Measured>, empty: ContextMeter) -> Used {
+    fn used(
+        &mut self,
+        seen: ContextView<'_>,
+        known: Option<MeasuredRequest>,
+        empty: ContextMeter,
+    ) -> ContextUsage {
         let estimated = self.count(seen).total();
         let Some(known) = known else {
-            return Used { tokens: estimated, scale: (1, 1) };
+            return ContextUsage { tokens: estimated, scale: (1, 1) };
         };
         let sent = seen.messages();
         if self.asked.0 != known.messages {
@@ -67,18 +72,18 @@ impl Gauge {
         let more = scaled(estimated.saturating_sub(then), growth);
         let frames = u64::try_from(sent.len().saturating_sub(known.messages)).unwrap_or(0);
         let more = more.saturating_add(frames.saturating_mul(FRAME));
-        Used { tokens: known.tokens.saturating_add(more), scale }
+        ContextUsage { tokens: known.tokens.saturating_add(more), scale }
     }
 }
 
 /// A number of tokens, and the factor for estimates as a fraction.
 #[derive(Clone, Copy)]
-pub(super) struct Used {
+pub(super) struct ContextUsage {
     pub(super) tokens: u64,
     scale: (u64, u64),
 }
 
-impl Used {
+impl ContextUsage {
     /// The estimate that corresponds to this number of tokens.
     pub(super) fn estimate_of(&self, tokens: u64) -> u64 {
         let (by, of) = self.scale;
@@ -127,7 +132,7 @@ const LEAST: u64 = 16;
 
 /// How many tokens an answer may have after a refusal.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Lowered {
+pub(super) struct ReducedMaxTokens {
     pub(super) tokens: u32,
     /// Whether the vendor has counted the request.
     is_counted: bool,
@@ -142,7 +147,7 @@ fn left(window: u64, used: u64, measured: u64) -> u64 {
 
 /// What can be cleared.
 #[derive(Default)]
-struct Clearable {
+struct ClearableParts {
     results: Vec<ClearedResult>,
     arguments: Vec<ClearedArguments>,
     /// How many tokens clearing it saves.
@@ -150,7 +155,7 @@ struct Clearable {
 }
 
 /// A change of what is sent that is due before the model is asked.
-pub(super) enum Move {
+pub(super) enum ContextEdit {
     /// Results are to be cleared.
     Clear(Box<Fact>),
     /// The oldest part is to be summarized.
@@ -161,7 +166,7 @@ impl Agent {
     /// How many tokens the window has by the program's setting or by the table of models.
     fn window_tokens(&self) -> Option<u64> {
         let look_up = || {
-            let (name, model) = self.answers();
+            let (name, model) = self.provider_and_model();
             self.models().find(name, model).window
         };
         self.window().set_tokens().or_else(|| *self.known_window().get_or_init(look_up))
@@ -169,7 +174,7 @@ impl Agent {
 
     /// The same in a conversation, in which the vendor may have stated it.
     pub(super) fn window_in(&self, machine: &Machine) -> Option<u64> {
-        let (provider, model) = self.answers();
+        let (provider, model) = self.provider_and_model();
         let told = machine.told_window(provider, model);
         self.window_tokens().into_iter().chain(told).min()
     }
@@ -214,7 +219,7 @@ impl Chat {
 
     /// Whether the size of the window is the one that the vendor has stated.
     pub(super) fn is_told_window(&self) -> bool {
-        let (provider, model) = self.agent.answers();
+        let (provider, model) = self.agent.provider_and_model();
         let told = self.machine.told_window(provider, model);
         told.is_some_and(|told| self.agent.window_tokens().is_none_or(|known| told < known))
     }
@@ -249,13 +254,13 @@ impl Chat {
     }
 
     /// What can be cleared.
-    fn clearable(&self, used: Used) -> Clearable {
+    fn clearable(&self, used: ContextUsage) -> ClearableParts {
         let (machine, seen) = (&self.machine, self.seen());
         let all = machine.transcript().messages();
         let window = self.window_tokens().unwrap_or(used.tokens);
         let before = seen.place_of(tail(seen.messages(), used.estimate_of(window)));
         let cleared = machine.clearable(before).filter_map(|(at, result)| clear(all, at, result));
-        let mut found = Clearable::default();
+        let mut found = ClearableParts::default();
         for (result, tokens) in cleared {
             found.results.push(result);
             found.saved = found.saved.saturating_add(tokens);
@@ -273,7 +278,7 @@ impl Chat {
     }
 
     /// The argument of this call that repeats the line for a cleared argument.
-    fn copies_line(&self, call: &ToolCall) -> Option<CopiedLine> {
+    fn find_copied_line(&self, call: &ToolCall) -> Option<CopiedLine> {
         if !self.machine.has_shortened() {
             return None;
         }
@@ -281,15 +286,15 @@ impl Chat {
     }
 
     /// The change of what is sent that is due before the model is asked, if there is one.
-    pub(super) fn due(&mut self) -> Option<Move> {
+    pub(super) fn due(&mut self) -> Option<ContextEdit> {
         let policy = self.agent.window().clone();
         if policy.is_off() || !self.machine.can_move() {
             return None;
         }
         if let Some(fact) = self.files_due() {
-            return Some(Move::Clear(Box::new(fact)));
+            return Some(ContextEdit::Clear(Box::new(fact)));
         }
-        let (provider, model) = self.agent.answers();
+        let (provider, model) = self.agent.provider_and_model();
         let refused = self.machine.is_refused(provider, model);
         let is_guessed = self.is_told_window() && self.machine.is_guessed(provider, model);
         let mut gauge = self.gauge;
@@ -303,12 +308,12 @@ impl Chat {
         let is_over = |at: Option<u64>| at.is_some_and(|at| refused || used.tokens >= at);
         let looks = refused || used.tokens >= self.gauge.look_at;
         if looks && is_over(policy.clears_at(window)) {
-            let Clearable { results, arguments, saved } = self.clearable(used);
+            let ClearableParts { results, arguments, saved } = self.clearable(used);
             let (before, after) = (used.tokens, used.tokens.saturating_sub(saved));
             let is_some = !results.is_empty() || !arguments.is_empty();
             if is_some && (refused || saved >= window / WORTH) {
                 let cleared = Fact::ContextCleared { results, arguments, before, after };
-                return Some(Move::Clear(Box::new(cleared)));
+                return Some(ContextEdit::Clear(Box::new(cleared)));
             }
             self.gauge.look_at = used.tokens.saturating_add(window / WORTH / 2);
         }
@@ -321,11 +326,11 @@ impl Chat {
         let may_help = refused
             || !is_guessed
             || self.least_after(&cut, used).is_ok_and(|least| least < most_after(used.tokens));
-        may_help.then_some(Move::Compact)
+        may_help.then_some(ContextEdit::Compact)
     }
 
     /// How many tokens the next request has.
-    pub(super) fn used(&mut self) -> Used {
+    pub(super) fn used(&mut self) -> ContextUsage {
         let mut gauge = self.gauge;
         let used = gauge.used(self.seen(), self.machine.measured(), self.meter());
         self.gauge = gauge;
@@ -333,25 +338,25 @@ impl Chat {
     }
 
     /// What is sent to the agent's model.
-    pub(super) fn seen(&self) -> Seen<'_> {
-        let (provider, model) = self.agent.answers();
+    pub(super) fn seen(&self) -> ContextView<'_> {
+        let (provider, model) = self.agent.provider_and_model();
         self.machine.seen_by(provider, model)
     }
 
     /// How many tokens the window has. If that is not known, it counts as full.
-    pub(super) fn window_or(&self, used: Used) -> u64 {
+    pub(super) fn window_or(&self, used: ContextUsage) -> u64 {
         self.window_tokens().unwrap_or(used.tokens)
     }
 
     /// The same for a summary: if a request for one was refused as too large, the window is not larger than that one.
-    pub(super) fn window_to_sum_up(&self, used: Used) -> u64 {
+    pub(super) fn window_to_sum_up(&self, used: ContextUsage) -> u64 {
         let window = self.window_or(used);
         self.machine.too_large().map_or(window, |refused| refused.min(window))
     }
 
     /// Resets the estimate, because what is sent has changed.
     pub(super) fn was_moved(&mut self) {
-        self.gauge = Gauge::new(self.meter());
+        self.gauge = ContextGauge::new(self.meter());
     }
 }
 
@@ -360,10 +365,10 @@ const WORTH: u64 = 10;
 
 impl Run<'_> {
     /// Makes a change of what is sent.
-    pub(super) async fn moves(&mut self, due: Move) -> Result<(), Error> {
+    pub(super) async fn edit_context(&mut self, due: ContextEdit) -> Result<(), Error> {
         match due {
-            Move::Clear(fact) => self.clears(&fact),
-            Move::Compact => self.compacts().await,
+            ContextEdit::Clear(fact) => self.clears(&fact),
+            ContextEdit::Compact => self.compacts().await,
         }
     }
 
@@ -381,7 +386,11 @@ impl Run<'_> {
     /// Returns whether the request is sent again. `before` is the value in the refused request, if it was lowered already:
     /// then it is lowered once more if the vendor has counted the request only now, and further as long as it does not know
     /// the size.
-    pub(super) fn lowers_after(&mut self, error: &Error, before: Option<Lowered>) -> bool {
+    pub(super) fn lower_max_tokens_after(
+        &mut self,
+        error: &Error,
+        before: Option<ReducedMaxTokens>,
+    ) -> bool {
         let is_last = error.last().is_context_full();
         if !(is_last || error.is_context_full()) || self.chat.agent.window().is_off() {
             return false;
@@ -409,7 +418,7 @@ impl Run<'_> {
         if u64::from(tokens) < LEAST.max(window / STEPS) {
             return false;
         }
-        self.chat.lowered = Some(Lowered { tokens, is_counted: counted.is_some() });
+        self.chat.lowered = Some(ReducedMaxTokens { tokens, is_counted: counted.is_some() });
         self.chat.is_strict = true;
         let cause = &*self.chat.agent.secrets().hide(&error.to_string()).into_owned();
         let (attempt, of, wait) = (2, 2, Duration::ZERO);
@@ -421,12 +430,12 @@ impl Run<'_> {
     /// Reacts to a vendor that has refused a request because it is too large. Returns whether
     /// something can be moved, so that the model can be asked again. This is done once for each
     /// answer.
-    pub(super) fn moves_after(&mut self, error: &Error) -> Result<bool, Error> {
-        if self.refuses_summary(error)? {
+    pub(super) fn edit_context_after(&mut self, error: &Error) -> Result<bool, Error> {
+        if self.drop_refused_summary(error)? {
             return Ok(true);
         }
         let Chat { agent, machine, .. } = &*self.chat;
-        let (name, model) = agent.answers();
+        let (name, model) = agent.provider_and_model();
         let refused_before = machine.last_refused(name, model);
         // The first failure may be another one, after which a second try or another provider was asked.
         let is_last = error.last().is_context_full();
@@ -452,9 +461,9 @@ impl Run<'_> {
         if is_small {
             return Ok(false);
         }
-        let had_doubts = self.chat.machine.doubts_window();
+        let had_doubts = self.chat.machine.is_window_doubtful();
         self.overflowed(fallback, (window, tokens, estimated))?;
-        if self.chat.machine.doubts_window() && !had_doubts {
+        if self.chat.machine.is_window_doubtful() && !had_doubts {
             // The request is sent again as it is. If it is refused again, the window is what was named.
             return Ok(true);
         }
@@ -471,7 +480,7 @@ impl Run<'_> {
         fallback: bool,
         (window, tokens, estimated): (Option<u64>, Option<u64>, u64),
     ) -> Result<(), Error> {
-        let (provider, model) = self.chat.agent.answers();
+        let (provider, model) = self.chat.agent.provider_and_model();
         let (provider, model) = (provider.to_owned(), model.to_owned());
         let fact = Fact::ContextOverflowed { provider, model, fallback, window, tokens, estimated };
         self.chat.record(&fact)
@@ -479,11 +488,11 @@ impl Run<'_> {
 
     /// Answers a call whose argument repeats the line for a cleared argument of an earlier call.
     /// Such a call does not run. Returns whether it was one.
-    pub(super) fn refuses_copy(&mut self, call: &ToolCall) -> Result<bool, Error> {
-        let Some(CopiedLine { argument, name }) = self.chat.copies_line(call) else {
+    pub(super) fn refuse_copy(&mut self, call: &ToolCall) -> Result<bool, Error> {
+        let Some(CopiedLine { argument, name }) = self.chat.find_copied_line(call) else {
             return Ok(false);
         };
-        let reads = match name.filter(|_| self.chat.reads_large()) {
+        let reads = match name.filter(|_| self.chat.can_read_results()) {
             Some(name) => format!("; `{READ_RESULT}` reads those of the earlier call as `{name}`"),
             None => String::new(),
         };

@@ -1,6 +1,6 @@
 //! Writes the facts of a run before an action that must not happen without them.
 
-use super::{durable::Written, halt::Told, reports::Wanting, run::Run};
+use super::{durable::WriteOutcome, reports::AgentRequest, run::Run, stop_signals::RunSignal};
 use crate::{
     error::Error,
     journal::{Fact, InterruptCause},
@@ -36,19 +36,19 @@ impl Run<'_> {
             };
             let told = tokio::select! {
                 biased;
-                told = halt.told() => told,
+                told = halt.next_signal() => told,
                 written = durable.write() => match written? {
-                    Written::All => return Ok(None),
-                    Written::Behind(facts) => {
-                        self.chat.takes_in(facts).await?;
+                    WriteOutcome::All => return Ok(None),
+                    WriteOutcome::Behind(facts) => {
+                        self.chat.apply_external(facts).await?;
                         continue;
                     }
                 },
                 () = early.drive() => continue,
             };
             match told {
-                Told::Stop(cause) => return Ok(Some(cause)),
-                Told::Warn(warning) => self.warned(&warning),
+                RunSignal::Stop(cause) => return Ok(Some(cause)),
+                RunSignal::Warn(warning) => self.warned(&warning),
             }
         }
     }
@@ -57,7 +57,7 @@ impl Run<'_> {
     /// conversation is in no journal, if it does. Returns the cause if the run was stopped meanwhile.
     pub(super) async fn let_run_agent(
         &mut self,
-        Wanting { unkept, tells }: Wanting,
+        AgentRequest { unkept, tells }: AgentRequest,
     ) -> Result<Option<InterruptCause>, Error> {
         // The call may have ended or have been dropped since then, with an answer that began anew.
         if tells.is_closed() {
@@ -83,7 +83,7 @@ impl Run<'_> {
         if !chat.is_in_journal() {
             return Ok(None);
         }
-        let (provider, model) = chat.agent.answers();
+        let (provider, model) = chat.agent.provider_and_model();
         let (provider, model) = (provider.to_owned(), model.to_owned());
         chat.record(&Fact::CompactionStarted { provider, model })?;
         self.write_unless_stopped().await

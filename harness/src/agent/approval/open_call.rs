@@ -47,26 +47,26 @@ impl OpenCall {
         }
         let result = ToolResult::new(self.call.id(), CallOutcome::Succeeded, content);
         let result = result.with_kept(value.map(ProgramValue::Json));
-        self.settled(Said::Succeeded { result })
+        self.settled(SettlementKind::Succeeded { result })
     }
 
     /// The call has run and failed. The text is for the model.
     pub fn failed(&self, text: impl Into<String>) -> Settlement {
-        self.settled(Said::Failed { text: text.into() })
+        self.settled(SettlementKind::Failed { text: text.into() })
     }
 
     /// Nothing of the call has happened. If it was in doubt, it runs now. If it waited, the model
     /// is told that it did not start.
     pub fn not_happened(&self) -> Settlement {
-        self.settled(Said::NotHappened)
+        self.settled(SettlementKind::NotHappened)
     }
 
     /// The answer to the question of the call's tool. The tool is called again with it.
     pub fn answered(&self, answer: impl Into<Value>) -> Settlement {
-        self.settled(Said::Answered { answer: answer.into() })
+        self.settled(SettlementKind::Answered { answer: answer.into() })
     }
 
-    fn settled(&self, said: Said) -> Settlement {
+    fn settled(&self, said: SettlementKind) -> Settlement {
         let (call, fingerprint) = (self.call.id().to_owned(), self.call.fingerprint());
         Settlement { call, fingerprint, said, who: None }
     }
@@ -81,14 +81,14 @@ pub struct Settlement {
     pub call: String,
     /// A hash of the tool's name and the arguments.
     pub fingerprint: Fingerprint,
-    pub(super) said: Said,
+    pub(super) said: SettlementKind,
     /// The person who gave the outcome, for the record.
     pub who: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "said", rename_all = "snake_case")]
-pub(super) enum Said {
+pub(super) enum SettlementKind {
     Succeeded { result: ToolResult },
     Failed { text: String },
     NotHappened,

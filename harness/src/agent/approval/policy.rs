@@ -8,7 +8,7 @@ use crate::{
     agent::{
         Agent,
         calling::ApprovedCall,
-        circumstances::{CallerRules, Circumstances, offered},
+        run_options::{CallerRules, RunOptions, offered},
     },
     journal::{Always, CallBinding, Decider, Decision, Reason, Repeat, Sources, now},
     message::{Arguments, ToolCall},
@@ -31,7 +31,7 @@ pub(in crate::agent) enum ApprovalOutcome {
 #[derive(Clone, Copy)]
 pub(in crate::agent) struct ApprovalPolicy<'a> {
     pub(in crate::agent) agent: &'a Agent,
-    pub(in crate::agent) own: Option<&'a Circumstances>,
+    pub(in crate::agent) own: Option<&'a RunOptions>,
     pub(in crate::agent) grants: &'a [Grant],
     /// What the conversation has read.
     pub(in crate::agent) read: &'a Sources,
@@ -43,7 +43,7 @@ pub(in crate::agent) struct ApprovalPolicy<'a> {
 impl<'a> ApprovalPolicy<'a> {
     /// The permissions that apply, and what was read.
     pub(in crate::agent) fn rules(self) -> CallerRules {
-        let others = self.own.into_iter().flat_map(Circumstances::sides);
+        let others = self.own.into_iter().flat_map(RunOptions::sides);
         let all = std::iter::once(self.agent.permissions()).chain(others);
         CallerRules { permissions: all.cloned().collect(), read: self.read.clone() }
     }
@@ -79,8 +79,10 @@ impl<'a> ApprovalPolicy<'a> {
         use ApprovalOutcome::Decided;
         // A call whose tool does not exist, or whose arguments cannot be read, only produces a
         // result that says what is wrong.
-        let Some(tool) = self.tools().get(call.name()) else { return Decided(answers_itself()) };
-        let Ok(mut arguments) = call.decoded() else { return Decided(answers_itself()) };
+        let Some(tool) = self.tools().get(call.name()) else {
+            return Decided(own_result_decision());
+        };
+        let Ok(mut arguments) = call.decoded() else { return Decided(own_result_decision()) };
         let defaults = tool.fill_defaults(&mut arguments);
         let review = self.tools().review_off_loop(tool, &arguments).await;
         let reasons = match self.judge(tool, &arguments, review.as_ref()) {
@@ -95,8 +97,8 @@ impl<'a> ApprovalPolicy<'a> {
             Judgement::Ask { reasons } => reasons,
         };
         // Nobody is asked about a call that cannot run.
-        if !self.fits(tool, &arguments) {
-            return Decided(answers_itself());
+        if !self.is_valid_for(tool, &arguments) {
+            return Decided(own_result_decision());
         }
         let mut question = self.question(call, tool, reasons, review.as_ref());
         question.defaults = defaults;
@@ -126,7 +128,7 @@ impl<'a> ApprovalPolicy<'a> {
     }
 
     /// Whether the arguments fit the tool. Reading them may run code of the program.
-    fn fits(self, tool: &Tool, arguments: &Arguments) -> bool {
+    fn is_valid_for(self, tool: &Tool, arguments: &Arguments) -> bool {
         caught(|| tool.check(arguments).is_ok()).unwrap_or(false)
     }
 
@@ -135,7 +137,7 @@ impl<'a> ApprovalPolicy<'a> {
             .of_agent(tool.is_agent())
             .with_review(review)
             .with_taint(self.agent.permissions().taint(self.read));
-        let others = self.own.into_iter().flat_map(Circumstances::sides);
+        let others = self.own.into_iter().flat_map(RunOptions::sides);
         let others = others.map(|permissions| (&**permissions, permissions.taint(self.read)));
         self.agent.permissions().decide_with(&proposed, others)
     }
@@ -151,7 +153,7 @@ impl<'a> ApprovalPolicy<'a> {
         self.conversation.clone_into(&mut question.conversation);
         question.person = self.person().map(str::to_owned);
         let caller = self.own.and_then(|own| own.caller.as_ref());
-        question.agents = caller.map(|caller| caller.names()).unwrap_or_default();
+        question.agents = caller.map(|caller| caller.tool_names()).unwrap_or_default();
         question.reasons = self.hide_secrets(reasons);
         question.title = tool.title().map(str::to_owned);
         question.folder = folder_of(review);
@@ -171,7 +173,9 @@ impl<'a> ApprovalPolicy<'a> {
     pub(in crate::agent) fn is_within(self, call: &ToolCall, approved: &ApprovedCall) -> bool {
         let Some(tool) = self.tools().get(call.name()) else { return true };
         if approved.runs_nothing {
-            return !tool.arguments_of(call).is_ok_and(|arguments| self.fits(tool, &arguments));
+            return !tool
+                .arguments_of(call)
+                .is_ok_and(|arguments| self.is_valid_for(tool, &arguments));
         }
         let is_same_kind = (approved.repeat == Repeat::Continues)
             == (repeat_of(tool, self.in_journal) == Repeat::Continues);
@@ -187,7 +191,8 @@ impl<'a> ApprovalPolicy<'a> {
         let tool = self.tools().get(call.name()).filter(|tool| tool.is_external());
         tool.is_some_and(|tool| {
             let arguments = approved.arguments(call, tool);
-            !approved.runs_nothing && arguments.is_ok_and(|arguments| self.fits(tool, &arguments))
+            !approved.runs_nothing
+                && arguments.is_ok_and(|arguments| self.is_valid_for(tool, &arguments))
         })
     }
 
@@ -293,7 +298,7 @@ impl<'a> ApprovalPolicy<'a> {
 }
 
 /// The decision about a call that only produces a result which says what is wrong with it.
-fn answers_itself() -> Decision {
+fn own_result_decision() -> Decision {
     let (side_effects, repeat) = (SideEffects::NONE, Repeat::Read);
     let by = Decider::Call;
     Decision::Allow { side_effects, repeat, by, reviewed: None, binding: None }

@@ -2,11 +2,11 @@
 //! the clock. It takes one path, wherever it comes from: it is checked, cleaned, cut and bound here, and becomes one fact.
 
 use super::{
-    open_call::{Said, Settlement, is_over, question},
+    open_call::{Settlement, SettlementKind, is_over, question},
     policy::decide,
 };
 use crate::{
-    agent::{Action, Machine, spilling::Spilling, told::nobody_answered},
+    agent::{Action, Machine, model_notices::nobody_answered, spilling::LargeResultStore},
     error::{Error, ErrorKind},
     journal::{Awaited, Decider, Decision, Fact, Wait, now},
     message::{CallOutcome, ProgramValue, ToolCall, ToolResult, is_too_deep},
@@ -123,7 +123,7 @@ impl ResolvedCall {
         self,
         machine: &Machine,
         tools: &ToolRegistry,
-        spilling: &Spilling,
+        spilling: &LargeResultStore,
     ) -> Fact {
         match self {
             Self::Fact(fact) => fact,
@@ -182,42 +182,43 @@ fn settle(
         (_, Some(Awaited::Approval { .. })) => Err(refused(format!(
             "the call `{id}` waits to be decided: answer its question, and `decide` it"
         ))),
-        (Said::Answered { answer }, _) if is_too_deep(answer) => Err(Error::new(
+        (SettlementKind::Answered { answer }, _) if is_too_deep(answer) => Err(Error::new(
             ErrorKind::Transcript,
             "nothing has changed: the answer is nested too deep to be read back",
         )),
-        (Said::Answered { answer }, Some(Awaited::Answer { .. })) => {
+        (SettlementKind::Answered { answer }, Some(Awaited::Answer { .. })) => {
             check_goes_on(machine, id)?;
             let (call, answer) = (id.to_owned(), answer.clone());
             Ok(ResolvedCall::Fact(Fact::CallAnswered { call, answer, who, at: now() }))
         }
-        (Said::Answered { .. }, Some(Awaited::Agent { conversation, cut_off: false })) => {
-            Err(refused(format!(
-                "the call `{id}` waits for its agent, which asks in the conversation `{conversation}`: \
+        (
+            SettlementKind::Answered { .. },
+            Some(Awaited::Agent { conversation, cut_off: false }),
+        ) => Err(refused(format!(
+            "the call `{id}` waits for its agent, which asks in the conversation `{conversation}`: \
                  answer what waits there"
-            )))
-        }
-        (Said::Answered { .. }, Some(Awaited::Agent { conversation, cut_off: true })) => {
+        ))),
+        (SettlementKind::Answered { .. }, Some(Awaited::Agent { conversation, cut_off: true })) => {
             Err(refused(format!(
                 "the call `{id}` has asked nothing: its agent could not go on in `{conversation}`, and \
                  `resume` tries again"
             )))
         }
-        (Said::Answered { .. }, _) => Err(refused(format!(
+        (SettlementKind::Answered { .. }, _) => Err(refused(format!(
             "the tool of the call `{id}` has asked nothing: say what became of the call by `succeeded` \
                  or `failed`"
         ))),
-        (Said::Succeeded { result: said }, _) => {
+        (SettlementKind::Succeeded { result: said }, _) => {
             let (content, value) = (said.content().iter().cloned(), said.value().cloned());
             let result = ToolResult::new(id, CallOutcome::Succeeded, content);
             let result = result.with_kept(value.map(ProgramValue::Json));
             Ok(ResolvedCall::Result { result, who })
         }
-        (Said::Failed { text }, _) => Ok(result(CallOutcome::Failed, text.clone())),
-        (Said::NotHappened, None) => {
+        (SettlementKind::Failed { text }, _) => Ok(result(CallOutcome::Failed, text.clone())),
+        (SettlementKind::NotHappened, None) => {
             Ok(ResolvedCall::Fact(Fact::CallCleared { call: id.to_owned(), spent: None }))
         }
-        (Said::NotHappened, Some(_)) => {
+        (SettlementKind::NotHappened, Some(_)) => {
             let text = "Nothing of this call has happened, and it will not run.".to_owned();
             Ok(result(CallOutcome::NotStarted, text))
         }

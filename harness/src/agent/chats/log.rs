@@ -13,12 +13,12 @@ const REPORTS: usize = 256;
 /// The events of one run.
 pub(super) struct RunLog {
     name: Arc<str>,
-    state: Mutex<Log>,
+    state: Mutex<LogState>,
 }
 
 #[derive(Default)]
-struct Log {
-    entries: Vec<Kept>,
+struct LogState {
+    entries: Vec<LoggedEvent>,
     /// How many events the run has had.
     told: u64,
     /// How many of the entries are reports of progress.
@@ -31,7 +31,7 @@ struct Log {
 }
 
 /// One event, or several that were joined.
-struct Kept {
+struct LoggedEvent {
     /// The number of the first event.
     first: u64,
     /// The number of the last event.
@@ -41,7 +41,7 @@ struct Kept {
     ends: Vec<usize>,
 }
 
-impl Kept {
+impl LoggedEvent {
     /// How many bytes of the joined text there were after the event of this number.
     fn words_with(&self, number: u64) -> usize {
         let at = usize::try_from(number.saturating_sub(self.first)).unwrap_or(usize::MAX);
@@ -55,12 +55,12 @@ impl RunLog {
         Arc::new(Self { name: run_name(), state: Mutex::default() })
     }
 
-    fn lock(&self) -> MutexGuard<'_, Log> {
+    fn lock(&self) -> MutexGuard<'_, LogState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Records that the run begins: its number, and how many facts the conversation has.
-    pub(super) fn begins(&self, place: u64, facts: u64) {
+    pub(super) fn begin(&self, place: u64, facts: u64) {
         let mut log = self.lock();
         (log.place, log.facts) = (place, (facts, facts));
     }
@@ -85,16 +85,16 @@ impl RunLog {
             }
         }
         let event = event.into_owned();
-        log.entries.push(Kept { first: number, last: number, event, ends: Vec::new() });
+        log.entries.push(LoggedEvent { first: number, last: number, event, ends: Vec::new() });
     }
 
     /// Sets how many facts the conversation has after the run.
-    pub(super) fn counts(&self, facts: u64) {
+    pub(super) fn set_facts(&self, facts: u64) {
         self.lock().facts.1 = facts;
     }
 
     /// Records that no more events come.
-    pub(super) fn ends(&self) {
+    pub(super) fn close(&self) {
         self.lock().ended = true;
     }
 
@@ -103,7 +103,7 @@ impl RunLog {
     }
 
     /// Whether the last event is the end of the run.
-    pub(super) fn tells_its_end(&self) -> bool {
+    pub(super) fn has_run_end(&self) -> bool {
         let log = self.lock();
         let last = log.entries.last().map(|kept| kept.event.as_event());
         matches!(last, Some(Event::RunEnded { .. }))
@@ -129,7 +129,7 @@ impl RunLog {
     }
 }
 
-impl Log {
+impl LogState {
     /// Removes all progress reports except for the last one of each call.
     fn forget_reports(&mut self) {
         let mut last = HashSet::new();
@@ -147,14 +147,14 @@ impl Log {
 
 /// How far a watcher has read a run.
 #[derive(Default)]
-pub(super) struct Cursor {
+pub(super) struct LogCursor {
     /// The number of the last event that was read.
     seen: u64,
     /// How many bytes were read of the text that this event was joined to.
     bytes: usize,
 }
 
-impl Cursor {
+impl LogCursor {
     /// The position of a watcher who has read this run up to the event of this number.
     pub(super) fn after(run: &RunLog, number: u64) -> Self {
         let log = run.lock();
@@ -168,7 +168,7 @@ impl Cursor {
     pub(super) fn next(&mut self, run: &RunLog) -> Option<Numbered> {
         let log = run.lock();
         let at = log.entries.partition_point(|kept| kept.last <= self.seen);
-        let Kept { first, last, event, .. } = log.entries.get(at)?;
+        let LoggedEvent { first, last, event, .. } = log.entries.get(at)?;
         let event = if *first <= self.seen { event.words_from(self.bytes)? } else { event.clone() };
         let words = log.entries.get(at).and_then(|kept| kept.event.words());
         (self.seen, self.bytes) = (*last, words.map_or(0, str::len));
@@ -178,10 +178,10 @@ impl Cursor {
 
 #[cfg(test)]
 mod tests {
-    use super::{Cursor, REPORTS, RunLog};
+    use super::{LogCursor, REPORTS, RunLog};
     use crate::agent::{Event, Numbered};
 
-    fn rest(cursor: &mut Cursor, log: &RunLog) -> Vec<Numbered> {
+    fn rest(cursor: &mut LogCursor, log: &RunLog) -> Vec<Numbered> {
         std::iter::from_fn(|| cursor.next(log)).collect()
     }
 
@@ -192,7 +192,7 @@ mod tests {
     #[test]
     fn who_comes_late_reads_joined_what_others_have_read_in_pieces() {
         let log = RunLog::new();
-        let (mut awake, mut slow) = (Cursor::default(), Cursor::default());
+        let (mut awake, mut slow) = (LogCursor::default(), LogCursor::default());
         let mut seen = Vec::new();
         log.push(Event::TurnStarted { turn: 1 });
         for word in ["a", "\u{e9}", "c"] {
@@ -206,7 +206,7 @@ mod tests {
         log.push(Event::Text("e"));
         seen.extend(rest(&mut awake, &log));
         assert_eq!(Vec::from_iter(seen.iter().map(|it| it.number)), [1, 2, 3, 4, 5, 6]);
-        let late = rest(&mut Cursor::default(), &log);
+        let late = rest(&mut LogCursor::default(), &log);
         assert_eq!(Vec::from_iter(late.iter().map(|it| it.number)), [1, 4, 5, 6]);
         assert_eq!(words(&late), words(&seen));
         let slow = rest(&mut slow, &log);
@@ -217,14 +217,14 @@ mod tests {
     #[test]
     fn of_many_reports_the_last_of_each_call_is_kept_and_no_reader_loses_its_place() {
         let log = RunLog::new();
-        let (mut awake, mut seen) = (Cursor::default(), 0);
+        let (mut awake, mut seen) = (LogCursor::default(), 0);
         for number in 0..10_000 {
             let call = ["one", "two"][number % 2];
             log.push(Event::ToolProgress { call, message: &number.to_string() });
             seen += rest(&mut awake, &log).len();
         }
         assert_eq!(seen, 10_000);
-        let late = rest(&mut Cursor::default(), &log);
+        let late = rest(&mut LogCursor::default(), &log);
         assert!(late.len() <= REPORTS + 2, "{}", late.len());
         assert!(late.is_sorted_by_key(|it| it.number));
         assert_eq!(late.last().map(|it| it.number), Some(10_000));

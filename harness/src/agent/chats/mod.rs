@@ -21,15 +21,15 @@ use tokio_util::sync::CancellationToken;
 use self::{
     log::RunLog,
     replay::{last_run, replay},
-    serve::Serving,
-    slot::{Job, Slot},
-    watch::Seat,
+    serve::ChatTask,
+    slot::{ChatSlot, QueuedRun},
+    watch::ChatSubscription,
 };
 pub use self::{
     send::{ChatSending, WhenBusy},
     watch::{ChatRun, ChatWatcher},
 };
-use super::{Agent, durable::guarded, sending::Opening};
+use super::{Agent, durable::guarded, sending::RunInput};
 use crate::{
     error::{Error, ErrorKind},
     journal::{Journal, check_id},
@@ -86,7 +86,7 @@ const MOST_WAITING: usize = 32;
 /// ```
 #[derive(Clone)]
 pub struct Chats {
-    shared: Arc<Shared>,
+    shared: Arc<ChatsInner>,
 }
 
 /// Builds [`Chats`].
@@ -98,12 +98,12 @@ pub struct ChatsBuilder {
     most_idle: usize,
 }
 
-struct Shared {
+struct ChatsInner {
     agent: Agent,
     journal: Arc<dyn Journal>,
     idle_after: Duration,
     most_idle: usize,
-    slots: Mutex<Slots>,
+    slots: Mutex<ChatSlots>,
     /// Dropped with the manager. That stops each run.
     tasks: Mutex<JoinSet<()>>,
     closing: CancellationToken,
@@ -112,11 +112,11 @@ struct Shared {
 }
 
 #[derive(Default)]
-struct Slots {
-    by_id: HashMap<Arc<str>, Arc<Slot>>,
+struct ChatSlots {
+    by_id: HashMap<Arc<str>, Arc<ChatSlot>>,
     /// The open conversations without a run, ordered by how long they have been without one, the
     /// longest first.
-    idle: BTreeMap<u64, Arc<Slot>>,
+    idle: BTreeMap<u64, Arc<ChatSlot>>,
     counted: u64,
 }
 
@@ -138,7 +138,7 @@ impl ChatsBuilder {
     /// Builds the manager. No conversation is opened yet.
     pub fn build(self) -> Chats {
         let Self { agent, journal, idle_after, most_idle } = self;
-        let shared = Shared {
+        let shared = ChatsInner {
             agent,
             journal,
             idle_after,
@@ -179,12 +179,12 @@ impl Chats {
         conversation: impl Into<String>,
         message: impl Into<Message>,
     ) -> ChatSending {
-        ChatSending::new(self.clone(), conversation.into(), Opening::Say(message.into().renewed()))
+        ChatSending::new(self.clone(), conversation.into(), RunInput::Say(message.into().renewed()))
     }
 
     /// Continues the last run of a conversation: see [`Chat::resume`](super::Chat::resume).
     pub fn resume(&self, conversation: impl Into<String>) -> ChatSending {
-        ChatSending::new(self.clone(), conversation.into(), Opening::Resume)
+        ChatSending::new(self.clone(), conversation.into(), RunInput::Resume)
     }
 
     /// Watches a conversation: its last run from the beginning, even if that has ended, and each
@@ -209,7 +209,7 @@ impl Chats {
             }
             let slot = slots.slot(id);
             let name = slot.watched();
-            (Arc::clone(&slot), Seat::new(Arc::downgrade(shared), slot, name))
+            (Arc::clone(&slot), ChatSubscription::new(Arc::downgrade(shared), slot, name))
         };
         let journal = Arc::clone(&shared.journal);
         let watcher = |seen| ChatWatcher::new(seat, journal, shared.closing.clone(), seen);
@@ -284,7 +284,7 @@ impl Chats {
     }
 
     /// Adds a run to a conversation.
-    fn add(&self, id: &str, job: Job, busy: WhenBusy) -> Result<Added, Error> {
+    fn add(&self, id: &str, job: QueuedRun, busy: WhenBusy) -> Result<AddedRun, Error> {
         // It holds values of the program, which are dropped after the locks if it is refused.
         let mut job = Some(job);
         let shared = &self.shared;
@@ -300,7 +300,8 @@ impl Chats {
             match busy {
                 WhenBusy::Wait if state.waiting() < MOST_WAITING => {}
                 WhenBusy::Steer if state.waiting() < MOST_WAITING => {
-                    steers = job.as_ref().is_some_and(|job| matches!(job.opening, Opening::Say(_)));
+                    steers =
+                        job.as_ref().is_some_and(|job| matches!(job.opening, RunInput::Say(_)));
                 }
                 WhenBusy::Wait | WhenBusy::Steer => {
                     let what = format!(
@@ -334,7 +335,7 @@ impl Chats {
         if begins {
             let count = Arc::clone(&shared.count);
             count.send_modify(|count| *count = count.saturating_add(1));
-            let serving = Serving {
+            let serving = ChatTask {
                 shared: Arc::downgrade(shared),
                 slot: Arc::clone(&slot),
                 agent: shared.agent.clone(),
@@ -352,24 +353,24 @@ impl Chats {
         } else {
             slot.work.notify_one();
         }
-        Ok(Added { seat: Seat::new(Arc::downgrade(shared), slot, name), is_open })
+        Ok(AddedRun { seat: ChatSubscription::new(Arc::downgrade(shared), slot, name), is_open })
     }
 }
 
 /// A run that was added to a conversation.
-struct Added {
-    seat: Seat,
+struct AddedRun {
+    seat: ChatSubscription,
     /// Whether the conversation is already open.
     is_open: bool,
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Slots> {
+impl ChatsInner {
+    fn lock(&self) -> MutexGuard<'_, ChatSlots> {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Records whether a conversation is open without a run.
-    fn is_idle(&self, slot: &Arc<Slot>, idle: bool) {
+    fn is_idle(&self, slot: &Arc<ChatSlot>, idle: bool) {
         let mut slots = self.lock();
         let mut state = slot.lock();
         match (state.idle, idle) {
@@ -397,7 +398,7 @@ impl Shared {
     }
 
     /// Removes a conversation without a task, watchers and messages.
-    fn forget(&self, slot: &Arc<Slot>) {
+    fn forget(&self, slot: &Arc<ChatSlot>) {
         let mut slots = self.lock();
         let mut state = slot.lock();
         if !state.serving
@@ -405,17 +406,17 @@ impl Shared {
         {
             slots.idle.remove(&at);
         }
-        let is_same = |kept: &Arc<Slot>| Arc::ptr_eq(kept, slot);
+        let is_same = |kept: &Arc<ChatSlot>| Arc::ptr_eq(kept, slot);
         if state.is_unused() && slots.by_id.get(&slot.id).is_some_and(is_same) {
             slots.by_id.remove(&slot.id);
         }
     }
 }
 
-impl Slots {
+impl ChatSlots {
     /// Ends the streams of watchers of conversations without a task. The tasks end the others.
     /// Returns the conversations whose watchers have to be woken.
-    fn close(&self) -> Vec<Arc<Slot>> {
+    fn close(&self) -> Vec<Arc<ChatSlot>> {
         for slot in self.by_id.values() {
             let mut state = slot.lock();
             state.closed |= !state.serving;
@@ -423,15 +424,15 @@ impl Slots {
         self.by_id.values().cloned().collect()
     }
 
-    fn slot(&mut self, id: &str) -> Arc<Slot> {
+    fn slot(&mut self, id: &str) -> Arc<ChatSlot> {
         match self.by_id.entry(id.into()) {
             Entry::Occupied(slot) => Arc::clone(slot.get()),
-            Entry::Vacant(place) => Arc::clone(place.insert(Slot::new(id))),
+            Entry::Vacant(place) => Arc::clone(place.insert(ChatSlot::new(id))),
         }
     }
 }
 
-impl Drop for Shared {
+impl Drop for ChatsInner {
     fn drop(&mut self) {
         let slots = self.slots.get_mut().unwrap_or_else(PoisonError::into_inner);
         self.closing.cancel();

@@ -16,12 +16,12 @@ use crate::{
 };
 
 /// A run whose end is not in the facts that were replayed: its name, and how many events it has.
-pub(super) type Unended = (Arc<str>, u64);
+pub(super) type UnendedRun = (Arc<str>, u64);
 
 /// What was made from facts.
-pub(super) struct Replayed {
+pub(super) struct ReplayedEvents {
     pub(super) events: Vec<Numbered>,
-    pub(super) unended: Option<Unended>,
+    pub(super) unended: Option<UnendedRun>,
 }
 
 /// Makes the events of all runs that begin in these facts at the number `from` or later, and the
@@ -33,10 +33,10 @@ pub(super) struct Replayed {
 pub(super) async fn replay(
     facts: &[Envelope],
     from: usize,
-    unended: Option<Unended>,
+    unended: Option<UnendedRun>,
     followed: bool,
-) -> Result<Replayed, Error> {
-    let mut replay = Replay::default();
+) -> Result<ReplayedEvents, Error> {
+    let mut replay = FactReplay::default();
     let (from, mut unended) = (from.min(facts.len()), Some(unended));
     let take = |(number, envelope): (usize, &Envelope)| {
         if number >= from
@@ -44,18 +44,18 @@ pub(super) async fn replay(
         {
             (replay.shown, replay.run) = (true, unended);
         }
-        let fold = envelope.fact().and_then(|fact| replay.takes(&fact, envelope.at));
+        let fold = envelope.fact().and_then(|fact| replay.apply_fact(&fact, envelope.at));
         fold.map_err(|err| unreadable(number, err))
     };
     for_each_fact(facts.iter().enumerate(), take).await?;
     if let Some(unended) = unended {
         (replay.shown, replay.run) = (true, unended);
     }
-    replay.tells_end();
+    replay.add_end();
     if followed {
-        replay.tells_that_it_broke_off();
+        replay.add_missing_end();
     }
-    Ok(Replayed { events: replay.events, unended: replay.run })
+    Ok(ReplayedEvents { events: replay.events, unended: replay.run })
 }
 
 /// The number of the fact with which the last run begins: its message of the user, or else 0. Other tasks of the same thread
@@ -74,18 +74,18 @@ pub(super) async fn last_run(facts: &[Envelope]) -> usize {
 }
 
 #[derive(Default)]
-struct Replay {
+struct FactReplay {
     machine: Machine,
     events: Vec<Numbered>,
     /// Whether the facts that are read now become events.
     shown: bool,
     /// The run whose events are made.
-    run: Option<Unended>,
+    run: Option<UnendedRun>,
     turn: u32,
     calls: HashMap<String, (ToolCall, Option<u64>)>,
 }
 
-impl Replay {
+impl FactReplay {
     fn tell(&mut self, event: Event<'_>) {
         if !self.shown {
             return;
@@ -96,7 +96,7 @@ impl Replay {
     }
 
     /// Adds the end of the run if the facts contain it.
-    fn tells_end(&mut self) {
+    fn add_end(&mut self) {
         let outcome = match self.machine.next() {
             Action::Finish(outcome) => outcome,
             Action::AwaitAnswers => Outcome::Waiting,
@@ -109,15 +109,15 @@ impl Replay {
     }
 
     /// Adds an end for a run whose end is not in the facts and that another run follows.
-    fn tells_that_it_broke_off(&mut self) {
+    fn add_missing_end(&mut self) {
         let usage = self.machine.usage();
         self.tell(Event::RunEnded { outcome: Outcome::Cancelled, usage: &usage });
         self.run = None;
     }
 
-    fn begins(&mut self, said: Option<&Message>) {
-        self.tells_end();
-        self.tells_that_it_broke_off();
+    fn begin_run(&mut self, said: Option<&Message>) {
+        self.add_end();
+        self.add_missing_end();
         if self.shown {
             self.run = Some((run_name(), 0));
         }
@@ -125,7 +125,7 @@ impl Replay {
         self.tell(Event::RunStarted { said });
     }
 
-    fn says(&mut self, message: &Message) {
+    fn add_message(&mut self, message: &Message) {
         for block in message.blocks() {
             match block {
                 Block::Text(text) => {
@@ -156,10 +156,10 @@ impl Replay {
         self.calls.get(id).map(|(call, _)| call.clone())
     }
 
-    fn takes(&mut self, fact: &Fact, at: u64) -> Result<(), Error> {
+    fn apply_fact(&mut self, fact: &Fact, at: u64) -> Result<(), Error> {
         match fact {
-            Fact::UserSaid { message, .. } => self.begins(Some(message)),
-            Fact::Resumed { .. } => self.begins(None),
+            Fact::UserSaid { message, .. } => self.begin_run(Some(message)),
+            Fact::Resumed { .. } => self.begin_run(None),
             _ => {}
         }
         self.machine.apply(fact)?;
@@ -168,14 +168,14 @@ impl Replay {
                 self.turn = self.turn.saturating_add(1);
                 self.tell(Event::TurnStarted { turn: self.turn });
                 if let Some(message) = message {
-                    self.says(message);
+                    self.add_message(message);
                 }
                 self.tell(Event::TurnEnded { turn: self.turn, stop: *stop, usage });
             }
             Fact::Interrupted { message: Some(message), .. } => {
                 self.turn = self.turn.saturating_add(1);
                 self.tell(Event::TurnStarted { turn: self.turn });
-                self.says(message);
+                self.add_message(message);
             }
             Fact::CallDecided { .. } | Fact::CallWaits { .. } | Fact::CallSettled { .. } => {
                 let known = fact.call_id().and_then(|id| self.calls.get(id)).cloned();

@@ -10,12 +10,12 @@ use std::{
 use tokio::sync::oneshot;
 
 use super::{
-    Added, ChatRun, Chats, closed,
+    AddedRun, ChatRun, Chats, closed,
     log::RunLog,
-    slot::{Job, Prepare, Steered},
+    slot::{PrepareRun, QueuedRun, SteeringMessages},
 };
 use crate::{
-    agent::{Sending, sending::Opening},
+    agent::{Sending, sending::RunInput},
     error::Error,
     journal::{Metadata, check_id},
 };
@@ -67,15 +67,15 @@ pub enum WhenBusy {
 pub struct ChatSending {
     chats: Chats,
     conversation: String,
-    opening: Opening,
-    prepare: Option<Prepare>,
+    opening: RunInput,
+    prepare: Option<PrepareRun>,
     metadata: Option<Metadata>,
     busy: WhenBusy,
     watched: bool,
 }
 
 impl ChatSending {
-    pub(super) fn new(chats: Chats, conversation: String, opening: Opening) -> Self {
+    pub(super) fn new(chats: Chats, conversation: String, opening: RunInput) -> Self {
         let (prepare, metadata, busy, watched) = (None, None, WhenBusy::default(), false);
         Self { chats, conversation, opening, prepare, metadata, busy, watched }
     }
@@ -146,19 +146,19 @@ impl IntoFuture for ChatSending {
             let stop = chats.shared.closing.child_token();
             let (open, opened) = oneshot::channel();
             let (end, ended) = oneshot::channel();
-            let job = Job {
+            let job = QueuedRun {
                 opening,
                 prepare,
                 metadata,
                 log,
                 told: Arc::clone(&told),
-                steered: Steered::default(),
+                steered: SteeringMessages::default(),
                 stop,
                 watched,
                 opened: Some(open),
                 end: Some(end),
             };
-            let Added { seat, is_open } = chats.add(&conversation, job, busy)?;
+            let AddedRun { seat, is_open } = chats.add(&conversation, job, busy)?;
             let run = ChatRun::new(seat, told, ended);
             drop(chats);
             if !is_open {

@@ -15,12 +15,12 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Shared, closed,
+    ChatsInner, closed,
     log::RunLog,
-    slot::{End, Job, Slot, State, not_begun},
+    slot::{ChatSlot, ChatSlotState, QueuedRun, RunResult, not_begun},
 };
 use crate::{
-    agent::{Agent, Chat, Event, run::LAST_WRITE, sending::Opening},
+    agent::{Agent, Chat, Event, run::LAST_WRITE, sending::RunInput},
     error::{Error, ErrorKind},
     journal::Journal,
     stop::OnCancel,
@@ -28,9 +28,9 @@ use crate::{
 };
 
 /// What the task works with. It does not keep the manager alive.
-pub(super) struct Serving {
-    pub(super) shared: Weak<Shared>,
-    pub(super) slot: Arc<Slot>,
+pub(super) struct ChatTask {
+    pub(super) shared: Weak<ChatsInner>,
+    pub(super) slot: Arc<ChatSlot>,
     pub(super) agent: Agent,
     pub(super) journal: Arc<dyn Journal>,
     pub(super) closing: CancellationToken,
@@ -41,7 +41,7 @@ pub(super) struct Serving {
     pub(super) left: bool,
 }
 
-impl Serving {
+impl ChatTask {
     /// Serves the conversation until no run waits, or the manager is closed.
     pub(super) async fn serve(mut self) {
         while !self.left {
@@ -58,7 +58,7 @@ impl Serving {
                 Err(error) => self.slot.refuse(&error),
             }
             // The conversation is closed here, so it can be opened elsewhere.
-            self.left = self.leaves();
+            self.left = self.end_if_idle();
         }
     }
 
@@ -77,7 +77,7 @@ impl Serving {
     }
 
     /// The next run, or `None` if none comes for `idle_after`.
-    async fn next(&self) -> Option<Job> {
+    async fn next(&self) -> Option<QueuedRun> {
         let mut patience = pin!(sleep(self.idle_after));
         loop {
             {
@@ -111,34 +111,35 @@ impl Serving {
         }
     }
 
-    async fn run(&self, chat: &mut Chat, mut job: Job) {
+    async fn run(&self, chat: &mut Chat, mut job: QueuedRun) {
         let slot = &*self.slot;
         if job.watched && slot.lock().watchers == 0 {
             let why = "nobody waited for the run any more before it began: nothing was said";
             slot.ended(Err(not_begun(Error::new(ErrorKind::Closed, why))));
             return;
         }
-        slot.begins(&job.log, chat.facts());
+        slot.begin_run(&job.log, chat.facts());
         let log = Arc::clone(&job.log);
-        let mut counted = Counted { chat, log: &log, ended: false };
+        let mut counted = FactCountGuard { chat, log: &log, ended: false };
         let end = self.drive(counted.chat, &mut job).await;
         counted.ended = true;
         drop(counted);
         slot.ended(end);
     }
 
-    async fn drive(&self, chat: &mut Chat, job: &mut Job) -> End {
+    async fn drive(&self, chat: &mut Chat, job: &mut QueuedRun) -> RunResult {
         if let Some(metadata) = job.metadata.take() {
             chat.describe(&metadata).await.map_err(not_begun)?;
         }
-        let sending = match mem::replace(&mut job.opening, Opening::Resume) {
-            Opening::Say(message) => chat.send(message),
-            Opening::Resume => chat.resume(),
+        let sending = match mem::replace(&mut job.opening, RunInput::Resume) {
+            RunInput::Say(message) => chat.send(message),
+            RunInput::Resume => chat.resume(),
         };
-        let running = |state: &State| Some(state.running.as_ref()?.steered.steering.clone());
+        let running =
+            |state: &ChatSlotState| Some(state.running.as_ref()?.steered.steering.clone());
         let steering = running(&self.slot.lock());
         let sending = match &steering {
-            Some(steering) => sending.hears(steering),
+            Some(steering) => sending.with_steering(steering),
             None => sending,
         };
         let sending = match job.prepare.take() {
@@ -151,7 +152,7 @@ impl Serving {
         let (slot, log) = (&*self.slot, &*job.log);
         let tell = |event: Event<'_>| {
             if let Event::Steered { message } = event {
-                slot.heard(message);
+                slot.confirm_received(message);
             }
             log.push(event);
             slot.wake();
@@ -162,7 +163,7 @@ impl Serving {
     }
 
     /// Ends the task's work unless a run has come meanwhile. Returns whether it has ended.
-    fn leaves(&self) -> bool {
+    fn end_if_idle(&self) -> bool {
         let mut state = self.slot.lock();
         state.leave = false;
         if !state.jobs.is_empty() {
@@ -174,21 +175,21 @@ impl Serving {
 }
 
 /// Records how many facts the conversation has after a run, even if the run is cut off.
-struct Counted<'a> {
+struct FactCountGuard<'a> {
     chat: &'a mut Chat,
     log: &'a RunLog,
     ended: bool,
 }
 
-impl Drop for Counted<'_> {
+impl Drop for FactCountGuard<'_> {
     fn drop(&mut self) {
         // Facts that are not written yet are lost with the conversation.
         let goes_on = self.ended && !self.chat.is_lost();
-        self.log.counts(if goes_on { self.chat.facts() } else { self.chat.written() });
+        self.log.set_facts(if goes_on { self.chat.facts() } else { self.chat.written() });
     }
 }
 
-impl Drop for Serving {
+impl Drop for ChatTask {
     /// Also runs if the task is stopped or has panicked, so that nobody waits forever.
     fn drop(&mut self) {
         let shared = self.shared.upgrade();

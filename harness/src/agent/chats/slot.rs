@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::log::RunLog;
 use crate::{
     agent::{
-        Event, Outcome, Reply, Sending, Steering, Stopped, outcome::Remains, sending::Opening,
+        Event, Outcome, Reply, Sending, Steering, Stopped, outcome::RunRecord, sending::RunInput,
     },
     error::{Error, ErrorKind},
     journal::Metadata,
@@ -22,39 +22,39 @@ use crate::{
 };
 
 /// The function by which a program sets up one run.
-pub(super) type Prepare = Box<dyn for<'a> FnOnce(Sending<'a>) -> Sending<'a> + Send>;
+pub(super) type PrepareRun = Box<dyn for<'a> FnOnce(Sending<'a>) -> Sending<'a> + Send>;
 
 /// How a run ended.
-pub(super) type End = Result<Reply, Stopped>;
+pub(super) type RunResult = Result<Reply, Stopped>;
 
 /// The log of the run that answers a message. It is set once that run is known.
-pub(super) type Told = Arc<OnceLock<Arc<RunLog>>>;
+pub(super) type PendingRunLog = Arc<OnceLock<Arc<RunLog>>>;
 
 /// The messages that steer a run, from before its beginning to its end.
 #[derive(Default)]
-pub(super) struct Steered {
+pub(super) struct SteeringMessages {
     pub(super) steering: Steering,
     /// The runs of these messages, in order. When the current run has ended, each message that it
     /// has not received gets the run that is kept here.
-    jobs: Vec<Job>,
+    jobs: Vec<QueuedRun>,
 }
 
 /// A conversation, whether it is open or not.
-pub(super) struct Slot {
+pub(super) struct ChatSlot {
     pub(super) id: Arc<str>,
-    state: Mutex<State>,
+    state: Mutex<ChatSlotState>,
     /// Notified when something has changed for the task of the conversation.
     pub(super) work: Notify,
 }
 
 #[derive(Default)]
-pub(super) struct State {
-    pub(super) jobs: VecDeque<Job>,
+pub(super) struct ChatSlotState {
+    pub(super) jobs: VecDeque<QueuedRun>,
     /// Whether the conversation has a task.
     pub(super) serving: bool,
     /// Whether the task has opened the conversation.
     pub(super) open: bool,
-    pub(super) running: Option<Running>,
+    pub(super) running: Option<CurrentRun>,
     /// The current run, or else the last one.
     pub(super) last: Option<Arc<RunLog>>,
     /// How many runs have begun.
@@ -73,39 +73,39 @@ pub(super) struct State {
 }
 
 /// The current run.
-pub(super) struct Running {
+pub(super) struct CurrentRun {
     pub(super) stop: CancellationToken,
     /// Whether the run stops when there are no watchers.
     watched: bool,
     log: Arc<RunLog>,
-    pub(super) steered: Steered,
+    pub(super) steered: SteeringMessages,
     /// Receives the end of the run.
-    end: oneshot::Sender<End>,
+    end: oneshot::Sender<RunResult>,
 }
 
 /// A run that waits.
-pub(super) struct Job {
-    pub(super) opening: Opening,
-    pub(super) prepare: Option<Prepare>,
+pub(super) struct QueuedRun {
+    pub(super) opening: RunInput,
+    pub(super) prepare: Option<PrepareRun>,
     pub(super) metadata: Option<Metadata>,
     pub(super) log: Arc<RunLog>,
-    pub(super) told: Told,
-    pub(super) steered: Steered,
+    pub(super) told: PendingRunLog,
+    pub(super) steered: SteeringMessages,
     pub(super) stop: CancellationToken,
     /// Whether the run stops when there are no watchers.
     pub(super) watched: bool,
     /// Receives a message when the conversation is open.
     pub(super) opened: Option<oneshot::Sender<Result<(), Error>>>,
-    /// Receives the end of the run. It moves to [`Running`] when the run begins.
-    pub(super) end: Option<oneshot::Sender<End>>,
+    /// Receives the end of the run. It moves to [`CurrentRun`] when the run begins.
+    pub(super) end: Option<oneshot::Sender<RunResult>>,
 }
 
-impl Slot {
+impl ChatSlot {
     pub(super) fn new(id: &str) -> Arc<Self> {
         Arc::new(Self { id: id.into(), state: Mutex::default(), work: Notify::new() })
     }
 
-    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, ChatSlotState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -123,7 +123,7 @@ impl Slot {
     }
 
     /// Lets the watcher of this number wait for the next event.
-    pub(super) fn waits(&self, name: u64, waker: &Waker) {
+    pub(super) fn set_waker(&self, name: u64, waker: &Waker) {
         let waker = waker.clone();
         // The last waker of a task may drop what the task holds, so it is dropped after the lock.
         let _before = self.lock().wakers.insert(name, waker);
@@ -157,30 +157,31 @@ impl Slot {
     }
 
     /// Records that the run which was taken begins, and how many facts the conversation has.
-    pub(super) fn begins(&self, log: &Arc<RunLog>, facts: u64) {
+    pub(super) fn begin_run(&self, log: &Arc<RunLog>, facts: u64) {
         let mut state = self.lock();
         state.runs = state.runs.saturating_add(1);
-        log.begins(state.runs, facts);
+        log.begin(state.runs, facts);
         state.last = Some(Arc::clone(log));
     }
 
     /// Records that the current run has received this message.
-    pub(super) fn heard(&self, message: &Message) {
+    pub(super) fn confirm_received(&self, message: &Message) {
         let state = self.lock();
         let Some(running) = &state.running else { return };
         let mut jobs = running.steered.jobs.iter();
-        if let Some(job) = jobs.find(|job| job.says(message)) {
+        if let Some(job) = jobs.find(|job| job.has_message(message)) {
             // It is set only once: a message is received once.
             let _ = job.told.set(Arc::clone(&running.log));
         }
     }
 
     /// Records how the current run has ended. Messages that it has not received come next.
-    pub(super) fn ended(&self, end: End) {
+    pub(super) fn ended(&self, end: RunResult) {
         let (running, heard) = {
             let mut state = self.lock();
             let mut running = state.running.take();
-            let (heard, unheard) = running.as_mut().map(Running::heard).unwrap_or_default();
+            let (heard, unheard) =
+                running.as_mut().map(CurrentRun::take_steering).unwrap_or_default();
             for job in unheard.into_iter().rev() {
                 job.is_told();
                 state.jobs.push_front(job);
@@ -204,7 +205,7 @@ impl Slot {
         if let Some(mut running) = running {
             let begun = running.log.place() > 0;
             let why = again(if begun { went_on } else { waited });
-            let (heard, unheard) = running.heard();
+            let (heard, unheard) = running.take_steering();
             running.ended(Err(not_begun(why)), heard);
             for job in unheard {
                 job.refuse(waited);
@@ -226,7 +227,7 @@ impl Slot {
     }
 }
 
-impl State {
+impl ChatSlotState {
     /// Adds a watcher. Returns its number.
     pub(super) fn watched(&mut self) -> u64 {
         self.watchers = self.watchers.saturating_add(1);
@@ -235,29 +236,29 @@ impl State {
     }
 
     /// Takes the next run and makes it the current one.
-    pub(super) fn take(&mut self) -> Option<Job> {
+    pub(super) fn take(&mut self) -> Option<QueuedRun> {
         let mut job = self.jobs.pop_front()?;
         let (stop, log) = (job.stop.clone(), Arc::clone(&job.log));
         let (watched, steered) = (job.watched, mem::take(&mut job.steered));
-        self.running = job.end.take().map(|end| Running { stop, watched, log, steered, end });
+        self.running = job.end.take().map(|end| CurrentRun { stop, watched, log, steered, end });
         Some(job)
     }
 
     /// Lets a run wait for its turn.
-    pub(super) fn wait(&mut self, job: Option<Job>) {
-        job.iter().for_each(Job::is_told);
+    pub(super) fn wait(&mut self, job: Option<QueuedRun>) {
+        job.iter().for_each(QueuedRun::is_told);
         self.jobs.extend(job);
     }
 
     /// Passes a message to the current run, or else to the next one. It stays where it is if it is
     /// refused.
-    pub(super) fn steer(&mut self, job: &mut Option<Job>) -> Result<(), Error> {
+    pub(super) fn steer(&mut self, job: &mut Option<QueuedRun>) -> Result<(), Error> {
         let running = self.running.as_mut().map(|running| &mut running.steered);
         let Some(steered) = running.or(self.jobs.front_mut().map(|job| &mut job.steered)) else {
             self.wait(job.take());
             return Ok(());
         };
-        if let Some(Opening::Say(message)) = job.as_ref().map(|job| &job.opening) {
+        if let Some(RunInput::Say(message)) = job.as_ref().map(|job| &job.opening) {
             steered.steering.add(message.clone())?;
         }
         steered.jobs.extend(job.take());
@@ -283,15 +284,15 @@ impl State {
     }
 }
 
-impl Running {
+impl CurrentRun {
     /// Takes the messages that have steered the run: those that it has received, and those that it
     /// has not.
-    fn heard(&mut self) -> (Vec<Job>, Vec<Job>) {
-        mem::take(&mut self.steered.jobs).into_iter().partition(Job::is_heard)
+    fn take_steering(&mut self) -> (Vec<QueuedRun>, Vec<QueuedRun>) {
+        mem::take(&mut self.steered.jobs).into_iter().partition(QueuedRun::is_heard)
     }
 
     /// Passes the end of the run to all who wait for it, also to those who have steered it.
-    fn ended(self, end: End, heard: Vec<Job>) {
+    fn ended(self, end: RunResult, heard: Vec<QueuedRun>) {
         over(&self.log, &end);
         for tell in heard.into_iter().filter_map(|job| job.end) {
             let _ = tell.send(match &end {
@@ -303,7 +304,7 @@ impl Running {
     }
 }
 
-impl Job {
+impl QueuedRun {
     /// Sets that the message gets a run of its own.
     pub(super) fn is_told(&self) {
         let _ = self.told.set(Arc::clone(&self.log));
@@ -315,8 +316,8 @@ impl Job {
         self.told.get().is_some()
     }
 
-    fn says(&self, message: &Message) -> bool {
-        matches!(&self.opening, Opening::Say(said) if said.id() == message.id())
+    fn has_message(&self, message: &Message) -> bool {
+        matches!(&self.opening, RunInput::Say(said) if said.id() == message.id())
     }
 
     /// Passes on that the conversation is open.
@@ -356,17 +357,17 @@ pub(super) fn not_begun(why: Error) -> Stopped {
         ErrorKind::Closed => Outcome::Cancelled,
         _ => Outcome::Failed,
     };
-    Stopped::new(outcome, Some(why), None, Remains::default())
+    Stopped::new(outcome, Some(why), None, RunRecord::default())
 }
 
 /// Completes the log of a run. It adds the end of the run if the log does not have it.
-fn over(log: &RunLog, end: &End) {
-    if !log.tells_its_end() {
+fn over(log: &RunLog, end: &RunResult) {
+    if !log.has_run_end() {
         let (outcome, usage): (_, Usage) = match end {
             Ok(reply) => (Outcome::Answered, reply.usage()),
             Err(stopped) => (stopped.outcome(), stopped.usage()),
         };
         log.push(Event::RunEnded { outcome, usage: &usage });
     }
-    log.ends();
+    log.close();
 }

@@ -14,11 +14,11 @@ use tokio::{sync::oneshot, time::sleep};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Shared, closed,
-    log::{Cursor, RunLog},
-    replay::{Replayed, Unended, replay},
+    ChatsInner, closed,
+    log::{LogCursor, RunLog},
+    replay::{ReplayedEvents, UnendedRun, replay},
     runtime,
-    slot::{End, Slot, Told, not_begun},
+    slot::{ChatSlot, PendingRunLog, RunResult, not_begun},
 };
 use crate::{
     agent::{Numbered, Reply, Stopped, durable::guarded, run::LAST_WRITE},
@@ -27,20 +27,20 @@ use crate::{
 };
 
 /// A place among the watchers of a conversation.
-pub(super) struct Seat {
-    shared: Weak<Shared>,
-    slot: Arc<Slot>,
+pub(super) struct ChatSubscription {
+    shared: Weak<ChatsInner>,
+    slot: Arc<ChatSlot>,
     name: u64,
 }
 
-impl Seat {
+impl ChatSubscription {
     /// The place of a watcher that was counted under this number.
-    pub(super) fn new(shared: Weak<Shared>, slot: Arc<Slot>, name: u64) -> Self {
+    pub(super) fn new(shared: Weak<ChatsInner>, slot: Arc<ChatSlot>, name: u64) -> Self {
         Self { shared, slot, name }
     }
 }
 
-impl Drop for Seat {
+impl Drop for ChatSubscription {
     fn drop(&mut self) {
         self.slot.unwatched(self.name);
         if let Some(shared) = self.shared.upgrade() {
@@ -57,15 +57,19 @@ impl Drop for Seat {
 /// missed come joined, so a stream that is not polled needs no more memory than the text itself.
 #[must_use = "it tells what happens in the run"]
 pub struct ChatRun {
-    seat: Seat,
-    told: Told,
-    cursor: Cursor,
-    end: oneshot::Receiver<End>,
+    seat: ChatSubscription,
+    told: PendingRunLog,
+    cursor: LogCursor,
+    end: oneshot::Receiver<RunResult>,
 }
 
 impl ChatRun {
-    pub(super) fn new(seat: Seat, told: Told, end: oneshot::Receiver<End>) -> Self {
-        Self { seat, told, cursor: Cursor::default(), end }
+    pub(super) fn new(
+        seat: ChatSubscription,
+        told: PendingRunLog,
+        end: oneshot::Receiver<RunResult>,
+    ) -> Self {
+        Self { seat, told, cursor: LogCursor::default(), end }
     }
 
     /// Waits for the end of the run and returns the answer.
@@ -86,7 +90,7 @@ impl Stream for ChatRun {
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Numbered>> {
         let this = self.get_mut();
         // Each later event wakes this waker.
-        this.seat.slot.waits(this.seat.name, context.waker());
+        this.seat.slot.set_waker(this.seat.name, context.waker());
         // Until a run has received the message, there are no events.
         let Some(log) = this.told.get() else { return Poll::Pending };
         let ended = log.has_ended();
@@ -104,7 +108,7 @@ impl fmt::Debug for ChatRun {
     }
 }
 
-type Reading = Pin<Box<dyn Future<Output = Result<Replayed, Error>> + Send>>;
+type ReplayFuture = Pin<Box<dyn Future<Output = Result<ReplayedEvents, Error>> + Send>>;
 
 /// A conversation of [`Chats`](super::Chats) as a stream of the events of its runs: the last run
 /// from its beginning, even if it has ended, and each later run. The stream ends when the manager
@@ -116,18 +120,18 @@ type Reading = Pin<Box<dyn Future<Output = Result<Replayed, Error>> + Send>>;
 /// stream that is never polled therefore holds the events of only one run.
 #[must_use = "it tells what happens in the conversation"]
 pub struct ChatWatcher {
-    seat: Seat,
+    seat: ChatSubscription,
     journal: Arc<dyn Journal>,
     /// Events that were made from facts.
     ready: VecDeque<Numbered>,
-    run: Option<(Arc<RunLog>, Cursor)>,
+    run: Option<(Arc<RunLog>, LogCursor)>,
     /// How many runs of this process, and how many facts, the watcher has passed.
     seen: u64,
     facts: u64,
     /// The last run that was shown, if it goes on in another process or was cut off there.
-    unended: Option<Unended>,
+    unended: Option<UnendedRun>,
     /// The runs before the given one, while their facts are read.
-    reading: Option<(Reading, Arc<RunLog>)>,
+    reading: Option<(ReplayFuture, Arc<RunLog>)>,
     closing: CancellationToken,
     error: Option<Error>,
 }
@@ -135,7 +139,7 @@ pub struct ChatWatcher {
 impl ChatWatcher {
     /// A watcher that has passed this number of runs of this process, and this number of facts.
     pub(super) fn new(
-        seat: Seat,
+        seat: ChatSubscription,
         journal: Arc<dyn Journal>,
         closing: CancellationToken,
         (seen, facts): (u64, u64),
@@ -146,7 +150,7 @@ impl ChatWatcher {
     }
 
     /// Sets the events with which the watcher begins.
-    pub(super) fn with(mut self, told: Replayed) -> Self {
+    pub(super) fn with(mut self, told: ReplayedEvents) -> Self {
         (self.ready, self.unended) = (told.events.into(), told.unended);
         self
     }
@@ -186,7 +190,7 @@ impl ChatWatcher {
         let Ok(number) = number.parse() else { return self };
         let last = self.seat.slot.lock().last.clone();
         if let Some(log) = last.filter(|log| log.name() == run && log.place() > self.seen) {
-            let cursor = Cursor::after(&log, number);
+            let cursor = LogCursor::after(&log, number);
             // The watcher has received what came before.
             (self.ready, self.unended) = (VecDeque::new(), None);
             self.run = Some((log, cursor));
@@ -200,16 +204,16 @@ impl ChatWatcher {
     }
 
     /// Goes to the next run, if there is one.
-    fn next_run(&mut self) -> Step {
+    fn next_run(&mut self) -> WatchStep {
         let state = self.seat.slot.lock();
         let Some(last) = state.last.clone().filter(|last| last.place() > self.seen) else {
-            return if state.closed { Step::End } else { Step::Wait };
+            return if state.closed { WatchStep::End } else { WatchStep::Wait };
         };
         drop(state);
         // Another process may have done runs between two runs of this process.
         let is_next = last.place() == self.seen.saturating_add(1) && last.facts().0 == self.facts;
         if is_next && self.unended.is_none() {
-            self.run = Some((last, Cursor::default()));
+            self.run = Some((last, LogCursor::default()));
         } else {
             let (journal, slot) = (Arc::clone(&self.journal), Arc::clone(&self.seat.slot));
             let (closing, unended) = (self.closing.clone(), self.unended.take());
@@ -225,16 +229,16 @@ impl ChatWatcher {
             };
             self.reading = Some((Box::pin(read), last));
         }
-        Step::Again
+        WatchStep::Again
     }
 
     /// Takes the runs before the given one.
-    fn takes(&mut self, missed: Result<Replayed, Error>, next: Arc<RunLog>) {
+    fn add_missed_runs(&mut self, missed: Result<ReplayedEvents, Error>, next: Arc<RunLog>) {
         match missed {
             Ok(missed) => self.ready.extend(missed.events),
             Err(error) => self.error = Some(error),
         }
-        self.run = Some((next, Cursor::default()));
+        self.run = Some((next, LogCursor::default()));
     }
 }
 
@@ -253,7 +257,7 @@ async fn unanswered(closing: CancellationToken) -> Error {
     Error::new(ErrorKind::Journal, what)
 }
 
-enum Step {
+enum WatchStep {
     Again,
     Wait,
     End,
@@ -265,7 +269,7 @@ impl Stream for ChatWatcher {
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Numbered>> {
         let this = self.get_mut();
         // Each later event wakes this waker.
-        this.seat.slot.waits(this.seat.name, context.waker());
+        this.seat.slot.set_waker(this.seat.name, context.waker());
         loop {
             if this.error.is_some() {
                 return Poll::Ready(None);
@@ -276,7 +280,7 @@ impl Stream for ChatWatcher {
             if let Some((reading, _)) = &mut this.reading {
                 let facts = ready!(reading.as_mut().poll(context));
                 if let Some((_, next)) = this.reading.take() {
-                    this.takes(facts, next);
+                    this.add_missed_runs(facts, next);
                 }
                 continue;
             }
@@ -292,9 +296,9 @@ impl Stream for ChatWatcher {
                 this.run = None;
             }
             match this.next_run() {
-                Step::Again => {}
-                Step::Wait => return Poll::Pending,
-                Step::End => return Poll::Ready(None),
+                WatchStep::Again => {}
+                WatchStep::Wait => return Poll::Pending,
+                WatchStep::End => return Poll::Ready(None),
             }
         }
     }
@@ -318,32 +322,32 @@ mod tests {
     use futures_core::Stream as _;
     use tokio_util::sync::CancellationToken;
 
-    use super::{ChatWatcher, Seat};
+    use super::{ChatSubscription, ChatWatcher};
     use crate::{
         agent::{
             Event,
-            chats::{log::RunLog, slot::Slot},
+            chats::{log::RunLog, slot::ChatSlot},
         },
         journal::MemoryJournal,
     };
 
     #[test]
     fn a_watcher_that_sleeps_holds_one_run() {
-        let slot = Slot::new("a");
-        let seat = Seat::new(Weak::new(), Arc::clone(&slot), slot.watched());
+        let slot = ChatSlot::new("a");
+        let seat = ChatSubscription::new(Weak::new(), Arc::clone(&slot), slot.watched());
         let (journal, closing) = (Arc::new(MemoryJournal::new()), CancellationToken::new());
         let mut watcher = Box::pin(ChatWatcher::new(seat, journal, closing, (0, 0)));
         let mut take = || watcher.as_mut().poll_next(&mut Context::from_waker(Waker::noop()));
         let mut logs = Vec::new();
         for _ in 0..100 {
             let log = RunLog::new();
-            slot.begins(&log, 0);
+            slot.begin_run(&log, 0);
             log.push(Event::Text("one"));
             if logs.is_empty() {
                 assert!(matches!(take(), Poll::Ready(Some(_))));
             }
             log.push(Event::TurnStarted { turn: 2 });
-            log.ends();
+            log.close();
             logs.push(Arc::downgrade(&log));
         }
         let held = logs.iter().filter(|log| log.upgrade().is_some()).count();

@@ -1,11 +1,11 @@
 //! How a stopped run continues, and the results of calls that are not run to their ends.
 
-use super::{Machine, Phase, cannot};
+use super::{Machine, MachinePhase, cannot};
 use crate::{
     agent::{
         Outcome,
-        calling::{Call, Calling, Status, Then},
-        told::{GO_ON, handed_out, lost, not_accepted, stopped, why},
+        calling::{AfterCalls, CallState, CallStatus, ToolCallStates},
+        model_notices::{GO_ON, handed_out, lost, not_accepted, stopped, why},
     },
     error::Error,
     journal::{Awaited, Fact, Wait},
@@ -16,7 +16,7 @@ use crate::{
 
 impl Machine {
     /// Whether this call is one of the conversation and its late end is not recorded yet.
-    pub(in crate::agent) fn wants_end_of(&self, ended: &CallIdentity) -> bool {
+    pub(in crate::agent) fn needs_end_of(&self, ended: &CallIdentity) -> bool {
         let messages = self.transcript.messages();
         let is_it =
             |call: &ToolCall| *call.id() == *ended.call && call.fingerprint() == ended.fingerprint;
@@ -38,13 +38,13 @@ impl Machine {
             return Ok(resumed(None));
         }
         let is_open = match self.phase {
-            Phase::Calling(_) => {
+            MachinePhase::Calling(_) => {
                 return Err(cannot("a run cannot be resumed while calls wait for results"));
             }
-            Phase::Ended(Some(Outcome::Answered)) => false,
-            Phase::Ended(Some(_)) | Phase::Asking | Phase::Checking => true,
+            MachinePhase::Ended(Some(Outcome::Answered)) => false,
+            MachinePhase::Ended(Some(_)) | MachinePhase::Asking | MachinePhase::Checking => true,
             // The conversation was kept elsewhere, so only its last message can show it.
-            Phase::Ended(None) => last.is_paused() || breaks_off(last),
+            MachinePhase::Ended(None) => last.is_paused() || breaks_off(last),
         };
         match last.role() {
             Role::User | Role::Tool => Ok(resumed(None)),
@@ -55,11 +55,11 @@ impl Machine {
             Role::Assistant if last.is_paused() => Ok(resumed(None)),
             Role::Assistant => {
                 let words = match self.phase {
-                    Phase::Ended(Some(Outcome::Unsupported(item))) => format!(
+                    MachinePhase::Ended(Some(Outcome::Unsupported(item))) => format!(
                         "The program could not execute the `{item}` of your reply, and nothing of it \
                          has happened. Go on without it."
                     ),
-                    Phase::Ended(Some(Outcome::Unfit)) => not_accepted(self.faults()),
+                    MachinePhase::Ended(Some(Outcome::Unfit)) => not_accepted(self.faults()),
                     _ => GO_ON.to_owned(),
                 };
                 Ok(resumed(Some(Message::user(words))))
@@ -72,32 +72,32 @@ impl Machine {
     /// is valid already.
     pub fn settlement(&self) -> impl Iterator<Item = Fact> + '_ {
         let calling = match &self.phase {
-            Phase::Calling(calling) => Some(calling),
-            Phase::Asking | Phase::Checking | Phase::Ended(_) => None,
+            MachinePhase::Calling(calling) => Some(calling),
+            MachinePhase::Asking | MachinePhase::Checking | MachinePhase::Ended(_) => None,
         };
-        calling.into_iter().flat_map(|Calling { calls, then, .. }| {
-            calls.iter().filter_map(|Call { call, status, .. }| {
+        calling.into_iter().flat_map(|ToolCallStates { calls, then, .. }| {
+            calls.iter().filter_map(|CallState { call, status, .. }| {
                 let (outcome, text) = match status {
-                    Status::Finished(_) => return None,
+                    CallStatus::Finished(_) => return None,
                     // It has run in another process, and its outcome is not known.
-                    Status::Allowed(granted) if granted.has_run() => lost(granted.effects),
+                    CallStatus::Allowed(granted) if granted.has_run() => lost(granted.effects),
                     // It has asked something, and would have gone on with the answer.
-                    Status::Allowed(granted) if granted.begun => stopped(granted.effects),
-                    Status::Asked
-                    | Status::Allowed(_)
-                    | Status::Waiting(Wait { awaited: Awaited::Approval { .. }, .. }, _) => (
+                    CallStatus::Allowed(granted) if granted.begun => stopped(granted.effects),
+                    CallStatus::Asked
+                    | CallStatus::Allowed(_)
+                    | CallStatus::Waiting(Wait { awaited: Awaited::Approval { .. }, .. }, _) => (
                         CallOutcome::NotStarted,
                         format!(
                             "This call was not started: {}. Nothing of it has happened.",
                             why(*then)
                         ),
                     ),
-                    Status::Waiting(Wait { awaited: Awaited::Agent { .. }, .. }, granted) => {
+                    CallStatus::Waiting(Wait { awaited: Awaited::Agent { .. }, .. }, granted) => {
                         stopped(granted.effects)
                     }
-                    Status::Waiting(Wait { awaited, .. }, _) => handed_out(awaited),
-                    Status::Started(granted) => stopped(granted.effects),
-                    Status::Doubtful(granted) => lost(granted.effects),
+                    CallStatus::Waiting(Wait { awaited, .. }, _) => handed_out(awaited),
+                    CallStatus::Started(granted) => stopped(granted.effects),
+                    CallStatus::Doubtful(granted) => lost(granted.effects),
                 };
                 let result = ToolResult::new(call.id(), outcome, [ToolContent::Text(text)]);
                 Some(Fact::CallFinished { result, spent: None })
@@ -115,9 +115,11 @@ impl Machine {
     pub(super) fn fork(&mut self) -> Result<(), Error> {
         let outcome = Outcome::Cancelled;
         match &mut self.phase {
-            Phase::Ended(_) => return Ok(()),
-            Phase::Asking | Phase::Checking => self.phase = Phase::Ended(Some(outcome)),
-            Phase::Calling(calling) => calling.then = Then::End(outcome),
+            MachinePhase::Ended(_) => return Ok(()),
+            MachinePhase::Asking | MachinePhase::Checking => {
+                self.phase = MachinePhase::Ended(Some(outcome))
+            }
+            MachinePhase::Calling(calling) => calling.then = AfterCalls::End(outcome),
         }
         for fact in Vec::from_iter(self.settlement()) {
             self.apply(&fact)?;

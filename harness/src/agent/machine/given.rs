@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::super::told::{NEWS, ended_call};
+use super::super::model_notices::{NEWS, ended_call};
 use crate::{
     message::{Block, CallOutcome, Message, Messages, Role, ToolContent},
     tool::cut,
@@ -10,7 +10,7 @@ use crate::{
 
 /// What such messages tell.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Given {
+pub(super) struct InitialMessages {
     /// What the model was told of the late end of each call, by the id of the call. The chat that the messages were kept
     /// from has recorded it, or somebody has copied the words: nobody can tell. So there may be several ends.
     ends: HashMap<String, Vec<String>>,
@@ -29,7 +29,7 @@ const TOLD: usize = 4;
 /// How many bytes of two ends are compared. What is behind them depends on how much of a result a model reads.
 const SAME: usize = 500;
 
-impl Given {
+impl InitialMessages {
     pub(super) fn of(messages: &Messages) -> Self {
         let mut ends: HashMap<String, Vec<String>> = HashMap::new();
         let mut running: Vec<(String, String)> = Vec::new();
@@ -73,7 +73,7 @@ impl Given {
 
     /// Whether the messages tell this end of a call, but for the names under which the whole is kept, and for how much of
     /// it was cut.
-    pub(super) fn tells(&self, call: &str, end: &str) -> bool {
+    pub(super) fn has_end(&self, call: &str, end: &str) -> bool {
         let start = |end: &str| without_names(end).chars().take(SAME).collect::<String>();
         let start_of_it = start(end);
         self.ends.get(call).is_some_and(|ends| ends.iter().any(|told| start(told) == start_of_it))

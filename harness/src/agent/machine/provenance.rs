@@ -57,9 +57,9 @@ impl Provenance {
 
 /// The answers of a conversation, by the ids of their messages. A clone is cheap.
 #[derive(Clone, Debug, Default)]
-pub(in crate::agent) struct Provenances(Arc<HashMap<Box<str>, Provenance>>);
+pub(in crate::agent) struct AnswerProvenances(Arc<HashMap<Box<str>, Provenance>>);
 
-impl Provenances {
+impl AnswerProvenances {
     pub(super) fn insert(&mut self, message: &Message, provenance: Provenance) {
         Arc::make_mut(&mut self.0).insert(message.id().into(), provenance);
     }
@@ -78,7 +78,7 @@ impl Machine {
     }
 
     /// Where all its answers came from.
-    pub(in crate::agent) fn provenances(&self) -> &Provenances {
+    pub(in crate::agent) fn provenances(&self) -> &AnswerProvenances {
         &self.provenances
     }
 }

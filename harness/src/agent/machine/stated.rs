@@ -2,7 +2,7 @@
 
 /// The size of a window, as an error of the vendor has stated it.
 #[derive(Clone, Debug)]
-pub(super) struct Stated {
+pub(super) struct StatedWindow {
     pub(super) provider: String,
     pub(super) model: String,
     /// Whether it is the window of another provider, to which the agent of this model fell back.
@@ -12,7 +12,7 @@ pub(super) struct Stated {
     pub(super) is_named: bool,
 }
 
-impl Stated {
+impl StatedWindow {
     /// Whether it is about this model.
     pub(super) fn is_of(&self, provider: &str, model: &str) -> bool {
         (&*self.provider, &*self.model) == (provider, model)

@@ -7,11 +7,11 @@ use std::{
 };
 
 use super::{
-    super::told::late_end,
-    Machine, Phase, cannot,
+    super::model_notices::late_end,
+    Machine, MachinePhase, cannot,
     clearing::{LeftOut, has_files},
-    given::Given,
-    stated::Stated,
+    given::InitialMessages,
+    stated::StatedWindow,
 };
 use crate::{
     context::has_line,
@@ -23,9 +23,9 @@ use crate::{
 
 /// What is sent of a transcript, and what is known of its size.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Window {
+pub(super) struct ContextState {
     /// What is sent, if it is not the transcript itself.
-    pub(super) view: Option<Box<View>>,
+    pub(super) view: Option<Box<EditedContext>>,
     /// The results that only read and that clearing has not passed yet: the index of the message,
     /// and the number of the result in it.
     pub(super) reads: VecDeque<(usize, usize)>,
@@ -34,9 +34,9 @@ pub(super) struct Window {
     pub(super) long: VecDeque<(usize, usize)>,
     /// The last request whose tokens the vendor has counted, or the estimate after the last later
     /// move.
-    measured: Option<Measured>,
+    measured: Option<MeasuredRequest>,
     /// How many tokens the window of a model has, as far as an error of its vendor states it.
-    told: Vec<Stated>,
+    told: Vec<StatedWindow>,
     /// Whether shorter arguments were ever sent for some call.
     pub(super) has_shortened: bool,
     /// The messages that are sent with files, by their index.
@@ -48,7 +48,7 @@ pub(super) struct Window {
     /// of the call.
     pub(super) ended: HashMap<String, (String, Option<String>)>,
     /// What is known of the messages with which the conversation was begun.
-    given: Given,
+    given: InitialMessages,
     /// The largest request that was answered, by the count of its vendor.
     answered: u64,
     /// Whether a refusal since the last answer has named a window that is smaller than what was answered.
@@ -76,7 +76,7 @@ pub(super) struct Window {
 
 /// A request whose tokens the vendor has counted.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::agent) struct Measured {
+pub(in crate::agent) struct MeasuredRequest {
     /// How many messages it had.
     pub(in crate::agent) messages: usize,
     /// How many tokens it had.
@@ -84,7 +84,7 @@ pub(in crate::agent) struct Measured {
 }
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct View {
+pub(super) struct EditedContext {
     /// How many messages of the transcript are summarized.
     summed_up: usize,
     /// The indexes of those of them that are still sent.
@@ -125,7 +125,7 @@ pub(super) struct VendorView {
 
 /// What is sent to one model, and how its messages correspond to those of the transcript.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::agent) struct Seen<'a> {
+pub(in crate::agent) struct ContextView<'a> {
     pub(in crate::agent) sent: &'a Transcript,
     /// How many of these messages, from the first one on, are sent without reasoning.
     pub(in crate::agent) thinking_from: usize,
@@ -139,7 +139,7 @@ pub(in crate::agent) struct Seen<'a> {
     words_at: Option<usize>,
 }
 
-impl<'a> Seen<'a> {
+impl<'a> ContextView<'a> {
     pub(in crate::agent) fn messages(&self) -> &'a Messages {
         self.sent.messages()
     }
@@ -210,7 +210,7 @@ pub(super) fn open_turn(messages: &Messages) -> usize {
     if is_open { said().map_or(0, |at| at.saturating_add(1)) } else { messages.len() }
 }
 
-impl View {
+impl EditedContext {
     /// Builds what is sent again after a move.
     fn made_of(&mut self, all: &Messages) {
         let kept = self.kept.iter().filter_map(|at| Some(self.as_sent(*at, all.get(*at)?)));
@@ -238,8 +238,8 @@ impl View {
     }
 
     /// What is sent to every model that has not made the summary.
-    fn seen(&self) -> Seen<'_> {
-        Seen {
+    fn seen(&self) -> ContextView<'_> {
+        ContextView {
             sent: &self.sent,
             thinking_from: self.thinking_from,
             open_turn: self.open_turn,
@@ -250,11 +250,12 @@ impl View {
     }
 
     /// What is sent to the model that has made the summary.
-    fn seen_by_vendor(&self) -> Option<Seen<'_>> {
+    fn seen_by_vendor(&self) -> Option<ContextView<'_>> {
         let VendorView { summary, words_at, thinks_at, open_at, sent } = self.vendor.as_deref()?;
         let words_at = summary.words.as_ref().map(|_| *words_at);
         let summed_up = self.summed_up;
-        let mut seen = Seen { sent, thinking_from: 0, open_turn: 0, summed_up, head: 1, words_at };
+        let mut seen =
+            ContextView { sent, thinking_from: 0, open_turn: 0, summed_up, head: 1, words_at };
         seen.thinking_from = seen.index_of((*thinks_at).max(summed_up));
         seen.open_turn = seen.index_of((*open_at).max(summed_up));
         Some(seen)
@@ -299,26 +300,26 @@ impl View {
 /// How many refused requests for a summary are no failure: each has half of the one before it.
 const REFUSALS: u32 = 4;
 
-impl Window {
+impl ContextState {
     /// Resets the counts of failures, because a summary was made or a run has begun.
-    pub(super) fn forgets_failures(&mut self) {
+    pub(super) fn reset_failures(&mut self) {
         (self.failures, self.refusals, self.vendor_failed) = (0, 0, false);
     }
 
     /// A run has begun: a request that is refused as too large may be repeated once, and a summary is asked for anew.
-    pub(super) fn begins(&mut self) {
-        self.forgets_failures();
+    pub(super) fn begin_run(&mut self) {
+        self.reset_failures();
         (self.overflows, self.too_large) = (0, None);
         // A refusal may have been a mistake, or about one run alone. Where the window is too small, its size tells that.
         self.refused = false;
     }
 
     /// Looks at the messages with which the conversation begins.
-    pub(super) fn begins_with(&mut self, messages: &Messages) {
+    pub(super) fn set_initial_messages(&mut self, messages: &Messages) {
         self.has_shortened |= has_line(messages);
         let files = messages.iter().enumerate().filter(|(_, message)| has_files(message));
         self.with_files = files.map(|(at, _)| at).collect();
-        self.given = Given::of(messages);
+        self.given = InitialMessages::of(messages);
     }
 
     /// Whether this call is a search that has found tools.
@@ -342,7 +343,7 @@ impl Window {
         // Some servers count nothing and report zero tokens.
         if let Some(input) = usage.input.filter(|input| *input > 0) {
             let tokens = input.saturating_sub(usage.compaction.unwrap_or(0));
-            self.measured = Some(Measured { messages, tokens });
+            self.measured = Some(MeasuredRequest { messages, tokens });
         }
     }
 }
@@ -361,7 +362,7 @@ impl Machine {
     }
 
     /// What is sent to this model of this provider.
-    pub(in crate::agent) fn seen_by(&self, provider: &str, model: &str) -> Seen<'_> {
+    pub(in crate::agent) fn seen_by(&self, provider: &str, model: &str) -> ContextView<'_> {
         let vendor = self.window.view.as_deref().and_then(|view| view.vendor.as_deref());
         let made_it = |vendor: &VendorView| {
             (&*vendor.summary.provider, &*vendor.summary.model) == (provider, model)
@@ -371,15 +372,21 @@ impl Machine {
     }
 
     /// What is sent to every model that has not made the summary.
-    pub(in crate::agent) fn readable(&self) -> Seen<'_> {
+    pub(in crate::agent) fn readable(&self) -> ContextView<'_> {
         let sent = &self.transcript;
-        let all =
-            Seen { sent, thinking_from: 0, open_turn: 0, summed_up: 0, head: 0, words_at: None };
-        self.window.view.as_deref().map_or(all, View::seen)
+        let all = ContextView {
+            sent,
+            thinking_from: 0,
+            open_turn: 0,
+            summed_up: 0,
+            head: 0,
+            words_at: None,
+        };
+        self.window.view.as_deref().map_or(all, EditedContext::seen)
     }
 
     /// What is sent to the model that has made a summary of its own.
-    pub(in crate::agent) fn seen_by_vendor(&self) -> Option<Seen<'_>> {
+    pub(in crate::agent) fn seen_by_vendor(&self) -> Option<ContextView<'_>> {
         self.window.view.as_deref()?.seen_by_vendor()
     }
 
@@ -424,7 +431,7 @@ impl Machine {
         Found::new(&self.window.found, self.summed_up())
     }
 
-    pub(super) fn finds(&mut self, call: &str, tools: &[String]) -> Result<(), Error> {
+    pub(super) fn add_found_tools(&mut self, call: &str, tools: &[String]) -> Result<(), Error> {
         let known = |tool: &String| self.window.found.iter().any(|it| it.tools.contains(tool));
         if tools.is_empty() || tools.iter().any(known) {
             return Err(cannot(
@@ -440,7 +447,7 @@ impl Machine {
     }
 
     /// The beginning of what is sent whose tokens the vendor has counted.
-    pub(in crate::agent) fn measured(&self) -> Option<Measured> {
+    pub(in crate::agent) fn measured(&self) -> Option<MeasuredRequest> {
         self.window.measured
     }
 
@@ -489,7 +496,7 @@ impl Machine {
     /// an answer.
     pub(in crate::agent) fn can_move(&self) -> bool {
         let last = self.transcript.messages().last();
-        matches!(self.phase, Phase::Asking | Phase::Ended(_))
+        matches!(self.phase, MachinePhase::Asking | MachinePhase::Ended(_))
             && last.is_some_and(|last| !last.is_paused())
     }
 
@@ -530,19 +537,19 @@ impl Machine {
     }
 
     /// Adds a message of the role user that the library says and not the user.
-    pub(super) fn tells(&mut self, message: &Message) -> Result<(), Error> {
+    pub(super) fn add_notice(&mut self, message: &Message) -> Result<(), Error> {
         self.tell(&message.by_program())
     }
 
     /// What the model is told of a call that has ended late.
     pub(in crate::agent) fn late_end_of(&self, call: &str) -> Option<(&str, Option<&str>)> {
-        let Window { ended, given, .. } = &self.window;
+        let ContextState { ended, given, .. } = &self.window;
         let ended = ended.get(call).map(|(text, names)| (text.as_str(), names.as_deref()));
         ended.or_else(|| given.end_of(call))
     }
 
     /// Whether the last refusal has named a window that is smaller than what the model had answered.
-    pub(in crate::agent) fn doubts_window(&self) -> bool {
+    pub(in crate::agent) fn is_window_doubtful(&self) -> bool {
         self.window.doubted
     }
 
@@ -553,7 +560,7 @@ impl Machine {
 
     /// Whether the given messages tell this end of a call already, word by word.
     pub(in crate::agent) fn was_given(&self, tool: &str, result: &ToolResult) -> bool {
-        self.window.given.tells(result.call_id(), &late_end(tool, result))
+        self.window.given.has_end(result.call_id(), &late_end(tool, result))
     }
 
     /// Whether this result also tells of an earlier call that has ended late.
@@ -579,7 +586,7 @@ impl Machine {
     }
 
     /// Applies a fact that changes what is sent or that tells about its size.
-    pub(super) fn moves(&mut self, fact: &Fact) -> Result<(), Error> {
+    pub(super) fn apply_context_fact(&mut self, fact: &Fact) -> Result<(), Error> {
         match fact {
             Fact::ContextCleared { results, arguments, after, .. } => {
                 self.clear(results, arguments, *after)
@@ -607,7 +614,8 @@ impl Machine {
                 let (provider, model, fallback) = (provider.clone(), model.clone(), *fallback);
                 let is_named = window.is_some();
                 let tokens_of = window.or(*tokens).unwrap_or(*estimated);
-                let stated = Stated { provider, model, fallback, tokens: tokens_of, is_named };
+                let stated =
+                    StatedWindow { provider, model, fallback, tokens: tokens_of, is_named };
                 // A window that is not larger than what the model answered before is a mistake the first time, and nothing
                 // follows from it. If it is refused again before an answer has come, the window is smaller now.
                 let by = self.answered_by.as_ref();
@@ -621,7 +629,7 @@ impl Machine {
                 self.window.told.push(stated);
                 if let Some(tokens) = tokens.filter(|_| !fallback) {
                     let messages = self.widest().messages().len();
-                    self.window.measured = Some(Measured { messages, tokens });
+                    self.window.measured = Some(MeasuredRequest { messages, tokens });
                 }
                 Ok(())
             }
@@ -707,7 +715,7 @@ impl Machine {
         view.shorter.retain(|(at, _), _| *at >= summed_up);
         window.reads.retain(|(at, _)| *at >= summed_up);
         window.long.retain(|(at, _)| *at >= summed_up);
-        window.forgets_failures();
+        window.reset_failures();
         window.too_large = None;
         self.moved(after);
         Ok(())
@@ -738,7 +746,7 @@ impl Machine {
         }
         let messages = self.widest().messages().len();
         // Without a count of the vendor there is nothing by which later estimates could be corrected.
-        let measured = self.window.measured.map(|_| Measured { messages, tokens: after });
+        let measured = self.window.measured.map(|_| MeasuredRequest { messages, tokens: after });
         self.window.measured = measured;
         self.window.refused = false;
     }

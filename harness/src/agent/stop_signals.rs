@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use super::{Event, reports::Reporter};
+use super::{Event, reports::ProgressSender};
 use crate::{
     error::{Error, ErrorKind},
     journal::{InterruptCause, Limit, LimitScope},
@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// Reports what stops a run from outside.
-pub(super) struct Halt {
+pub(super) struct StopSignals {
     program: CancellationToken,
     limit: Duration,
     /// When four fifths of the time are over. `None` after that was reported.
@@ -22,24 +22,24 @@ pub(super) struct Halt {
     ends: Option<Instant>,
     budget: Budget,
     /// Reports how long agents below have waited for a person.
-    reporter: Reporter,
+    reporter: ProgressSender,
 }
 
 /// A report from outside.
-pub(super) enum Told {
+pub(super) enum RunSignal {
     /// The run has to stop.
     Stop(InterruptCause),
     /// The run will soon have to stop.
     Warn(Warning),
 }
 
-impl Halt {
+impl StopSignals {
     /// For a run that begins now, or continues after it has taken this time.
     pub(super) fn new(
         program: CancellationToken,
         guard: &Guard,
         taken: Duration,
-        reporter: Reporter,
+        reporter: ProgressSender,
     ) -> Self {
         let limit = guard.guardrails().time_limit();
         let after = |time: Duration| Instant::now().checked_add(time.saturating_sub(taken));
@@ -51,25 +51,25 @@ impl Halt {
     }
 
     /// Waits for the next report. Dropping the future loses nothing.
-    pub(super) async fn told(&mut self) -> Told {
+    pub(super) async fn next_signal(&mut self) -> RunSignal {
         loop {
             let next = self.near.or(self.ends);
             tokio::select! {
                 biased;
-                () = self.program.cancelled() => return Told::Stop(InterruptCause::Program),
+                () = self.program.cancelled() => return RunSignal::Stop(InterruptCause::Program),
                 () = at(next) => {}
             }
             // The time in which a person decides does not count, at any depth.
-            let asked = self.reporter.asked();
+            let asked = self.reporter.take_wait_time();
             if asked > Duration::ZERO {
                 self.postpone(asked);
                 continue;
             }
             return match self.near.take() {
                 Some(_) if self.ends.is_none_or(|ends| Instant::now() < ends) => {
-                    Told::Warn(Warning::Near(self.reached("four fifths over")))
+                    RunSignal::Warn(Warning::Near(self.reached("four fifths over")))
                 }
-                _ => Told::Stop(InterruptCause::from(self.reached("over"))),
+                _ => RunSignal::Stop(InterruptCause::from(self.reached("over"))),
             };
         }
     }

@@ -52,7 +52,7 @@ pub(super) fn searched(
 
 /// The tools as the model gets them, including those that it has found.
 #[derive(Debug)]
-pub(super) struct Told {
+pub(super) struct OfferedTools {
     /// What this was made for: the number of searches, and the address of the offered tools.
     of: (usize, usize),
     pub(super) schemas: Vec<ToolSchema>,
@@ -61,7 +61,7 @@ pub(super) struct Told {
 
 impl Chat {
     /// The tools as the model gets them now, if it has found some.
-    pub(super) fn told(&mut self) -> Option<Arc<Told>> {
+    pub(super) fn offered_tools(&mut self) -> Option<Arc<OfferedTools>> {
         let found = self.machine.found();
         if found.is_empty() {
             return None;
@@ -77,7 +77,7 @@ impl Chat {
         // A tool that does not exist any more is not offered.
         let more = names.filter(|name| tools.is_searched(name)).filter_map(|name| tools.get(name));
         schemas.extend(more.map(|tool| tool.schema().clone()));
-        let told = Arc::new(Told { of, schemas, forms: SchemaCache::default() });
+        let told = Arc::new(OfferedTools { of, schemas, forms: SchemaCache::default() });
         self.told = Some(Arc::clone(&told));
         Some(told)
     }
@@ -93,7 +93,11 @@ impl Chat {
 
 impl Run<'_> {
     /// Records the tools that a search has newly found, before its result is recorded.
-    pub(super) fn finds(&mut self, call: &ToolCall, result: &ToolResult) -> Result<(), Error> {
+    pub(super) fn record_found_tools(
+        &mut self,
+        call: &ToolCall,
+        result: &ToolResult,
+    ) -> Result<(), Error> {
         if call.name() != TOOL_SEARCH || result.outcome() != CallOutcome::Succeeded {
             return Ok(());
         }

@@ -4,9 +4,9 @@
 use super::{
     Chat,
     approval::{CallResolution, is_over},
-    durable::{Written, guarded, is_answer},
+    durable::{WriteOutcome, guarded, is_answer},
     folding::folded,
-    spilling::Spilling,
+    spilling::LargeResultStore,
 };
 use crate::{
     error::{Error, ErrorKind},
@@ -17,7 +17,7 @@ impl Chat {
     /// Takes in what somebody says about an open call: a person, the program or the clock.
     pub(super) async fn resolve_call(&mut self, resolution: &CallResolution) -> Result<(), Error> {
         let resolved = resolution.resolve(&self.machine, self.agent.tools())?;
-        let (is_result, spilling) = (resolved.is_result(), Spilling::of(self));
+        let (is_result, spilling) = (resolved.is_result(), LargeResultStore::of(self));
         let mut fact = resolved.into_fact(&self.machine, self.agent.tools(), &spilling).await;
         if !self.machine.waiting().any(|(call, _)| call.id() == resolution.call()) {
             // No other fact states what the agents of a call in doubt had spent.
@@ -56,7 +56,7 @@ impl Chat {
                 if let Some(durable) = &mut self.durable {
                     durable.add(fact, elapsed)?;
                 }
-                self.takes_in_unwritten(fact);
+                self.note_unwritten(fact);
                 return Err(error);
             }
             resolution.check(&self.machine, self.agent.tools())?;
@@ -69,7 +69,7 @@ impl Chat {
             let mut taken_in = TakenIn { chat: self, fact: Some(fact) };
             let Some(durable) = &mut taken_in.chat.durable else { return Ok(()) };
             let written = durable.write().await;
-            let Ok(Written::Behind(facts)) = written else {
+            let Ok(WriteOutcome::Behind(facts)) = written else {
                 drop(taken_in);
                 let written = written.map(|_| true);
                 self.append_ended(written.as_ref().copied());
@@ -81,7 +81,7 @@ impl Chat {
                 taken_in.fact = None;
             }
             drop(taken_in);
-            let news = self.takes_in(facts).await.map(|()| is_written);
+            let news = self.apply_external(facts).await.map(|()| is_written);
             self.append_ended(news.as_ref().copied());
             if news? {
                 return Ok(());
@@ -97,18 +97,18 @@ impl Chat {
         }
         let Some(durable) = &mut self.durable else { return Ok(()) };
         let news = durable.news().await?;
-        let taken_in = self.takes_in(news).await;
+        let taken_in = self.apply_external(news).await;
         self.tell_loss();
         taken_in
     }
 
     /// Takes in the facts by which others have answered waiting calls. They come before the facts
     /// that are not written yet.
-    pub(super) async fn takes_in(&mut self, envelopes: Vec<Envelope>) -> Result<(), Error> {
+    pub(super) async fn apply_external(&mut self, envelopes: Vec<Envelope>) -> Result<(), Error> {
         if envelopes.is_empty() {
             return Ok(());
         }
-        self.answers_are_written();
+        self.apply_written_answers();
         let Some(durable) = &mut self.durable else { return Ok(()) };
         let facts: Result<Vec<Fact>, Error> = envelopes.iter().map(Envelope::fact).collect();
         let Ok(facts) = facts else { return Err(durable.lose()) };
@@ -124,7 +124,7 @@ impl Chat {
             read.facts.truncate(usize::try_from(known).unwrap_or(usize::MAX));
             let machine = folded(&read.facts).await.and_then(|machine| durable.follows(machine));
             let Ok(machine) = machine else { return Err(durable.lose()) };
-            durable.knows(&envelopes);
+            durable.add_known(&envelopes);
             // Others gave way.
             self.unwritten.retain(|it| durable.pending().contains(it));
             for (fact, envelope) in facts.iter().zip(&envelopes) {
@@ -134,7 +134,7 @@ impl Chat {
             self.machine = machine;
             return Ok(());
         }
-        durable.knows(&envelopes);
+        durable.add_known(&envelopes);
         for (fact, envelope) in facts.iter().zip(&envelopes) {
             if self.fold(fact).is_err() {
                 let Some(durable) = &mut self.durable else { return Ok(()) };
@@ -146,7 +146,7 @@ impl Chat {
     }
 
     /// Notes an answer that the machine has taken in although it is not known whether it is written.
-    fn takes_in_unwritten(&mut self, fact: &Fact) {
+    fn note_unwritten(&mut self, fact: &Fact) {
         self.only_looked_at = false;
         let pending = self.durable.as_ref().and_then(|durable| durable.pending().last());
         self.unwritten.extend(pending.cloned());
@@ -157,7 +157,7 @@ impl Chat {
     }
 
     /// Takes in, apart from the machine, those of the answers above that are not pending any more.
-    pub(super) fn answers_are_written(&mut self) {
+    pub(super) fn apply_written_answers(&mut self) {
         let Some(durable) = self.durable.as_ref().filter(|_| !self.unwritten.is_empty()) else {
             return;
         };
@@ -199,7 +199,7 @@ impl Drop for TakenIn<'_> {
             return;
         }
         match self.chat.is_behind() {
-            true => self.chat.takes_in_unwritten(fact),
+            true => self.chat.note_unwritten(fact),
             false => {
                 self.chat.only_looked_at = false;
                 self.chat.fold_beside_machine(fact);

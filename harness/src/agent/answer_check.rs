@@ -12,10 +12,10 @@ use serde_json::{Map, Value};
 use super::{
     Answer, Chat, Event,
     answer_value::find_value,
-    halt::Told,
+    model_notices::{FAULTS_TOLD, not_accepted},
     run::Run,
-    told::{FAULTS_TOLD, not_accepted},
-    verifier::Verifier,
+    stop_signals::RunSignal,
+    verifier::AnswerVerifier,
 };
 use crate::{
     error::{Error, ErrorKind},
@@ -30,29 +30,29 @@ const TRIES: u32 = 2;
 
 /// A function that finds the value of an answer, in the object that was asked for, or lists everything
 /// that is wrong with it.
-type Reads = Arc<dyn Fn(&[String]) -> Result<Value, Vec<String>> + Send + Sync>;
+type ReadAnswer = Arc<dyn Fn(&[String]) -> Result<Value, Vec<String>> + Send + Sync>;
 
 /// What a run wants of its answer. Cloning is cheap.
 #[derive(Clone)]
-pub(super) struct Wants {
+pub(super) struct OutputSpec {
     /// The schema that the answer has to match.
     pub(super) schema: Option<Value>,
     /// Checks the answer against the schema and reads it as the type.
-    pub(super) reads: Option<Reads>,
+    pub(super) reads: Option<ReadAnswer>,
     /// Why no value can ever be read as the type, if that is so.
     pub(super) unreadable: Option<fn() -> Option<String>>,
     pub(super) tries: u32,
     /// The verifier of answers that match, and how often the model may answer again after it.
-    pub(super) verifier: Option<(u32, Verifier)>,
+    pub(super) verifier: Option<(u32, AnswerVerifier)>,
 }
 
-impl Default for Wants {
+impl Default for OutputSpec {
     fn default() -> Self {
         Self { schema: None, reads: None, unreadable: None, tries: TRIES, verifier: None }
     }
 }
 
-impl Wants {
+impl OutputSpec {
     /// The part that is recorded.
     fn fact(&self) -> WantedAnswer {
         let mut wanted = WantedAnswer::default();
@@ -72,7 +72,7 @@ impl Wants {
     }
 }
 
-/// The blocks of a message without the text that [`Wants::told_in`] has added for this schema.
+/// The blocks of a message without the text that [`OutputSpec::told_in`] has added for this schema.
 pub(super) fn without_schema<'m>(message: &'m Message, schema: Option<&Value>) -> &'m [Block] {
     let blocks = message.blocks();
     match (blocks.split_last(), schema) {
@@ -82,13 +82,13 @@ pub(super) fn without_schema<'m>(message: &'m Message, schema: Option<&Value>) -
 }
 
 /// Reads answers as values of a type.
-pub(super) struct Reader<T> {
+pub(super) struct AnswerReader<T> {
     schema: DerivedAnswer,
     checker: Result<SchemaChecker, UnusableSchema>,
     of: PhantomData<fn() -> T>,
 }
 
-impl<T: Answer> Reader<T> {
+impl<T: Answer> AnswerReader<T> {
     pub(super) fn new() -> Self {
         let schema = schema_of_answer::<T>();
         let checker = SchemaChecker::of_answer(&schema.checked);
@@ -101,7 +101,7 @@ impl<T: Answer> Reader<T> {
     }
 
     /// The schema that the model gets.
-    pub(super) fn told(&self) -> &Value {
+    pub(super) fn model_schema(&self) -> &Value {
         &self.schema.told
     }
 
@@ -163,7 +163,7 @@ pub(super) fn unreadable<T: Answer>() -> Option<String> {
         .map(|problem| format!("the type `{}` of the answer {problem}", std::any::type_name::<T>()))
 }
 
-impl<T> Reader<T> {
+impl<T> AnswerReader<T> {
     /// The value inside of the object that is requested if the type itself is not an object. A
     /// model may leave the object out.
     fn inside(&self, value: Value) -> Value {
@@ -269,23 +269,23 @@ fn in_order(mut values: Vec<Value>) -> Value {
 }
 
 impl Chat {
-    fn wants(&self) -> Option<&Wants> {
+    fn output_spec(&self) -> Option<&OutputSpec> {
         self.own.as_ref()?.wants.as_ref()
     }
 
     /// The fact about what the run that begins wants of its answer.
     pub(super) fn wanted_fact(&self) -> Option<Fact> {
-        self.wants().map(|wants| Fact::AnswerWanted { answer: Box::new(wants.fact()) })
+        self.output_spec().map(|wants| Fact::AnswerWanted { answer: Box::new(wants.fact()) })
     }
 
     /// Fails if no answer can ever be read, or a verifying tool cannot be used.
     pub(super) fn check_answer(&self) -> Result<(), Error> {
-        let unreadable = self.wants().and_then(|wants| wants.unreadable);
+        let unreadable = self.output_spec().and_then(|wants| wants.unreadable);
         if let Some(why) = unreadable.and_then(|why| why()) {
             return Err(Error::new(ErrorKind::Configuration, why));
         }
-        match self.wants().and_then(|wants| wants.verifier.as_ref()) {
-            Some((_, Verifier::Tools(tools))) => {
+        match self.output_spec().and_then(|wants| wants.verifier.as_ref()) {
+            Some((_, AnswerVerifier::Tools(tools))) => {
                 tools.iter().try_for_each(|tool| self.can_verify(tool))
             }
             _ => Ok(()),
@@ -297,7 +297,7 @@ impl Chat {
         let other = |what: &str| Err(Error::new(ErrorKind::Configuration, what));
         let wanted = self.machine.wanted();
         let verified = wanted.is_some_and(|wanted| wanted.verifications.is_some());
-        let verifies = self.wants().is_some_and(|wants| wants.verifier.is_some());
+        let verifies = self.output_spec().is_some_and(|wants| wants.verifier.is_some());
         if verified && !verifies {
             return other(
                 "the run was begun with a function that checks its answer: resume it with `verify`",
@@ -308,7 +308,7 @@ impl Chat {
                 "the run was begun without a function that checks its answer: resume it without `verify`",
             );
         }
-        let Some(schema) = self.wants().and_then(|wants| wants.schema.as_ref()) else {
+        let Some(schema) = self.output_spec().and_then(|wants| wants.schema.as_ref()) else {
             return Ok(());
         };
         match wanted.and_then(|wanted| wanted.schema.as_ref()) {
@@ -333,9 +333,9 @@ impl Run<'_> {
         self.settle()?;
         let machine = &self.chat.machine;
         let words = last_words(machine.transcript());
-        let read = match (self.chat.wants(), machine.wanted()) {
+        let read = match (self.chat.output_spec(), machine.wanted()) {
             // Reading the type may run code of the program.
-            (Some(Wants { reads: Some(reads), .. }), _) => caught(|| reads(&words))
+            (Some(OutputSpec { reads: Some(reads), .. }), _) => caught(|| reads(&words))
                 .map_err(|panicked| fault("the type of the answer", &panicked))?,
             (_, Some(WantedAnswer { schema: Some(schema), .. })) => {
                 let checker = SchemaChecker::of_answer(schema);
@@ -348,7 +348,7 @@ impl Run<'_> {
             Ok(value) => value,
             Err(faults) => return self.reject(AnswerCheck::Schema, faults),
         };
-        let verifier = self.chat.wants().and_then(|wants| wants.verifier.clone());
+        let verifier = self.chat.output_spec().and_then(|wants| wants.verifier.clone());
         let Some((_, verifier)) = verifier else {
             return self.chat.record(&Fact::AnswerAccepted {});
         };
@@ -359,19 +359,19 @@ impl Run<'_> {
         let fault = |panicked| fault("the function that checks the answer", &panicked);
         let read = verifier.sources();
         let verdict = match verifier {
-            Verifier::Function(function) => caught(|| function(words)).map_err(fault)?,
-            Verifier::Tools(tools) => self.by_tools(&tools, value),
+            AnswerVerifier::Function(function) => caught(|| function(words)).map_err(fault)?,
+            AnswerVerifier::Tools(tools) => self.by_tools(&tools, value),
         };
         let mut verdict = pin!(Shielded::new(verdict));
         let verdict = loop {
             let told = tokio::select! {
                 biased;
-                told = self.halt.told() => told,
+                told = self.halt.next_signal() => told,
                 verdict = &mut verdict => break verdict.map_err(fault)?,
             };
             match told {
-                Told::Stop(cause) => return self.interrupted(cause),
-                Told::Warn(warning) => self.warned(&warning),
+                RunSignal::Stop(cause) => return self.interrupted(cause),
+                RunSignal::Warn(warning) => self.warned(&warning),
             }
         };
         match verdict {

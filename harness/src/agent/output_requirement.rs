@@ -12,7 +12,7 @@ const NAME: &str = "final_answer";
 
 /// The wanted form of a run's answer, and the rejections so far.
 #[derive(Clone, Debug)]
-pub(super) struct Wanted {
+pub(super) struct OutputRequirement {
     pub(super) answer: Arc<WantedAnswer>,
     /// The index of the message that asks for it.
     asked_at: usize,
@@ -24,7 +24,7 @@ pub(super) struct Wanted {
     pub(super) unchecked: bool,
 }
 
-impl Wanted {
+impl OutputRequirement {
     pub(super) fn new(answer: &WantedAnswer, asked_at: usize) -> Self {
         let answer = Arc::new(answer.clone());
         Self { answer, asked_at, rejected: [0, 0], faults: Vec::new(), unchecked: false }
@@ -42,7 +42,7 @@ impl Wanted {
     }
 
     /// The form for the provider, with a tool name that no other tool has.
-    pub(super) fn told(&self, is_tool: impl Fn(&str) -> bool) -> Option<AnswerSchema> {
+    pub(super) fn answer_schema(&self, is_tool: impl Fn(&str) -> bool) -> Option<AnswerSchema> {
         let schema = self.answer.schema.clone()?;
         let names = iter::once(NAME.to_owned());
         let mut names = names.chain((2_u32..).map(|number| format!("{NAME}_{number}")));

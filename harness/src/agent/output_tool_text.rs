@@ -6,18 +6,18 @@ use std::collections::BTreeMap;
 use crate::provider::{AnswerSchema, StopReason, StreamEvent, VendorPart};
 
 /// Reads the events of one answer.
-pub(super) struct AsWords<'a> {
+pub(super) struct OutputToolText<'a> {
     /// The name of the answer tool, if an answer is wanted.
     tool: Option<&'a str>,
     /// The text so far of the blocks that call it.
-    said: BTreeMap<u32, Said>,
+    said: BTreeMap<u32, OutputArguments>,
     /// Whether other tools are called, too.
     calls: bool,
 }
 
 /// The arguments of one call so far. They may be long and come letter by letter, so each letter is read once.
 #[derive(Default)]
-struct Said {
+struct OutputArguments {
     text: String,
     /// How many objects and lists are open.
     depth: usize,
@@ -28,7 +28,7 @@ struct Said {
     is_whole: bool,
 }
 
-impl Said {
+impl OutputArguments {
     fn push(&mut self, json: &str) {
         self.text.push_str(json);
         for byte in json.bytes() {
@@ -48,7 +48,7 @@ impl Said {
     }
 }
 
-impl<'a> AsWords<'a> {
+impl<'a> OutputToolText<'a> {
     pub(super) fn new(answer: Option<&'a AnswerSchema>) -> Self {
         let tool = answer.map(|answer| &*answer.tool().name);
         Self { tool, said: BTreeMap::new(), calls: false }
@@ -89,7 +89,7 @@ impl<'a> AsWords<'a> {
                     // check and be requested again.
                     None => json.clone(),
                 };
-                *said = Said::default();
+                *said = OutputArguments::default();
                 said.push(&json);
                 (!text.is_empty()).then_some(StreamEvent::TextDelta { block, text })
             }
@@ -121,13 +121,13 @@ impl<'a> AsWords<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::Said;
+    use super::OutputArguments;
 
     #[test]
     fn the_end_of_an_object_is_known_letter_by_letter() {
         let text = r#" ]} {"a\"}": ["}]", {"b": "\\"}], "c": {}} "#;
         let end = text.rfind('}').unwrap();
-        let mut said = Said::default();
+        let mut said = OutputArguments::default();
         for (at, letter) in text.char_indices() {
             assert_eq!(said.is_whole, at > end, "{at}");
             said.push(&letter.to_string());

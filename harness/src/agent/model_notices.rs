@@ -1,7 +1,7 @@
 //! The texts that the program itself tells the model: about a reply that broke off, an answer that
 //! was rejected, and calls that did not run or did not end.
 
-use super::{Outcome, calling::Then};
+use super::{Outcome, calling::AfterCalls};
 use crate::{
     journal::{Awaited, Limit},
     message::{CallOutcome, ToolResult},
@@ -79,22 +79,22 @@ pub(super) fn ended_call(tool: &str, call: &str) -> String {
     format!("From the program: the call `{call}` of `{tool}`, which was still running, has ended")
 }
 
-pub(super) fn why(then: Then) -> String {
-    if let Then::End(Outcome::Limit(Limit::UnknownCost)) = then {
+pub(super) fn why(then: AfterCalls) -> String {
+    if let AfterCalls::End(Outcome::Limit(Limit::UnknownCost)) = then {
         return "nobody knows what the run costs, and that is refused".to_owned();
     }
-    if let Then::End(Outcome::Limit(limit)) = then {
+    if let AfterCalls::End(Outcome::Limit(limit)) = then {
         return format!("the run has reached its limit of {limit}");
     }
-    if let Then::End(Outcome::Unsupported(item)) = then {
+    if let AfterCalls::End(Outcome::Unsupported(item)) = then {
         return format!("the reply asked for `{item}`, too, which the program cannot execute");
     }
     let why = match then {
-        Then::End(Outcome::Truncated) => "the reply that asked for it was cut off",
-        Then::End(Outcome::Refused) => "the reply that asked for it was refused",
-        Then::End(Outcome::Failed) => "the run failed first",
-        Then::End(Outcome::Denied) => "another call was denied first",
-        Then::Ask | Then::End(_) => "the run was stopped first",
+        AfterCalls::End(Outcome::Truncated) => "the reply that asked for it was cut off",
+        AfterCalls::End(Outcome::Refused) => "the reply that asked for it was refused",
+        AfterCalls::End(Outcome::Failed) => "the run failed first",
+        AfterCalls::End(Outcome::Denied) => "another call was denied first",
+        AfterCalls::Ask | AfterCalls::End(_) => "the run was stopped first",
     };
     why.to_owned()
 }

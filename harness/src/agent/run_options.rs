@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::{Agent, Chat, Steering, accept::Wants, caller::CallSite};
+use super::{Agent, Chat, Steering, answer_check::OutputSpec, caller::SubagentHost};
 use crate::{
     error::{Error, ErrorKind},
     journal::{Fact, Sources},
@@ -14,7 +14,7 @@ use crate::{
 
 /// What a run brings. None of it is written to the journal.
 #[derive(Default)]
-pub(super) struct Circumstances {
+pub(super) struct RunOptions {
     pub(super) values: SharedValues,
     pub(super) settings: Option<Settings>,
     pub(super) permissions: Option<Arc<Permissions>>,
@@ -27,11 +27,11 @@ pub(super) struct Circumstances {
     /// Passes on what a manager of conversations receives while the run goes on.
     pub(super) handed_on: Option<Steering>,
     /// What the program wants of the answer, if that is more than text.
-    pub(super) wants: Option<Wants>,
+    pub(super) wants: Option<OutputSpec>,
     /// Why the run cannot begin.
     pub(super) fault: Option<Error>,
     /// The call of another agent's run that has started this run.
-    pub(super) caller: Option<Arc<CallSite>>,
+    pub(super) caller: Option<Arc<SubagentHost>>,
     /// Places that are held by a call that this run is part of.
     pub(super) places: Vec<ConcurrencyLimit>,
     /// Whether that call can later continue the conversation where this run leaves it.
@@ -46,7 +46,7 @@ pub(super) struct CallerRules {
     pub(super) read: Sources,
 }
 
-impl Circumstances {
+impl RunOptions {
     /// Sets which of the agent's tools are offered.
     pub(super) fn offer(&mut self, agent: &Agent, names: &[String]) {
         match agent.tools().only(names) {
@@ -72,7 +72,7 @@ impl Circumstances {
 
 impl Chat {
     /// Sets what the current run has brought.
-    pub(super) fn brings(&mut self, own: Option<Box<Circumstances>>) {
+    pub(super) fn set_options(&mut self, own: Option<Box<RunOptions>>) {
         self.own = own;
         // The run may offer other tools and ask for another length, and an earlier one may have been dropped.
         (self.told, self.lowered) = (None, None);
@@ -82,7 +82,7 @@ impl Chat {
     /// Tells the call that this run is part of what the conversation has read.
     pub(super) fn tell_caller(&self) {
         if let Some(caller) = self.own.as_ref().and_then(|own| own.caller.as_ref()) {
-            caller.reads(self.taint.sources());
+            caller.add_sources(self.taint.sources());
         }
     }
 
@@ -91,7 +91,7 @@ impl Chat {
         let Some(caller) = self.own.as_ref().and_then(|own| own.caller.as_ref()) else {
             return Ok(());
         };
-        let sources = caller.knows().beyond(self.taint.sources()).all().to_vec();
+        let sources = caller.known_sources().beyond(self.taint.sources()).all().to_vec();
         match sources.is_empty() {
             true => Ok(()),
             false => self.record(&Fact::SourcesRead { call: None, sources }),
@@ -104,9 +104,9 @@ impl Chat {
     }
 
     /// The same tools, in a value that can be kept.
-    pub(super) fn offered(&self) -> Offered {
+    pub(super) fn offered(&self) -> RunTools {
         let only = self.own.as_ref().and_then(|own| own.tools.clone());
-        Offered { agent: self.agent.clone(), only }
+        RunTools { agent: self.agent.clone(), only }
     }
 
     /// Fails if the run cannot begin with what it brings.
@@ -135,7 +135,7 @@ impl Chat {
     }
 
     /// Whether a call that is denied ends the run.
-    pub(super) fn stops_on_denial(&self) -> bool {
+    pub(super) fn must_stop_on_denial(&self) -> bool {
         let sides = self.own.iter().flat_map(|own| own.sides());
         std::iter::once(self.agent.permissions()).chain(sides).any(|it| it.stops_on_denial())
     }
@@ -143,18 +143,18 @@ impl Chat {
 
 /// The tools of one run. A clone is cheap.
 #[derive(Clone)]
-pub(super) struct Offered {
+pub(super) struct RunTools {
     agent: Agent,
     only: Option<Arc<ToolRegistry>>,
 }
 
-impl Offered {
+impl RunTools {
     pub(super) fn tools(&self) -> &ToolRegistry {
         self.only.as_deref().unwrap_or_else(|| self.agent.tools())
     }
 }
 
 /// The tools that the model gets in a run which has brought this.
-pub(super) fn offered<'a>(agent: &'a Agent, own: Option<&'a Circumstances>) -> &'a ToolRegistry {
+pub(super) fn offered<'a>(agent: &'a Agent, own: Option<&'a RunOptions>) -> &'a ToolRegistry {
     own.and_then(|own| own.tools.as_deref()).unwrap_or_else(|| agent.tools())
 }
