@@ -232,7 +232,7 @@ mod tests {
 
     #[test]
     fn refusals_of_a_way_are_known_by_their_words() {
-        use AnswerWay::{EventText, Schema, Tool};
+        use AnswerWay::{Schema, Text, Tool};
         let table = [
             (
                 400,
