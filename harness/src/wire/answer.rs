@@ -232,7 +232,7 @@ mod tests {
 
     #[test]
     fn refusals_of_a_way_are_known_by_their_words() {
-        use AnswerWay::{Schema, Text, Tool};
+        use AnswerWay::{Schema, Tool, Words};
         let table = [
             (
                 400,
@@ -268,7 +268,7 @@ mod tests {
             if let Some(way) = refused {
                 assert!(is(way), "{words}");
             }
-            assert!(!is(EventText), "{words}");
+            assert!(!is(Words), "{words}");
         }
     }
 }
