@@ -7,9 +7,9 @@ use super::{
     Action, Agent, Chat, Machine,
     agent_names::{conversations_below, name_of_agent},
     approval::is_over,
-    calling::{CallerName, asked_by},
+    calling::{CallerName, id_of_question},
     durable::guarded,
-    folding::folded,
+    folding::fold_facts,
 };
 use crate::{
     error::{Error, ErrorKind},
@@ -39,7 +39,7 @@ impl Chat {
             (call.id().to_owned(), agent.unwrap_or(&self.agent).clone())
         };
         let open: Vec<(String, Agent)> = open.map(agent).collect();
-        let message = asked_by(self.machine.transcript()).to_owned();
+        let message = id_of_question(self.machine.transcript()).to_owned();
         Box::pin(async move {
             let all_below = match open.is_empty() {
                 true => HashSet::new(),
@@ -185,7 +185,7 @@ async fn read_machine(journal: &dyn Journal, conversation: &str) -> Result<Optio
     if facts.is_empty() {
         return Ok(None);
     }
-    let folded = folded(&facts).await;
+    let folded = fold_facts(&facts).await;
     let named = |err: Error| {
         let what = format!("the conversation `{conversation}` of an agent cannot be read");
         Error::new(err.kind(), format!("{what}: {err}")).because(err)
@@ -208,13 +208,13 @@ pub(super) async fn check_parents(
     machine: &Machine,
 ) -> Result<(), Error> {
     let mut below = conversation.to_owned();
-    let mut called_by = machine.called_by().cloned();
+    let mut called_by = machine.parent_call().cloned();
     for _ in 0..DEEPEST {
         let Some(caller) = called_by else { return Ok(()) };
         let CallerName { conversation: parent, call, .. } = &caller;
         let Some(machine) = read_machine(journal, parent).await? else { return Ok(()) };
         let is_open = machine.open_calls().any(|open| open.id() == call)
-            && caller.is_asked_by(asked_by(machine.transcript()));
+            && caller.is_asked_by(id_of_question(machine.transcript()));
         if !is_open || machine.next() == Action::Settle {
             return Err(Error::new(
                 ErrorKind::NotWaiting,
@@ -224,7 +224,7 @@ pub(super) async fn check_parents(
                 ),
             ));
         }
-        called_by = machine.called_by().cloned();
+        called_by = machine.parent_call().cloned();
         below = caller.conversation;
     }
     Ok(())

@@ -118,12 +118,12 @@ impl<T: Answer> AnswerReader<T> {
 
     fn found(&self, words: &[String]) -> Result<Value, Vec<String>> {
         let checker = self.checker.as_ref().map_err(no_schema)?;
-        find_value(words, |value| checked(checker, self.inside(value)))
+        find_value(words, |value| check_schema(checker, self.unwrap_value(value)))
     }
 
     /// The answer as JSON, in the object that it may be wrapped in, if it can be read as the type, or
     /// everything that is wrong with it.
-    pub(super) fn accepted(&self, words: &[String]) -> Result<Value, Vec<String>> {
+    pub(super) fn read_value(&self, words: &[String]) -> Result<Value, Vec<String>> {
         self.read(words).and_then(|_| self.found(words))
     }
 
@@ -166,7 +166,7 @@ pub(super) fn unreadable<T: Answer>() -> Option<String> {
 impl<T> AnswerReader<T> {
     /// The value inside of the object that is requested if the type itself is not an object. A
     /// model may leave the object out.
-    fn inside(&self, value: Value) -> Value {
+    fn unwrap_value(&self, value: Value) -> Value {
         let is_inside =
             value.as_object().is_some_and(|map| map.len() == 1 && map.contains_key(WRAPPED));
         match self.schema.wrapped && !is_inside {
@@ -181,7 +181,7 @@ fn no_schema(unusable: &UnusableSchema) -> Vec<String> {
 }
 
 /// The value of an answer, if it matches the schema.
-fn checked(checker: &SchemaChecker, value: Value) -> Result<Value, Vec<String>> {
+fn check_schema(checker: &SchemaChecker, value: Value) -> Result<Value, Vec<String>> {
     checker.read(value).map_err(|(_, faults)| faults.iter().map(ToString::to_string).collect())
 }
 
@@ -270,7 +270,7 @@ fn in_order(mut values: Vec<Value>) -> Value {
 
 impl Chat {
     fn output_spec(&self) -> Option<&OutputSpec> {
-        self.own.as_ref()?.wants.as_ref()
+        self.options.as_ref()?.wants.as_ref()
     }
 
     /// The fact about what the run that begins wants of its answer.
@@ -292,7 +292,7 @@ impl Chat {
         }
     }
 
-    /// Fails if the resumed run wants another answer than when it began.
+    /// Fails if the resumed run asks for another output schema or verifier than when it began.
     pub(super) fn check_wants(&self) -> Result<(), Error> {
         let other = |what: &str| Err(Error::new(ErrorKind::Configuration, what));
         let wanted = self.machine.wanted();
@@ -340,7 +340,7 @@ impl Run<'_> {
             (_, Some(WantedAnswer { schema: Some(schema), .. })) => {
                 let checker = SchemaChecker::of_answer(schema);
                 let read = checker.as_ref().map_err(no_schema);
-                read.and_then(|checker| find_value(&words, |value| checked(checker, value)))
+                read.and_then(|checker| find_value(&words, |value| check_schema(checker, value)))
             }
             _ => Ok(words.first().cloned().unwrap_or_default().into()),
         };
@@ -366,12 +366,12 @@ impl Run<'_> {
         let verdict = loop {
             let told = tokio::select! {
                 biased;
-                told = self.halt.next_signal() => told,
+                told = self.stop_signals.next_signal() => told,
                 verdict = &mut verdict => break verdict.map_err(fault)?,
             };
             match told {
-                RunSignal::Stop(cause) => return self.interrupted(cause),
-                RunSignal::Warn(warning) => self.warned(&warning),
+                RunSignal::Stop(cause) => return self.record_interrupt(cause),
+                RunSignal::Warn(warning) => self.report_warning(&warning),
             }
         };
         match verdict {

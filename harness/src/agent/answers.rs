@@ -7,7 +7,7 @@ use super::{
     agents_below::check_parents,
     approval::{CallResolution, open_calls},
     durable::{DurableState, WriteOutcome, guarded},
-    folding::{folded, for_each_fact},
+    folding::{fold_facts, for_each_fact},
     observed::{append_failed, appending, held, holding, tell_answer},
     spilling::LargeResultStore,
 };
@@ -83,9 +83,10 @@ impl Agent {
         chat.durable = Some(DurableState::new(journal, id, head, Some(hold)));
         chat.tracer.add_open_calls(chat.machine.open_calls());
         chat.tell_answers(&facts);
-        chat.inherited = chat.machine.open_calls().map(|call| call.id().to_owned()).collect();
+        chat.calls_from_previous_process =
+            chat.machine.open_calls().map(|call| call.id().to_owned()).collect();
         let doubtful = chat.doubtful();
-        let is_cut_off = was_going_on(&chat.machine) && !has_waited;
+        let is_cut_off = is_run_unfinished(&chat.machine) && !has_waited;
         let lost = chat.machine.compacting().map(lost_compaction);
         let reopened = (is_cut_off || !doubtful.is_empty()).then_some(Fact::Reopened { doubtful });
         for fact in lost.into_iter().chain(reopened) {
@@ -400,7 +401,7 @@ async fn split_fork(
 
 /// The facts by which a fork leaves the original.
 fn parting(machine: &Machine, elapsed: u64) -> Result<Vec<Envelope>, Error> {
-    let reopened = was_going_on(machine).then(|| Fact::Reopened { doubtful: Vec::new() });
+    let reopened = is_run_unfinished(machine).then(|| Fact::Reopened { doubtful: Vec::new() });
     let facts = reopened.into_iter().chain([Fact::Forked {}]);
     facts.map(|fact| Envelope::of(&fact, elapsed)).collect()
 }
@@ -441,7 +442,7 @@ fn lost_compaction((provider, model): (&str, &str)) -> Fact {
 
 /// Whether a run was going on when its process ended. A run whose calls wait for somebody outside
 /// of it was not.
-fn was_going_on(machine: &Machine) -> bool {
+fn is_run_unfinished(machine: &Machine) -> bool {
     machine.is_going() && machine.next() != Action::AwaitAnswers
 }
 
@@ -528,7 +529,7 @@ impl Inbox {
     pub async fn look(&self, conversation: &str) -> Result<Machine, Error> {
         check_id(conversation)?;
         let facts = guarded(|| self.journal.read(conversation, 0)).await?.facts;
-        folded(&facts).await
+        fold_facts(&facts).await
     }
 
     /// Records a decision about a call that waits for one. The decision is written when this
@@ -579,7 +580,7 @@ impl Inbox {
                 tracer.appended(AppendOutcome::ReadBack, None);
                 let (before, written) = facts.split_at(at);
                 let written = written.first().and_then(|written| written.fact().ok());
-                if let (Ok(machine), Some(written)) = (folded(before).await, written) {
+                if let (Ok(machine), Some(written)) = (fold_facts(before).await, written) {
                     tell_answer(&mut tracer, &machine, before, &written);
                 }
                 return Ok(());
@@ -587,7 +588,7 @@ impl Inbox {
             if let Some(error) = refused.take() {
                 append_failed(&mut tracer, &error);
             }
-            let machine = folded(&facts).await?;
+            let machine = fold_facts(&facts).await?;
             let Self { agent, journal, .. } = self;
             let resolved = resolution.resolve_waiting(&machine, agent.tools())?;
             let is_result = resolved.is_result();

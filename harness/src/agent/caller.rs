@@ -88,7 +88,7 @@ pub(super) struct ParentRun {
 impl ParentRun {
     /// For a run of this conversation that begins now.
     pub(super) fn of(chat: &Chat, reporter: ProgressSender, is_watched: bool) -> Self {
-        let above = chat.own.as_ref().and_then(|own| own.caller.clone());
+        let above = chat.options.as_ref().and_then(|options| options.caller.clone());
         let caller = above.as_ref().map(|site| &site.caller);
         let rails = chat.agent.guardrails();
         let below = caller.and_then(|caller| caller.depth).map(|depth| depth.saturating_sub(1));
@@ -109,7 +109,7 @@ impl ParentRun {
             left: Mutex::new(rails.agents_of_run()),
             traced: OnceLock::new(),
             denied: Mutex::default(),
-            places: chat.own.as_ref().map(|own| own.places.clone()).unwrap_or_default(),
+            places: chat.options.as_ref().map(|options| options.places.clone()).unwrap_or_default(),
             above,
         }
     }
@@ -124,7 +124,7 @@ impl ParentRun {
     }
 
     /// Takes the call in which an agent's call was denied, if that ends this run, too.
-    pub(super) fn denied(&self) -> Option<String> {
+    pub(super) fn take_denied_call(&self) -> Option<String> {
         self.denied.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
@@ -210,7 +210,7 @@ impl SubagentHost {
     }
 
     /// Sets the id of the message that the model has answered with the call.
-    pub(super) fn asked_by(mut self, message: &str) -> Self {
+    pub(super) fn with_message_id(mut self, message: &str) -> Self {
         self.message = message.to_owned();
         self
     }
@@ -276,7 +276,7 @@ impl SubagentHost {
     }
 
     /// The fact that this call has started a run, if the conversation of the call is kept.
-    pub(super) fn called_by(&self) -> Option<Fact> {
+    pub(super) fn started_run_fact(&self) -> Option<Fact> {
         let conversation = self.caller.kept.as_ref()?.name.to_string();
         let (call, message) = (self.call.id().to_owned(), Some(self.message.clone()));
         Some(Fact::CalledBy { conversation, call, message })
@@ -321,7 +321,7 @@ impl SubagentHost {
     }
 
     /// The name of the run in traces, and the id of the call.
-    pub(super) fn traced(&self) -> Option<(&str, &str)> {
+    pub(super) fn trace_ids(&self) -> Option<(&str, &str)> {
         Some((self.caller.traced.get()?, self.call.id()))
     }
 
@@ -466,7 +466,7 @@ impl ChildRun {
 
     /// The name of the agent's conversation, and its parent, if the caller's conversation is in a
     /// journal.
-    fn kept(&self) -> Option<(String, &ParentChat)> {
+    fn conversation_in_journal(&self) -> Option<(String, &ParentChat)> {
         let site = self.site.as_ref()?;
         let parent = site.caller.kept.as_ref()?;
         Some((name_of_agent(&parent.name, site.call.id(), self.number), parent))
@@ -492,7 +492,7 @@ impl ChildRun {
     ) -> Result<ChildState, Error> {
         let entered = self.enter(chat, effects, begins).await;
         if let Err(error) = &entered
-            && let (Some(site), Some((name, _))) = (&self.site, self.kept())
+            && let (Some(site), Some((name, _))) = (&self.site, self.conversation_in_journal())
         {
             site.state().cut_off = SuspendedChild::by(error, false, &name);
         }
@@ -507,7 +507,9 @@ impl ChildRun {
     ) -> Result<ChildState, Error> {
         let Some(site) = &self.site else { return Ok(ChildState::Begins) };
         site.admit(effects)?;
-        let Some((name, parent)) = self.kept() else { return Ok(ChildState::Begins) };
+        let Some((name, parent)) = self.conversation_in_journal() else {
+            return Ok(ChildState::Begins);
+        };
         parent.check().await?;
         let ParentChat { name: parent, journal, .. } = parent;
         let mut opened = chat.agent.open(journal, &name).await?;
@@ -554,7 +556,7 @@ impl ChildRun {
 
     /// Handles the end of the run of this conversation. If calls of it wait, then the caller's call
     /// waits for them, too, if both conversations can be opened again.
-    pub(super) fn ended(&self, stopped: &Stopped, chat: &Chat, is_kept: bool) {
+    pub(super) fn handle_run_end(&self, stopped: &Stopped, chat: &Chat, is_kept: bool) {
         if let Some(site) = self.site.as_ref().filter(|site| site.must_stop_on_denial())
             && stopped.outcome() == Outcome::Denied
         {
@@ -595,7 +597,7 @@ impl Run<'_> {
 impl Chat {
     /// The hook for waiting calls: the agent's own, or else that of the runs above it.
     pub(super) fn waiting_hook(&self) -> Option<&Arc<OnWaiting>> {
-        let caller = || self.own.as_ref()?.caller.as_ref()?.on_waiting();
+        let caller = || self.options.as_ref()?.caller.as_ref()?.on_waiting();
         self.agent.on_waiting().or_else(caller)
     }
 }

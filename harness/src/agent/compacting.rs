@@ -192,7 +192,7 @@ impl Chat {
     /// is in use, and the next run or [`save`](Self::save) writes it.
     pub async fn compact(&mut self) -> Result<ContextUse, Error> {
         let mut run = Run::by_hand(self);
-        run.compacts_now().await?;
+        run.compact_now().await?;
         drop(run);
         self.save().await?;
         Ok(self.context())
@@ -200,7 +200,7 @@ impl Chat {
 }
 
 impl Run<'_> {
-    async fn compacts_now(&mut self) -> Result<(), Error> {
+    async fn compact_now(&mut self) -> Result<(), Error> {
         self.catch_up().await?;
         let before = self.chat.machine.failed_compactions();
         loop {
@@ -209,7 +209,7 @@ impl Run<'_> {
             if tries >= TRIES {
                 return Err(failed_twice(self.last_fault.as_deref(), true));
             }
-            let used = self.chat.used();
+            let used = self.chat.context_usage();
             let window = self.chat.window_to_sum_up(used);
             let Some(cut) = self.chat.cut(window, used) else {
                 return Err(Error::new(
@@ -259,16 +259,16 @@ impl Run<'_> {
     }
 
     /// Summarizes the oldest part, because the window is getting full.
-    pub(super) async fn compacts(&mut self) -> Result<(), Error> {
+    pub(super) async fn compact_full_window(&mut self) -> Result<(), Error> {
         let failures = self.chat.machine.failed_compactions();
         if failures >= TRIES {
             return Err(failed_twice(self.last_fault.as_deref(), false));
         }
-        let used = self.chat.used();
+        let used = self.chat.context_usage();
         let window = self.chat.window_to_sum_up(used);
         let Some(cut) = self.chat.cut(window, used) else { return Ok(()) };
         if let Some(asked) = self.request_vendor_summary(used, window).await? {
-            return asked.map_or(Ok(()), |cause| self.interrupted(cause));
+            return asked.map_or(Ok(()), |cause| self.record_interrupt(cause));
         }
         // If the last request was refused, a request with one more message does not fit, either.
         let (provider, model) = self.chat.agent.provider_and_model();
@@ -277,7 +277,7 @@ impl Run<'_> {
         let is_refused = is_refused || self.chat.machine.too_large().is_some();
         let in_short = failures > 0 || is_refused || !leaves_room || window < SMALL;
         match self.try_summary(&cut, used, window, (in_short, failures)).await? {
-            Some(cause) => self.interrupted(cause),
+            Some(cause) => self.record_interrupt(cause),
             None => Ok(()),
         }
     }
@@ -398,7 +398,7 @@ impl Run<'_> {
             self.compaction_failed(request, fault, None)?;
             return Ok(None);
         }
-        let fact = self.chat.compacted(cut, &text, request, (used.tokens, after));
+        let fact = self.chat.compaction_fact(cut, &text, request, (used.tokens, after));
         self.chat.record(&fact)?;
         let (messages, vendor, before) = (cut.messages, false, used.tokens);
         self.emit(Event::ContextCompacted { messages, vendor, before, after });
@@ -477,18 +477,18 @@ impl Run<'_> {
         let as_count = |tokens: u64| u32::try_from(tokens).unwrap_or(u32::MAX);
         self.chat.guard.asked();
         let told = self.chat.offered_tools();
-        let Self { chat, watch, halt, summary, ledger, .. } = self;
+        let Self { chat, watch, stop_signals, summary, ledger, .. } = self;
         let agent = chat.agent.clone();
         let offered = chat.offered();
         let tools = offered.tools();
-        let mut settings = chat.own.as_deref().and_then(|own| own.settings.clone());
+        let mut settings = chat.options.as_deref().and_then(|options| options.settings.clone());
         // A model that has to call a tool cannot sum up.
         if let Some(settings) = &mut settings
             && matches!(settings.tool_choice, Some(ToolChoice::Required | ToolChoice::Tool(_)))
         {
             settings.tool_choice = Some(ToolChoice::Auto);
         }
-        let program = halt.program();
+        let program = stop_signals.program();
         // It begins with the same bytes as earlier requests, so that the vendor's cache is used.
         let alone = Sent::new();
         // The second request uses structured output if the vendor has it.
@@ -497,7 +497,7 @@ impl Run<'_> {
         let mut as_words = OutputToolText::new(form.as_ref());
         let request = match Request::new(transcript) {
             Ok(request) => request,
-            Err(error) => return failed_with(&error),
+            Err(error) => return summary_failure(&error),
         };
         let mut request = request
             .with_system(agent.system())
@@ -531,7 +531,7 @@ impl Run<'_> {
         loop {
             let event = tokio::select! {
                 biased;
-                told = halt.next_signal() => match told {
+                told = stop_signals.next_signal() => match told {
                     RunSignal::Stop(cause) => return SummaryOutcome::Stop(cause),
                     RunSignal::Warn(warning) => {
                         chat.tracer.warning(&warning);
@@ -572,11 +572,11 @@ impl Run<'_> {
             }
         }
         if !answer.is_complete() {
-            return failed_with(&cut_off());
+            return summary_failure(&cut_off());
         }
         let said = answer.clone().finish();
         match (said, as_words.call(is_form)) {
-            (Err(error), _) => failed_with(&error),
+            (Err(error), _) => summary_failure(&error),
             (Ok(ProviderResponse { stop: StopReason::Refused, .. }), Some(_)) => {
                 SummaryOutcome::Failed("the model refused to go on".to_owned().into())
             }
@@ -604,7 +604,7 @@ impl Run<'_> {
     }
 }
 
-fn failed_with(error: &Error) -> SummaryOutcome {
+fn summary_failure(error: &Error) -> SummaryOutcome {
     SummaryOutcome::Failed(error.to_string().into())
 }
 
@@ -656,7 +656,7 @@ impl Chat {
     }
 
     /// The fact by which a summary replaces the oldest part.
-    fn compacted(
+    fn compaction_fact(
         &self,
         cut: &Cut,
         text: &str,
@@ -681,7 +681,7 @@ impl Chat {
 
     /// How many tokens there would be with this summary.
     fn after(&self, cut: &Cut, text: &str, used: ContextUsage) -> Result<u64, Error> {
-        self.after_fact(&self.compacted(cut, text, Box::default(), (0, 0)), used)
+        self.after_fact(&self.compaction_fact(cut, text, Box::default(), (0, 0)), used)
     }
 
     /// How many tokens there would be with a summary as long as the earlier one.

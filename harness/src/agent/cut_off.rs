@@ -57,8 +57,8 @@ impl Run<'_> {
 
     /// Whether the run leaves its open calls open although this error ends it: the call that has
     /// started the run will start it again.
-    pub(super) fn stays_open(&self, error: &Error) -> bool {
-        let is_kept = self.chat.own.as_ref().is_some_and(|own| own.is_kept);
+    pub(super) fn must_leave_calls_open(&self, error: &Error) -> bool {
+        let is_kept = self.chat.options.as_ref().is_some_and(|options| options.is_kept);
         is_kept && is_passing(error, self.chat.is_lost())
     }
 

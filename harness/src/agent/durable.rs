@@ -142,7 +142,7 @@ impl DurableState {
     }
 
     /// Reads the facts that others have written meanwhile.
-    pub(super) async fn news(&mut self) -> Result<Vec<Envelope>, Error> {
+    pub(super) async fn read_external_facts(&mut self) -> Result<Vec<Envelope>, Error> {
         let Some(journal) = self.journal.clone() else { return Ok(Vec::new()) };
         let Some(read) = self.read_on(&*journal).await? else { return Err(self.lose()) };
         Ok(self.own_first(&read))
@@ -311,7 +311,7 @@ impl DurableState {
     }
 
     /// Returns, once, why the conversation was lost.
-    pub(super) fn loss(&mut self) -> Option<String> {
+    pub(super) fn take_loss(&mut self) -> Option<String> {
         mem::take(&mut self.untold).then(|| self.lost.clone()).flatten()
     }
 
@@ -331,7 +331,7 @@ impl DurableState {
     /// # Errors
     /// If the facts cannot follow, and if something was done because of an answer that would give way. Nothing is changed
     /// then.
-    pub(super) fn follows(&mut self, mut machine: Machine) -> Result<Machine, Error> {
+    pub(super) fn apply_pending(&mut self, mut machine: Machine) -> Result<Machine, Error> {
         let facts = self.pending.iter().map(Envelope::fact).collect::<Result<Vec<_>, _>>()?;
         let says_no_more = facts.iter().all(|fact| is_answer(fact) || is_beside_runs(fact));
         let mut stays = Vec::with_capacity(facts.len());

@@ -48,7 +48,7 @@ impl<'a> Events<'a> {
         let told = EventQueue::default();
         let tells = told.clone();
         let tell = move |event: Event<'_>| tells.lock().push_back(event.into_owned());
-        let run = sending.watched_by(tell).paced().into_future();
+        let run = sending.with_first_watcher(tell).with_pauses().into_future();
         Self { state: RunState::Going(run), told, name: run_name(), number: 0 }
     }
 

@@ -5,7 +5,7 @@ use super::{
     Chat,
     approval::{CallResolution, is_over},
     durable::{WriteOutcome, guarded, is_answer},
-    folding::folded,
+    folding::fold_facts,
     spilling::LargeResultStore,
 };
 use crate::{
@@ -96,7 +96,7 @@ impl Chat {
             return Ok(());
         }
         let Some(durable) = &mut self.durable else { return Ok(()) };
-        let news = durable.news().await?;
+        let news = durable.read_external_facts().await?;
         let taken_in = self.apply_external(news).await;
         self.tell_loss();
         taken_in
@@ -122,7 +122,8 @@ impl Chat {
             let mut read = guarded(|| journal.read(durable.id(), 0)).await?;
             let known = durable.written().saturating_add(envelopes.len() as u64);
             read.facts.truncate(usize::try_from(known).unwrap_or(usize::MAX));
-            let machine = folded(&read.facts).await.and_then(|machine| durable.follows(machine));
+            let machine =
+                fold_facts(&read.facts).await.and_then(|machine| durable.apply_pending(machine));
             let Ok(machine) = machine else { return Err(durable.lose()) };
             durable.add_known(&envelopes);
             // Others gave way.
@@ -151,9 +152,9 @@ impl Chat {
         let pending = self.durable.as_ref().and_then(|durable| durable.pending().last());
         self.unwritten.extend(pending.cloned());
         // The wait ends with the answer that is written, which may be that of somebody else.
-        let waits = self.waits.clone();
+        let wait_times = self.wait_times.clone();
         self.tell(fact);
-        self.waits = waits;
+        self.wait_times = wait_times;
     }
 
     /// Takes in, apart from the machine, those of the answers above that are not pending any more.
@@ -166,7 +167,7 @@ impl Chat {
         self.unwritten = still;
         let written: Vec<Envelope> = written;
         for fact in written.iter().filter_map(|it| it.fact().ok()) {
-            self.waits.note(&fact, now);
+            self.wait_times.note(&fact, now);
             self.fold_beside_machine(&fact);
         }
     }

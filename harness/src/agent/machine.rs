@@ -20,7 +20,7 @@ pub(super) use self::{
 use super::{
     Outcome,
     calling::{AfterCalls, ApprovedCall, CallState, CallStatus, CallerName, ToolCallStates},
-    model_notices::{denied, late_end},
+    model_notices::{denial_notice, late_end},
     output_requirement::OutputRequirement,
 };
 use crate::{
@@ -367,7 +367,7 @@ impl Machine {
                 self.turns = self.turns.saturating_add(1);
                 self.usage.add(usage);
                 let by = Some((provider.clone(), model.clone()));
-                self.window.was_sent(sent, usage, (provider, model), self.answered_by == by);
+                self.window.record_sent(sent, usage, (provider, model), self.answered_by == by);
                 self.answered_by = by;
             }
             Fact::Interrupted { message, usage, cause, asked: _ } => {
@@ -428,7 +428,7 @@ impl Machine {
                     Decision::Deny { reason, .. } => CallStatus::Finished(ToolResult::new(
                         call,
                         CallOutcome::Denied,
-                        [ToolContent::Text(denied(reason))],
+                        [ToolContent::Text(denial_notice(reason))],
                     )),
                 };
                 if let Decision::Deny { .. } = decision {
@@ -577,7 +577,7 @@ impl Machine {
     }
 
     /// The call that has started the run, if it is that of an agent in a call.
-    pub(super) fn called_by(&self) -> Option<&CallerName> {
+    pub(super) fn parent_call(&self) -> Option<&CallerName> {
         self.called_by.as_ref()
     }
 

@@ -11,7 +11,7 @@ use crate::{
     unwind::caught,
 };
 
-/// Since when each waiting call waits, and for what, by its id.
+/// The start time of each waiting call and what it waits for, by its id.
 #[derive(Clone, Default)]
 pub(super) struct CallWaitTimes(HashMap<String, (WaitsFor, u64)>);
 
@@ -45,7 +45,7 @@ fn call_of_ended_wait(fact: &Fact) -> Option<&str> {
 impl Chat {
     /// Traces a fact that was recorded here.
     pub(super) fn tell(&mut self, fact: &Fact) {
-        let waited = self.waits.note(fact, now);
+        let waited = self.wait_times.note(fact, now);
         self.keep_for_watchers(fact);
         match fact {
             Fact::Reopened { .. } => {
@@ -57,7 +57,7 @@ impl Chat {
 
     /// Traces a fact that others have written meanwhile.
     pub(super) fn tell_news(&mut self, fact: &Fact, at: u64) {
-        let waited = self.waits.note(fact, || at);
+        let waited = self.wait_times.note(fact, || at);
         self.keep_for_watchers(fact);
         let waited = waited.map(|waited| CallWaitTime { elsewhere: true, ..waited });
         self.tracer.fact(fact, waited);
@@ -72,7 +72,7 @@ impl Chat {
         let answers: Vec<(Fact, u64)> = answers.collect();
         let mut ended: HashSet<&str> =
             answers.iter().filter_map(|(it, _)| call_of_ended_wait(it)).collect();
-        let mut waits = HashMap::new();
+        let mut wait_times = HashMap::new();
         for envelope in facts.iter().rev() {
             if ended.is_empty() {
                 break;
@@ -80,11 +80,11 @@ impl Chat {
             if let Ok(Fact::CallWaits { call, wait }) = envelope.fact()
                 && ended.remove(&*call)
             {
-                waits.insert(call, (WaitsFor::of(&wait.awaited), envelope.at));
+                wait_times.insert(call, (WaitsFor::of(&wait.awaited), envelope.at));
             }
         }
         for (fact, until) in answers.iter().rev() {
-            let waited = call_of_ended_wait(fact).and_then(|call| waits.get(call).copied());
+            let waited = call_of_ended_wait(fact).and_then(|call| wait_times.get(call).copied());
             let until = *until;
             let waited = waited.map(|(awaited, since)| CallWaitTime {
                 awaited,
@@ -123,7 +123,7 @@ impl Chat {
     /// Traces, once, that another owner has continued the conversation.
     pub(super) fn tell_loss(&mut self) {
         let Self { durable: Some(durable), tracer, .. } = self else { return };
-        let Some(why) = durable.loss() else { return };
+        let Some(why) = durable.take_loss() else { return };
         let Some(journal) = durable.journal() else { return };
         tracer.lost(&why, || holding(&**journal, durable.id()));
     }

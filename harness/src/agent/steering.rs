@@ -129,17 +129,17 @@ impl Run<'_> {
 
     /// Takes the next message that was said meanwhile.
     fn said_meanwhile(&self) -> Option<(Message, Steering)> {
-        let mut steering = self.chat.own.iter().flat_map(|own| own.steering());
+        let mut steering = self.chat.options.iter().flat_map(|options| options.steering());
         steering.find_map(|by| Some((by.messages().pop_front()?, by.clone())))
     }
 
     /// Whether the user has said something for which the run continues.
     pub(super) fn is_steered(&self) -> bool {
-        let mut steering = self.chat.own.iter().flat_map(|own| own.steering());
+        let mut steering = self.chat.options.iter().flat_map(|options| options.steering());
         steering.any(|steering| !steering.messages().is_empty())
             && self.chat.machine.can_take_message()
             && !self.enough()
-            && !self.halt.is_cancelled()
+            && !self.stop_signals.is_cancelled()
     }
 
     /// Whether a run that has ended this way continues, because the user has said something

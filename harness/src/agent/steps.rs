@@ -335,7 +335,7 @@ impl Steps {
         &self,
         opening: RunInput,
     ) -> impl Future<Output = Result<Vec<Envelope>, Error>> + Send + use<> {
-        let (apart, values, limits) = (self.apart(), self.values.clone(), self.limits.clone());
+        let (apart, values, limits) = (self.snapshot(), self.values.clone(), self.limits.clone());
         let begun = Arc::clone(&self.begun);
         async move {
             // Whether the effects of these calls have happened is known only when the calls have
@@ -367,7 +367,7 @@ impl Steps {
             let mut run = Run::one_action(&mut chat);
             run.begin_with(opening, anew).await?;
             drop(run);
-            Ok(collected(chat))
+            Ok(collect_facts(chat))
         }
     }
 
@@ -391,7 +391,7 @@ impl Steps {
     /// [`ErrorKind::Transcript`](crate::ErrorKind::Transcript) at [`AwaitUser`](Action::AwaitUser),
     /// where no run has begun.
     pub fn act(&self) -> impl Future<Output = Result<Vec<Envelope>, Error>> + Send + use<> {
-        let (apart, kept) = (self.apart(), self.kept.clone());
+        let (apart, kept) = (self.snapshot(), self.kept.clone());
         let (life, begun, values) = (self.life, Arc::clone(&self.begun), self.values.clone());
         let started = self.machine.started().map(|call| self.starts.get(call.id()).copied());
         let started: Vec<Option<StartFact>> = started.collect();
@@ -420,13 +420,13 @@ impl Steps {
                 _ => None,
             };
             let mut run = Run::one_action(&mut chat);
-            run.earlier = run.chat.inherited.clone();
+            run.calls_from_previous_process = run.chat.calls_from_previous_process.clone();
             run.kept = kept;
             if let Err(error) = run.act(owned.is_some()).await {
                 run.interrupt(Some(error))?;
             }
             drop(run);
-            Ok(collected(chat))
+            Ok(collect_facts(chat))
         }
     }
 
@@ -448,7 +448,7 @@ impl Steps {
     /// Fails with [`ErrorKind::Transcript`](crate::ErrorKind::Transcript) if no run goes on.
     pub fn give_up(&self, cause: InterruptCause) -> Result<Vec<Envelope>, Error> {
         let next = self.machine.next();
-        let mut chat = self.apart().chat()?;
+        let mut chat = self.snapshot().chat()?;
         // An action runs calls that only read to their ends without a fact before it.
         if let Action::RunCalls(calls) = &next
             && all_read(&self.machine, calls)
@@ -459,7 +459,7 @@ impl Steps {
         }
         let (message, usage, asked) = (None, Usage::default(), next == Action::CallProvider);
         chat.record(&Fact::Interrupted { message, usage, cause, asked })?;
-        Ok(collected(chat))
+        Ok(collect_facts(chat))
     }
 
     /// The facts of an action for a driver that cannot store all of them: those before the first one
@@ -498,12 +498,12 @@ impl Steps {
             };
             usage.add(&used);
         }
-        let mut apart = self.apart();
+        let mut apart = self.snapshot();
         Arc::make_mut(&mut apart.facts).extend(facts.iter().cloned());
         let mut chat = apart.chat()?;
         let cause = InterruptCause::Failure { error: why.into() };
         chat.record(&Fact::Interrupted { message: None, usage, cause, asked })?;
-        facts.extend(collected(chat));
+        facts.extend(collect_facts(chat));
         Ok(facts)
     }
 
@@ -542,13 +542,13 @@ impl Steps {
     ) -> Result<impl Future<Output = Result<Vec<Envelope>, Error>> + Send + use<>, Error> {
         let resolution = CallResolution::Settle(settlement);
         let (resolved, apart) =
-            (resolution.resolve(&self.machine, self.agent.tools())?, self.apart());
+            (resolution.resolve(&self.machine, self.agent.tools())?, self.snapshot());
         Ok(async move {
             let mut chat = apart.chat_in_parts().await?;
             let spilling = LargeResultStore::of(&chat);
             let fact = resolved.into_fact(&chat.machine, chat.agent.tools(), &spilling).await;
             chat.record(&fact)?;
-            Ok(collected(chat))
+            Ok(collect_facts(chat))
         })
     }
 
@@ -572,12 +572,12 @@ impl Steps {
 
     /// The facts of a change that is not an action.
     fn record_change(&self, fact: Fact) -> Result<Vec<Envelope>, Error> {
-        let mut chat = self.apart().chat()?;
+        let mut chat = self.snapshot().chat()?;
         chat.record(&fact)?;
-        Ok(collected(chat))
+        Ok(collect_facts(chat))
     }
 
-    fn apart(&self) -> ChatSnapshot {
+    fn snapshot(&self) -> ChatSnapshot {
         let Self { agent, name, life, facts, traced, wants, .. } = self;
         let wants = wants.clone();
         let (agent, name, facts) = (agent.clone(), Arc::clone(name), Arc::clone(facts));
@@ -623,9 +623,9 @@ impl ChatSnapshot {
     }
 
     fn of_action(self, mut chat: Chat) -> Chat {
-        chat.inherited = self.elsewhere;
+        chat.calls_from_previous_process = self.elsewhere;
         if let Some(wants) = self.wants {
-            chat.own.get_or_insert_default().wants = Some(wants);
+            chat.options.get_or_insert_default().wants = Some(wants);
         }
         chat.durable = Some(DurableState::collecting(self.name, self.life));
         chat.tracer.within(&self.traced);
@@ -677,7 +677,7 @@ fn still_run() -> Error {
     Error::new(ErrorKind::Busy, what)
 }
 
-fn collected(mut chat: Chat) -> Vec<Envelope> {
+fn collect_facts(mut chat: Chat) -> Vec<Envelope> {
     chat.durable.as_mut().map(DurableState::take_pending).unwrap_or_default()
 }
 
@@ -694,7 +694,7 @@ impl Run<'_> {
                 }
             }
             RunStep::Move(due) => self.edit_context(due).await,
-            RunStep::Stop(cause) => self.interrupted(cause),
+            RunStep::Stop(cause) => self.record_interrupt(cause),
             RunStep::Decide { calls, surplus } => {
                 self.refuse(&surplus)?;
                 self.decide(&calls).await
@@ -709,7 +709,7 @@ impl Run<'_> {
                 self.chat.record(&Fact::Reopened { doubtful })
             }
             RunStep::FindOut(calls) => match self.find_out(&calls).await? {
-                Some(cause) => self.interrupted(cause),
+                Some(cause) => self.record_interrupt(cause),
                 None => Ok(()),
             },
             RunStep::Check => self.check_answer().await,

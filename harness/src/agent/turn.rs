@@ -72,19 +72,19 @@ impl Run<'_> {
         let mut gauge = self.chat.gauge;
         self.context = gauge.estimate_request(self.chat.seen());
         self.chat.gauge = gauge;
-        if let Some(tools) = self.chat.own.as_ref().and_then(|own| own.tools.as_ref()) {
+        if let Some(tools) = self.chat.options.as_ref().and_then(|options| options.tools.as_ref()) {
             self.context.tools = ContextMeter::new(None, tools.schemas()).tools();
         }
         self.chat.guard.asked();
         self.fell_back = false;
         self.emit(Event::TurnStarted { turn });
-        let lowered = self.chat.lowered.take();
-        match self.hear(lowered.map(|it| it.tokens)).await? {
-            StreamEnd::Out => self.replied(turn),
-            StreamEnd::Stop(cause) => self.interrupted(cause),
+        let reduced_max_tokens = self.chat.reduced_max_tokens.take();
+        match self.hear(reduced_max_tokens.map(|it| it.tokens)).await? {
+            StreamEnd::Out => self.record_answer(turn),
+            StreamEnd::Stop(cause) => self.record_interrupt(cause),
             StreamEnd::Failed(error)
                 if self.is_unanswered()
-                    && (self.lower_max_tokens_after(&error, lowered)
+                    && (self.lower_max_tokens_after(&error, reduced_max_tokens)
                         || self.edit_context_after(&error)?
                         || self.leave_out_after(&error)?) =>
             {
@@ -101,14 +101,14 @@ impl Run<'_> {
     }
 
     /// Reads the stream to its end, and starts the calls that may start meanwhile. The connection
-    /// is closed when this returns. If it is `lowered`, the answer may have so many tokens.
-    async fn hear(&mut self, lowered: Option<u32>) -> Result<StreamEnd, Error> {
+    /// is closed when this returns. If it is `reduced_max_tokens`, the answer may have so many tokens.
+    async fn hear(&mut self, reduced_max_tokens: Option<u32>) -> Result<StreamEnd, Error> {
         let told = self.chat.offered_tools();
         let room = self.chat.room_for_answer();
         let Self {
             chat,
             watch,
-            halt,
+            stop_signals,
             over,
             answer,
             asked,
@@ -124,19 +124,19 @@ impl Run<'_> {
         let agent = chat.agent.clone();
         let name = chat.durable.as_ref().map(|durable| Arc::clone(durable.id()));
         let name = name.as_deref().unwrap_or(chat.machine.id());
-        let own = chat.own.as_deref();
+        let options = chat.options.as_deref();
         let (offered, read) = (chat.offered(), chat.taint.sources());
         let tools = offered.tools();
         let in_journal = chat.is_in_journal();
         let policy = ApprovalPolicy {
             agent: &agent,
-            own,
+            options,
             grants: &chat.grants,
             read,
             conversation: name,
             in_journal,
         };
-        let program = halt.program();
+        let program = stop_signals.program();
         let wanted = chat.machine.wanted_schema(tools);
         let mut as_words = OutputToolText::new(wanted.as_ref());
         let request = Request::new(chat.machine.sent())?
@@ -147,9 +147,9 @@ impl Run<'_> {
             .with_tools(told.as_ref().map_or(tools.schemas(), |told| &told.schemas))
             .with_forms(told.as_ref().map_or(tools.forms(), |told| &told.forms))
             .with_found(chat.machine.found_now().by_tool(tools.search(), tools.searched()))
-            .with_settings(own.and_then(|own| own.settings.as_ref()))
+            .with_settings(options.and_then(|options| options.settings.as_ref()))
             .with_room(room, chat.is_strict)
-            .with_lowered_tokens(lowered)
+            .with_lowered_tokens(reduced_max_tokens)
             .with_answer(wanted.as_ref())
             .with_ledger(Some(ledger))
             .with_sent(Some(&chat.sent))
@@ -178,7 +178,9 @@ impl Run<'_> {
         };
         // One future waits during the whole answer. Making a new one for each event costs more than
         // everything else about the event.
-        let halted = stream::unfold(halt, async |halt| Some((halt.next_signal().await, halt)));
+        let halted = stream::unfold(stop_signals, async |stop_signals| {
+            Some((stop_signals.next_signal().await, stop_signals))
+        });
         let mut halted = pin!(halted);
         let mut wake_flag = WakeFlag::new();
         let mut in_a_row = 0;
@@ -260,7 +262,7 @@ impl Run<'_> {
     }
 
     /// Records the answer, if it is complete.
-    fn replied(&mut self, turn: u32) -> Result<(), Error> {
+    fn record_answer(&mut self, turn: u32) -> Result<(), Error> {
         let Some(answer) = self.answer.take_if(|answer| answer.is_complete()) else {
             return self.interrupt(Some(cut_off()));
         };
@@ -377,7 +379,7 @@ impl ResponseStream<'_, '_> {
                 self.tracer.parameter_dropped(parameter, cause);
                 self.watch.tell(Event::ParameterDropped { parameter, cause });
             }
-            StreamEvent::Discarded { cause } => self.discards(cause),
+            StreamEvent::Discarded { cause } => self.discard_early_calls(cause),
             StreamEvent::Started { .. }
             | StreamEvent::AnsweredBy { .. }
             | StreamEvent::Vendor { .. }
@@ -405,7 +407,7 @@ impl ResponseStream<'_, '_> {
     }
 
     /// Drops the calls that have started, because the answer starts again.
-    fn discards(&mut self, cause: &str) {
+    fn discard_early_calls(&mut self, cause: &str) {
         let cause = &*self.agent.secrets().hide(cause);
         self.reports.clear();
         for call in self.early.count(|_| None).1 {

@@ -255,7 +255,7 @@ impl<'a, T: Answer> Answering<'a, T> {
     {
         let Self { sending, wants, reads } = self;
         let (mut view, wrapped) = (AnswerView::new(), AnswerReader::<T>::new().is_wrapped());
-        let sending = sending.watched_by(move |event| {
+        let sending = sending.with_first_watcher(move |event| {
             if !view.read(event) {
                 return;
             }
@@ -393,7 +393,7 @@ impl OutputSpec {
     pub(super) fn of<T: Answer>() -> Self {
         let reader = AnswerReader::<T>::new();
         let schema = reader.model_schema().clone();
-        let reads = move |words: &[String]| reader.accepted(words);
+        let reads = move |words: &[String]| reader.read_value(words);
         Self {
             schema: Some(schema),
             reads: Some(Arc::new(reads)),

@@ -32,7 +32,7 @@ impl Chat {
             let (tail, words) = (percent(window, *tail), percent(user_tokens, *words));
             let cut =
                 cut(all, machine.summed_up(), as_sent, may_cut, is_users, (tail, words), calls)?;
-            let least = self.vendors(&cut, &nothing, "", Box::default(), (0, 0));
+            let least = self.vendor_compaction_fact(&cut, &nothing, "", Box::default(), (0, 0));
             let least = self.after_fact(&least, used).ok()?;
             (least < most_after(used.tokens)).then_some(cut)
         })
@@ -40,7 +40,7 @@ impl Chat {
 
     /// The fact by which the vendor's own summary replaces the oldest part. If that summary has no
     /// readable text, other models get the conversation in short form.
-    fn vendors(
+    fn vendor_compaction_fact(
         &self,
         cut: &Cut,
         block: &Message,
@@ -114,7 +114,7 @@ impl Run<'_> {
                 stand_in(&said, used.estimate_of(percent(window, SUMMARY)))
             }
         };
-        let fact = self.chat.vendors(&cut, &block, &text, request.clone(), (0, 0));
+        let fact = self.chat.vendor_compaction_fact(&cut, &block, &text, request.clone(), (0, 0));
         let (after, most) = (self.chat.after_fact(&fact, used)?, most_after(used.tokens));
         if after >= most {
             let cause = format!(

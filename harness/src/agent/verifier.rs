@@ -161,8 +161,8 @@ impl Chat {
             )));
         }
         let tools = self.agent.tools().with_only(tool.clone())?;
-        let own = self.own.as_ref().map(|own| &own.values);
-        let given = [self.values.as_ref(), own];
+        let of_run = self.options.as_ref().map(|options| &options.values);
+        let given = [self.values.as_ref(), of_run];
         tools.check_state(self.agent.context().values(), |needed| {
             given.into_iter().flatten().any(|values| values.has(needed.id()))
         })

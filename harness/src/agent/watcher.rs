@@ -42,7 +42,7 @@ impl<'a> RunWatcher<'a> {
     }
 
     /// Lets the run pause after some events, so that they are read before it continues.
-    pub(super) fn paced(mut self) -> Self {
+    pub(super) fn with_pauses(mut self) -> Self {
         self.paced = true;
         self
     }

@@ -13,7 +13,7 @@ impl Run<'_> {
     pub(super) async fn write(&mut self) -> Result<bool, Error> {
         match self.write_unless_stopped().await? {
             None => Ok(true),
-            Some(cause) => self.interrupted(cause).map(|()| false),
+            Some(cause) => self.record_interrupt(cause).map(|()| false),
         }
     }
 
@@ -30,13 +30,13 @@ impl Run<'_> {
 
     async fn write_all(&mut self) -> Result<Option<InterruptCause>, Error> {
         loop {
-            let Self { chat, halt, early, .. } = &mut *self;
+            let Self { chat, stop_signals, early, .. } = &mut *self;
             let Some(durable) = chat.durable.as_mut().filter(|durable| durable.is_behind()) else {
                 return Ok(None);
             };
             let told = tokio::select! {
                 biased;
-                told = halt.next_signal() => told,
+                told = stop_signals.next_signal() => told,
                 written = durable.write() => match written? {
                     WriteOutcome::All => return Ok(None),
                     WriteOutcome::Behind(facts) => {
@@ -48,7 +48,7 @@ impl Run<'_> {
             };
             match told {
                 RunSignal::Stop(cause) => return Ok(Some(cause)),
-                RunSignal::Warn(warning) => self.warned(&warning),
+                RunSignal::Warn(warning) => self.report_warning(&warning),
             }
         }
     }

@@ -208,7 +208,7 @@ impl Chats {
                 return Err(closed());
             }
             let slot = slots.slot(id);
-            let name = slot.watched();
+            let name = slot.add_watcher();
             (Arc::clone(&slot), ChatSubscription::new(Arc::downgrade(shared), slot, name))
         };
         let journal = Arc::clone(&shared.journal);
@@ -328,7 +328,7 @@ impl Chats {
             state.wait(job.take());
         }
         // A sender whose message was refused does not count as a watcher.
-        let name = state.watched();
+        let name = state.add_watcher();
         let begins = !mem::replace(&mut state.serving, true);
         drop(state);
         drop(slots);

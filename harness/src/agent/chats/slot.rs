@@ -118,8 +118,8 @@ impl ChatSlot {
     }
 
     /// Adds a watcher. Returns the number under which it waits.
-    pub(super) fn watched(&self) -> u64 {
-        self.lock().watched()
+    pub(super) fn add_watcher(&self) -> u64 {
+        self.lock().add_watcher()
     }
 
     /// Lets the watcher of this number wait for the next event.
@@ -130,7 +130,7 @@ impl ChatSlot {
     }
 
     /// Removes a watcher. A run that goes on only while it is watched stops with the last one.
-    pub(super) fn unwatched(&self, name: u64) {
+    pub(super) fn remove_watcher(&self, name: u64) {
         let mut state = self.lock();
         let waker = state.wakers.remove(&name);
         state.watchers = state.watchers.saturating_sub(1);
@@ -148,7 +148,7 @@ impl ChatSlot {
     }
 
     /// Records that the conversation is open.
-    pub(super) fn opened(&self) {
+    pub(super) fn set_open(&self) {
         let mut state = self.lock();
         state.open = true;
         for job in &mut state.jobs {
@@ -176,7 +176,7 @@ impl ChatSlot {
     }
 
     /// Records how the current run has ended. Messages that it has not received come next.
-    pub(super) fn ended(&self, end: RunResult) {
+    pub(super) fn end_run(&self, end: RunResult) {
         let (running, heard) = {
             let mut state = self.lock();
             let mut running = state.running.take();
@@ -189,14 +189,14 @@ impl ChatSlot {
             (running, heard)
         };
         if let Some(running) = running {
-            running.ended(end, heard);
+            running.end_run(end, heard);
         }
         self.wake();
     }
 
     /// Records that the conversation has lost its task: the current run is cut off, and messages
     /// that wait are refused.
-    pub(super) fn abandoned(&self, waited: &Error, went_on: &Error) {
+    pub(super) fn abandon(&self, waited: &Error, went_on: &Error) {
         let (jobs, running) = {
             let mut state = self.lock();
             (state.open, state.serving) = (false, false);
@@ -206,7 +206,7 @@ impl ChatSlot {
             let begun = running.log.place() > 0;
             let why = again(if begun { went_on } else { waited });
             let (heard, unheard) = running.take_steering();
-            running.ended(Err(not_begun(why)), heard);
+            running.end_run(Err(not_begun(why)), heard);
             for job in unheard {
                 job.refuse(waited);
             }
@@ -229,7 +229,7 @@ impl ChatSlot {
 
 impl ChatSlotState {
     /// Adds a watcher. Returns its number.
-    pub(super) fn watched(&mut self) -> u64 {
+    pub(super) fn add_watcher(&mut self) -> u64 {
         self.watchers = self.watchers.saturating_add(1);
         self.named = self.named.wrapping_add(1);
         self.named
@@ -292,7 +292,7 @@ impl CurrentRun {
     }
 
     /// Passes the end of the run to all who wait for it, also to those who have steered it.
-    fn ended(self, end: RunResult, heard: Vec<QueuedRun>) {
+    fn end_run(self, end: RunResult, heard: Vec<QueuedRun>) {
         over(&self.log, &end);
         for tell in heard.into_iter().filter_map(|job| job.end) {
             let _ = tell.send(match &end {

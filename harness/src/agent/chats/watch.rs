@@ -42,7 +42,7 @@ impl ChatSubscription {
 
 impl Drop for ChatSubscription {
     fn drop(&mut self) {
-        self.slot.unwatched(self.name);
+        self.slot.remove_watcher(self.name);
         if let Some(shared) = self.shared.upgrade() {
             shared.forget(&self.slot);
         }
@@ -334,7 +334,7 @@ mod tests {
     #[test]
     fn a_watcher_that_sleeps_holds_one_run() {
         let slot = ChatSlot::new("a");
-        let seat = ChatSubscription::new(Weak::new(), Arc::clone(&slot), slot.watched());
+        let seat = ChatSubscription::new(Weak::new(), Arc::clone(&slot), slot.add_watcher());
         let (journal, closing) = (Arc::new(MemoryJournal::new()), CancellationToken::new());
         let mut watcher = Box::pin(ChatWatcher::new(seat, journal, closing, (0, 0)));
         let mut take = || watcher.as_mut().poll_next(&mut Context::from_waker(Waker::noop()));

@@ -241,7 +241,7 @@ impl Machine {
         window.long.retain(|place| !shorter.contains_key(place));
         window.has_shortened |= !shorter.is_empty();
         view.shorter.extend(shorter);
-        self.moved(after);
+        self.record_edit(after);
         Ok(())
     }
 }

@@ -5,7 +5,9 @@ use crate::{
     agent::{
         Outcome,
         calling::{AfterCalls, CallState, CallStatus, ToolCallStates},
-        model_notices::{GO_ON, handed_out, lost, not_accepted, stopped, why},
+        model_notices::{
+            GO_ON, lost_notice, not_accepted, stopped_notice, unanswered_notice, unrun_reason,
+        },
     },
     error::Error,
     journal::{Awaited, Fact, Wait},
@@ -80,24 +82,28 @@ impl Machine {
                 let (outcome, text) = match status {
                     CallStatus::Finished(_) => return None,
                     // It has run in another process, and its outcome is not known.
-                    CallStatus::Allowed(granted) if granted.has_run() => lost(granted.effects),
+                    CallStatus::Allowed(granted) if granted.has_run() => {
+                        lost_notice(granted.effects)
+                    }
                     // It has asked something, and would have gone on with the answer.
-                    CallStatus::Allowed(granted) if granted.begun => stopped(granted.effects),
+                    CallStatus::Allowed(granted) if granted.begun => {
+                        stopped_notice(granted.effects)
+                    }
                     CallStatus::Asked
                     | CallStatus::Allowed(_)
                     | CallStatus::Waiting(Wait { awaited: Awaited::Approval { .. }, .. }, _) => (
                         CallOutcome::NotStarted,
                         format!(
                             "This call was not started: {}. Nothing of it has happened.",
-                            why(*then)
+                            unrun_reason(*then)
                         ),
                     ),
                     CallStatus::Waiting(Wait { awaited: Awaited::Agent { .. }, .. }, granted) => {
-                        stopped(granted.effects)
+                        stopped_notice(granted.effects)
                     }
-                    CallStatus::Waiting(Wait { awaited, .. }, _) => handed_out(awaited),
-                    CallStatus::Started(granted) => stopped(granted.effects),
-                    CallStatus::Doubtful(granted) => lost(granted.effects),
+                    CallStatus::Waiting(Wait { awaited, .. }, _) => unanswered_notice(awaited),
+                    CallStatus::Started(granted) => stopped_notice(granted.effects),
+                    CallStatus::Doubtful(granted) => lost_notice(granted.effects),
                 };
                 let result = ToolResult::new(call.id(), outcome, [ToolContent::Text(text)]);
                 Some(Fact::CallFinished { result, spent: None })

@@ -51,7 +51,7 @@ pub(super) struct ContextState {
     given: InitialMessages,
     /// The largest request that was answered, by the count of its vendor.
     answered: u64,
-    /// Whether a refusal since the last answer has named a window that is smaller than what was answered.
+    /// Whether a refusal since the last answer named a window that is smaller than a request that had succeeded.
     doubted: bool,
     /// How many requests in a row did not fit.
     overflows: u32,
@@ -102,8 +102,8 @@ pub(super) struct EditedContext {
     sent: Transcript,
     /// How many of these messages, from the first one on, are sent without reasoning.
     thinking_from: usize,
-    /// The beginning of the turn that was open at the last move, where the model has called tools
-    /// and not completed its answer. If no turn was open, it equals `thinking_from`.
+    /// The index of the first message of the turn that was open when the context was last edited:
+    /// the model had called tools and not completed its answer. If no turn was open, it equals `thinking_from`.
     open_turn: usize,
     /// What is sent to the model that has made a summary of its own.
     pub(super) vendor: Option<Box<VendorView>>,
@@ -329,7 +329,7 @@ impl ContextState {
 
     /// Records the size of a request with this number of messages, because the model has answered
     /// it. A model that has answered a larger request than one that was refused has a larger window than that.
-    pub(super) fn was_sent(
+    pub(super) fn record_sent(
         &mut self,
         messages: usize,
         usage: &Usage,
@@ -559,7 +559,7 @@ impl Machine {
     }
 
     /// Whether the given messages tell this end of a call already, word by word.
-    pub(in crate::agent) fn was_given(&self, tool: &str, result: &ToolResult) -> bool {
+    pub(in crate::agent) fn has_given_end(&self, tool: &str, result: &ToolResult) -> bool {
         self.window.given.has_end(result.call_id(), &late_end(tool, result))
     }
 
@@ -717,7 +717,7 @@ impl Machine {
         window.long.retain(|(at, _)| *at >= summed_up);
         window.reset_failures();
         window.too_large = None;
-        self.moved(after);
+        self.record_edit(after);
         Ok(())
     }
 
@@ -740,7 +740,7 @@ impl Machine {
         vendor.map_or(self.sent(), |vendor| &vendor.sent)
     }
 
-    pub(super) fn moved(&mut self, after: u64) {
+    pub(super) fn record_edit(&mut self, after: u64) {
         if let Some(view) = &mut self.window.view {
             view.made_of(self.transcript.messages());
         }
