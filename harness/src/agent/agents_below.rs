@@ -7,7 +7,7 @@ use super::{
     Action, Agent, Chat, Machine,
     agent_names::{conversations_below, name_of_agent},
     approval::is_over,
-    calling::{CallerName, id_of_question},
+    call_states::{CallerName, id_of_question},
     durable::guarded,
     folding::fold_facts,
 };

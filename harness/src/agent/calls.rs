@@ -14,16 +14,16 @@ use tokio_util::sync::CancellationToken;
 use super::{
     Agent, Chat, Event,
     approval::{ApprovalOutcome, repeat_of},
-    caller::{ParentRun, SubagentHost},
-    calling::{ApprovedCall, id_of_question, idempotency_key},
-    cut_off::SuspendedChild,
-    early::{FinishedCall, RunningCall},
+    call_states::{ApprovedCall, id_of_question, idempotency_key},
+    early_calls::{FinishedCall, RunningCall},
     model_notices::{lost_notice, stopped_notice},
-    reports::{CallSignal, ProgressEvent},
+    progress::{CallSignal, ProgressEvent},
     run::Run,
     run_options::{CallerRules, RunTools},
     spilling::LargeResultStore,
     stop_signals::RunSignal,
+    subagent::{ParentRun, SubagentHost},
+    suspended_child::SuspendedChild,
 };
 use crate::{
     error::Error,
@@ -287,7 +287,7 @@ impl Run<'_> {
                 loop {
                     tokio::select! {
                         biased;
-                        told = stop_signals.next_signal() => match told {
+                        signal = stop_signals.next_signal() => match signal {
                             RunSignal::Stop(cause) => break Err(cause),
                             RunSignal::Warn(warning) => near.push(warning),
                         },
@@ -396,7 +396,7 @@ impl Run<'_> {
             }
             tokio::select! {
                 biased;
-                told = self.stop_signals.next_signal() => match told {
+                signal = self.stop_signals.next_signal() => match signal {
                     RunSignal::Stop(cause) => break cause,
                     RunSignal::Warn(warning) => self.report_warning(&warning),
                 },
@@ -606,7 +606,7 @@ impl Run<'_> {
                 loop {
                     tokio::select! {
                         biased;
-                        told = self.stop_signals.next_signal() => match told {
+                        signal = self.stop_signals.next_signal() => match signal {
                             RunSignal::Stop(cause) => break Err(cause),
                             // The warning comes again when the run continues.
                             RunSignal::Warn(_) => {}

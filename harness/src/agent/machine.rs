@@ -19,7 +19,7 @@ pub(super) use self::{
 };
 use super::{
     Outcome,
-    calling::{AfterCalls, ApprovedCall, CallState, CallStatus, CallerName, ToolCallStates},
+    call_states::{AfterCalls, ApprovedCall, CallState, CallStatus, CallerName, ToolCallStates},
     model_notices::{denial_notice, late_end},
     output_requirement::OutputRequirement,
 };

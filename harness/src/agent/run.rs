@@ -9,18 +9,18 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
     Action, Chat, Event, Outcome, Reply, Stopped,
-    caller::ParentRun,
-    calling::ApprovedCall,
+    call_states::ApprovedCall,
     calls::CallContexts,
     clock::RunClock,
-    early::EarlyCalls,
+    early_calls::EarlyCalls,
     model_notices::lost_notice,
     outcome::RunRecord,
-    reports::ProgressReceiver,
+    progress::ProgressReceiver,
     sending::{RunInput, StopTokens},
     step::RunStep,
     steps::KeptPlaces,
     stop_signals::{RunSignal, StopSignals, warning_event},
+    subagent::ParentRun,
     watcher::RunWatcher,
 };
 use crate::{
@@ -166,13 +166,13 @@ impl<'a> Run<'a> {
     }
 
     /// Drives the run to its end.
-    pub(super) async fn drive(&mut self, opening: RunInput, anew: bool) -> Result<Reply, Stopped> {
-        self.trace_begin(&opening);
-        let said = match &opening {
+    pub(super) async fn drive(&mut self, input: RunInput, anew: bool) -> Result<Reply, Stopped> {
+        self.trace_begin(&input);
+        let said = match &input {
             RunInput::Say(message) => Some(message.clone()),
             RunInput::Resume => None,
         };
-        let outcome = match self.begin_with(opening, anew).await {
+        let outcome = match self.begin_with(input, anew).await {
             Ok(()) => {
                 self.begun = true;
                 self.emit(Event::RunStarted { said: said.as_ref() });
@@ -198,17 +198,17 @@ impl<'a> Run<'a> {
     }
 
     /// Records what the run begins with, if it can begin.
-    pub(super) async fn begin_with(&mut self, opening: RunInput, anew: bool) -> Result<(), Error> {
+    pub(super) async fn begin_with(&mut self, input: RunInput, anew: bool) -> Result<(), Error> {
         self.stop_signals.check_timer(self.chat.durable.is_some())?;
         self.chat.check_circumstances()?;
         self.chat.check_answer()?;
         self.catch_up().await?;
         self.hear_late_ends().await?;
-        if let RunInput::Resume = opening {
-            self.chat.check_wants()?;
+        if let RunInput::Resume = input {
+            self.chat.check_output_spec()?;
         }
         let limits = anew.then(|| Box::new(self.chat.guard.run_limits()));
-        match opening {
+        match input {
             RunInput::Say(message) => {
                 message.check_sendable()?;
                 // Calls that the run before has left open do not run any more.
@@ -257,7 +257,7 @@ impl<'a> Run<'a> {
             tokio::select! {
                 biased;
                 over = chat.expire() => return over,
-                told = stop_signals.next_signal() => if let RunSignal::Stop(_) = told {
+                signal = stop_signals.next_signal() => if let RunSignal::Stop(_) = signal {
                     return Err(unanswered());
                 },
             }
@@ -293,7 +293,7 @@ impl<'a> Run<'a> {
             tokio::select! {
                 biased;
                 caught_up = chat.catch_up() => return caught_up,
-                told = stop_signals.next_signal() => if let RunSignal::Stop(_) = told {
+                signal = stop_signals.next_signal() => if let RunSignal::Stop(_) = signal {
                     return Err(unanswered());
                 },
             }
@@ -417,9 +417,9 @@ impl<'a> Run<'a> {
         self.watch.tell(warning_event(warning));
     }
 
-    fn trace_begin(&mut self, opening: &RunInput) {
+    fn trace_begin(&mut self, input: &RunInput) {
         let agent = self.chat.agent.clone();
-        let said = match opening {
+        let said = match input {
             RunInput::Say(message) => Some(message),
             RunInput::Resume => None,
         };
@@ -552,7 +552,7 @@ impl<'a> Run<'a> {
                 tokio::select! {
                     biased;
                     result = &mut readable => break Some(result),
-                    told = stop_signals.next_signal() => match told {
+                    signal = stop_signals.next_signal() => match signal {
                         RunSignal::Stop(_) => break None,
                         RunSignal::Warn(warning) => warnings.push(warning),
                     },
@@ -703,19 +703,19 @@ impl<'a> Run<'a> {
         let machine = &self.chat.machine;
         let transcript = machine.transcript().clone();
         let begun_at = if self.begun { machine.begun_at() } else { transcript.messages().len() };
-        let mut remains = RunRecord::of(transcript, begun_at);
-        (remains.usage, remains.turns) = self.used();
-        remains.cost = self.chat.guard.cost();
-        remains.spent = self.chat.guard.budget().spent();
-        remains.context = self.context;
-        remains.provenances = machine.provenances().clone();
-        remains.trace = self.chat.tracer.run();
+        let mut run_record = RunRecord::of(transcript, begun_at);
+        (run_record.usage, run_record.turns) = self.used();
+        run_record.cost = self.chat.guard.cost();
+        run_record.spent = self.chat.guard.budget().spent();
+        run_record.context = self.context;
+        run_record.provenances = machine.provenances().clone();
+        run_record.trace = self.chat.tracer.run();
         if outcome == Outcome::Unfit {
-            remains.faults = self.chat.machine.faults().to_vec();
+            run_record.faults = self.chat.machine.faults().to_vec();
         }
         match outcome {
             Outcome::Answered => {
-                Ok(Reply::new(remains).answered_by(self.chat.machine.answered_by()))
+                Ok(Reply::new(run_record).answered_by(self.chat.machine.answered_by()))
             }
             Outcome::Limit(_)
             | Outcome::Truncated
@@ -727,7 +727,7 @@ impl<'a> Run<'a> {
             | Outcome::Denied
             | Outcome::Failed => {
                 let (error, limit) = (self.error.take(), self.limit.take());
-                Err(Stopped::new(outcome, error, limit, remains))
+                Err(Stopped::new(outcome, error, limit, run_record))
             }
         }
     }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::{Agent, Chat, Steering, answer_check::OutputSpec, caller::SubagentHost};
+use super::{Agent, Chat, Steering, answer_check::OutputSpec, subagent::SubagentHost};
 use crate::{
     error::{Error, ErrorKind},
     journal::{Fact, Sources},
@@ -27,7 +27,7 @@ pub(super) struct RunOptions {
     /// Passes on what a manager of conversations receives while the run goes on.
     pub(super) handed_on: Option<Steering>,
     /// What the program wants of the answer, if that is more than text.
-    pub(super) wants: Option<OutputSpec>,
+    pub(super) output_spec: Option<OutputSpec>,
     /// Why the run cannot begin.
     pub(super) fault: Option<Error>,
     /// The call of another agent's run that has started this run.

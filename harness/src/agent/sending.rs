@@ -14,10 +14,10 @@ use super::{
     Chat, Event, Events, Outcome, Reply, Steering, Stopped,
     answer_check::OutputSpec,
     as_tool::effects_of,
-    caller::{ChildRun, ChildState},
     outcome::RunRecord,
     run::Run,
     run_options::{RunOptions, offered},
+    subagent::{ChildRun, ChildState},
     watcher::RunWatcher,
 };
 use crate::{
@@ -55,7 +55,7 @@ use crate::{
 #[must_use = "nothing is sent before it is awaited"]
 pub struct Sending<'a> {
     chat: ChatRef<'a>,
-    opening: RunInput,
+    input: RunInput,
     watch: RunWatcher<'a>,
     stops: StopTokens,
     tool_time: Option<Duration>,
@@ -115,8 +115,8 @@ impl<'a> Sending<'a> {
         Self::new(ChatRef::Borrowed(chat), RunInput::Resume)
     }
 
-    fn new(chat: ChatRef<'a>, opening: RunInput) -> Self {
-        let anew = matches!(opening, RunInput::Say(_));
+    fn new(chat: ChatRef<'a>, input: RunInput) -> Self {
+        let anew = matches!(input, RunInput::Say(_));
         let budget = match (&chat, anew) {
             (ChatRef::Borrowed(chat), true) => chat.budget_of_run(),
             (ChatRef::Borrowed(chat), false) => chat.budget_of_last_run(),
@@ -124,7 +124,7 @@ impl<'a> Sending<'a> {
         };
         Self {
             chat,
-            opening,
+            input,
             watch: RunWatcher::default(),
             stops: StopTokens::default(),
             tool_time: None,
@@ -140,9 +140,9 @@ impl<'a> Sending<'a> {
     where
         'a: 'b,
     {
-        let Self { chat, opening, watch: _, stops, tool_time, budget, anew, options, call } = self;
+        let Self { chat, input, watch: _, stops, tool_time, budget, anew, options, call } = self;
         let watch = RunWatcher::new(watch);
-        Sending { chat, opening, watch, stops, tool_time, budget, anew, options, call }
+        Sending { chat, input, watch, stops, tool_time, budget, anew, options, call }
     }
 
     /// Drives the run as a stream of its events, each owned and numbered: see [`Events`]. A
@@ -179,9 +179,9 @@ impl<'a> Sending<'a> {
     where
         'a: 'b,
     {
-        let Self { chat, opening, watch, stops, tool_time, budget, anew, options, call } = self;
+        let Self { chat, input, watch, stops, tool_time, budget, anew, options, call } = self;
         let watch = watch.after(first);
-        Sending { chat, opening, watch, stops, tool_time, budget, anew, options, call }
+        Sending { chat, input, watch, stops, tool_time, budget, anew, options, call }
     }
 
     /// Lets the run receive these messages in addition to those of its own
@@ -454,14 +454,14 @@ impl<'a> Sending<'a> {
     }
 
     /// Sets what is wanted of the answer.
-    pub(super) fn with_output_spec(mut self, mut wants: OutputSpec) -> Self {
-        let before = self.options().wants.take();
-        wants.verifier = wants.verifier.or(before.and_then(|before| before.verifier));
-        let Self { chat, opening, .. } = &mut self;
-        if let RunInput::Say(message) = opening {
-            *message = wants.told_in(message, chat.chat().agent().provider());
+    pub(super) fn with_output_spec(mut self, mut output_spec: OutputSpec) -> Self {
+        let before = self.options().output_spec.take();
+        output_spec.verifier = output_spec.verifier.or(before.and_then(|before| before.verifier));
+        let Self { chat, input, .. } = &mut self;
+        if let RunInput::Say(message) = input {
+            *message = output_spec.with_schema_text(message, chat.chat().agent().provider());
         }
-        self.options().wants = Some(wants);
+        self.options().output_spec = Some(output_spec);
         self
     }
 
@@ -545,8 +545,8 @@ impl<'a> IntoFuture for Sending<'a> {
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
 
     fn into_future(self) -> Self::IntoFuture {
-        let Self { mut chat, opening, watch, stops, tool_time, budget, anew, options, call } = self;
-        let begins = PreparedRun { opening, watch, stops, tool_time, budget, anew, options };
+        let Self { mut chat, input, watch, stops, tool_time, budget, anew, options, call } = self;
+        let begins = PreparedRun { input, watch, stops, tool_time, budget, anew, options };
         match call {
             None => Box::pin(async move { start_run(chat.chat(), begins).await }),
             Some(call) => Box::pin(run_in_call(chat, begins, call)),
@@ -571,8 +571,8 @@ async fn run_in_call(
     let may_begin = Box::pin(call.may_begin(names)).await;
     if let (ChatRef::Owned(new), true) = (&mut chat, may_begin) {
         // What `open_or_begin` needs is freed before the run begins.
-        let wants = begins.options.as_ref().and_then(|options| options.wants.as_ref());
-        match Box::pin(call.open_or_begin(new, effects, (&begins.opening, wants))).await {
+        let output_spec = begins.options.as_ref().and_then(|options| options.output_spec.as_ref());
+        match Box::pin(call.open_or_begin(new, effects, (&begins.input, output_spec))).await {
             Ok(ChildState::Begins) => {}
             Ok(ChildState::Ended(mut chat, outcome)) => {
                 let ended = Run::finished_reply(&mut chat, outcome);
@@ -582,7 +582,7 @@ async fn run_in_call(
                 return ended;
             }
             Ok(ChildState::GoesOn(chat)) => {
-                (begins.opening, begins.anew) = (RunInput::Resume, false);
+                (begins.input, begins.anew) = (RunInput::Resume, false);
                 begins.budget = chat.budget_of_last_run();
                 if let Some(site) = call.site() {
                     begins.budget.within(site.budget());
@@ -608,7 +608,7 @@ async fn run_in_call(
 
 /// What a run begins with, besides its conversation.
 struct PreparedRun<'a> {
-    opening: RunInput,
+    input: RunInput,
     watch: RunWatcher<'a>,
     stops: StopTokens,
     tool_time: Option<Duration>,
@@ -618,14 +618,14 @@ struct PreparedRun<'a> {
 }
 
 async fn start_run(chat: &mut Chat, begins: PreparedRun<'_>) -> Result<Reply, Stopped> {
-    let PreparedRun { opening, watch, stops, tool_time, budget, anew, options } = begins;
+    let PreparedRun { input, watch, stops, tool_time, budget, anew, options } = begins;
     chat.set_options(options);
     let before = chat.begin_run(budget, anew);
-    Run::new(chat, watch, stops, tool_time).after(before).drive(opening, anew).await
+    Run::new(chat, watch, stops, tool_time).after(before).drive(input, anew).await
 }
 
 impl fmt::Debug for Sending<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sending").field("opening", &self.opening).finish_non_exhaustive()
+        f.debug_struct("Sending").field("opening", &self.input).finish_non_exhaustive()
     }
 }

@@ -108,7 +108,7 @@ pub struct Steps {
     kept: KeptPlaces,
     values: SharedValues,
     limits: Option<Limits>,
-    pub(super) wants: Option<OutputSpec>,
+    pub(super) output_spec: Option<OutputSpec>,
     /// The name of the run in which its actions are traced.
     traced: Arc<str>,
 }
@@ -168,7 +168,7 @@ impl Agent {
             kept: KeptPlaces::default(),
             values: SharedValues::default(),
             limits: None,
-            wants: None,
+            output_spec: None,
             traced: new_run().into(),
         };
         steps.apply(facts).map_err(|err| {
@@ -205,8 +205,8 @@ impl Steps {
     /// value.
     #[must_use]
     pub fn answer<T: Answer>(mut self) -> Self {
-        let verifier = self.wants.take().and_then(|wants| wants.verifier);
-        self.wants = Some(OutputSpec { verifier, ..OutputSpec::of::<T>() });
+        let verifier = self.output_spec.take().and_then(|output_spec| output_spec.verifier);
+        self.output_spec = Some(OutputSpec { verifier, ..OutputSpec::of::<T>() });
         self
     }
 
@@ -222,8 +222,8 @@ impl Steps {
         V: Future<Output = Result<O, E>> + Send + 'static,
         E: fmt::Display,
     {
-        let wants = self.wants.get_or_insert_default();
-        wants.verifier = Some((most, verifier_of_text(verify)));
+        let output_spec = self.output_spec.get_or_insert_default();
+        output_spec.verifier = Some((most, verifier_of_text(verify)));
         self
     }
 
@@ -313,8 +313,9 @@ impl Steps {
         message: Message,
     ) -> impl Future<Output = Result<Vec<Envelope>, Error>> + Send + use<> {
         let message = message.renewed();
-        let wants = self.wants.as_ref();
-        let told = wants.map(|wants| wants.told_in(&message, self.agent.provider()));
+        let output_spec = self.output_spec.as_ref();
+        let told = output_spec
+            .map(|output_spec| output_spec.with_schema_text(&message, self.agent.provider()));
         self.open(RunInput::Say(told.unwrap_or(message)))
     }
 
@@ -333,9 +334,10 @@ impl Steps {
 
     fn open(
         &self,
-        opening: RunInput,
+        input: RunInput,
     ) -> impl Future<Output = Result<Vec<Envelope>, Error>> + Send + use<> {
-        let (apart, values, limits) = (self.snapshot(), self.values.clone(), self.limits.clone());
+        let (snapshot, values, limits) =
+            (self.snapshot(), self.values.clone(), self.limits.clone());
         let begun = Arc::clone(&self.begun);
         async move {
             // Whether the effects of these calls have happened is known only when the calls have
@@ -345,8 +347,8 @@ impl Steps {
             if runs {
                 return Err(still_run());
             }
-            let mut chat = apart.chat_in_parts().await?;
-            let is_said = matches!(opening, RunInput::Say(_));
+            let mut chat = snapshot.chat_in_parts().await?;
+            let is_said = matches!(input, RunInput::Say(_));
             let anew = is_said || limits.is_some();
             if anew {
                 let budget = match is_said {
@@ -365,7 +367,7 @@ impl Steps {
             }
             chat.values = Some(values);
             let mut run = Run::one_action(&mut chat);
-            run.begin_with(opening, anew).await?;
+            run.begin_with(input, anew).await?;
             drop(run);
             Ok(collect_facts(chat))
         }
@@ -391,7 +393,7 @@ impl Steps {
     /// [`ErrorKind::Transcript`](crate::ErrorKind::Transcript) at [`AwaitUser`](Action::AwaitUser),
     /// where no run has begun.
     pub fn act(&self) -> impl Future<Output = Result<Vec<Envelope>, Error>> + Send + use<> {
-        let (apart, kept) = (self.snapshot(), self.kept.clone());
+        let (snapshot, kept) = (self.snapshot(), self.kept.clone());
         let (life, begun, values) = (self.life, Arc::clone(&self.begun), self.values.clone());
         let started = self.machine.started().map(|call| self.starts.get(call.id()).copied());
         let started: Vec<Option<StartFact>> = started.collect();
@@ -403,7 +405,7 @@ impl Steps {
                     "no run has begun: `say` begins one",
                 ));
             }
-            let mut chat = apart.chat_in_parts().await?;
+            let mut chat = snapshot.chat_in_parts().await?;
             chat.values = Some(values);
             let does_nothing = |next: Action| {
                 matches!(next, Action::Settle | Action::Finish(_) | Action::AwaitAnswers)
@@ -412,7 +414,7 @@ impl Steps {
                 chat.check_circumstances()?;
             }
             if chat.machine.next() == Action::CheckAnswer {
-                chat.check_wants()?;
+                chat.check_output_spec()?;
                 chat.check_answer()?;
             }
             let owned = match chat.machine.next() {
@@ -498,9 +500,9 @@ impl Steps {
             };
             usage.add(&used);
         }
-        let mut apart = self.snapshot();
-        Arc::make_mut(&mut apart.facts).extend(facts.iter().cloned());
-        let mut chat = apart.chat()?;
+        let mut snapshot = self.snapshot();
+        Arc::make_mut(&mut snapshot.facts).extend(facts.iter().cloned());
+        let mut chat = snapshot.chat()?;
         let cause = InterruptCause::Failure { error: why.into() };
         chat.record(&Fact::Interrupted { message: None, usage, cause, asked })?;
         facts.extend(collect_facts(chat));
@@ -541,10 +543,10 @@ impl Steps {
         settlement: Settlement,
     ) -> Result<impl Future<Output = Result<Vec<Envelope>, Error>> + Send + use<>, Error> {
         let resolution = CallResolution::Settle(settlement);
-        let (resolved, apart) =
+        let (resolved, snapshot) =
             (resolution.resolve(&self.machine, self.agent.tools())?, self.snapshot());
         Ok(async move {
-            let mut chat = apart.chat_in_parts().await?;
+            let mut chat = snapshot.chat_in_parts().await?;
             let spilling = LargeResultStore::of(&chat);
             let fact = resolved.into_fact(&chat.machine, chat.agent.tools(), &spilling).await;
             chat.record(&fact)?;
@@ -578,8 +580,8 @@ impl Steps {
     }
 
     fn snapshot(&self) -> ChatSnapshot {
-        let Self { agent, name, life, facts, traced, wants, .. } = self;
-        let wants = wants.clone();
+        let Self { agent, name, life, facts, traced, output_spec, .. } = self;
+        let output_spec = output_spec.clone();
         let (agent, name, facts) = (agent.clone(), Arc::clone(name), Arc::clone(facts));
         let open = self.machine.open_calls().map(ToolCall::id);
         let elsewhere = open.filter(|call| !self.decided.contains(*call)).map(str::to_owned);
@@ -591,7 +593,7 @@ impl Steps {
             facts,
             traced: Arc::clone(traced),
             elsewhere,
-            wants,
+            output_spec,
         }
     }
 }
@@ -606,7 +608,7 @@ struct ChatSnapshot {
     traced: Arc<str>,
     /// The open calls about which somebody else has decided.
     elsewhere: HashSet<String>,
-    wants: Option<OutputSpec>,
+    output_spec: Option<OutputSpec>,
 }
 
 impl ChatSnapshot {
@@ -624,8 +626,8 @@ impl ChatSnapshot {
 
     fn of_action(self, mut chat: Chat) -> Chat {
         chat.calls_from_previous_process = self.elsewhere;
-        if let Some(wants) = self.wants {
-            chat.options.get_or_insert_default().wants = Some(wants);
+        if let Some(output_spec) = self.output_spec {
+            chat.options.get_or_insert_default().output_spec = Some(output_spec);
         }
         chat.durable = Some(DurableState::collecting(self.name, self.life));
         chat.tracer.within(&self.traced);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use super::{Event, reports::ProgressSender};
+use super::{Event, progress::ProgressSender};
 use crate::{
     error::{Error, ErrorKind},
     journal::{InterruptCause, Limit, LimitScope},

@@ -3,8 +3,8 @@
 
 use super::{
     Chat, Event,
-    compacting::{SUMMARY, SummaryForm, SummaryOutcome, most_after},
     run::Run,
+    summarize::{SUMMARY, SummaryForm, SummaryOutcome, most_after},
     window::ContextUsage,
 };
 use crate::{

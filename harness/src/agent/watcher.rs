@@ -1,7 +1,7 @@
 //! The program's watcher of a run. What it does with an event is code of the program, which may
 //! panic.
 
-use super::{AgentCall, Event, reports::ProgressSender};
+use super::{AgentCall, Event, progress::ProgressSender};
 use crate::{
     error::{Error, ErrorKind},
     unwind::{Panicked, caught, dropped},

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use super::{
     Agent, Chat, Event, Machine,
-    compacting::{TRIES, most_after},
     machine::{ContextView, MeasuredRequest},
     run::Run,
+    summarize::{TRIES, most_after},
 };
 use crate::{
     context::{

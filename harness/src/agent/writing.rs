@@ -1,6 +1,6 @@
 //! Writes the facts of a run before an action that must not happen without them.
 
-use super::{durable::WriteOutcome, reports::AgentRequest, run::Run, stop_signals::RunSignal};
+use super::{durable::WriteOutcome, progress::AgentRequest, run::Run, stop_signals::RunSignal};
 use crate::{
     error::Error,
     journal::{Fact, InterruptCause},
@@ -36,7 +36,7 @@ impl Run<'_> {
             };
             let told = tokio::select! {
                 biased;
-                told = stop_signals.next_signal() => told,
+                signal = stop_signals.next_signal() => signal,
                 written = durable.write() => match written? {
                     WriteOutcome::All => return Ok(None),
                     WriteOutcome::Behind(facts) => {
@@ -57,10 +57,10 @@ impl Run<'_> {
     /// conversation is in no journal, if it does. Returns the cause if the run was stopped meanwhile.
     pub(super) async fn let_run_agent(
         &mut self,
-        AgentRequest { unkept, tells }: AgentRequest,
+        AgentRequest { unkept, permission }: AgentRequest,
     ) -> Result<Option<InterruptCause>, Error> {
         // The call may have ended or have been dropped since then, with an answer that began anew.
-        if tells.is_closed() {
+        if permission.is_closed() {
             return Ok(None);
         }
         let chat = &mut *self.chat;
@@ -72,7 +72,7 @@ impl Run<'_> {
                 return Ok(Some(cause));
             }
         }
-        let _ = tells.send(());
+        let _ = permission.send(());
         Ok(None)
     }
 

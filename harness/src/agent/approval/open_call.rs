@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    agent::{Machine, calling::idempotency_key},
+    agent::{Machine, call_states::idempotency_key},
     journal::{Awaited, Wait, now},
     message::{Arguments, CallOutcome, Fingerprint, ProgramValue, ToolCall, ToolResult},
     policy::Question,

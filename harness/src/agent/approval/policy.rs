@@ -7,7 +7,7 @@ use super::Grant;
 use crate::{
     agent::{
         Agent,
-        calling::ApprovedCall,
+        call_states::ApprovedCall,
         run_options::{CallerRules, RunOptions, offered},
     },
     journal::{Always, CallBinding, Decider, Decision, Reason, Repeat, Sources, now},

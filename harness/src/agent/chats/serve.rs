@@ -131,7 +131,7 @@ impl ChatTask {
         if let Some(metadata) = job.metadata.take() {
             chat.describe(&metadata).await.map_err(not_begun)?;
         }
-        let sending = match mem::replace(&mut job.opening, RunInput::Resume) {
+        let sending = match mem::replace(&mut job.input, RunInput::Resume) {
             RunInput::Say(message) => chat.send(message),
             RunInput::Resume => chat.resume(),
         };

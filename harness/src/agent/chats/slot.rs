@@ -85,11 +85,11 @@ pub(super) struct CurrentRun {
 
 /// A run that waits.
 pub(super) struct QueuedRun {
-    pub(super) opening: RunInput,
+    pub(super) input: RunInput,
     pub(super) prepare: Option<PrepareRun>,
     pub(super) metadata: Option<Metadata>,
     pub(super) log: Arc<RunLog>,
-    pub(super) told: PendingRunLog,
+    pub(super) pending_log: PendingRunLog,
     pub(super) steered: SteeringMessages,
     pub(super) stop: CancellationToken,
     /// Whether the run stops when there are no watchers.
@@ -171,7 +171,7 @@ impl ChatSlot {
         let mut jobs = running.steered.jobs.iter();
         if let Some(job) = jobs.find(|job| job.has_message(message)) {
             // It is set only once: a message is received once.
-            let _ = job.told.set(Arc::clone(&running.log));
+            let _ = job.pending_log.set(Arc::clone(&running.log));
         }
     }
 
@@ -258,7 +258,7 @@ impl ChatSlotState {
             self.wait(job.take());
             return Ok(());
         };
-        if let Some(RunInput::Say(message)) = job.as_ref().map(|job| &job.opening) {
+        if let Some(RunInput::Say(message)) = job.as_ref().map(|job| &job.input) {
             steered.steering.add(message.clone())?;
         }
         steered.jobs.extend(job.take());
@@ -307,17 +307,17 @@ impl CurrentRun {
 impl QueuedRun {
     /// Sets that the message gets a run of its own.
     pub(super) fn is_told(&self) {
-        let _ = self.told.set(Arc::clone(&self.log));
+        let _ = self.pending_log.set(Arc::clone(&self.log));
     }
 
     /// Whether it is known which run answers the message. For a message that steers, it is the run
     /// that has received it.
     fn is_heard(&self) -> bool {
-        self.told.get().is_some()
+        self.pending_log.get().is_some()
     }
 
     fn has_message(&self, message: &Message) -> bool {
-        matches!(&self.opening, RunInput::Say(said) if said.id() == message.id())
+        matches!(&self.input, RunInput::Say(said) if said.id() == message.id())
     }
 
     /// Passes on that the conversation is open.

@@ -4,7 +4,7 @@ use super::{Machine, MachinePhase, cannot};
 use crate::{
     agent::{
         Outcome,
-        calling::{AfterCalls, CallState, CallStatus, ToolCallStates},
+        call_states::{AfterCalls, CallState, CallStatus, ToolCallStates},
         model_notices::{
             GO_ON, lost_notice, not_accepted, stopped_notice, unanswered_notice, unrun_reason,
         },

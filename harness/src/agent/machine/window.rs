@@ -36,7 +36,7 @@ pub(super) struct ContextState {
     /// move.
     measured: Option<MeasuredRequest>,
     /// How many tokens the window of a model has, as far as an error of its vendor states it.
-    told: Vec<StatedWindow>,
+    stated_windows: Vec<StatedWindow>,
     /// Whether shorter arguments were ever sent for some call.
     pub(super) has_shortened: bool,
     /// The messages that are sent with files, by their index.
@@ -339,7 +339,8 @@ impl ContextState {
         (self.overflows, self.refused, self.too_large, self.doubted) = (0, false, None, false);
         let answered = usage.input.unwrap_or(0);
         self.answered = if is_same { self.answered.max(answered) } else { answered };
-        self.told.retain(|it| it.fallback || !it.is_of(provider, model) || it.tokens > answered);
+        self.stated_windows
+            .retain(|it| it.fallback || !it.is_of(provider, model) || it.tokens > answered);
         // Some servers count nothing and report zero tokens.
         if let Some(input) = usage.input.filter(|input| *input > 0) {
             let tokens = input.saturating_sub(usage.compaction.unwrap_or(0));
@@ -453,10 +454,10 @@ impl Machine {
 
     /// How many tokens the window of this model has, as far as an error of its vendor states it.
     pub(in crate::agent) fn told_window(&self, provider: &str, model: &str) -> Option<u64> {
-        let all = self.window.told.iter().enumerate();
+        let all = self.window.stated_windows.iter().enumerate();
         let of_model = all.filter(|(_, it)| it.is_of(provider, model));
         // What was refused elsewhere has to fit there now. Later, the window is the model's own again.
-        let last = self.window.told.len().checked_sub(1);
+        let last = self.window.stated_windows.len().checked_sub(1);
         let last = last.filter(|_| self.window.refused || self.window.overflows > 0);
         let counts = of_model.filter(|(at, it)| !it.fallback || Some(*at) == last);
         counts.map(|(_, it)| it.tokens).min()
@@ -465,19 +466,20 @@ impl Machine {
     /// Whether the window of this model is only known by a request that was refused without a size.
     pub(in crate::agent) fn is_guessed(&self, provider: &str, model: &str) -> bool {
         let told = self.told_window(provider, model);
-        let of_model = self.window.told.iter().filter(|it| it.is_of(provider, model));
+        let of_model = self.window.stated_windows.iter().filter(|it| it.is_of(provider, model));
         of_model.filter(|it| Some(it.tokens) == told).all(|it| !it.is_named)
     }
 
     /// How large the last request was that did not fit into the window of this model, if none was answered since.
     pub(in crate::agent) fn last_refused(&self, provider: &str, model: &str) -> Option<u64> {
-        let last = self.window.told.last().filter(|it| it.is_of(provider, model))?;
+        let last = self.window.stated_windows.last().filter(|it| it.is_of(provider, model))?;
         (self.window.overflows > 0).then_some(last.tokens)
     }
 
     /// Whether the last request did not fit and nothing was moved since then.
     pub(in crate::agent) fn is_refused(&self, provider: &str, model: &str) -> bool {
-        self.window.refused && self.window.told.last().is_some_and(|it| it.is_of(provider, model))
+        self.window.refused
+            && self.window.stated_windows.last().is_some_and(|it| it.is_of(provider, model))
     }
 
     /// How many requests for a summary as text have failed in this run since the last summary.
@@ -609,7 +611,8 @@ impl Machine {
             Fact::VendorSummaryRefused { cause: _ } => self.refuse(),
             Fact::ContextOverflowed { provider, model, fallback, window, tokens, estimated } => {
                 self.asking("a request cannot be refused")?;
-                let is_same = self.window.told.last().is_none_or(|it| it.is_of(provider, model));
+                let is_same =
+                    self.window.stated_windows.last().is_none_or(|it| it.is_of(provider, model));
                 let before = if is_same { self.window.overflows } else { 0 };
                 let (provider, model, fallback) = (provider.clone(), model.clone(), *fallback);
                 let is_named = window.is_some();
@@ -626,7 +629,7 @@ impl Machine {
                 }
                 self.window.overflows = before.saturating_add(1);
                 self.window.refused = true;
-                self.window.told.push(stated);
+                self.window.stated_windows.push(stated);
                 if let Some(tokens) = tokens.filter(|_| !fallback) {
                     let messages = self.widest().messages().len();
                     self.window.measured = Some(MeasuredRequest { messages, tokens });

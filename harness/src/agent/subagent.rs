@@ -17,12 +17,12 @@ use super::{
     agent::OnWaiting,
     agent_names::{conversations_below, name_of_agent},
     answer_check::{OutputSpec, without_schema},
-    cut_off::SuspendedChild,
     durable::guarded,
-    reports::{AgentRequest, PauseGuard, ProgressSender},
+    progress::{AgentRequest, PauseGuard, ProgressSender},
     run::Run,
     run_options::CallerRules,
     sending::RunInput,
+    suspended_child::SuspendedChild,
 };
 use crate::{
     error::{Error, ErrorKind},
@@ -166,7 +166,7 @@ struct SubagentState {
     /// What its agents have spent in earlier processes and is counted already.
     counted: Option<Box<CallSpent>>,
     /// What facts of this run have recorded of it.
-    told: Option<Box<CallSpent>>,
+    recorded: Option<Box<CallSpent>>,
     /// The conversation of an agent that waits for somebody.
     waits: Option<String>,
     /// The agent that could not continue, if there is one.
@@ -294,8 +294,8 @@ impl SubagentHost {
     pub(super) fn unrecorded_spending(&self) -> Option<Box<CallSpent>> {
         let budget = self.budget.get()?;
         let mut state = self.state();
-        let rest = budget.spent_beyond(state.told.as_deref());
-        state.told = budget.spent_beyond(None);
+        let rest = budget.spent_beyond(state.recorded.as_deref());
+        state.recorded = budget.spent_beyond(None);
         rest
     }
 
@@ -377,10 +377,10 @@ impl SubagentHost {
             return true;
         }
         let _no_time = self.asking.begin();
-        let (tells, told) = oneshot::channel();
+        let (permission, permitted) = oneshot::channel();
         let unkept = is_untold.then(|| self.call.id().to_owned());
-        self.caller.reporter.request_agent(AgentRequest { unkept, tells });
-        if told.await.is_err() {
+        self.caller.reporter.request_agent(AgentRequest { unkept, permission });
+        if permitted.await.is_err() {
             return false;
         }
         self.is_unwritten.store(false, Ordering::Release);
@@ -503,7 +503,7 @@ impl ChildRun {
         &self,
         chat: &mut Chat,
         effects: SideEffects,
-        (opening, wants): (&RunInput, Option<&OutputSpec>),
+        (input, output_spec): (&RunInput, Option<&OutputSpec>),
     ) -> Result<ChildState, Error> {
         let Some(site) = &self.site else { return Ok(ChildState::Begins) };
         site.admit(effects)?;
@@ -533,10 +533,11 @@ impl ChildRun {
         }
         site.count_spent(&name, &opened);
         // The words for the schema are the library's own, and a schema whose descriptions have changed is the same.
-        let (wanted, before) = (wants.and_then(|it| it.schema.as_ref()), opened.machine.wanted());
+        let (wanted, before) =
+            (output_spec.and_then(|it| it.schema.as_ref()), opened.machine.wanted());
         let before = without_schema(first, before.and_then(|it| it.schema.as_ref()));
         let is_same = |said: &Message| without_schema(said, wanted) == before;
-        if !matches!(opening, RunInput::Say(said) if is_same(said)) {
+        if !matches!(input, RunInput::Say(said) if is_same(said)) {
             return Err(Error::new(
                 ErrorKind::Conflict,
                 format!(

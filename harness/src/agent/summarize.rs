@@ -531,7 +531,7 @@ impl Run<'_> {
         loop {
             let event = tokio::select! {
                 biased;
-                told = stop_signals.next_signal() => match told {
+                signal = stop_signals.next_signal() => match signal {
                     RunSignal::Stop(cause) => return SummaryOutcome::Stop(cause),
                     RunSignal::Warn(warning) => {
                         chat.tracer.warning(&warning);
