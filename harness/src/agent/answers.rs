@@ -8,7 +8,7 @@ use super::{
     approval::{CallResolution, open_calls},
     durable::{DurableState, WriteOutcome, guarded},
     folding::{fold_facts, for_each_fact},
-    observed::{append_failed, appending, held, holding, tell_answer},
+    observed::{append_failed, appending, held, holding, trace_answer},
     spilling::LargeResultStore,
 };
 use crate::{
@@ -82,7 +82,7 @@ impl Agent {
         chat.tracer = tracer;
         chat.durable = Some(DurableState::new(journal, id, head, Some(hold)));
         chat.tracer.add_open_calls(chat.machine.open_calls());
-        chat.tell_answers(&facts);
+        chat.trace_answers(&facts);
         chat.calls_from_previous_process =
             chat.machine.open_calls().map(|call| call.id().to_owned()).collect();
         let doubtful = chat.doubtful();
@@ -186,7 +186,7 @@ impl Chat {
     /// counts then. Fails with [`ErrorKind::Conflict`] if another owner
     /// has continued the conversation.
     pub async fn decide(&mut self, approval: Approval) -> Result<(), Error> {
-        self.hear().await?;
+        self.catch_up_before_change().await?;
         self.resolve_call(&CallResolution::Decide(approval)).await
     }
 
@@ -197,7 +197,7 @@ impl Chat {
     /// Fails as [`decide`](Self::decide) does. Also fails with [`ErrorKind::Transcript`] if the
     /// answer to a tool's question is nested too deep.
     pub async fn settle(&mut self, settlement: Settlement) -> Result<(), Error> {
-        self.hear().await?;
+        self.catch_up_before_change().await?;
         self.resolve_call(&CallResolution::Settle(settlement)).await
     }
 
@@ -279,7 +279,7 @@ impl Chat {
             ));
         };
         let described = durable.describe(metadata).await;
-        self.tell_loss();
+        self.trace_loss();
         described
     }
 
@@ -297,14 +297,14 @@ impl Chat {
     /// Writes all facts that are not written yet, and reads what others have answered meanwhile.
     pub(super) async fn catch_up(&mut self) -> Result<(), Error> {
         self.write_down().await?;
-        self.take_in_news().await
+        self.take_external_answers().await
     }
 
     /// The same for a change that may be refused. If the conversation was only opened so far, that
     /// fact is written with the change.
-    pub(super) async fn hear(&mut self) -> Result<(), Error> {
+    pub(super) async fn catch_up_before_change(&mut self) -> Result<(), Error> {
         self.save().await?;
-        self.take_in_news().await
+        self.take_external_answers().await
     }
 
     /// Writes all facts into the journal that are not there yet. The end of a run is written before
@@ -326,7 +326,7 @@ impl Chat {
         if !self.is_behind() {
             return Ok(());
         }
-        self.append_begins();
+        self.note_append();
         let written = self.write_all().await.map(|()| true);
         self.append_ended(written.as_ref().copied());
         written.map(|_| ())
@@ -581,7 +581,7 @@ impl Inbox {
                 let (before, written) = facts.split_at(at);
                 let written = written.first().and_then(|written| written.fact().ok());
                 if let (Ok(machine), Some(written)) = (fold_facts(before).await, written) {
-                    tell_answer(&mut tracer, &machine, before, &written);
+                    trace_answer(&mut tracer, &machine, before, &written);
                 }
                 return Ok(());
             }
@@ -619,7 +619,7 @@ impl Inbox {
             match guarded(|| self.journal.append(conversation, head, &envelope)).await {
                 Ok(_) => {
                     tracer.appended(AppendOutcome::Written, None);
-                    tell_answer(&mut tracer, &machine, &facts, &fact);
+                    trace_answer(&mut tracer, &machine, &facts, &fact);
                     return Ok(());
                 }
                 // If a network repeats an append, the second one is refused.

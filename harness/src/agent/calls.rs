@@ -400,7 +400,7 @@ impl Run<'_> {
                     RunSignal::Stop(cause) => break cause,
                     RunSignal::Warn(warning) => self.report_warning(&warning),
                 },
-                heard = self.reports.next() => if let Some(cause) = self.hear_call(heard).await? {
+                heard = self.reports.next() => if let Some(cause) = self.handle_call_signal(heard).await? {
                     return self.record_interrupt(cause);
                 },
                 Some(served) = queued.next() => ready = Some(served),
@@ -431,7 +431,10 @@ impl Run<'_> {
     }
 
     /// Handles what a running call reports. Returns the cause if the run was stopped meanwhile.
-    async fn hear_call(&mut self, heard: CallSignal) -> Result<Option<InterruptCause>, Error> {
+    async fn handle_call_signal(
+        &mut self,
+        heard: CallSignal,
+    ) -> Result<Option<InterruptCause>, Error> {
         match heard {
             CallSignal::Report(ProgressEvent::Progress(call, message)) => {
                 self.report_progress(&call, &message)
@@ -475,7 +478,7 @@ impl Run<'_> {
     /// start, it waits, has to be decided again, or has its result.
     pub(super) fn may_start(&mut self, call: &ToolCall) -> Result<bool, Error> {
         if let Some(other) = self.equal_still_running(call) {
-            self.refuse_behind(call, &other)?;
+            self.refuse_repeated(call, &other)?;
             return Ok(false);
         }
         let holds =
@@ -611,7 +614,7 @@ impl Run<'_> {
                             // The warning comes again when the run continues.
                             RunSignal::Warn(_) => {}
                         },
-                        heard = self.reports.next() => if let Some(cause) = self.hear_call(heard).await? {
+                        heard = self.reports.next() => if let Some(cause) = self.handle_call_signal(heard).await? {
                             break Err(cause);
                         },
                         found = &mut found => break Ok(found),
@@ -672,7 +675,7 @@ impl Run<'_> {
 
     /// Records the result of a call that does not begin because an equal one was told to stop and
     /// still runs.
-    fn refuse_behind(&mut self, call: &ToolCall, other: &str) -> Result<(), Error> {
+    fn refuse_repeated(&mut self, call: &ToolCall, other: &str) -> Result<(), Error> {
         let granted = self.chat.machine.approved(call.id());
         if other == call.id() && granted.is_some_and(|granted| !granted.again) {
             return self.record_doubt(call, still_running_result(call.id()));
@@ -691,7 +694,7 @@ impl Run<'_> {
     }
 
     pub(super) fn record_end(&mut self, (call, ended, elapsed): FinishedCall) -> Result<(), Error> {
-        self.hear_agents();
+        self.emit_agent_events();
         let result = match ended {
             DispatchOutcome::Result(result) => {
                 if let Some(awaited) = self.awaited_below(&call, &result) {
@@ -711,7 +714,7 @@ impl Run<'_> {
             self.report_progress(call.id(), &message);
         }
         // The last result of a turn carries the news, so the news must be known before it.
-        let heard = self.hear_short_late_ends();
+        let heard = self.record_short_late_ends();
         let result = self.chat.guard.noted(&call, result);
         self.chat.tracer.ran(&call, elapsed);
         self.shown.retain(|(shown, _)| shown.id() != call.id());

@@ -468,7 +468,7 @@ impl Chat {
             self.guard.request_was_lost();
         }
         if self.taint.apply(fact) {
-            self.tell_caller();
+            self.report_sources_to_caller();
         }
         self.agents.apply(fact);
         match fact {

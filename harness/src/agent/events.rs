@@ -71,7 +71,7 @@ impl<'a> Events<'a> {
         }
     }
 
-    fn next_told(&mut self) -> Option<Numbered> {
+    fn next_event(&mut self) -> Option<Numbered> {
         let event = self.queue.lock().pop_front()?;
         self.number = self.number.saturating_add(1);
         Some(Numbered::new(&self.name, self.number, event))
@@ -84,7 +84,7 @@ impl Stream for Events<'_> {
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Numbered>> {
         let this = self.get_mut();
         loop {
-            if let Some(numbered) = this.next_told() {
+            if let Some(numbered) = this.next_event() {
                 return Poll::Ready(Some(numbered));
             }
             match &mut this.state {

@@ -194,7 +194,10 @@ impl Run<'_> {
     /// the model can be asked again. If that has not helped, all of them are sent again later.
     pub(super) fn leave_out_after(&mut self, error: &Error) -> Result<bool, Error> {
         let chat = &mut *self.chat;
-        if chat.agent.window().is_off() || !chat.machine.can_move() || !chat.machine.has_files() {
+        if chat.agent.window().is_off()
+            || !chat.machine.can_edit_context()
+            || !chat.machine.has_files()
+        {
             return Ok(false);
         }
         let used = chat.context_usage();

@@ -210,7 +210,7 @@ impl Machine {
                 transcript.sendable()?;
                 self.transcript = transcript.clone();
                 for message in transcript.messages() {
-                    self.took(message);
+                    self.add_call_ids(message);
                 }
                 self.begun_at = transcript.messages().len();
                 self.window.set_initial_messages(transcript.messages());
@@ -224,7 +224,7 @@ impl Machine {
                         "only the user can begin a run; send a message of `Role::User`",
                     ));
                 }
-                self.not_said(message)?;
+                self.check_is_new(message)?;
                 let begun_at = self.transcript.messages().len();
                 self.tell(message)?;
                 self.reset_counts(begun_at);
@@ -252,10 +252,10 @@ impl Machine {
                         "the model answers again only after a message of the user, and only if an attempt is left",
                     ));
                 }
-                self.not_said(message)?;
+                self.check_is_new(message)?;
                 self.add_notice(message)?;
                 self.checking()?.reject(*by, faults);
-                self.go_on(AfterCalls::Ask);
+                self.set_next_phase(AfterCalls::Ask);
             }
             Fact::AnswerRejected { message: None, faults, by: _ } => {
                 let wanted = self.checking()?;
@@ -274,9 +274,9 @@ impl Machine {
                          answered: not while calls wait for results or an answer is paused",
                     ));
                 }
-                self.not_said(message)?;
+                self.check_is_new(message)?;
                 self.tell(message)?;
-                self.go_on(AfterCalls::Ask);
+                self.set_next_phase(AfterCalls::Ask);
             }
             Fact::CalledBy { conversation, call, message } => {
                 if !matches!(self.phase, MachinePhase::Asking) {
@@ -314,7 +314,7 @@ impl Machine {
                 }
                 match self.is_unchecked() {
                     true => self.phase = MachinePhase::Checking,
-                    false => self.go_on(AfterCalls::Ask),
+                    false => self.set_next_phase(AfterCalls::Ask),
                 }
             }
             Fact::Reopened { doubtful } => match &mut self.phase {
@@ -336,7 +336,7 @@ impl Machine {
                 self.asking("the model cannot reply")?;
                 self.denied = None;
                 let asked = asked_model.as_deref().unwrap_or(model);
-                let sent = self.seen_by(provider, asked).messages().len();
+                let sent = self.sent_view_for(provider, asked).messages().len();
                 let ended = match stop {
                     StopReason::Complete | StopReason::ToolCalls => {
                         AfterCalls::End(Outcome::Answered)
@@ -653,7 +653,7 @@ impl Machine {
     }
 
     /// Fails for a message that was applied before: a fact that is applied twice was said once.
-    fn not_said(&self, message: &Message) -> Result<(), Error> {
+    fn check_is_new(&self, message: &Message) -> Result<(), Error> {
         match self.transcript.messages().last().is_some_and(|last| last.id() == message.id()) {
             true => Err(cannot("the user has said this very message before")),
             false => Ok(()),
@@ -700,7 +700,7 @@ impl Machine {
             Some(message) => {
                 self.push(message.clone())?;
                 if message.calls().next().is_some() {
-                    self.took(message);
+                    self.add_call_ids(message);
                     self.phase = MachinePhase::Calling(ToolCallStates::of(message, called));
                     return Ok(());
                 }
@@ -708,7 +708,7 @@ impl Machine {
             }
             None => ended,
         };
-        self.go_on(then);
+        self.set_next_phase(then);
         Ok(())
     }
 
@@ -717,7 +717,7 @@ impl Machine {
         &self.call_ids
     }
 
-    fn took(&mut self, message: &Message) {
+    fn add_call_ids(&mut self, message: &Message) {
         let ids = message.calls().map(|call| call.id().to_owned());
         Arc::make_mut(&mut self.call_ids).extend(ids);
     }
@@ -771,11 +771,11 @@ impl Machine {
         }
         let (message, then) = (Message::results_of(asked, results), *then);
         self.push(message)?;
-        self.go_on(then);
+        self.set_next_phase(then);
         Ok(())
     }
 
-    fn go_on(&mut self, then: AfterCalls) {
+    fn set_next_phase(&mut self, then: AfterCalls) {
         let checks = then == AfterCalls::End(Outcome::Answered) && self.wanted.is_some();
         if let Some(wanted) = &mut self.wanted {
             wanted.unchecked = checks;

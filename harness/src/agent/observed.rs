@@ -56,7 +56,7 @@ impl Chat {
     }
 
     /// Traces a fact that others have written meanwhile.
-    pub(super) fn tell_news(&mut self, fact: &Fact, at: u64) {
+    pub(super) fn trace_external_fact(&mut self, fact: &Fact, at: u64) {
         let waited = self.wait_times.note(fact, || at);
         self.keep_for_watchers(fact);
         let waited = waited.map(|waited| CallWaitTime { elsewhere: true, ..waited });
@@ -64,7 +64,7 @@ impl Chat {
     }
 
     /// Traces the answers at the end of the facts with which the conversation was opened.
-    pub(super) fn tell_answers(&mut self, facts: &[Envelope]) {
+    pub(super) fn trace_answers(&mut self, facts: &[Envelope]) {
         let answers = facts
             .iter()
             .rev()
@@ -99,7 +99,7 @@ impl Chat {
 
     /// Notes that the pending facts are about to be written. The trace comes when the write has
     /// ended.
-    pub(super) fn append_begins(&mut self) {
+    pub(super) fn note_append(&mut self) {
         let Self { durable: Some(durable), tracer, .. } = self else { return };
         durable.begin_write();
         let Some(journal) = durable.journal().filter(|_| !durable.is_lost()) else { return };
@@ -117,11 +117,11 @@ impl Chat {
             Ok(false) => self.tracer.appended(AppendOutcome::Interrupted, None),
             Err(error) => append_failed(&mut self.tracer, error),
         }
-        self.tell_loss();
+        self.trace_loss();
     }
 
     /// Traces, once, that another owner has continued the conversation.
-    pub(super) fn tell_loss(&mut self) {
+    pub(super) fn trace_loss(&mut self) {
         let Self { durable: Some(durable), tracer, .. } = self else { return };
         let Some(why) = durable.take_loss() else { return };
         let Some(journal) = durable.journal() else { return };
@@ -174,7 +174,12 @@ fn system(journal: &dyn Journal) -> String {
 }
 
 /// Traces an answer that was written from outside into a conversation with these facts.
-pub(super) fn tell_answer(tracer: &mut Tracer, machine: &Machine, facts: &[Envelope], fact: &Fact) {
+pub(super) fn trace_answer(
+    tracer: &mut Tracer,
+    machine: &Machine,
+    facts: &[Envelope],
+    fact: &Fact,
+) {
     tracer.add_open_calls(machine.open_calls());
     tracer.fact(fact, wait_ended_by(facts, fact, now()));
 }

@@ -144,15 +144,15 @@ impl<'a> Run<'a> {
 
     /// A run for one action that the program asks for between two runs. It does not belong to the run before, so the time
     /// limit counts from now. Dropping it leaves the conversation unchanged.
-    pub(super) fn by_hand(chat: &'a mut Chat) -> Self {
+    pub(super) fn between_runs(chat: &'a mut Chat) -> Self {
         let clock = mem::take(&mut chat.clock);
-        let run = Self::one_action(chat);
+        let run = Self::for_one_action(chat);
         run.chat.clock = clock;
         run
     }
 
     /// A run for one action of another driver. Dropping it leaves the conversation as it is.
-    pub(super) fn one_action(chat: &'a mut Chat) -> Self {
+    pub(super) fn for_one_action(chat: &'a mut Chat) -> Self {
         let mut run = Self::new(chat, RunWatcher::default(), StopTokens::default(), None);
         run.ended = true;
         run
@@ -160,7 +160,7 @@ impl<'a> Run<'a> {
 
     /// The result of a run that was finished in a process that is gone.
     pub(super) fn finished_reply(chat: &mut Chat, outcome: Outcome) -> Result<Reply, Stopped> {
-        let mut run = Run::one_action(chat);
+        let mut run = Run::for_one_action(chat);
         run.begun = true;
         run.result(outcome)
     }
@@ -176,7 +176,7 @@ impl<'a> Run<'a> {
             Ok(()) => {
                 self.begun = true;
                 self.emit(Event::RunStarted { said: said.as_ref() });
-                self.go_to_the_end().await
+                self.drive_to_end().await
             }
             Err(error) => self.fail(error),
         };
@@ -200,10 +200,10 @@ impl<'a> Run<'a> {
     /// Records what the run begins with, if it can begin.
     pub(super) async fn begin_with(&mut self, input: RunInput, anew: bool) -> Result<(), Error> {
         self.stop_signals.check_timer(self.chat.durable.is_some())?;
-        self.chat.check_circumstances()?;
+        self.chat.check_options()?;
         self.chat.check_answer()?;
         self.catch_up().await?;
-        self.hear_late_ends().await?;
+        self.record_late_ends().await?;
         if let RunInput::Resume = input {
             self.chat.check_output_spec()?;
         }
@@ -223,7 +223,7 @@ impl<'a> Run<'a> {
                 {
                     self.chat.record(&called_by)?;
                 }
-                self.chat.hear_caller()?;
+                self.chat.record_sources_of_caller()?;
                 match self.chat.wanted_fact() {
                     Some(wanted) => self.chat.record(&wanted),
                     None => Ok(()),
@@ -326,7 +326,7 @@ impl<'a> Run<'a> {
     }
 
     /// Continues until the end of the run is written.
-    async fn go_to_the_end(&mut self) -> Outcome {
+    async fn drive_to_end(&mut self) -> Outcome {
         loop {
             let outcome = self.run_to_end().await;
             let outcome = self.write_last(outcome).await;
@@ -347,16 +347,16 @@ impl<'a> Run<'a> {
             if let Some(error) = self.watch.fault() {
                 return self.fail(error);
             }
-            if let Err(error) = self.hear_late_ends().await {
+            if let Err(error) = self.record_late_ends().await {
                 return self.fail(error);
             }
             let asked = self.reports.reporter().take_wait_time();
             self.stop_signals.postpone(asked);
             self.chat.clock.postpone(asked);
-            if let Err(error) = self.hear_steering() {
+            if let Err(error) = self.record_steering() {
                 return self.fail(error);
             }
-            if self.enough() && self.chat.machine.next() == Action::CallProvider {
+            if self.must_stop_after_turn() && self.chat.machine.next() == Action::CallProvider {
                 if let Err(error) = self.interrupt(None) {
                     return self.fail(error);
                 }
@@ -401,7 +401,7 @@ impl<'a> Run<'a> {
     }
 
     /// Whether the program has asked to stop after the current turn.
-    pub(super) fn enough(&self) -> bool {
+    pub(super) fn must_stop_after_turn(&self) -> bool {
         self.chat.machine.turns() > 0 && self.after_turn.is_cancelled()
     }
 
@@ -515,7 +515,7 @@ impl<'a> Run<'a> {
 
     /// Records how calls have ended that were told to stop and went on. Their large results are kept like those of other
     /// calls. If the run is stopped meanwhile, the next one hears the rest.
-    pub(super) async fn hear_late_ends(&mut self) -> Result<(), Error> {
+    pub(super) async fn record_late_ends(&mut self) -> Result<(), Error> {
         let (ends, mut all) = (self.late_ends(), Ok(()));
         for LateEnd { number, identity, outcome, content, file } in ends {
             // In a box, since this is rare and the future is large.
@@ -566,7 +566,7 @@ impl<'a> Run<'a> {
 
     /// The same where a result must be recorded at once. The next request waits for the ends that are left out here,
     /// because their results are large.
-    pub(super) fn hear_short_late_ends(&mut self) -> Result<(), Error> {
+    pub(super) fn record_short_late_ends(&mut self) -> Result<(), Error> {
         let mut all = Ok(());
         for end in self.late_ends() {
             let LateEnd { number, identity, outcome, content, file } = end;
@@ -630,7 +630,7 @@ impl<'a> Run<'a> {
     /// Records what became of every call that has no result. It goes on if recording one fails, so
     /// that the conversation in memory is complete, and returns the first error.
     pub(super) fn settle(&mut self) -> Result<(), Error> {
-        self.hear_agents();
+        self.emit_agent_events();
         let mut all = self.count_early();
         for (call, result, elapsed) in self.early.stop() {
             all = all.and(self.record_end((call, result, elapsed)));
@@ -656,7 +656,7 @@ impl<'a> Run<'a> {
     }
 
     /// Passes on the events of the agents that calls run.
-    pub(super) fn hear_agents(&mut self) {
+    pub(super) fn emit_agent_events(&mut self) {
         while let Some(event) = self.reports.of_agents() {
             event.show(|event| self.watch.tell(event));
         }

@@ -76,18 +76,18 @@ impl Chat {
         self.options = options;
         // The run may offer other tools and ask for another length, and an earlier one may have been dropped.
         (self.offered_tools, self.reduced_max_tokens) = (None, None);
-        self.tell_caller();
+        self.report_sources_to_caller();
     }
 
     /// Tells the call that this run is part of what the conversation has read.
-    pub(super) fn tell_caller(&self) {
+    pub(super) fn report_sources_to_caller(&self) {
         if let Some(caller) = self.options.as_ref().and_then(|options| options.caller.as_ref()) {
             caller.add_sources(self.taint.sources());
         }
     }
 
     /// Records what the call that gives this run its task may know: the task may repeat it.
-    pub(super) fn hear_caller(&mut self) -> Result<(), Error> {
+    pub(super) fn record_sources_of_caller(&mut self) -> Result<(), Error> {
         let Some(caller) = self.options.as_ref().and_then(|options| options.caller.as_ref()) else {
             return Ok(());
         };
@@ -110,7 +110,7 @@ impl Chat {
     }
 
     /// Fails if the run cannot begin with its options.
-    pub(super) fn check_circumstances(&mut self) -> Result<(), Error> {
+    pub(super) fn check_options(&mut self) -> Result<(), Error> {
         if let Some(fault) = self.options.as_mut().and_then(|options| options.fault.take()) {
             return Err(fault);
         }

@@ -366,7 +366,7 @@ impl Steps {
                 chat.record(&Fact::Reopened { doubtful })?;
             }
             chat.values = Some(values);
-            let mut run = Run::one_action(&mut chat);
+            let mut run = Run::for_one_action(&mut chat);
             run.begin_with(input, anew).await?;
             drop(run);
             Ok(collect_facts(chat))
@@ -411,17 +411,17 @@ impl Steps {
                 matches!(next, Action::Settle | Action::Finish(_) | Action::AwaitAnswers)
             };
             if !does_nothing(chat.machine.next()) {
-                chat.check_circumstances()?;
+                chat.check_options()?;
             }
             if chat.machine.next() == Action::CheckAnswer {
                 chat.check_output_spec()?;
                 chat.check_answer()?;
             }
             let owned = match chat.machine.next() {
-                Action::AwaitResults => own(started, life, &begun)?,
+                Action::AwaitResults => claim_calls(started, life, &begun)?,
                 _ => None,
             };
-            let mut run = Run::one_action(&mut chat);
+            let mut run = Run::for_one_action(&mut chat);
             run.calls_from_previous_process = run.chat.calls_from_previous_process.clone();
             run.kept = kept;
             if let Err(error) = run.act(owned.is_some()).await {
@@ -655,7 +655,7 @@ impl Drop for ActionCalls {
 ///
 /// # Errors
 /// Fails if one of them still runs in another future of the same action.
-fn own(
+fn claim_calls(
     started: Vec<Option<StartFact>>,
     life: WriterId,
     all: &StartedCalls,

@@ -237,7 +237,7 @@ impl SubagentHost {
     }
 
     /// What its caller had read before the call, and what the tool itself may have read, if it is no agent.
-    fn knew(&self) -> Sources {
+    fn known_before_call(&self) -> Sources {
         let mut knew = self.rules.read.clone();
         if !self.is_agent {
             knew.add(&Source::new(self.call.name(), self.effects));
@@ -247,7 +247,7 @@ impl SubagentHost {
 
     /// What the call knows now: also what its agents have read so far.
     pub(super) fn known_sources(&self) -> Sources {
-        let mut knows = self.knew();
+        let mut knows = self.known_before_call();
         knows.add_all(self.state().read.all());
         knows
     }
@@ -255,7 +255,7 @@ impl SubagentHost {
     /// Counts what the conversation of one of its agents has read, here and in the calls that led here: words of an
     /// agent can reach its caller at any time, also when it is stopped.
     pub(super) fn add_sources(&self, sources: &Sources) {
-        let new = sources.beyond(&self.knew());
+        let new = sources.beyond(&self.known_before_call());
         if !self.state().read.add_all(new.all()) {
             return;
         }

@@ -106,10 +106,10 @@ impl Chat {
     /// Where the conversation is cut, if something can be summarized. It leaves as much at the end,
     /// and as many of the user's words, as still frees enough.
     pub(super) fn cut(&self, window: u64, used: ContextUsage) -> Option<Cut> {
-        if !self.machine.can_move() {
+        if !self.machine.can_edit_context() {
             return None;
         }
-        let (machine, seen) = (&self.machine, self.seen());
+        let (machine, seen) = (&self.machine, self.sent_view());
         let (all, as_sent) = (machine.transcript().messages(), |at: usize| seen.sent_for(at));
         // A cut never separates calls from their results.
         let may_cut = |at: usize| all.get(at).is_none_or(|message| message.role() != Role::Tool);
@@ -121,7 +121,7 @@ impl Chat {
         let mut found = None;
         for (tail, words) in TAILS {
             let (tail, words) = (percent(window, tail), percent(user_tokens, words));
-            let is_users = |at: usize| !machine.has_told(at);
+            let is_users = |at: usize| !machine.is_own_message(at);
             let room = (tail, words);
             let next = cut(all, machine.summed_up(), as_sent, may_cut, is_users, room, calls);
             let Some(next) = next else { continue };
@@ -173,7 +173,7 @@ impl Chat {
     /// What is sent of the [transcript](Self::transcript) to the model of this agent: all of it,
     /// until results are cleared or its oldest part is summarized.
     pub fn sent(&self) -> &Transcript {
-        self.seen().sent
+        self.sent_view().sent
     }
 
     /// Lets the model summarize the oldest part of the conversation now. The conversation pays for
@@ -191,7 +191,7 @@ impl Chat {
     /// may. If the journal cannot be written, it fails with the journal's error: then the summary
     /// is in use, and the next run or [`save`](Self::save) writes it.
     pub async fn compact(&mut self) -> Result<ContextUse, Error> {
-        let mut run = Run::by_hand(self);
+        let mut run = Run::between_runs(self);
         run.compact_now().await?;
         drop(run);
         self.save().await?;
@@ -698,7 +698,7 @@ impl Chat {
             Fact::ContextCompacted { vendor: Some(made), .. } => (&*made.provider, &*made.model),
             _ => self.agent.provider_and_model(),
         };
-        let seen = machine.seen_by(provider, model);
+        let seen = machine.sent_view_for(provider, model);
         let estimated = ContextGauge::new(self.agent.meter()).count(seen).total();
         Ok(used.scaled(estimated))
     }

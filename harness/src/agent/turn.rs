@@ -70,7 +70,7 @@ impl Run<'_> {
         let turn = self.chat.machine.turns().saturating_add(1);
         self.chat.tracer.turn(turn);
         let mut gauge = self.chat.gauge;
-        self.context = gauge.estimate_request(self.chat.seen());
+        self.context = gauge.estimate_request(self.chat.sent_view());
         self.chat.gauge = gauge;
         if let Some(tools) = self.chat.options.as_ref().and_then(|options| options.tools.as_ref()) {
             self.context.tools = ContextMeter::new(None, tools.schemas()).tools();
@@ -79,7 +79,7 @@ impl Run<'_> {
         self.fell_back = false;
         self.emit(Event::TurnStarted { turn });
         let reduced_max_tokens = self.chat.reduced_max_tokens.take();
-        match self.hear(reduced_max_tokens.map(|it| it.tokens)).await? {
+        match self.run_model_request(reduced_max_tokens.map(|it| it.tokens)).await? {
             StreamEnd::Out => self.record_answer(turn),
             StreamEnd::Stop(cause) => self.record_interrupt(cause),
             StreamEnd::Failed(error)
@@ -102,7 +102,10 @@ impl Run<'_> {
 
     /// Reads the stream to its end, and starts the calls that may start meanwhile. The connection
     /// is closed when this returns. If it is `reduced_max_tokens`, the answer may have so many tokens.
-    async fn hear(&mut self, reduced_max_tokens: Option<u32>) -> Result<StreamEnd, Error> {
+    async fn run_model_request(
+        &mut self,
+        reduced_max_tokens: Option<u32>,
+    ) -> Result<StreamEnd, Error> {
         let told = self.chat.offered_tools();
         let room = self.chat.room_for_answer();
         let Self {
@@ -392,7 +395,7 @@ impl ResponseStream<'_, '_> {
     /// Shows what the last event has added to the call of this block.
     fn show_piece(&mut self, block: u32) {
         // It is looked up only for somebody.
-        if !self.watch.is_heard() {
+        if !self.watch.has_listener() {
             return;
         }
         let Some(CallPiece { call, tool, begins, json }) = self.answer.call_piece(block) else {

@@ -19,10 +19,10 @@ use crate::{
 impl Chat {
     /// Where the conversation is cut for the vendor, if that can free enough.
     fn vendor_cut(&self, window: u64, used: ContextUsage) -> Option<Cut> {
-        let (machine, seen) = (&self.machine, self.seen());
+        let (machine, seen) = (&self.machine, self.sent_view());
         let (all, as_sent) = (machine.transcript().messages(), |at: usize| seen.sent_for(at));
         let may_cut = |at: usize| seen.vendor_may_cut(at);
-        let is_users = |at: usize| !machine.has_told(at);
+        let is_users = |at: usize| !machine.is_own_message(at);
         let late_end = |call: &str| machine.late_end_of(call);
         let calls = OpenCalls { reads: self.can_read_results(), late_end: &late_end };
         let window = used.estimate_of(window);
@@ -86,7 +86,7 @@ impl Run<'_> {
         self.emit(Event::Compacting);
         let machine = &self.chat.machine;
         let readable = machine.readable().messages_before(cut.messages);
-        let vendors = machine.seen_by_vendor().map(|seen| seen.messages_before(cut.messages));
+        let vendors = machine.vendor_sent_view().map(|seen| seen.messages_before(cut.messages));
         let readable = Transcript::of_sent(readable);
         let heard = self.request_summary(&readable, vendors.as_ref(), SummaryForm::Vendor).await?;
         let asked = self.summary.as_ref().and_then(|answer| answer.asked()).map(str::to_owned);

@@ -59,7 +59,7 @@ impl<'a> RunWatcher<'a> {
 
     /// Whether anybody gets the events: a watcher of this run or of the run whose call has started it.
     #[inline]
-    pub(super) fn is_heard(&self) -> bool {
+    pub(super) fn has_listener(&self) -> bool {
         self.is_watched() || self.above.is_some()
     }
 

@@ -175,7 +175,7 @@ impl Agent {
     /// The same in a conversation, in which the vendor may have stated it.
     pub(super) fn window_in(&self, machine: &Machine) -> Option<u64> {
         let (provider, model) = self.provider_and_model();
-        let told = machine.told_window(provider, model);
+        let told = machine.stated_window(provider, model);
         self.window_tokens().into_iter().chain(told).min()
     }
 }
@@ -202,8 +202,8 @@ impl Chat {
     /// ```
     pub fn context(&self) -> ContextUse {
         let mut gauge = self.gauge;
-        let parts = gauge.count(self.seen());
-        let used = gauge.context_usage(self.seen(), self.machine.measured(), self.meter());
+        let parts = gauge.count(self.sent_view());
+        let used = gauge.context_usage(self.sent_view(), self.machine.measured(), self.meter());
         let mut all = ContextUse::default();
         (all.window, all.used, all.parts) = (self.window_tokens(), used.tokens, parts);
         all.tool_searches = self.machine.found().len();
@@ -220,7 +220,7 @@ impl Chat {
     /// Whether the size of the window is the one that the vendor has stated.
     pub(super) fn is_told_window(&self) -> bool {
         let (provider, model) = self.agent.provider_and_model();
-        let told = self.machine.told_window(provider, model);
+        let told = self.machine.stated_window(provider, model);
         told.is_some_and(|told| self.agent.window_tokens().is_none_or(|known| told < known))
     }
 
@@ -255,7 +255,7 @@ impl Chat {
 
     /// What can be cleared.
     fn clearable(&self, used: ContextUsage) -> ClearableParts {
-        let (machine, seen) = (&self.machine, self.seen());
+        let (machine, seen) = (&self.machine, self.sent_view());
         let all = machine.transcript().messages();
         let window = self.window_tokens().unwrap_or(used.tokens);
         let before = seen.place_of(tail(seen.messages(), used.estimate_of(window)));
@@ -288,7 +288,7 @@ impl Chat {
     /// The change of what is sent that is due before the model is asked, if there is one.
     pub(super) fn due(&mut self) -> Option<ContextEdit> {
         let policy = self.agent.window().clone();
-        if policy.is_off() || !self.machine.can_move() {
+        if policy.is_off() || !self.machine.can_edit_context() {
             return None;
         }
         if let Some(fact) = self.files_due() {
@@ -298,7 +298,7 @@ impl Chat {
         let refused = self.machine.is_refused(provider, model);
         let is_guessed = self.is_told_window() && self.machine.is_guessed(provider, model);
         let mut gauge = self.gauge;
-        let estimated = gauge.count(self.seen()).total();
+        let estimated = gauge.count(self.sent_view()).total();
         self.gauge = gauge;
         if !refused && policy.set_tokens().is_none() && estimated < SMALL {
             return None;
@@ -332,15 +332,15 @@ impl Chat {
     /// How many tokens the next request has.
     pub(super) fn context_usage(&mut self) -> ContextUsage {
         let mut gauge = self.gauge;
-        let used = gauge.context_usage(self.seen(), self.machine.measured(), self.meter());
+        let used = gauge.context_usage(self.sent_view(), self.machine.measured(), self.meter());
         self.gauge = gauge;
         used
     }
 
     /// What is sent to the agent's model.
-    pub(super) fn seen(&self) -> ContextView<'_> {
+    pub(super) fn sent_view(&self) -> ContextView<'_> {
         let (provider, model) = self.agent.provider_and_model();
-        self.machine.seen_by(provider, model)
+        self.machine.sent_view_for(provider, model)
     }
 
     /// How many tokens the window has. If that is not known, it counts as full.

@@ -22,7 +22,7 @@ impl Run<'_> {
         if !self.chat.is_behind() {
             return Ok(None);
         }
-        self.chat.append_begins();
+        self.chat.note_append();
         let written = self.write_all().await;
         self.chat.append_ended(written.as_ref().map(Option::is_none));
         written

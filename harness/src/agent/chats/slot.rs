@@ -183,7 +183,7 @@ impl ChatSlot {
             let (heard, unheard) =
                 running.as_mut().map(CurrentRun::take_steering).unwrap_or_default();
             for job in unheard.into_iter().rev() {
-                job.is_told();
+                job.assign_own_run();
                 state.jobs.push_front(job);
             }
             (running, heard)
@@ -246,7 +246,7 @@ impl ChatSlotState {
 
     /// Lets a run wait for its turn.
     pub(super) fn wait(&mut self, job: Option<QueuedRun>) {
-        job.iter().for_each(QueuedRun::is_told);
+        job.iter().for_each(QueuedRun::assign_own_run);
         self.jobs.extend(job);
     }
 
@@ -269,7 +269,7 @@ impl ChatSlotState {
     pub(super) fn waiting(&self) -> usize {
         let steered = self.jobs.iter().map(|job| &job.steered);
         let steered = steered.chain(self.running.iter().map(|running| &running.steered));
-        let unheard = steered.flat_map(|steered| &steered.jobs).filter(|job| !job.is_heard());
+        let unheard = steered.flat_map(|steered| &steered.jobs).filter(|job| !job.is_assigned());
         self.jobs.len().saturating_add(unheard.count())
     }
 
@@ -288,7 +288,7 @@ impl CurrentRun {
     /// Takes the messages that have steered the run: those that it has received, and those that it
     /// has not.
     fn take_steering(&mut self) -> (Vec<QueuedRun>, Vec<QueuedRun>) {
-        mem::take(&mut self.steered.jobs).into_iter().partition(QueuedRun::is_heard)
+        mem::take(&mut self.steered.jobs).into_iter().partition(QueuedRun::is_assigned)
     }
 
     /// Passes the end of the run to all who wait for it, also to those who have steered it.
@@ -305,14 +305,14 @@ impl CurrentRun {
 }
 
 impl QueuedRun {
-    /// Sets that the message gets a run of its own.
-    pub(super) fn is_told(&self) {
+    /// Records that a run of its own answers the message.
+    pub(super) fn assign_own_run(&self) {
         let _ = self.pending_log.set(Arc::clone(&self.log));
     }
 
     /// Whether it is known which run answers the message. For a message that steers, it is the run
     /// that has received it.
-    fn is_heard(&self) -> bool {
+    fn is_assigned(&self) -> bool {
         self.pending_log.get().is_some()
     }
 
@@ -332,7 +332,7 @@ impl QueuedRun {
 
     /// Ends the run with this error before it begins.
     pub(super) fn refuse(self, why: &Error) {
-        self.is_told();
+        self.assign_own_run();
         for steered in self.steered.jobs {
             steered.refuse(why);
         }

@@ -189,7 +189,7 @@ impl Machine {
         arguments: &[ClearedArguments],
         after: u64,
     ) -> Result<(), Error> {
-        self.may_move()?;
+        self.check_can_edit()?;
         let can: HashMap<&str, usize> =
             self.clearable(usize::MAX).map(|(at, result)| (result.call_id(), at)).collect();
         let mut places = Vec::with_capacity(results.len());
