@@ -86,16 +86,16 @@ impl Chat {
         let waiting: Vec<WaitingCall> = self.machine.waiting().filter_map(agent_of).collect();
         for WaitingCall { call, conversation, cut_off } in waiting {
             let stands = match cut_off {
-                true => ChildStatus::GoesOn,
+                true => ChildStatus::CanContinue,
                 false => child_status(&journal, &conversation).await?,
             };
             match stands {
-                ChildStatus::Waits => {}
-                ChildStatus::GoesOn => {
+                ChildStatus::Waiting => {}
+                ChildStatus::CanContinue => {
                     let answer = serde_json::Value::Null;
                     self.record(&Fact::CallAnswered { call, answer, who: None, at: now() })?;
                 }
-                ChildStatus::Gone => {
+                ChildStatus::Deleted => {
                     let effects = self.machine.approved(&call).map(|it| it.effects);
                     let result =
                         deleted_child_result(&call, &conversation, effects.unwrap_or_default());
@@ -134,11 +134,11 @@ fn agent_of((call, wait): (&ToolCall, &crate::journal::Wait)) -> Option<WaitingC
 /// The state of an agent's conversation that had waited.
 enum ChildStatus {
     /// It still waits.
-    Waits,
+    Waiting,
     /// Some call of it has what it waited for.
-    GoesOn,
+    CanContinue,
     /// It does not exist any more.
-    Gone,
+    Deleted,
 }
 
 fn child_status<'a>(
@@ -147,19 +147,22 @@ fn child_status<'a>(
 ) -> Pin<Box<dyn Future<Output = Result<ChildStatus, Error>> + Send + 'a>> {
     Box::pin(async move {
         let machine = read_machine(&**journal, conversation).await?;
-        let Some(machine) = machine else { return Ok(ChildStatus::Gone) };
+        let Some(machine) = machine else { return Ok(ChildStatus::Deleted) };
         if machine.next() != Action::AwaitAnswers || machine.waiting().any(|(_, it)| is_over(it)) {
-            return Ok(ChildStatus::GoesOn);
+            return Ok(ChildStatus::CanContinue);
         }
         for below in machine.waiting().filter_map(agent_of) {
             // If the conversation below is gone, the agent above it reports that.
             let goes_on = below.cut_off
-                || !matches!(child_status(journal, &below.conversation).await?, ChildStatus::Waits);
+                || !matches!(
+                    child_status(journal, &below.conversation).await?,
+                    ChildStatus::Waiting
+                );
             if goes_on {
-                return Ok(ChildStatus::GoesOn);
+                return Ok(ChildStatus::CanContinue);
             }
         }
-        Ok(ChildStatus::Waits)
+        Ok(ChildStatus::Waiting)
     })
 }
 

@@ -132,7 +132,7 @@ impl CallContexts {
     ) -> ToolContext {
         let CallContextParts { transcript, granted, rules, counted, is_unwritten, stop } = of_call;
         let id = call.id().to_owned();
-        let reporter = self.caller.reporter();
+        let progress_sender = self.caller.progress_sender();
         let effects = tool.map(Tool::side_effects).unwrap_or_default();
         let context = self.shared.for_call(call);
         let asking = context.human_wait().clone();
@@ -164,7 +164,7 @@ impl CallContexts {
             .with_cancellation(stop.child_token())
             .with_deadline(self.time.and_then(|time| Instant::now().checked_add(time)))
             .with_watch(move |message| {
-                reporter.report(&id, message);
+                progress_sender.report(&id, message);
             })
             .with_identity(identity)
             .with_host(Arc::new(site))
@@ -436,13 +436,13 @@ impl Run<'_> {
         heard: CallSignal,
     ) -> Result<Option<InterruptCause>, Error> {
         match heard {
-            CallSignal::Report(ProgressEvent::Progress(call, message)) => {
+            CallSignal::Progress(ProgressEvent::Progress(call, message)) => {
                 self.report_progress(&call, &message)
             }
-            CallSignal::Report(ProgressEvent::Agent(event)) => {
+            CallSignal::Progress(ProgressEvent::Agent(event)) => {
                 event.show(|event| self.watch.tell(event))
             }
-            CallSignal::Wants(wanting) => return self.let_run_agent(wanting).await,
+            CallSignal::RunAgent(wanting) => return self.let_run_agent(wanting).await,
         }
         Ok(None)
     }

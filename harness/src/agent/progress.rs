@@ -32,9 +32,9 @@ pub(super) enum ProgressEvent {
 /// What running calls send after the answer that asks for them is complete.
 pub(super) enum CallSignal {
     /// A report.
-    Report(ProgressEvent),
+    Progress(ProgressEvent),
     /// A call wants to run an agent, for which something has to be written first.
-    Wants(AgentRequest),
+    RunAgent(AgentRequest),
 }
 
 /// A call that wants to run an agent.
@@ -197,7 +197,7 @@ impl Drop for ProgressReceiver {
 
 impl ProgressReceiver {
     /// The handle by which a call reports.
-    pub(super) fn reporter(&self) -> ProgressSender {
+    pub(super) fn progress_sender(&self) -> ProgressSender {
         ProgressSender(Arc::clone(&self.shared))
     }
 
@@ -234,8 +234,8 @@ impl ProgressReceiver {
         std::future::poll_fn(|context| {
             let wanting = self.shared.lock().wanting.pop();
             match wanting {
-                Some(wanting) => Poll::Ready(CallSignal::Wants(wanting)),
-                None => self.poll(context).map(CallSignal::Report),
+                Some(wanting) => Poll::Ready(CallSignal::RunAgent(wanting)),
+                None => self.poll(context).map(CallSignal::Progress),
             }
         })
         .await

@@ -99,11 +99,11 @@ impl<'a> Run<'a> {
         let StopTokens { now: cancellation, after_turn } = stops;
         let over = cancellation.child_token().drop_guard();
         let reports = ProgressReceiver::default();
-        let reporter = || reports.reporter();
+        let progress_sender = || reports.progress_sender();
         let stop_signals =
-            StopSignals::new(cancellation, &chat.guard, chat.clock.elapsed(), reporter());
+            StopSignals::new(cancellation, &chat.guard, chat.clock.elapsed(), progress_sender());
         chat.clock.start();
-        let caller = ParentRun::of(chat, reporter(), watch.is_watched());
+        let caller = ParentRun::of(chat, progress_sender(), watch.is_watched());
         let contexts = CallContexts::new(chat, caller, tool_time);
         let above = chat.options.as_ref().and_then(|options| options.caller.as_ref()?.listener());
         Self {
@@ -350,7 +350,7 @@ impl<'a> Run<'a> {
             if let Err(error) = self.record_late_ends().await {
                 return self.fail(error);
             }
-            let asked = self.reports.reporter().take_wait_time();
+            let asked = self.reports.progress_sender().take_wait_time();
             self.stop_signals.postpone(asked);
             self.chat.clock.postpone(asked);
             if let Err(error) = self.record_steering() {

@@ -573,15 +573,15 @@ async fn run_in_call(
         // What `open_or_begin` needs is freed before the run begins.
         let output_spec = begins.options.as_ref().and_then(|options| options.output_spec.as_ref());
         match Box::pin(call.open_or_begin(new, effects, (&begins.input, output_spec))).await {
-            Ok(ChildState::Begins) => {}
-            Ok(ChildState::Ended(mut chat, outcome)) => {
+            Ok(ChildState::New) => {}
+            Ok(ChildState::Finished(mut chat, outcome)) => {
                 let ended = Run::finished_reply(&mut chat, outcome);
                 if let Err(stopped) = &ended {
                     call.handle_run_end(stopped, &chat, true);
                 }
                 return ended;
             }
-            Ok(ChildState::GoesOn(chat)) => {
+            Ok(ChildState::Interrupted(chat)) => {
                 (begins.input, begins.anew) = (RunInput::Resume, false);
                 begins.budget = chat.budget_of_last_run();
                 if let Some(site) = call.site() {

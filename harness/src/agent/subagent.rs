@@ -66,7 +66,7 @@ pub(super) struct ParentRun {
     /// The conversation, if a journal keeps it.
     kept: Option<ParentChat>,
     budget: Budget,
-    reporter: ProgressSender,
+    progress_sender: ProgressSender,
     approver: Option<NamedApprover>,
     on_waiting: Option<Arc<OnWaiting>>,
     /// The call that has started this run.
@@ -87,7 +87,7 @@ pub(super) struct ParentRun {
 
 impl ParentRun {
     /// For a run of this conversation that begins now.
-    pub(super) fn of(chat: &Chat, reporter: ProgressSender, is_watched: bool) -> Self {
+    pub(super) fn of(chat: &Chat, progress_sender: ProgressSender, is_watched: bool) -> Self {
         let above = chat.options.as_ref().and_then(|options| options.caller.clone());
         let caller = above.as_ref().map(|site| &site.caller);
         let rails = chat.agent.guardrails();
@@ -101,7 +101,7 @@ impl ParentRun {
         Self {
             kept,
             budget: chat.guard.budget().clone(),
-            reporter,
+            progress_sender,
             approver: approver.map(|(who, it)| (who.map(str::to_owned), Arc::clone(it))),
             on_waiting: chat.waiting_hook().cloned(),
             is_watched: is_watched || caller.is_some_and(|caller| caller.is_watched),
@@ -114,8 +114,8 @@ impl ParentRun {
         }
     }
 
-    pub(super) fn reporter(&self) -> ProgressSender {
-        self.reporter.clone()
+    pub(super) fn progress_sender(&self) -> ProgressSender {
+        self.progress_sender.clone()
     }
 
     /// Places that are held by a call that the run is part of.
@@ -317,7 +317,7 @@ impl SubagentHost {
     /// Where the run receives the events of its agents, if somebody watches them.
     pub(super) fn listener(&self) -> Option<(ProgressSender, AgentCall)> {
         let call = AgentCall { tool: self.call.name().into(), call: self.call.id().into() };
-        self.caller.is_watched.then(|| (self.caller.reporter.clone(), call))
+        self.caller.is_watched.then(|| (self.caller.progress_sender.clone(), call))
     }
 
     /// The name of the run in traces, and the id of the call.
@@ -329,7 +329,7 @@ impl SubagentHost {
     /// above and in the calls that led here.
     pub(super) fn pause(&self) -> Vec<(PauseGuard, HumanWaitGuard)> {
         let mut all = self.caller.above.as_ref().map(|above| above.pause()).unwrap_or_default();
-        all.push((self.caller.reporter.pause(), self.asking.begin()));
+        all.push((self.caller.progress_sender.pause(), self.asking.begin()));
         all
     }
 
@@ -379,7 +379,7 @@ impl SubagentHost {
         let _no_time = self.asking.begin();
         let (permission, permitted) = oneshot::channel();
         let unkept = is_untold.then(|| self.call.id().to_owned());
-        self.caller.reporter.request_agent(AgentRequest { unkept, permission });
+        self.caller.progress_sender.request_agent(AgentRequest { unkept, permission });
         if permitted.await.is_err() {
             return false;
         }
@@ -435,11 +435,11 @@ pub(super) struct ChildRun {
 /// The state of the conversation of a call's agent.
 pub(super) enum ChildState {
     /// Nothing was said in it.
-    Begins,
+    New,
     /// The agent was working when its process ended.
-    GoesOn(Box<Chat>),
+    Interrupted(Box<Chat>),
     /// The agent has answered, or a denial has ended its run, and its caller has not learned of it.
-    Ended(Box<Chat>, Outcome),
+    Finished(Box<Chat>, Outcome),
 }
 
 impl ChildRun {
@@ -505,10 +505,10 @@ impl ChildRun {
         effects: SideEffects,
         (input, output_spec): (&RunInput, Option<&OutputSpec>),
     ) -> Result<ChildState, Error> {
-        let Some(site) = &self.site else { return Ok(ChildState::Begins) };
+        let Some(site) = &self.site else { return Ok(ChildState::New) };
         site.admit(effects)?;
         let Some((name, parent)) = self.conversation_in_journal() else {
-            return Ok(ChildState::Begins);
+            return Ok(ChildState::New);
         };
         parent.check().await?;
         let ParentChat { name: parent, journal, .. } = parent;
@@ -518,7 +518,7 @@ impl ChildRun {
             opened.describe(&Metadata::new().parent(&**parent)).await?;
             (chat.durable, chat.tracer) = (opened.durable.take(), opened.tracer);
             chat.continue_as(opened.agent);
-            return Ok(ChildState::Begins);
+            return Ok(ChildState::New);
         };
         // The caller's conversation may have been deleted and begun anew under its name.
         let is_of_call = opened.machine.is_called_by(&site.message);
@@ -549,9 +549,9 @@ impl ChildRun {
         }
         Ok(match opened.machine.next() {
             Action::Finish(ended @ (Outcome::Answered | Outcome::Denied)) => {
-                ChildState::Ended(Box::new(opened), ended)
+                ChildState::Finished(Box::new(opened), ended)
             }
-            _ => ChildState::GoesOn(Box::new(opened)),
+            _ => ChildState::Interrupted(Box::new(opened)),
         })
     }
 

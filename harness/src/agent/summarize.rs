@@ -51,7 +51,7 @@ const SMALL: u64 = 4_096;
 /// How the answer to a request for a summary ended.
 pub(super) enum SummaryOutcome {
     /// It is complete.
-    Said(Message, StopReason),
+    Complete(Message, StopReason),
     Failed(SummaryFailure),
     Stop(InterruptCause),
 }
@@ -315,7 +315,7 @@ impl Run<'_> {
         // A token is about three quarters of a word, and the model may use a few more.
         let words = (percent(window, SUMMARY) / 2).clamp(60, 1_500);
         let (longest, machine) = (self.chat.longest_answer(), &self.chat.machine);
-        let (heard, size) = match short {
+        let (outcome, size) = match short {
             false => {
                 let words = words.min(longest / 2);
                 let answer = words.saturating_mul(2).min(window.saturating_sub(used.tokens));
@@ -354,7 +354,7 @@ impl Run<'_> {
                 let room = room.min(left.saturating_sub(answer)).max(least);
                 // The vendor may count more tokens than are estimated.
                 let tokens = used.estimate_of(room).min(room);
-                let told = in_short(machine.sent().messages(), tokens, words);
+                let shortened = in_short(machine.sent().messages(), tokens, words);
                 let again = failures > 0 && window < SMALL;
                 let about = if again { About::AnswerAgain } else { About::Answer };
                 let most = match self.chat.trusted_window() {
@@ -367,13 +367,18 @@ impl Run<'_> {
                 let length = SummaryLength { words, tokens: answer, room: most };
                 // In short form it is not larger than what it tells of.
                 let size = room.min(used.tokens);
-                (self.request_summary(&told, None, SummaryForm::Short(length, about)).await?, size)
+                (
+                    self.request_summary(&shortened, None, SummaryForm::Short(length, about))
+                        .await?,
+                    size,
+                )
             }
         };
-        let request = Box::new(self.summary_request(matches!(heard, SummaryOutcome::Said(..))));
-        let text = match heard {
-            SummaryOutcome::Said(message, StopReason::Complete) => of_answer(&message.text()),
-            SummaryOutcome::Said(_, stop) => {
+        let request =
+            Box::new(self.summary_request(matches!(outcome, SummaryOutcome::Complete(..))));
+        let text = match outcome {
+            SummaryOutcome::Complete(message, StopReason::Complete) => of_answer(&message.text()),
+            SummaryOutcome::Complete(_, stop) => {
                 let cause = format!("the model gave no whole summary: it stopped as {stop:?}");
                 self.compaction_failed(request, cause, None)?;
                 return Ok(None);
@@ -476,7 +481,7 @@ impl Run<'_> {
         };
         let as_count = |tokens: u64| u32::try_from(tokens).unwrap_or(u32::MAX);
         self.chat.guard.asked();
-        let told = self.chat.offered_tools();
+        let offered_tools = self.chat.offered_tools();
         let Self { chat, watch, stop_signals, summary, ledger, .. } = self;
         let agent = chat.agent.clone();
         let offered = chat.offered();
@@ -494,7 +499,7 @@ impl Run<'_> {
         // The second request uses structured output if the vendor has it.
         let form =
             about.map(|about| AnswerSchema::new("summary", schema(words, tokens), 0).forced(about));
-        let mut as_words = OutputToolText::new(form.as_ref());
+        let mut output_text = OutputToolText::new(form.as_ref());
         let request = match Request::new(transcript) {
             Ok(request) => request,
             Err(error) => return summary_failure(&error),
@@ -519,8 +524,16 @@ impl Run<'_> {
                         .map(|(messages, view)| VendorsView { messages, ..view }),
                 )
                 .with_open_turn(chat.machine.open_turn())
-                .with_tools(told.as_ref().map_or(tools.schemas(), |told| &told.schemas))
-                .with_forms(told.as_ref().map_or(tools.forms(), |told| &told.forms))
+                .with_tools(
+                    offered_tools
+                        .as_ref()
+                        .map_or(tools.schemas(), |offered_tools| &offered_tools.schemas),
+                )
+                .with_forms(
+                    offered_tools
+                        .as_ref()
+                        .map_or(tools.forms(), |offered_tools| &offered_tools.forms),
+                )
                 .with_found(chat.machine.found_now().by_tool(tools.search(), tools.searched()));
         }
         if how == SummaryForm::Vendor {
@@ -553,7 +566,7 @@ impl Run<'_> {
                 None => break,
                 Some(Err(error)) => return failed(error),
                 Some(Ok(event)) => {
-                    let Some(event) = as_words.read(event) else { continue };
+                    let Some(event) = output_text.read(event) else { continue };
                     if let StreamEvent::Retrying { attempt, of, wait, refused: _, cause } = &event {
                         let cause = &*agent.secrets().hide(cause);
                         let (attempt, of, wait) = (*attempt, *of, *wait);
@@ -575,18 +588,18 @@ impl Run<'_> {
             return summary_failure(&cut_off());
         }
         let said = answer.clone().finish();
-        match (said, as_words.call(is_form)) {
+        match (said, output_text.call(is_form)) {
             (Err(error), _) => summary_failure(&error),
             (Ok(ProviderResponse { stop: StopReason::Refused, .. }), Some(_)) => {
                 SummaryOutcome::Failed("the model refused to go on".to_owned().into())
             }
             // What stands before or behind the call is no summary.
-            (Ok(_), Some(Some(call))) => SummaryOutcome::Said(Message::assistant([Block::text(call)]), StopReason::Complete),
+            (Ok(_), Some(Some(call))) => SummaryOutcome::Complete(Message::assistant([Block::text(call)]), StopReason::Complete),
             (Ok(ProviderResponse { stop, .. }), Some(None)) => SummaryOutcome::Failed(
                 format!("the model gave no whole summary: its call has no end, and it stopped as {stop:?}").into(),
             ),
             (Ok(ProviderResponse { stop, message: Some(message), .. }), None) => {
-                SummaryOutcome::Said(message, stop)
+                SummaryOutcome::Complete(message, stop)
             }
             (Ok(ProviderResponse { stop, .. }), None) => {
                 SummaryOutcome::Failed(format!("the answer is empty, and it stopped as {stop:?}").into())

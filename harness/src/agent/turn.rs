@@ -48,9 +48,9 @@ const IN_A_ROW: u32 = 64;
 
 /// What happens next while an answer arrives.
 enum TurnSignal {
-    Said(Option<Result<StreamEvent, Error>>),
-    Told(RunSignal),
-    Reported(ProgressEvent),
+    Stream(Option<Result<StreamEvent, Error>>),
+    Run(RunSignal),
+    Progress(ProgressEvent),
 }
 
 /// How the stream of an answer ended.
@@ -106,7 +106,7 @@ impl Run<'_> {
         &mut self,
         reduced_max_tokens: Option<u32>,
     ) -> Result<StreamEnd, Error> {
-        let told = self.chat.offered_tools();
+        let offered_tools = self.chat.offered_tools();
         let room = self.chat.room_for_answer();
         let Self {
             chat,
@@ -141,14 +141,20 @@ impl Run<'_> {
         };
         let program = stop_signals.program();
         let wanted = chat.machine.wanted_schema(tools);
-        let mut as_words = OutputToolText::new(wanted.as_ref());
+        let mut output_text = OutputToolText::new(wanted.as_ref());
         let request = Request::new(chat.machine.sent())?
             .with_thinking_from(chat.machine.thinking_from())
             .with_vendors(chat.machine.vendors_view())
             .with_open_turn(chat.machine.open_turn())
             .with_system(agent.system())
-            .with_tools(told.as_ref().map_or(tools.schemas(), |told| &told.schemas))
-            .with_forms(told.as_ref().map_or(tools.forms(), |told| &told.forms))
+            .with_tools(
+                offered_tools
+                    .as_ref()
+                    .map_or(tools.schemas(), |offered_tools| &offered_tools.schemas),
+            )
+            .with_forms(
+                offered_tools.as_ref().map_or(tools.forms(), |offered_tools| &offered_tools.forms),
+            )
             .with_found(chat.machine.found_now().by_tool(tools.search(), tools.searched()))
             .with_settings(options.and_then(|options| options.settings.as_ref()))
             .with_room(room, chat.is_strict)
@@ -197,17 +203,17 @@ impl Run<'_> {
                 // An event that has arrived is read without polling all the others each time, which
                 // costs more than the event itself.
                 } else if let Poll::Ready(said) = scope.within(|| answering.poll_next(context)) {
-                    return Poll::Ready(TurnSignal::Said(said));
+                    return Poll::Ready(TurnSignal::Stream(said));
                 }
                 // The others are polled only if one of them has something to report.
                 if wake_flag.take(context) {
                     let others = &mut Context::from_waker(wake_flag.waker());
                     let said = match halted.poll_next_unpin(others) {
-                        Poll::Ready(told) => told.map(TurnSignal::Told),
+                        Poll::Ready(signal) => signal.map(TurnSignal::Run),
                         Poll::Pending => None,
                     };
                     let said = said.or_else(|| match response.reports.poll(others) {
-                        Poll::Ready(report) => Some(TurnSignal::Reported(report)),
+                        Poll::Ready(report) => Some(TurnSignal::Progress(report)),
                         Poll::Pending => None,
                     });
                     if let Some(said) = said {
@@ -218,28 +224,28 @@ impl Run<'_> {
                     response.early.poll(others);
                 }
                 if others_first {
-                    return scope.within(|| answering.poll_next(context)).map(TurnSignal::Said);
+                    return scope.within(|| answering.poll_next(context)).map(TurnSignal::Stream);
                 }
                 Poll::Pending
             });
             let event = match next.await {
-                TurnSignal::Said(Some(Ok(event))) => match as_words.read(event) {
+                TurnSignal::Stream(Some(Ok(event))) => match output_text.read(event) {
                     Some(event) => event,
                     None => continue,
                 },
-                TurnSignal::Said(Some(Err(error))) => return Ok(StreamEnd::Failed(error)),
-                TurnSignal::Said(None) => return Ok(StreamEnd::Out),
-                TurnSignal::Told(RunSignal::Stop(cause)) => return Ok(StreamEnd::Stop(cause)),
-                TurnSignal::Told(RunSignal::Warn(warning)) => {
+                TurnSignal::Stream(Some(Err(error))) => return Ok(StreamEnd::Failed(error)),
+                TurnSignal::Stream(None) => return Ok(StreamEnd::Out),
+                TurnSignal::Run(RunSignal::Stop(cause)) => return Ok(StreamEnd::Stop(cause)),
+                TurnSignal::Run(RunSignal::Warn(warning)) => {
                     response.tracer.warning(&warning);
                     response.watch.tell(warning_event(&warning));
                     continue;
                 }
-                TurnSignal::Reported(ProgressEvent::Agent(event)) => {
+                TurnSignal::Progress(ProgressEvent::Agent(event)) => {
                     event.show(|event| response.watch.tell(event));
                     continue;
                 }
-                TurnSignal::Reported(ProgressEvent::Progress(call, message)) => {
+                TurnSignal::Progress(ProgressEvent::Progress(call, message)) => {
                     response.tracer.progress(&call, &message);
                     response.watch.tell(Event::ToolProgress { call: &call, message: &message });
                     continue;

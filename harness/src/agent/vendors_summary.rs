@@ -88,15 +88,16 @@ impl Run<'_> {
         let readable = machine.readable().messages_before(cut.messages);
         let vendors = machine.vendor_sent_view().map(|seen| seen.messages_before(cut.messages));
         let readable = Transcript::of_sent(readable);
-        let heard = self.request_summary(&readable, vendors.as_ref(), SummaryForm::Vendor).await?;
+        let outcome =
+            self.request_summary(&readable, vendors.as_ref(), SummaryForm::Vendor).await?;
         let asked = self.summary.as_ref().and_then(|answer| answer.asked()).map(str::to_owned);
-        let mut request = self.summary_request(matches!(heard, SummaryOutcome::Said(..)));
+        let mut request = self.summary_request(matches!(outcome, SummaryOutcome::Complete(..)));
         if let Some(asked) = asked.filter(|asked| *asked != request.model) {
             request.asked_model = Some(asked);
         }
         let request = Box::new(request);
-        let made = match heard {
-            SummaryOutcome::Said(message, stop) => block_of(&message, stop),
+        let made = match outcome {
+            SummaryOutcome::Complete(message, stop) => block_of(&message, stop),
             SummaryOutcome::Failed(failed) => Err(failed.cause),
             SummaryOutcome::Stop(cause) => {
                 self.compaction_stopped(request)?;

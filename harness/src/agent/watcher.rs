@@ -72,8 +72,8 @@ impl<'a> RunWatcher<'a> {
     /// Passes on an event. After a panic, the program's watcher gets no more events.
     #[inline]
     pub(super) fn tell(&mut self, event: Event<'_>) {
-        if let Some((reporter, call)) = &self.above {
-            reporter.tell(call, event);
+        if let Some((progress_sender, call)) = &self.above {
+            progress_sender.tell(call, event);
         }
         if let Some(first) = &mut self.first {
             first(event);

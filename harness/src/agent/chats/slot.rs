@@ -177,19 +177,19 @@ impl ChatSlot {
 
     /// Records how the current run has ended. Messages that it has not received come next.
     pub(super) fn end_run(&self, end: RunResult) {
-        let (running, heard) = {
+        let (running, received) = {
             let mut state = self.lock();
             let mut running = state.running.take();
-            let (heard, unheard) =
+            let (received, unreceived) =
                 running.as_mut().map(CurrentRun::take_steering).unwrap_or_default();
-            for job in unheard.into_iter().rev() {
+            for job in unreceived.into_iter().rev() {
                 job.assign_own_run();
                 state.jobs.push_front(job);
             }
-            (running, heard)
+            (running, received)
         };
         if let Some(running) = running {
-            running.end_run(end, heard);
+            running.end_run(end, received);
         }
         self.wake();
     }
@@ -205,9 +205,9 @@ impl ChatSlot {
         if let Some(mut running) = running {
             let begun = running.log.place() > 0;
             let why = again(if begun { went_on } else { waited });
-            let (heard, unheard) = running.take_steering();
-            running.end_run(Err(not_begun(why)), heard);
-            for job in unheard {
+            let (received, unreceived) = running.take_steering();
+            running.end_run(Err(not_begun(why)), received);
+            for job in unreceived {
                 job.refuse(waited);
             }
         }
@@ -269,8 +269,8 @@ impl ChatSlotState {
     pub(super) fn waiting(&self) -> usize {
         let steered = self.jobs.iter().map(|job| &job.steered);
         let steered = steered.chain(self.running.iter().map(|running| &running.steered));
-        let unheard = steered.flat_map(|steered| &steered.jobs).filter(|job| !job.is_assigned());
-        self.jobs.len().saturating_add(unheard.count())
+        let unreceived = steered.flat_map(|steered| &steered.jobs).filter(|job| !job.is_assigned());
+        self.jobs.len().saturating_add(unreceived.count())
     }
 
     /// Whether there is a current run or one that waits.
@@ -292,9 +292,9 @@ impl CurrentRun {
     }
 
     /// Passes the end of the run to all who wait for it, also to those who have steered it.
-    fn end_run(self, end: RunResult, heard: Vec<QueuedRun>) {
+    fn end_run(self, end: RunResult, received: Vec<QueuedRun>) {
         over(&self.log, &end);
-        for tell in heard.into_iter().filter_map(|job| job.end) {
+        for tell in received.into_iter().filter_map(|job| job.end) {
             let _ = tell.send(match &end {
                 Ok(reply) => Ok(reply.clone()),
                 Err(stopped) => Err(stopped.again()),
