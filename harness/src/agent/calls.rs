@@ -181,9 +181,8 @@ impl CallContexts {
         context
     }
 
-    /// The places of this tool, if a call needs one of them before it begins. If an agent makes a
-    /// call inside of a call of the same tool, that call needs none: it uses the place of the outer
-    /// call.
+    /// The places of this tool, if a call needs one of them before it begins. If an agent makes a call inside of a
+    /// call of the same tool, that call needs none: it uses the place of the outer call.
     pub(super) fn places_of<'t>(&self, tool: Option<&'t Tool>) -> Option<&'t ConcurrencyLimit> {
         tool?.concurrency_limit().filter(|limit| !limit.is_among(self.caller.places()))
     }
@@ -242,11 +241,11 @@ pub(super) fn begin(
 }
 
 /// A call that waits for a place.
-type QueuedCall = Pin<Box<dyn Future<Output = (ReadyCall, Option<ConcurrencyPermit>)> + Send>>;
+type QueuedCall = Pin<Box<dyn Future<Output = (DueCall, Option<ConcurrencyPermit>)> + Send>>;
 
 /// A call that is about to begin.
 #[derive(Clone)]
-struct ReadyCall {
+struct DueCall {
     call: ToolCall,
     /// Whether its start is already recorded.
     started: bool,
@@ -349,14 +348,12 @@ impl Run<'_> {
         Ok(Some(outcome))
     }
 
-    /// Runs the calls of one batch, up to a fixed number at the same time, and waits for the calls
-    /// that began early.
+    /// Runs the calls of one batch, up to a fixed number at the same time, and waits for the calls that began early.
     pub(super) async fn call(&mut self, calls: &[ToolCall]) -> Result<(), Error> {
-        self.call_all(calls.iter().map(|call| ReadyCall { call: call.clone(), started: false }))
-            .await
+        self.call_all(calls.iter().map(|call| DueCall { call: call.clone(), started: false })).await
     }
 
-    async fn call_all(&mut self, calls: impl Iterator<Item = ReadyCall>) -> Result<(), Error> {
+    async fn call_all(&mut self, calls: impl Iterator<Item = DueCall>) -> Result<(), Error> {
         let offered = self.chat.offered();
         // A person may have stopped the run together with the answer.
         if self.stop_signals.is_cancelled() {
@@ -381,7 +378,7 @@ impl Run<'_> {
                         }
                     }
                 };
-                let ReadyCall { call, started } = next;
+                let DueCall { call, started } = next;
                 let begins = match started {
                     true => StartDecision::Now,
                     false => self.may_begin(&call).await?,
@@ -400,7 +397,7 @@ impl Run<'_> {
                     RunSignal::Stop(cause) => break cause,
                     RunSignal::Warn(warning) => self.report_warning(&warning),
                 },
-                heard = self.reports.next() => if let Some(cause) = self.handle_call_signal(heard).await? {
+                heard = self.reports.next() => if let Some(cause) = self.handle_signal(heard).await? {
                     return self.record_interrupt(cause);
                 },
                 Some(served) = queued.next() => ready = Some(served),
@@ -431,10 +428,7 @@ impl Run<'_> {
     }
 
     /// Handles what a running call reports. Returns the cause if the run was stopped meanwhile.
-    async fn handle_call_signal(
-        &mut self,
-        heard: CallSignal,
-    ) -> Result<Option<InterruptCause>, Error> {
+    async fn handle_signal(&mut self, heard: CallSignal) -> Result<Option<InterruptCause>, Error> {
         match heard {
             CallSignal::Progress(ProgressEvent::Progress(call, message)) => {
                 self.report_progress(&call, &message)
@@ -513,16 +507,15 @@ impl Run<'_> {
 
     /// Runs calls that have started to their ends.
     pub(super) async fn finish_started(&mut self, calls: &[ToolCall]) -> Result<(), Error> {
-        self.call_all(calls.iter().map(|call| ReadyCall { call: call.clone(), started: true }))
-            .await
+        self.call_all(calls.iter().map(|call| DueCall { call: call.clone(), started: true })).await
     }
 
     /// The place of a call, or a future that waits for one.
     fn place_of(
         &mut self,
         offered: &RunTools,
-        next: ReadyCall,
-    ) -> Result<(ReadyCall, Option<ConcurrencyPermit>), QueuedCall> {
+        next: DueCall,
+    ) -> Result<(DueCall, Option<ConcurrencyPermit>), QueuedCall> {
         let tool = offered.tools().get(next.call.name());
         let Some(places) = self.contexts.places_of(tool) else { return Ok((next, None)) };
         let kept = self.kept.take(next.call.id());
@@ -576,8 +569,7 @@ impl Run<'_> {
         self.record_result(result)
     }
 
-    /// Asks the tools what became of calls that had started in a process that is gone, if they can
-    /// find it out. Returns the cause if the run was stopped meanwhile.
+    /// Asks the tools what became of calls that had started in an earlier process. Returns the cause if the run was stopped.
     pub(super) async fn find_out(
         &mut self,
         calls: &[ToolCall],
@@ -614,7 +606,7 @@ impl Run<'_> {
                             // The warning comes again when the run continues.
                             RunSignal::Warn(_) => {}
                         },
-                        heard = self.reports.next() => if let Some(cause) = self.handle_call_signal(heard).await? {
+                        heard = self.reports.next() => if let Some(cause) = self.handle_signal(heard).await? {
                             break Err(cause);
                         },
                         found = &mut found => break Ok(found),
@@ -673,8 +665,7 @@ impl Run<'_> {
         equal_still_running(self.chat.id(), || call_hash(tool, call, approved))
     }
 
-    /// Records the result of a call that does not begin because an equal one was told to stop and
-    /// still runs.
+    /// Records the result of a call that does not begin because an equal one was told to stop and still runs.
     fn refuse_repeated(&mut self, call: &ToolCall, other: &str) -> Result<(), Error> {
         let granted = self.chat.machine.approved(call.id());
         if other == call.id() && granted.is_some_and(|granted| !granted.again) {
@@ -725,8 +716,7 @@ impl Run<'_> {
 }
 
 impl Chat {
-    /// The calls that would run again by what their tools declared when the calls were allowed, but
-    /// may not by what the tools declare in this process.
+    /// The calls that could run again as their tools were declared when they were allowed, but not as they are declared now.
     pub(super) fn doubtful(&self) -> Vec<String> {
         let lost = self.machine.to_repeat();
         let repeats = |call: &&ToolCall| {

@@ -1,6 +1,6 @@
 //! How a stopped run continues, and the results of calls that are not run to their ends.
 
-use super::{Machine, MachinePhase, cannot};
+use super::{Machine, RunPhase, cannot};
 use crate::{
     agent::{
         Outcome,
@@ -40,13 +40,13 @@ impl Machine {
             return Ok(resumed(None));
         }
         let is_open = match self.phase {
-            MachinePhase::Calling(_) => {
+            RunPhase::Calling(_) => {
                 return Err(cannot("a run cannot be resumed while calls wait for results"));
             }
-            MachinePhase::Ended(Some(Outcome::Answered)) => false,
-            MachinePhase::Ended(Some(_)) | MachinePhase::Asking | MachinePhase::Checking => true,
+            RunPhase::Ended(Some(Outcome::Answered)) => false,
+            RunPhase::Ended(Some(_)) | RunPhase::Asking | RunPhase::Checking => true,
             // The conversation was kept elsewhere, so only its last message can show it.
-            MachinePhase::Ended(None) => last.is_paused() || breaks_off(last),
+            RunPhase::Ended(None) => last.is_paused() || breaks_off(last),
         };
         match last.role() {
             Role::User | Role::Tool => Ok(resumed(None)),
@@ -57,11 +57,11 @@ impl Machine {
             Role::Assistant if last.is_paused() => Ok(resumed(None)),
             Role::Assistant => {
                 let words = match self.phase {
-                    MachinePhase::Ended(Some(Outcome::Unsupported(item))) => format!(
+                    RunPhase::Ended(Some(Outcome::Unsupported(item))) => format!(
                         "The program could not execute the `{item}` of your reply, and nothing of it \
                          has happened. Go on without it."
                     ),
-                    MachinePhase::Ended(Some(Outcome::Unfit)) => not_accepted(self.faults()),
+                    RunPhase::Ended(Some(Outcome::Unfit)) => not_accepted(self.faults()),
                     _ => GO_ON.to_owned(),
                 };
                 Ok(resumed(Some(Message::user(words))))
@@ -74,8 +74,8 @@ impl Machine {
     /// is valid already.
     pub fn settlement(&self) -> impl Iterator<Item = Fact> + '_ {
         let calling = match &self.phase {
-            MachinePhase::Calling(calling) => Some(calling),
-            MachinePhase::Asking | MachinePhase::Checking | MachinePhase::Ended(_) => None,
+            RunPhase::Calling(calling) => Some(calling),
+            RunPhase::Asking | RunPhase::Checking | RunPhase::Ended(_) => None,
         };
         calling.into_iter().flat_map(|ToolCallStates { calls, then, .. }| {
             calls.iter().filter_map(|CallState { call, status, .. }| {
@@ -121,11 +121,9 @@ impl Machine {
     pub(super) fn fork(&mut self) -> Result<(), Error> {
         let outcome = Outcome::Cancelled;
         match &mut self.phase {
-            MachinePhase::Ended(_) => return Ok(()),
-            MachinePhase::Asking | MachinePhase::Checking => {
-                self.phase = MachinePhase::Ended(Some(outcome))
-            }
-            MachinePhase::Calling(calling) => calling.then = AfterCalls::End(outcome),
+            RunPhase::Ended(_) => return Ok(()),
+            RunPhase::Asking | RunPhase::Checking => self.phase = RunPhase::Ended(Some(outcome)),
+            RunPhase::Calling(calling) => calling.then = AfterCalls::End(outcome),
         }
         for fact in Vec::from_iter(self.settlement()) {
             self.apply(&fact)?;

@@ -8,7 +8,7 @@ use std::{
 
 use super::{
     super::model_notices::late_end,
-    Machine, MachinePhase, cannot,
+    Machine, RunPhase, cannot,
     clearing::{LeftOut, has_files},
     given::InitialMessages,
     stated::StatedWindow,
@@ -498,7 +498,7 @@ impl Machine {
     /// an answer.
     pub(in crate::agent) fn can_edit_context(&self) -> bool {
         let last = self.transcript.messages().last();
-        matches!(self.phase, MachinePhase::Asking | MachinePhase::Ended(_))
+        matches!(self.phase, RunPhase::Asking | RunPhase::Ended(_))
             && last.is_some_and(|last| !last.is_paused())
     }
 
