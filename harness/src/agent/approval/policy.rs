@@ -242,7 +242,7 @@ impl<'a> ApprovalPolicy<'a> {
         Some(self.judge(tool, &arguments, review))
     }
 
-    /// The name of the person who is asked, if the run brings an approver.
+    /// The name of the person who is asked, if the run has an approver of its own.
     fn person(self) -> Option<&'a str> {
         self.approver().and_then(|(person, _)| person)
     }

@@ -80,7 +80,7 @@ impl ChatSending {
         Self { chats, conversation, input, prepare, metadata, busy, watched }
     }
 
-    /// Sets what the run brings besides its message, such as its state, approver, settings and
+    /// Sets the options of the run besides its message, such as its state, approver, settings and
     /// limits. The function is called when the run begins.
     ///
     /// ```
