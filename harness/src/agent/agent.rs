@@ -7,7 +7,7 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use super::{Chat, OpenCall, Sending, tool_search::searched};
+use super::{Chat, OpenCall, Sending, tool_search::deferred_tools};
 use crate::{
     context::Window,
     error::{Error, ErrorKind},
@@ -685,7 +685,7 @@ impl AgentBuilder {
         tool_search.check(|name| tools.get(name).is_some())?;
         let model = caught(|| models.find(provider.name(), provider.model())).unwrap_or_default();
         let window_tokens = window.set_tokens().or(model.window);
-        let names = searched(&tools, &tool_search, window_tokens, model.request_tools);
+        let names = deferred_tools(&tools, &tool_search, window_tokens, model.request_tools);
         if !names.is_empty() {
             if tools.get(TOOL_SEARCH).is_some() {
                 let text = format!(

@@ -16,7 +16,7 @@ pub(super) fn name_of_agent(parent: &str, call: &str, number: u32) -> String {
     // that no two agents have the same name, whatever ids the server gives.
     let is_taken = call.bytes().all(|byte| byte.is_ascii_digit()) || call.starts_with(HASHED);
     let call = match is_taken || call.contains('/') || check_id(call).is_err() {
-        true => hashed(call),
+        true => hashed_name(call),
         false => call.to_owned(),
     };
     let name = match number {
@@ -25,7 +25,7 @@ pub(super) fn name_of_agent(parent: &str, call: &str, number: u32) -> String {
     };
     match check_id(&name) {
         Ok(()) => name,
-        Err(_) => hashed(&name),
+        Err(_) => hashed_name(&name),
     }
 }
 
@@ -33,7 +33,7 @@ pub(super) fn name_of_agent(parent: &str, call: &str, number: u32) -> String {
 const HASHED: &str = "agent-";
 
 /// A name of fixed length that replaces one that is too long or has characters that are not valid.
-fn hashed(name: &str) -> String {
+fn hashed_name(name: &str) -> String {
     let digest = Sha256::digest(name.as_bytes());
     let hex: String = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
     format!("{HASHED}{hex}")

@@ -7,9 +7,9 @@ use super::{
     Action, Agent, Chat, Machine,
     agent_names::{conversations_below, name_of_agent},
     approval::is_over,
-    calling::{CallerName, asked_by},
+    call_states::{CallerName, id_of_question},
     durable::guarded,
-    folding::folded,
+    folding::fold_facts,
 };
 use crate::{
     error::{Error, ErrorKind},
@@ -39,7 +39,7 @@ impl Chat {
             (call.id().to_owned(), agent.unwrap_or(&self.agent).clone())
         };
         let open: Vec<(String, Agent)> = open.map(agent).collect();
-        let message = asked_by(self.machine.transcript()).to_owned();
+        let message = id_of_question(self.machine.transcript()).to_owned();
         Box::pin(async move {
             let all_below = match open.is_empty() {
                 true => HashSet::new(),
@@ -86,16 +86,16 @@ impl Chat {
         let waiting: Vec<WaitingCall> = self.machine.waiting().filter_map(agent_of).collect();
         for WaitingCall { call, conversation, cut_off } in waiting {
             let stands = match cut_off {
-                true => ChildStatus::GoesOn,
+                true => ChildStatus::CanContinue,
                 false => child_status(&journal, &conversation).await?,
             };
             match stands {
-                ChildStatus::Waits => {}
-                ChildStatus::GoesOn => {
+                ChildStatus::Waiting => {}
+                ChildStatus::CanContinue => {
                     let answer = serde_json::Value::Null;
                     self.record(&Fact::CallAnswered { call, answer, who: None, at: now() })?;
                 }
-                ChildStatus::Gone => {
+                ChildStatus::Deleted => {
                     let effects = self.machine.approved(&call).map(|it| it.effects);
                     let result =
                         deleted_child_result(&call, &conversation, effects.unwrap_or_default());
@@ -134,11 +134,11 @@ fn agent_of((call, wait): (&ToolCall, &crate::journal::Wait)) -> Option<WaitingC
 /// The state of an agent's conversation that had waited.
 enum ChildStatus {
     /// It still waits.
-    Waits,
+    Waiting,
     /// Some call of it has what it waited for.
-    GoesOn,
+    CanContinue,
     /// It does not exist any more.
-    Gone,
+    Deleted,
 }
 
 fn child_status<'a>(
@@ -147,19 +147,22 @@ fn child_status<'a>(
 ) -> Pin<Box<dyn Future<Output = Result<ChildStatus, Error>> + Send + 'a>> {
     Box::pin(async move {
         let machine = read_machine(&**journal, conversation).await?;
-        let Some(machine) = machine else { return Ok(ChildStatus::Gone) };
+        let Some(machine) = machine else { return Ok(ChildStatus::Deleted) };
         if machine.next() != Action::AwaitAnswers || machine.waiting().any(|(_, it)| is_over(it)) {
-            return Ok(ChildStatus::GoesOn);
+            return Ok(ChildStatus::CanContinue);
         }
         for below in machine.waiting().filter_map(agent_of) {
             // If the conversation below is gone, the agent above it reports that.
             let goes_on = below.cut_off
-                || !matches!(child_status(journal, &below.conversation).await?, ChildStatus::Waits);
+                || !matches!(
+                    child_status(journal, &below.conversation).await?,
+                    ChildStatus::Waiting
+                );
             if goes_on {
-                return Ok(ChildStatus::GoesOn);
+                return Ok(ChildStatus::CanContinue);
             }
         }
-        Ok(ChildStatus::Waits)
+        Ok(ChildStatus::Waiting)
     })
 }
 
@@ -185,7 +188,7 @@ async fn read_machine(journal: &dyn Journal, conversation: &str) -> Result<Optio
     if facts.is_empty() {
         return Ok(None);
     }
-    let folded = folded(&facts).await;
+    let folded = fold_facts(&facts).await;
     let named = |err: Error| {
         let what = format!("the conversation `{conversation}` of an agent cannot be read");
         Error::new(err.kind(), format!("{what}: {err}")).because(err)
@@ -208,13 +211,13 @@ pub(super) async fn check_parents(
     machine: &Machine,
 ) -> Result<(), Error> {
     let mut below = conversation.to_owned();
-    let mut called_by = machine.called_by().cloned();
+    let mut called_by = machine.parent_call().cloned();
     for _ in 0..DEEPEST {
         let Some(caller) = called_by else { return Ok(()) };
         let CallerName { conversation: parent, call, .. } = &caller;
         let Some(machine) = read_machine(journal, parent).await? else { return Ok(()) };
         let is_open = machine.open_calls().any(|open| open.id() == call)
-            && caller.is_asked_by(asked_by(machine.transcript()));
+            && caller.is_asked_by(id_of_question(machine.transcript()));
         if !is_open || machine.next() == Action::Settle {
             return Err(Error::new(
                 ErrorKind::NotWaiting,
@@ -224,7 +227,7 @@ pub(super) async fn check_parents(
                 ),
             ));
         }
-        called_by = machine.called_by().cloned();
+        called_by = machine.parent_call().cloned();
         below = caller.conversation;
     }
     Ok(())

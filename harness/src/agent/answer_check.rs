@@ -64,7 +64,7 @@ impl OutputSpec {
 
     /// The message with the schema as text, if the provider does not pass the schema to the model
     /// itself.
-    pub(super) fn told_in(&self, message: &Message, provider: &dyn Provider) -> Message {
+    pub(super) fn with_schema_text(&self, message: &Message, provider: &dyn Provider) -> Message {
         match &self.schema {
             Some(schema) if !provider.tells_answer_schema() => message.with_text(in_words(schema)),
             _ => message.clone(),
@@ -72,7 +72,7 @@ impl OutputSpec {
     }
 }
 
-/// The blocks of a message without the text that [`OutputSpec::told_in`] has added for this schema.
+/// The blocks of a message without the text that [`OutputSpec::with_schema_text`] has added for this schema.
 pub(super) fn without_schema<'m>(message: &'m Message, schema: Option<&Value>) -> &'m [Block] {
     let blocks = message.blocks();
     match (blocks.split_last(), schema) {
@@ -118,12 +118,12 @@ impl<T: Answer> AnswerReader<T> {
 
     fn found(&self, words: &[String]) -> Result<Value, Vec<String>> {
         let checker = self.checker.as_ref().map_err(no_schema)?;
-        find_value(words, |value| checked(checker, self.inside(value)))
+        find_value(words, |value| check_schema(checker, self.unwrap_value(value)))
     }
 
     /// The answer as JSON, in the object that it may be wrapped in, if it can be read as the type, or
     /// everything that is wrong with it.
-    pub(super) fn accepted(&self, words: &[String]) -> Result<Value, Vec<String>> {
+    pub(super) fn read_value(&self, words: &[String]) -> Result<Value, Vec<String>> {
         self.read(words).and_then(|_| self.found(words))
     }
 
@@ -166,7 +166,7 @@ pub(super) fn unreadable<T: Answer>() -> Option<String> {
 impl<T> AnswerReader<T> {
     /// The value inside of the object that is requested if the type itself is not an object. A
     /// model may leave the object out.
-    fn inside(&self, value: Value) -> Value {
+    fn unwrap_value(&self, value: Value) -> Value {
         let is_inside =
             value.as_object().is_some_and(|map| map.len() == 1 && map.contains_key(WRAPPED));
         match self.schema.wrapped && !is_inside {
@@ -181,7 +181,7 @@ fn no_schema(unusable: &UnusableSchema) -> Vec<String> {
 }
 
 /// The value of an answer, if it matches the schema.
-fn checked(checker: &SchemaChecker, value: Value) -> Result<Value, Vec<String>> {
+fn check_schema(checker: &SchemaChecker, value: Value) -> Result<Value, Vec<String>> {
     checker.read(value).map_err(|(_, faults)| faults.iter().map(ToString::to_string).collect())
 }
 
@@ -270,21 +270,22 @@ fn in_order(mut values: Vec<Value>) -> Value {
 
 impl Chat {
     fn output_spec(&self) -> Option<&OutputSpec> {
-        self.own.as_ref()?.wants.as_ref()
+        self.options.as_ref()?.output_spec.as_ref()
     }
 
     /// The fact about what the run that begins wants of its answer.
     pub(super) fn wanted_fact(&self) -> Option<Fact> {
-        self.output_spec().map(|wants| Fact::AnswerWanted { answer: Box::new(wants.fact()) })
+        self.output_spec()
+            .map(|output_spec| Fact::AnswerWanted { answer: Box::new(output_spec.fact()) })
     }
 
     /// Fails if no answer can ever be read, or a verifying tool cannot be used.
     pub(super) fn check_answer(&self) -> Result<(), Error> {
-        let unreadable = self.output_spec().and_then(|wants| wants.unreadable);
+        let unreadable = self.output_spec().and_then(|output_spec| output_spec.unreadable);
         if let Some(why) = unreadable.and_then(|why| why()) {
             return Err(Error::new(ErrorKind::Configuration, why));
         }
-        match self.output_spec().and_then(|wants| wants.verifier.as_ref()) {
+        match self.output_spec().and_then(|output_spec| output_spec.verifier.as_ref()) {
             Some((_, AnswerVerifier::Tools(tools))) => {
                 tools.iter().try_for_each(|tool| self.can_verify(tool))
             }
@@ -292,12 +293,12 @@ impl Chat {
         }
     }
 
-    /// Fails if the resumed run wants another answer than when it began.
-    pub(super) fn check_wants(&self) -> Result<(), Error> {
+    /// Fails if the resumed run asks for another output schema or verifier than when it began.
+    pub(super) fn check_output_spec(&self) -> Result<(), Error> {
         let other = |what: &str| Err(Error::new(ErrorKind::Configuration, what));
         let wanted = self.machine.wanted();
         let verified = wanted.is_some_and(|wanted| wanted.verifications.is_some());
-        let verifies = self.output_spec().is_some_and(|wants| wants.verifier.is_some());
+        let verifies = self.output_spec().is_some_and(|output_spec| output_spec.verifier.is_some());
         if verified && !verifies {
             return other(
                 "the run was begun with a function that checks its answer: resume it with `verify`",
@@ -308,7 +309,8 @@ impl Chat {
                 "the run was begun without a function that checks its answer: resume it without `verify`",
             );
         }
-        let Some(schema) = self.output_spec().and_then(|wants| wants.schema.as_ref()) else {
+        let Some(schema) = self.output_spec().and_then(|output_spec| output_spec.schema.as_ref())
+        else {
             return Ok(());
         };
         match wanted.and_then(|wanted| wanted.schema.as_ref()) {
@@ -340,7 +342,7 @@ impl Run<'_> {
             (_, Some(WantedAnswer { schema: Some(schema), .. })) => {
                 let checker = SchemaChecker::of_answer(schema);
                 let read = checker.as_ref().map_err(no_schema);
-                read.and_then(|checker| find_value(&words, |value| checked(checker, value)))
+                read.and_then(|checker| find_value(&words, |value| check_schema(checker, value)))
             }
             _ => Ok(words.first().cloned().unwrap_or_default().into()),
         };
@@ -348,7 +350,7 @@ impl Run<'_> {
             Ok(value) => value,
             Err(faults) => return self.reject(AnswerCheck::Schema, faults),
         };
-        let verifier = self.chat.output_spec().and_then(|wants| wants.verifier.clone());
+        let verifier = self.chat.output_spec().and_then(|output_spec| output_spec.verifier.clone());
         let Some((_, verifier)) = verifier else {
             return self.chat.record(&Fact::AnswerAccepted {});
         };
@@ -366,12 +368,12 @@ impl Run<'_> {
         let verdict = loop {
             let told = tokio::select! {
                 biased;
-                told = self.halt.next_signal() => told,
+                signal = self.stop_signals.next_signal() => signal,
                 verdict = &mut verdict => break verdict.map_err(fault)?,
             };
             match told {
-                RunSignal::Stop(cause) => return self.interrupted(cause),
-                RunSignal::Warn(warning) => self.warned(&warning),
+                RunSignal::Stop(cause) => return self.record_interrupt(cause),
+                RunSignal::Warn(warning) => self.report_warning(&warning),
             }
         };
         match verdict {

@@ -186,7 +186,7 @@ impl ValueCandidates {
                         }
                         // A part of a value that is none is not the answer, nor is a comment in it.
                         if is_value_start(rest) {
-                            let end = balanced(rest);
+                            let end = find_closing_bracket(rest);
                             work = work.saturating_sub(end.unwrap_or(rest.len()));
                             let behind = || (2..read).rev().find(|at| rest.is_char_boundary(*at));
                             at += end.or_else(behind).unwrap_or(1);
@@ -211,7 +211,7 @@ fn is_value_start(text: &str) -> bool {
 }
 
 /// Where the brackets at the beginning of a text are closed, if they are.
-fn balanced(text: &str) -> Option<usize> {
+fn find_closing_bracket(text: &str) -> Option<usize> {
     let (mut open, mut in_string, mut escaped) = (0_usize, false, false);
     for (at, byte) in text.bytes().enumerate() {
         match byte {

@@ -7,8 +7,8 @@ use super::{
     agents_below::check_parents,
     approval::{CallResolution, open_calls},
     durable::{DurableState, WriteOutcome, guarded},
-    folding::{folded, for_each_fact},
-    observed::{append_failed, appending, held, holding, tell_answer},
+    folding::{fold_facts, for_each_fact},
+    observed::{append_failed, appending, held, holding, trace_answer},
     spilling::LargeResultStore,
 };
 use crate::{
@@ -82,10 +82,11 @@ impl Agent {
         chat.tracer = tracer;
         chat.durable = Some(DurableState::new(journal, id, head, Some(hold)));
         chat.tracer.add_open_calls(chat.machine.open_calls());
-        chat.tell_answers(&facts);
-        chat.inherited = chat.machine.open_calls().map(|call| call.id().to_owned()).collect();
+        chat.trace_answers(&facts);
+        chat.calls_from_previous_process =
+            chat.machine.open_calls().map(|call| call.id().to_owned()).collect();
         let doubtful = chat.doubtful();
-        let is_cut_off = was_going_on(&chat.machine) && !has_waited;
+        let is_cut_off = is_run_unfinished(&chat.machine) && !has_waited;
         let lost = chat.machine.compacting().map(lost_compaction);
         let reopened = (is_cut_off || !doubtful.is_empty()).then_some(Fact::Reopened { doubtful });
         for fact in lost.into_iter().chain(reopened) {
@@ -185,7 +186,7 @@ impl Chat {
     /// counts then. Fails with [`ErrorKind::Conflict`] if another owner
     /// has continued the conversation.
     pub async fn decide(&mut self, approval: Approval) -> Result<(), Error> {
-        self.hear().await?;
+        self.catch_up_before_change().await?;
         self.resolve_call(&CallResolution::Decide(approval)).await
     }
 
@@ -196,7 +197,7 @@ impl Chat {
     /// Fails as [`decide`](Self::decide) does. Also fails with [`ErrorKind::Transcript`] if the
     /// answer to a tool's question is nested too deep.
     pub async fn settle(&mut self, settlement: Settlement) -> Result<(), Error> {
-        self.hear().await?;
+        self.catch_up_before_change().await?;
         self.resolve_call(&CallResolution::Settle(settlement)).await
     }
 
@@ -279,7 +280,7 @@ impl Chat {
             ));
         };
         let described = durable.describe(metadata).await;
-        self.tell_loss();
+        self.trace_loss();
         described
     }
 
@@ -297,14 +298,14 @@ impl Chat {
     /// Writes all facts that are not written yet, and reads what others have answered meanwhile.
     pub(super) async fn catch_up(&mut self) -> Result<(), Error> {
         self.write_down().await?;
-        self.take_in_news().await
+        self.take_external_answers().await
     }
 
     /// The same for a change that may be refused. If the conversation was only opened so far, that
     /// fact is written with the change.
-    pub(super) async fn hear(&mut self) -> Result<(), Error> {
+    pub(super) async fn catch_up_before_change(&mut self) -> Result<(), Error> {
         self.save().await?;
-        self.take_in_news().await
+        self.take_external_answers().await
     }
 
     /// Writes all facts into the journal that are not there yet. The end of a run is written before
@@ -326,7 +327,7 @@ impl Chat {
         if !self.is_behind() {
             return Ok(());
         }
-        self.append_begins();
+        self.note_append();
         let written = self.write_all().await.map(|()| true);
         self.append_ended(written.as_ref().copied());
         written.map(|_| ())
@@ -415,7 +416,7 @@ async fn split_fork(
 
 /// The facts by which a fork leaves the original.
 fn parting(machine: &Machine, elapsed: u64) -> Result<Vec<Envelope>, Error> {
-    let reopened = was_going_on(machine).then(|| Fact::Reopened { doubtful: Vec::new() });
+    let reopened = is_run_unfinished(machine).then(|| Fact::Reopened { doubtful: Vec::new() });
     let facts = reopened.into_iter().chain([Fact::Forked {}]);
     facts.map(|fact| Envelope::of(&fact, elapsed)).collect()
 }
@@ -456,7 +457,7 @@ fn lost_compaction((provider, model): (&str, &str)) -> Fact {
 
 /// Whether a run was going on when its process ended. A run whose calls wait for somebody outside
 /// of it was not.
-fn was_going_on(machine: &Machine) -> bool {
+fn is_run_unfinished(machine: &Machine) -> bool {
     machine.is_going() && machine.next() != Action::AwaitAnswers
 }
 
@@ -543,7 +544,7 @@ impl Inbox {
     pub async fn look(&self, conversation: &str) -> Result<Machine, Error> {
         check_id(conversation)?;
         let facts = guarded(|| self.journal.read(conversation, 0)).await?.facts;
-        folded(&facts).await
+        fold_facts(&facts).await
     }
 
     /// Records a decision about a call that waits for one. The decision is written when this
@@ -594,15 +595,15 @@ impl Inbox {
                 tracer.appended(AppendOutcome::ReadBack, None);
                 let (before, written) = facts.split_at(at);
                 let written = written.first().and_then(|written| written.fact().ok());
-                if let (Ok(machine), Some(written)) = (folded(before).await, written) {
-                    tell_answer(&mut tracer, &machine, before, &written);
+                if let (Ok(machine), Some(written)) = (fold_facts(before).await, written) {
+                    trace_answer(&mut tracer, &machine, before, &written);
                 }
                 return Ok(());
             }
             if let Some(error) = refused.take() {
                 append_failed(&mut tracer, &error);
             }
-            let machine = folded(&facts).await?;
+            let machine = fold_facts(&facts).await?;
             let Self { agent, journal, .. } = self;
             let resolved = resolution.resolve_waiting(&machine, agent.tools())?;
             let is_result = resolved.is_result();
@@ -633,7 +634,7 @@ impl Inbox {
             match guarded(|| self.journal.append(conversation, head, &envelope)).await {
                 Ok(_) => {
                     tracer.appended(AppendOutcome::Written, None);
-                    tell_answer(&mut tracer, &machine, &facts, &fact);
+                    trace_answer(&mut tracer, &machine, &facts, &fact);
                     return Ok(());
                 }
                 // If a network repeats an append, the second one is refused.

@@ -5,7 +5,7 @@ use std::{borrow::Cow, pin::Pin, sync::Arc, time::Duration};
 use harness_schema::output_schema;
 use serde_json::json;
 
-use super::{Agent, Answer, Outcome, Stopped, caller::left_in_doubt};
+use super::{Agent, Answer, Outcome, Stopped, subagent::left_in_doubt};
 use crate::{
     message::ToolContent,
     secret::beginning,

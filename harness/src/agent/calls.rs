@@ -14,16 +14,16 @@ use tokio_util::sync::CancellationToken;
 use super::{
     Agent, Chat, Event,
     approval::{ApprovalOutcome, repeat_of},
-    caller::{ParentRun, SubagentHost},
-    calling::{ApprovedCall, asked_by, idempotency_key},
-    cut_off::SuspendedChild,
-    early::{FinishedCall, RunningCall},
-    model_notices::{lost, stopped},
-    reports::{CallSignal, ProgressEvent},
+    call_states::{ApprovedCall, id_of_question, idempotency_key},
+    early_calls::{FinishedCall, RunningCall},
+    model_notices::{lost_notice, stopped_notice},
+    progress::{CallSignal, ProgressEvent},
     run::Run,
     run_options::{CallerRules, RunTools},
     spilling::LargeResultStore,
     stop_signals::RunSignal,
+    subagent::{ParentRun, SubagentHost},
+    suspended_child::SuspendedChild,
 };
 use crate::{
     error::Error,
@@ -73,7 +73,7 @@ impl CallContexts {
     pub(super) fn new(chat: &Chat, caller: ParentRun, time: Option<Duration>) -> Self {
         let shared = chat.agent.context().clone().with(chat.guard.budget().clone());
         let mut shared = shared.with_tools(chat.offered().tools());
-        let of_run = chat.own.as_ref().map(|own| &own.values);
+        let of_run = chat.options.as_ref().map(|options| &options.values);
         for values in [chat.values.as_ref(), of_run].into_iter().flatten() {
             shared = shared.with_values(values);
         }
@@ -132,14 +132,14 @@ impl CallContexts {
     ) -> ToolContext {
         let CallContextParts { transcript, granted, rules, counted, is_unwritten, stop } = of_call;
         let id = call.id().to_owned();
-        let reporter = self.caller.reporter();
+        let progress_sender = self.caller.progress_sender();
         let effects = tool.map(Tool::side_effects).unwrap_or_default();
         let context = self.shared.for_call(call);
         let asking = context.human_wait().clone();
         let caller = &self.caller;
         let site = SubagentHost::new(caller, call, effects, rules, counted, asking, is_unwritten)
             .of_agent(tool.is_some_and(Tool::is_agent))
-            .asked_by(asked_by(transcript));
+            .with_message_id(id_of_question(transcript));
         let fingerprint = call.fingerprint();
         let identity = tool.map(|tool| {
             let conversation = transcript.messages().first().map_or("", Message::id);
@@ -149,7 +149,7 @@ impl CallContexts {
                 tool: call.name().into(),
                 effects,
                 fingerprint,
-                sameness: sameness_of(tool, call, granted),
+                sameness: call_hash(tool, call, granted),
             }
         });
         let key = idempotency_key(self.conversation.as_deref(), transcript, call, fingerprint);
@@ -164,7 +164,7 @@ impl CallContexts {
             .with_cancellation(stop.child_token())
             .with_deadline(self.time.and_then(|time| Instant::now().checked_add(time)))
             .with_watch(move |message| {
-                reporter.report(&id, message);
+                progress_sender.report(&id, message);
             })
             .with_identity(identity)
             .with_host(Arc::new(site))
@@ -181,9 +181,8 @@ impl CallContexts {
         context
     }
 
-    /// The places of this tool, if a call needs one of them before it begins. If an agent makes a
-    /// call inside of a call of the same tool, that call needs none: it uses the place of the outer
-    /// call.
+    /// The places of this tool, if a call needs one of them before it begins. If an agent makes a call inside of a
+    /// call of the same tool, that call needs none: it uses the place of the outer call.
     pub(super) fn places_of<'t>(&self, tool: Option<&'t Tool>) -> Option<&'t ConcurrencyLimit> {
         tool?.concurrency_limit().filter(|limit| !limit.is_among(self.caller.places()))
     }
@@ -242,11 +241,11 @@ pub(super) fn begin(
 }
 
 /// A call that waits for a place.
-type QueuedCall = Pin<Box<dyn Future<Output = (ReadyCall, Option<ConcurrencyPermit>)> + Send>>;
+type QueuedCall = Pin<Box<dyn Future<Output = (DueCall, Option<ConcurrencyPermit>)> + Send>>;
 
 /// A call that is about to begin.
 #[derive(Clone)]
-struct ReadyCall {
+struct DueCall {
     call: ToolCall,
     /// Whether its start is already recorded.
     started: bool,
@@ -275,19 +274,19 @@ impl Run<'_> {
         let agent = self.chat.agent.clone();
         for call in calls {
             let id = call.id().to_owned();
-            self.earlier.remove(&id);
+            self.calls_from_previous_process.remove(&id);
             if self.refuse_copy(call)? {
                 continue;
             }
             let mut near = Vec::new();
             let evaluated = {
-                let Self { chat, halt, early, .. } = &mut *self;
+                let Self { chat, stop_signals, early, .. } = &mut *self;
                 let before = chat.machine.allowed_before(call.id());
                 let mut evaluate = pin!(chat.approval_policy(&agent).evaluate(call, before));
                 loop {
                     tokio::select! {
                         biased;
-                        told = halt.next_signal() => match told {
+                        signal = stop_signals.next_signal() => match signal {
                             RunSignal::Stop(cause) => break Err(cause),
                             RunSignal::Warn(warning) => near.push(warning),
                         },
@@ -296,7 +295,7 @@ impl Run<'_> {
                     }
                 }
             };
-            near.iter().for_each(|warning| self.warned(warning));
+            near.iter().for_each(|warning| self.report_warning(warning));
             let outcome = match evaluated {
                 Ok(ApprovalOutcome::NeedsPerson(question, review)) => {
                     let Some(outcome) = self.ask_person(call, &question, review).await? else {
@@ -305,7 +304,7 @@ impl Run<'_> {
                     outcome
                 }
                 Ok(outcome) => outcome,
-                Err(cause) => return self.interrupted(cause),
+                Err(cause) => return self.record_interrupt(cause),
             };
             let ApprovalOutcome::Decided(decision) = outcome else { continue };
             let is_denied = matches!(decision, Decision::Deny { .. });
@@ -330,18 +329,18 @@ impl Run<'_> {
         let tool = self.chat.tools().get(call.name());
         let in_journal = self.chat.is_in_journal();
         let repeat = tool.map(|tool| repeat_of(tool, in_journal)).unwrap_or_default();
-        let own = self.chat.own.as_ref();
-        let paused = own.and_then(|own| Some(own.caller.as_ref()?.pause()));
+        let options = self.chat.options.as_ref();
+        let paused = options.and_then(|options| Some(options.caller.as_ref()?.pause()));
         let asked_at = Instant::now();
         let outcome = tokio::select! {
             biased;
-            () = self.halt.cancelled() => return self.interrupt(None).map(|()| None),
+            () = self.stop_signals.cancelled() => return self.interrupt(None).map(|()| None),
             outcome = self.chat.approval_policy(&agent).ask(question, repeat, review.as_ref()) => outcome,
             () = self.early.drive() => return Ok(None),
         };
         drop(paused);
         // The time that a person takes does not count.
-        self.halt.postpone(asked_at.elapsed());
+        self.stop_signals.postpone(asked_at.elapsed());
         self.chat.clock.postpone(asked_at.elapsed());
         if let ApprovalOutcome::Deferred { until } = outcome {
             self.suspend_call(call, approval_of(question, repeat, review), until)?;
@@ -349,17 +348,15 @@ impl Run<'_> {
         Ok(Some(outcome))
     }
 
-    /// Runs the calls of one batch, up to a fixed number at the same time, and waits for the calls
-    /// that began early.
+    /// Runs the calls of one batch, up to a fixed number at the same time, and waits for the calls that began early.
     pub(super) async fn call(&mut self, calls: &[ToolCall]) -> Result<(), Error> {
-        self.call_all(calls.iter().map(|call| ReadyCall { call: call.clone(), started: false }))
-            .await
+        self.call_all(calls.iter().map(|call| DueCall { call: call.clone(), started: false })).await
     }
 
-    async fn call_all(&mut self, calls: impl Iterator<Item = ReadyCall>) -> Result<(), Error> {
+    async fn call_all(&mut self, calls: impl Iterator<Item = DueCall>) -> Result<(), Error> {
         let offered = self.chat.offered();
         // A person may have stopped the run together with the answer.
-        if self.halt.is_cancelled() {
+        if self.stop_signals.is_cancelled() {
             return self.interrupt(None);
         }
         let mut waiting = calls;
@@ -381,7 +378,7 @@ impl Run<'_> {
                         }
                     }
                 };
-                let ReadyCall { call, started } = next;
+                let DueCall { call, started } = next;
                 let begins = match started {
                     true => StartDecision::Now,
                     false => self.may_begin(&call).await?,
@@ -396,18 +393,18 @@ impl Run<'_> {
             }
             tokio::select! {
                 biased;
-                told = self.halt.next_signal() => match told {
+                signal = self.stop_signals.next_signal() => match signal {
                     RunSignal::Stop(cause) => break cause,
-                    RunSignal::Warn(warning) => self.warned(&warning),
+                    RunSignal::Warn(warning) => self.report_warning(&warning),
                 },
-                heard = self.reports.next() => if let Some(cause) = self.hear_call(heard).await? {
-                    return self.interrupted(cause);
+                heard = self.reports.next() => if let Some(cause) = self.handle_signal(heard).await? {
+                    return self.record_interrupt(cause);
                 },
                 Some(served) = queued.next() => ready = Some(served),
                 ended = running.next(), if !running.is_empty() || queued.is_empty() => {
                     let Some(ended) = ended else { return Ok(()) };
-                    self.ended(ended)?;
-                    if let Some(call) = self.contexts.caller.denied() {
+                    self.record_end(ended)?;
+                    if let Some(call) = self.contexts.caller.take_denied_call() {
                         break InterruptCause::Denial { call };
                     }
                 }
@@ -424,22 +421,22 @@ impl Run<'_> {
                 }
                 waits @ DispatchOutcome::Waits { .. } => waits,
             };
-            self.ended((call, ended, elapsed))?;
+            self.record_end((call, ended, elapsed))?;
         }
         drop(running);
-        self.interrupted(cause)
+        self.record_interrupt(cause)
     }
 
     /// Handles what a running call reports. Returns the cause if the run was stopped meanwhile.
-    async fn hear_call(&mut self, heard: CallSignal) -> Result<Option<InterruptCause>, Error> {
+    async fn handle_signal(&mut self, heard: CallSignal) -> Result<Option<InterruptCause>, Error> {
         match heard {
-            CallSignal::Report(ProgressEvent::Progress(call, message)) => {
-                self.reported(&call, &message)
+            CallSignal::Progress(ProgressEvent::Progress(call, message)) => {
+                self.report_progress(&call, &message)
             }
-            CallSignal::Report(ProgressEvent::Agent(event)) => {
+            CallSignal::Progress(ProgressEvent::Agent(event)) => {
                 event.show(|event| self.watch.tell(event))
             }
-            CallSignal::Wants(wanting) => return self.let_run_agent(wanting).await,
+            CallSignal::RunAgent(wanting) => return self.let_run_agent(wanting).await,
         }
         Ok(None)
     }
@@ -458,7 +455,7 @@ impl Run<'_> {
             return Ok(StartDecision::Now);
         }
         // The call has not begun, although the fact says so.
-        if written.as_ref().is_err_and(|error| self.stays_open(error)) {
+        if written.as_ref().is_err_and(|error| self.must_leave_calls_open(error)) {
             self.undo_start(call)?;
             return written.map(|_| StartDecision::Stopped);
         }
@@ -475,10 +472,11 @@ impl Run<'_> {
     /// start, it waits, has to be decided again, or has its result.
     pub(super) fn may_start(&mut self, call: &ToolCall) -> Result<bool, Error> {
         if let Some(other) = self.equal_still_running(call) {
-            self.refuse_behind(call, &other)?;
+            self.refuse_repeated(call, &other)?;
             return Ok(false);
         }
-        let holds = self.chat.approval_holds(call, self.earlier.contains(call.id()));
+        let holds =
+            self.chat.approval_holds(call, self.calls_from_previous_process.contains(call.id()));
         let approved = self.chat.machine.approved(call.id());
         if let Some(approved) = approved.filter(|approved| match approved.again {
             true => !(holds && self.chat.may_repeat(call)),
@@ -495,11 +493,11 @@ impl Run<'_> {
         }
         // The call is decided again once, by the present rules and the present review of its tool.
         if !holds {
-            self.chat.inherited.remove(call.id());
+            self.chat.calls_from_previous_process.remove(call.id());
             self.chat.record(&Fact::CallUndecided { call: call.id().to_owned() })?;
             return Ok(false);
         }
-        if self.chat.hands_over(call) {
+        if self.chat.is_for_program(call) {
             self.suspend_call(call, Awaited::Result, None)?;
             return Ok(false);
         }
@@ -509,16 +507,15 @@ impl Run<'_> {
 
     /// Runs calls that have started to their ends.
     pub(super) async fn finish_started(&mut self, calls: &[ToolCall]) -> Result<(), Error> {
-        self.call_all(calls.iter().map(|call| ReadyCall { call: call.clone(), started: true }))
-            .await
+        self.call_all(calls.iter().map(|call| DueCall { call: call.clone(), started: true })).await
     }
 
     /// The place of a call, or a future that waits for one.
     fn place_of(
         &mut self,
         offered: &RunTools,
-        next: ReadyCall,
-    ) -> Result<(ReadyCall, Option<ConcurrencyPermit>), QueuedCall> {
+        next: DueCall,
+    ) -> Result<(DueCall, Option<ConcurrencyPermit>), QueuedCall> {
         let tool = offered.tools().get(next.call.name());
         let Some(places) = self.contexts.places_of(tool) else { return Ok((next, None)) };
         let kept = self.kept.take(next.call.id());
@@ -546,9 +543,9 @@ impl Run<'_> {
 
     /// Records that the outcome of a call is not known that had started in a process that is gone.
     fn doubt(&mut self, call: &ToolCall, effects: SideEffects) -> Result<(), Error> {
-        let (outcome, text) = lost(effects);
+        let (outcome, text) = lost_notice(effects);
         let result = ToolResult::new(call.id(), outcome, [ToolContent::Text(text)]);
-        self.doubted(call, result)
+        self.record_doubt(call, result)
     }
 
     /// The same, if its tool has also failed to find it out.
@@ -559,21 +556,20 @@ impl Run<'_> {
         (fault, why): &ReconcileFailure,
     ) -> Result<(), Error> {
         self.chat.tracer.reconcile_failed(call, *fault, why);
-        let (outcome, text) = lost(effects);
+        let (outcome, text) = lost_notice(effects);
         let text = format!("{text} Its tool could not find out what became of it: {why}");
         // The text comes from the tool, and may have any length.
         let tools = self.chat.agent.tools();
         let result = tools.readable_now(call.id(), outcome, vec![text.into()]);
-        self.doubted(call, result)
+        self.record_doubt(call, result)
     }
 
-    fn doubted(&mut self, call: &ToolCall, result: ToolResult) -> Result<(), Error> {
+    fn record_doubt(&mut self, call: &ToolCall, result: ToolResult) -> Result<(), Error> {
         self.emit(Event::ToolResult { call, result: &result, elapsed: Duration::ZERO });
         self.record_result(result)
     }
 
-    /// Asks the tools what became of calls that had started in a process that is gone, if they can
-    /// find it out. Returns the cause if the run was stopped meanwhile.
+    /// Asks the tools what became of calls that had started in an earlier process. Returns the cause if the run was stopped.
     pub(super) async fn find_out(
         &mut self,
         calls: &[ToolCall],
@@ -583,7 +579,7 @@ impl Run<'_> {
             let granted = self.chat.machine.approved(call.id()).cloned().unwrap_or_default();
             if self.equal_still_running(call).is_some_and(|other| other == call.id()) {
                 // What its tool finds out now could be wrong a moment later.
-                self.doubted(call, still_running_result(call.id()))?;
+                self.record_doubt(call, still_running_result(call.id()))?;
                 continue;
             }
             let tool = agent.tools().get(call.name()).filter(|tool| tool.can_reconcile());
@@ -605,12 +601,12 @@ impl Run<'_> {
                 loop {
                     tokio::select! {
                         biased;
-                        told = self.halt.next_signal() => match told {
+                        signal = self.stop_signals.next_signal() => match signal {
                             RunSignal::Stop(cause) => break Err(cause),
                             // The warning comes again when the run continues.
                             RunSignal::Warn(_) => {}
                         },
-                        heard = self.reports.next() => if let Some(cause) = self.hear_call(heard).await? {
+                        heard = self.reports.next() => if let Some(cause) = self.handle_signal(heard).await? {
                             break Err(cause);
                         },
                         found = &mut found => break Ok(found),
@@ -656,7 +652,7 @@ impl Run<'_> {
         begin(offered, call, context, place, scope)
     }
 
-    fn reported(&mut self, call: &str, message: &str) {
+    fn report_progress(&mut self, call: &str, message: &str) {
         self.chat.tracer.progress(call, message);
         self.emit(Event::ToolProgress { call, message });
     }
@@ -666,15 +662,14 @@ impl Run<'_> {
     fn equal_still_running(&self, call: &ToolCall) -> Option<String> {
         let tool = self.chat.agent.tools().get(call.name())?;
         let approved = self.chat.machine.approved(call.id());
-        equal_still_running(self.chat.id(), || sameness_of(tool, call, approved))
+        equal_still_running(self.chat.id(), || call_hash(tool, call, approved))
     }
 
-    /// Records the result of a call that does not begin because an equal one was told to stop and
-    /// still runs.
-    fn refuse_behind(&mut self, call: &ToolCall, other: &str) -> Result<(), Error> {
+    /// Records the result of a call that does not begin because an equal one was told to stop and still runs.
+    fn refuse_repeated(&mut self, call: &ToolCall, other: &str) -> Result<(), Error> {
         let granted = self.chat.machine.approved(call.id());
         if other == call.id() && granted.is_some_and(|granted| !granted.again) {
-            return self.doubted(call, still_running_result(call.id()));
+            return self.record_doubt(call, still_running_result(call.id()));
         }
         let text = format!(
             "This call was not started: the call `{other}` does the same, was told to stop and may \
@@ -689,8 +684,8 @@ impl Run<'_> {
         self.record_result(result)
     }
 
-    pub(super) fn ended(&mut self, (call, ended, elapsed): FinishedCall) -> Result<(), Error> {
-        self.hear_agents();
+    pub(super) fn record_end(&mut self, (call, ended, elapsed): FinishedCall) -> Result<(), Error> {
+        self.emit_agent_events();
         let result = match ended {
             DispatchOutcome::Result(result) => {
                 if let Some(awaited) = self.awaited_below(&call, &result) {
@@ -707,10 +702,10 @@ impl Run<'_> {
             }
         };
         if let Some(message) = self.reports.last_of(call.id()) {
-            self.reported(call.id(), &message);
+            self.report_progress(call.id(), &message);
         }
         // The last result of a turn carries the news, so the news must be known before it.
-        let heard = self.hear_short_late_ends();
+        let heard = self.record_short_late_ends();
         let result = self.chat.guard.noted(&call, result);
         self.chat.tracer.ran(&call, elapsed);
         self.shown.retain(|(shown, _)| shown.id() != call.id());
@@ -721,8 +716,7 @@ impl Run<'_> {
 }
 
 impl Chat {
-    /// The calls that would run again by what their tools declared when the calls were allowed, but
-    /// may not by what the tools declare in this process.
+    /// The calls that could run again as their tools were declared when they were allowed, but not as they are declared now.
     pub(super) fn doubtful(&self) -> Vec<String> {
         let lost = self.machine.to_repeat();
         let repeats = |call: &&ToolCall| {
@@ -738,16 +732,16 @@ impl Chat {
     fn approval_holds(&self, call: &ToolCall, before: bool) -> bool {
         let Some(approved) = self.machine.approved(call.id()) else { return false };
         let policy = self.approval_policy(&self.agent);
-        let is_elsewhere = self.inherited.contains(call.id());
+        let is_elsewhere = self.calls_from_previous_process.contains(call.id());
         policy.is_within(call, approved)
             && (!before || policy.still_allows(call, approved))
-            && !(is_elsewhere && policy.denies(call, approved))
+            && !(is_elsewhere && policy.is_denied(call, approved))
     }
 
     /// Whether the program gets this call, because it answers the calls of its tool itself.
-    fn hands_over(&self, call: &ToolCall) -> bool {
+    fn is_for_program(&self, call: &ToolCall) -> bool {
         let approved = self.machine.approved(call.id());
-        approved.is_some_and(|it| self.approval_policy(&self.agent).hands_over(call, it))
+        approved.is_some_and(|it| self.approval_policy(&self.agent).is_for_program(call, it))
     }
 
     /// Whether a call that may have run may run again, by its tool and within what was allowed.
@@ -760,7 +754,7 @@ impl Chat {
 }
 
 /// A hash of what a call does, by the arguments with which it runs.
-fn sameness_of(tool: &Tool, call: &ToolCall, approved: Option<&ApprovedCall>) -> Fingerprint {
+fn call_hash(tool: &Tool, call: &ToolCall, approved: Option<&ApprovedCall>) -> Fingerprint {
     let seen = approved.and_then(|approved| approved.binding.as_ref());
     match seen.map(|seen| seen.arguments.clone()).map_or_else(|| call.decoded(), Ok) {
         Ok(arguments) => tool.sameness(arguments),
@@ -800,7 +794,7 @@ fn stopped_result(result: ToolResult, effects: SideEffects) -> ToolResult {
     if result.outcome() != CallOutcome::Failed {
         return result;
     }
-    let (outcome, truth) = stopped(effects);
+    let (outcome, truth) = stopped_notice(effects);
     let content = std::iter::once(ToolContent::Text(truth)).chain(result.content().iter().cloned());
     result.said_as(outcome, content)
 }

@@ -65,7 +65,7 @@ pub struct Chat {
     /// The sizes of the messages. Each is counted once.
     pub(super) gauge: ContextGauge,
     /// How many tokens the answer to the next request may have, if the last one was refused for that.
-    pub(super) lowered: Option<ReducedMaxTokens>,
+    pub(super) reduced_max_tokens: Option<ReducedMaxTokens>,
     /// Whether a vendor has refused a request since its answer might not fit.
     pub(super) is_strict: bool,
     /// What a request may have, as far as its server has said so.
@@ -73,22 +73,22 @@ pub struct Chat {
     /// The files that were left out since the last answer, as they were sent before.
     pub(super) files_before: Vec<ClearedResult>,
     /// The tools as the model gets them, if it has found some by searching.
-    pub(super) told: Option<Arc<OfferedTools>>,
+    pub(super) offered_tools: Option<Arc<OfferedTools>>,
     /// What a person has allowed for the rest of the conversation.
     pub(super) grants: Vec<Grant>,
     /// The numbers of late ends that are recorded here: of calls that were stopped and went on.
-    pub(super) heard_ends: HashSet<u64>,
+    pub(super) recorded_ends: HashSet<u64>,
     /// What the conversation has read.
     pub(super) taint: TaintTracker,
     /// The values that the conversation shares with its tools.
     pub(super) values: Option<SharedValues>,
-    /// What the current run has brought.
-    pub(super) own: Option<Box<RunOptions>>,
-    /// Since when each waiting call waits.
-    pub(super) waits: CallWaitTimes,
+    /// The options of the current run.
+    pub(super) options: Option<Box<RunOptions>>,
+    /// The start time of each waiting call.
+    pub(super) wait_times: CallWaitTimes,
     /// Calls that were open when the conversation was opened. Their decisions were made elsewhere,
     /// perhaps by other rules.
-    pub(super) inherited: HashSet<String>,
+    pub(super) calls_from_previous_process: HashSet<String>,
     /// What the agents of open calls have spent.
     pub(super) agents: AgentSums,
     /// Facts about calls that no watcher has been told of yet.
@@ -97,13 +97,13 @@ pub struct Chat {
 
 impl Chat {
     pub(super) fn new(agent: Agent) -> Self {
-        let chat = Self::apart(agent);
+        let chat = Self::uncounted(agent);
         chat.budget.within(&chat.agent.budget());
         chat
     }
 
     /// A conversation whose spending does not count for its agent.
-    fn apart(agent: Agent) -> Self {
+    fn uncounted(agent: Agent) -> Self {
         let budget = Budget::of_conversation();
         // Nothing is spent until a run begins.
         let idle = Budget::of_run(&budget, Limits::new(), Arc::clone(agent.guardrails()));
@@ -122,19 +122,19 @@ impl Chat {
             usage: Usage::default(),
             sent: Sent::new(),
             gauge,
-            told: None,
+            offered_tools: None,
             grants: Vec::new(),
             unwritten: Vec::new(),
-            lowered: None,
+            reduced_max_tokens: None,
             is_strict: false,
             file_limits: FileLimits::default(),
             files_before: Vec::new(),
-            heard_ends: HashSet::new(),
+            recorded_ends: HashSet::new(),
             taint: TaintTracker::default(),
             values: None,
-            own: None,
-            waits: CallWaitTimes::default(),
-            inherited: HashSet::new(),
+            options: None,
+            wait_times: CallWaitTimes::default(),
+            calls_from_previous_process: HashSet::new(),
             agents: AgentSums::default(),
             unannounced: Vec::new(),
         }
@@ -187,7 +187,7 @@ impl Chat {
         }
         self.fold(fact)?;
         self.guard.charge_agents(fact);
-        self.waits.note(fact, || envelope.at);
+        self.wait_times.note(fact, || envelope.at);
         self.clock.set_elapsed(Duration::from_millis(envelope.elapsed));
         Ok(())
     }
@@ -391,7 +391,7 @@ impl Chat {
             return false;
         }
         let (call, scope) = (grant.call.clone(), grant.scope.clone());
-        let allowed = self.machine.allowed_by(&call, &scope);
+        let allowed = self.machine.calls_of_grant(&call, &scope);
         let revoked = self.record(&Fact::GrantRevoked { call, scope });
         let undecided = |call| self.record(&Fact::CallUndecided { call });
         revoked.and_then(|()| allowed.into_iter().try_for_each(undecided)).is_ok()
@@ -408,7 +408,7 @@ impl Chat {
     pub(super) fn approval_policy<'a>(&'a self, agent: &'a Agent) -> ApprovalPolicy<'a> {
         ApprovalPolicy {
             agent,
-            own: self.own.as_deref(),
+            options: self.options.as_deref(),
             grants: &self.grants,
             read: self.taint.sources(),
             conversation: self.name(),
@@ -468,7 +468,7 @@ impl Chat {
             self.guard.request_was_lost();
         }
         if self.taint.apply(fact) {
-            self.tell_caller();
+            self.report_sources_to_caller();
         }
         self.agents.apply(fact);
         match fact {
@@ -478,10 +478,10 @@ impl Chat {
             Fact::CallDecided { call, decision } => {
                 self.grants.extend(Grant::of(call, decision));
             }
-            Fact::ContextCleared { .. } | Fact::ToolsFound { .. } => self.was_moved(),
+            Fact::ContextCleared { .. } | Fact::ToolsFound { .. } => self.reset_estimate(),
             Fact::ContextCompacted { request, .. } => {
                 self.usage.add(&request.usage);
-                self.was_moved();
+                self.reset_estimate();
             }
             Fact::CompactionFailed { request, .. } => self.usage.add(&request.usage),
             Fact::GrantRevoked { call, scope } => {
@@ -502,7 +502,7 @@ struct ChatReader {
 
 impl ChatReader {
     fn new(agent: Agent) -> Self {
-        Self { chat: Chat::apart(agent), read: 0, waited: None }
+        Self { chat: Chat::uncounted(agent), read: 0, waited: None }
     }
 
     fn take(&mut self, envelope: &Envelope) -> Result<(), Error> {

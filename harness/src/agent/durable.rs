@@ -142,10 +142,10 @@ impl DurableState {
     }
 
     /// Reads the facts that others have written meanwhile.
-    pub(super) async fn news(&mut self) -> Result<Vec<Envelope>, Error> {
+    pub(super) async fn read_external_facts(&mut self) -> Result<Vec<Envelope>, Error> {
         let Some(journal) = self.journal.clone() else { return Ok(Vec::new()) };
-        let Some(read) = self.read_on(&*journal).await? else { return Err(self.lose()) };
-        Ok(self.own_first(&read))
+        let Some(read) = self.read_on(&*journal).await? else { return Err(self.mark_lost()) };
+        Ok(self.remove_written(&read))
     }
 
     /// Reads the facts that come after those that are known here. Returns `None` if the journal does
@@ -175,9 +175,9 @@ impl DurableState {
         }
         let Some(journal) = self.journal.clone() else { return Ok(WriteOutcome::All) };
         if self.unknown {
-            let Some(there) = self.read_on(&*journal).await? else { return Err(self.lose()) };
+            let Some(there) = self.read_on(&*journal).await? else { return Err(self.mark_lost()) };
             self.unknown = false;
-            let others = self.own_first(&there);
+            let others = self.remove_written(&there);
             if !others.is_empty() {
                 return self.behind(others);
             }
@@ -203,14 +203,14 @@ impl DurableState {
             // prove that nothing was written.
             let there = match self.read_on(&*journal).await {
                 Ok(Some(there)) => there,
-                Ok(None) => return Err(self.lose()),
+                Ok(None) => return Err(self.mark_lost()),
                 // It is not known whether somebody else has written.
                 Err(unread) if error.is_conflict() => return Err(unread),
                 Err(_) => return Err(error),
             };
             self.unknown = false;
             let before = self.pending.len();
-            let others = self.own_first(&there);
+            let others = self.remove_written(&there);
             if !others.is_empty() {
                 return self.behind(others);
             }
@@ -222,7 +222,7 @@ impl DurableState {
             }
             if self.pending.len() == before {
                 // Nothing was written, and nothing stands in the way.
-                return Err(if error.is_conflict() { self.lose() } else { error });
+                return Err(if error.is_conflict() { self.mark_lost() } else { error });
             }
         }
         Err(Error::new(
@@ -233,7 +233,7 @@ impl DurableState {
 
     /// Removes the pending facts that were written after all. The returned facts were written by
     /// others.
-    fn own_first(&mut self, there: &StoredFacts) -> Vec<Envelope> {
+    fn remove_written(&mut self, there: &StoredFacts) -> Vec<Envelope> {
         let pairs = self.pending.iter().zip(&there.facts);
         let own = pairs.take_while(|(own, there)| own == there).count();
         self.read_back |= own > 0;
@@ -250,7 +250,7 @@ impl DurableState {
         for envelope in &others {
             let is_answer = envelope.fact().is_ok_and(|fact| is_answer(&fact));
             if !is_answer {
-                return Err(self.lose());
+                return Err(self.mark_lost());
             }
         }
         Ok(WriteOutcome::Behind(others))
@@ -268,7 +268,7 @@ impl DurableState {
         if self.has_created(&there) {
             return Ok(());
         }
-        Err(self.lose())
+        Err(self.mark_lost())
     }
 
     /// Takes the conversation for its own if [`describe`](Self::describe) may have created it, and nothing was said in it.
@@ -283,7 +283,7 @@ impl DurableState {
     }
 
     /// Records that another owner has continued the conversation.
-    pub(super) fn lose(&mut self) -> Error {
+    pub(super) fn mark_lost(&mut self) -> Error {
         let id = &self.id;
         let why = match self.head.incarnation {
             Some(_) => format!(
@@ -311,7 +311,7 @@ impl DurableState {
     }
 
     /// Returns, once, why the conversation was lost.
-    pub(super) fn loss(&mut self) -> Option<String> {
+    pub(super) fn take_loss(&mut self) -> Option<String> {
         mem::take(&mut self.untold).then(|| self.lost.clone()).flatten()
     }
 
@@ -331,7 +331,7 @@ impl DurableState {
     /// # Errors
     /// If the facts cannot follow, and if something was done because of an answer that would give way. Nothing is changed
     /// then.
-    pub(super) fn follows(&mut self, mut machine: Machine) -> Result<Machine, Error> {
+    pub(super) fn apply_pending(&mut self, mut machine: Machine) -> Result<Machine, Error> {
         let facts = self.pending.iter().map(Envelope::fact).collect::<Result<Vec<_>, _>>()?;
         let says_no_more = facts.iter().all(|fact| is_answer(fact) || is_beside_runs(fact));
         let mut stays = Vec::with_capacity(facts.len());

@@ -119,7 +119,7 @@ impl Event<'_> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn into_owned(self) -> EventBuf {
-        EventBuf(EventForm::of(self).kept())
+        EventBuf(EventForm::of(self).into_static())
     }
 }
 
@@ -160,7 +160,7 @@ enum BorrowedOrShared<'a, T> {
 }
 
 impl<T: Clone> BorrowedOrShared<'_, T> {
-    fn kept(self) -> BorrowedOrShared<'static, T> {
+    fn into_static(self) -> BorrowedOrShared<'static, T> {
         match self {
             Self::Lent(value) => BorrowedOrShared::Shared(Arc::new(value.clone())),
             Self::Shared(value) => BorrowedOrShared::Shared(value),
@@ -435,13 +435,13 @@ impl<'a> EventForm<'a> {
     }
 
     /// The same form with owned values.
-    fn kept(self) -> EventForm<'static> {
+    fn into_static(self) -> EventForm<'static> {
         fn text(text: Cow<'_, str>) -> Cow<'static, str> {
             Cow::Owned(text.into_owned())
         }
         match self {
             Self::RunStarted { said } => {
-                EventForm::RunStarted { said: said.map(BorrowedOrShared::kept) }
+                EventForm::RunStarted { said: said.map(BorrowedOrShared::into_static) }
             }
             Self::TurnStarted { turn } => EventForm::TurnStarted { turn },
             Self::Retrying { attempt, of, wait, cause } => {
@@ -455,9 +455,9 @@ impl<'a> EventForm<'a> {
             }
             Self::Discarded { cause } => EventForm::Discarded { cause: text(cause) },
             Self::Text { text: words } => EventForm::Text { text: text(words) },
-            Self::Citation { citation } => EventForm::Citation { citation: citation.kept() },
-            Self::Image { image } => EventForm::Image { image: image.kept() },
-            Self::Audio { audio } => EventForm::Audio { audio: audio.kept() },
+            Self::Citation { citation } => EventForm::Citation { citation: citation.into_static() },
+            Self::Image { image } => EventForm::Image { image: image.into_static() },
+            Self::Audio { audio } => EventForm::Audio { audio: audio.into_static() },
             Self::Reasoning { text: words } => EventForm::Reasoning { text: text(words) },
             Self::ToolCallStart { call, tool } => {
                 EventForm::ToolCallStart { call: text(call), tool: text(tool) }
@@ -466,33 +466,36 @@ impl<'a> EventForm<'a> {
                 EventForm::ToolCallDelta { call: text(call), json: text(json) }
             }
             Self::ToolDenied { call, reason } => {
-                EventForm::ToolDenied { call: call.kept(), reason: text(reason) }
+                EventForm::ToolDenied { call: call.into_static(), reason: text(reason) }
             }
-            Self::ToolQueued { call } => EventForm::ToolQueued { call: call.kept() },
-            Self::ToolCall { call } => EventForm::ToolCall { call: call.kept() },
+            Self::ToolQueued { call } => EventForm::ToolQueued { call: call.into_static() },
+            Self::ToolCall { call } => EventForm::ToolCall { call: call.into_static() },
             Self::ToolWaits { call, wait } => {
-                EventForm::ToolWaits { call: call.kept(), wait: wait.kept() }
+                EventForm::ToolWaits { call: call.into_static(), wait: wait.into_static() }
             }
             Self::ToolProgress { call, message } => {
                 EventForm::ToolProgress { call: text(call), message: text(message) }
             }
-            Self::ToolResult { call, result, elapsed } => {
-                EventForm::ToolResult { call: call.kept(), result: result.kept(), elapsed }
-            }
-            Self::ToolDropped { call } => EventForm::ToolDropped { call: call.kept() },
+            Self::ToolResult { call, result, elapsed } => EventForm::ToolResult {
+                call: call.into_static(),
+                result: result.into_static(),
+                elapsed,
+            },
+            Self::ToolDropped { call } => EventForm::ToolDropped { call: call.into_static() },
             Self::ToolEnded { tool, result } => {
-                EventForm::ToolEnded { tool: text(tool), result: result.kept() }
+                EventForm::ToolEnded { tool: text(tool), result: result.into_static() }
             }
-            Self::ToolsFound { call, tools } => {
-                EventForm::ToolsFound { call: call.kept(), tools: Cow::Owned(tools.into_owned()) }
-            }
-            Self::Steered { message } => EventForm::Steered { message: message.kept() },
+            Self::ToolsFound { call, tools } => EventForm::ToolsFound {
+                call: call.into_static(),
+                tools: Cow::Owned(tools.into_owned()),
+            },
+            Self::Steered { message } => EventForm::Steered { message: message.into_static() },
             Self::AnswerRejected { by, faults, message } => {
                 let faults = Cow::Owned(faults.into_owned());
                 EventForm::AnswerRejected {
                     by,
                     faults,
-                    message: message.map(BorrowedOrShared::kept),
+                    message: message.map(BorrowedOrShared::into_static),
                 }
             }
             Self::LimitNear { limit, scope, detail } => {
@@ -513,15 +516,16 @@ impl<'a> EventForm<'a> {
                 EventForm::VendorSummaryRefused { cause: text(cause) }
             }
             Self::TurnEnded { turn, stop, usage } => {
-                EventForm::TurnEnded { turn, stop, usage: usage.kept() }
+                EventForm::TurnEnded { turn, stop, usage: usage.into_static() }
             }
-            Self::OfAgent { path, event } => {
-                EventForm::OfAgent { path: Cow::Owned(path.into_owned()), event: event.kept() }
-            }
+            Self::OfAgent { path, event } => EventForm::OfAgent {
+                path: Cow::Owned(path.into_owned()),
+                event: event.into_static(),
+            },
             Self::RunEnded { outcome, usage } => {
-                EventForm::RunEnded { outcome, usage: usage.kept() }
+                EventForm::RunEnded { outcome, usage: usage.into_static() }
             }
-            Self::Unknown(json) => EventForm::Unknown(json.kept()),
+            Self::Unknown(json) => EventForm::Unknown(json.into_static()),
         }
     }
 

@@ -22,7 +22,7 @@ use super::{Event, EventBuf, Numbered, Reply, Sending, Stopped, numbered::run_na
 #[must_use = "the run goes on only while its events are taken"]
 pub struct Events<'a> {
     state: RunState<'a>,
-    told: EventQueue,
+    queue: EventQueue,
     name: Arc<str>,
     /// How many events the stream has returned.
     number: u64,
@@ -45,11 +45,11 @@ impl EventQueue {
 
 impl<'a> Events<'a> {
     pub(super) fn of(sending: Sending<'a>) -> Self {
-        let told = EventQueue::default();
-        let tells = told.clone();
-        let tell = move |event: Event<'_>| tells.lock().push_back(event.into_owned());
-        let run = sending.watched_by(tell).paced().into_future();
-        Self { state: RunState::Going(run), told, name: run_name(), number: 0 }
+        let queue = EventQueue::default();
+        let sender = queue.clone();
+        let tell = move |event: Event<'_>| sender.lock().push_back(event.into_owned());
+        let run = sending.with_first_watcher(tell).with_pauses().into_future();
+        Self { state: RunState::Going(run), queue, name: run_name(), number: 0 }
     }
 
     /// Drives the run to its end, discards the remaining events, and returns the answer.
@@ -57,12 +57,12 @@ impl<'a> Events<'a> {
     /// # Errors
     /// Fails if the run ended without an answer: see [`Stopped`].
     pub async fn finish(self) -> Result<Reply, Stopped> {
-        let Self { state, told, .. } = self;
+        let Self { state, queue, .. } = self;
         match state {
             RunState::Going(mut run) => {
                 poll_fn(|context| {
                     let polled = run.as_mut().poll(context);
-                    told.lock().clear();
+                    queue.lock().clear();
                     polled
                 })
                 .await
@@ -71,8 +71,8 @@ impl<'a> Events<'a> {
         }
     }
 
-    fn next_told(&mut self) -> Option<Numbered> {
-        let event = self.told.lock().pop_front()?;
+    fn next_event(&mut self) -> Option<Numbered> {
+        let event = self.queue.lock().pop_front()?;
         self.number = self.number.saturating_add(1);
         Some(Numbered::new(&self.name, self.number, event))
     }
@@ -84,13 +84,13 @@ impl Stream for Events<'_> {
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Numbered>> {
         let this = self.get_mut();
         loop {
-            if let Some(numbered) = this.next_told() {
+            if let Some(numbered) = this.next_event() {
                 return Poll::Ready(Some(numbered));
             }
             match &mut this.state {
                 RunState::Going(run) => match run.as_mut().poll(context) {
                     Poll::Ready(outcome) => this.state = RunState::Ended(Box::new(outcome)),
-                    Poll::Pending if this.told.lock().is_empty() => return Poll::Pending,
+                    Poll::Pending if this.queue.lock().is_empty() => return Poll::Pending,
                     Poll::Pending => {}
                 },
                 RunState::Ended(_) => return Poll::Ready(None),

@@ -5,7 +5,7 @@ use super::{
     Chat,
     approval::{CallResolution, is_over},
     durable::{WriteOutcome, guarded, is_answer},
-    folding::folded,
+    folding::fold_facts,
     spilling::LargeResultStore,
 };
 use crate::{
@@ -30,7 +30,7 @@ impl Chat {
         }
         if is_result {
             // While a large result was kept, somebody else may have answered.
-            self.hear().await?;
+            self.catch_up_before_change().await?;
             resolution.check(&self.machine, self.agent.tools())?;
         }
         self.write_resolution(&fact, resolution).await
@@ -65,7 +65,7 @@ impl Chat {
             self.machine.clone().apply(fact)?;
             let Some(durable) = &mut self.durable else { return Ok(()) };
             durable.add(fact, elapsed)?;
-            self.append_begins();
+            self.note_append();
             let mut taken_in = TakenIn { chat: self, fact: Some(fact) };
             let Some(durable) = &mut taken_in.chat.durable else { return Ok(()) };
             let written = durable.write().await;
@@ -91,14 +91,14 @@ impl Chat {
     }
 
     /// Takes in what others have answered meanwhile.
-    pub(super) async fn take_in_news(&mut self) -> Result<(), Error> {
+    pub(super) async fn take_external_answers(&mut self) -> Result<(), Error> {
         if self.machine.waiting().next().is_none() {
             return Ok(());
         }
         let Some(durable) = &mut self.durable else { return Ok(()) };
-        let news = durable.news().await?;
+        let news = durable.read_external_facts().await?;
         let taken_in = self.apply_external(news).await;
-        self.tell_loss();
+        self.trace_loss();
         taken_in
     }
 
@@ -111,9 +111,9 @@ impl Chat {
         self.apply_written_answers();
         let Some(durable) = &mut self.durable else { return Ok(()) };
         let facts: Result<Vec<Fact>, Error> = envelopes.iter().map(Envelope::fact).collect();
-        let Ok(facts) = facts else { return Err(durable.lose()) };
+        let Ok(facts) = facts else { return Err(durable.mark_lost()) };
         if !facts.iter().all(is_answer) {
-            return Err(durable.lose());
+            return Err(durable.mark_lost());
         }
         if durable.is_behind() {
             let Some(journal) = durable.journal().cloned() else { return Ok(()) };
@@ -122,14 +122,15 @@ impl Chat {
             let mut read = guarded(|| journal.read(durable.id(), 0)).await?;
             let known = durable.written().saturating_add(envelopes.len() as u64);
             read.facts.truncate(usize::try_from(known).unwrap_or(usize::MAX));
-            let machine = folded(&read.facts).await.and_then(|machine| durable.follows(machine));
-            let Ok(machine) = machine else { return Err(durable.lose()) };
+            let machine =
+                fold_facts(&read.facts).await.and_then(|machine| durable.apply_pending(machine));
+            let Ok(machine) = machine else { return Err(durable.mark_lost()) };
             durable.add_known(&envelopes);
             // Others gave way.
             self.unwritten.retain(|it| durable.pending().contains(it));
             for (fact, envelope) in facts.iter().zip(&envelopes) {
                 self.fold_beside_machine(fact);
-                self.tell_news(fact, envelope.at);
+                self.trace_external_fact(fact, envelope.at);
             }
             self.machine = machine;
             return Ok(());
@@ -138,9 +139,9 @@ impl Chat {
         for (fact, envelope) in facts.iter().zip(&envelopes) {
             if self.fold(fact).is_err() {
                 let Some(durable) = &mut self.durable else { return Ok(()) };
-                return Err(durable.lose());
+                return Err(durable.mark_lost());
             }
-            self.tell_news(fact, envelope.at);
+            self.trace_external_fact(fact, envelope.at);
         }
         Ok(())
     }
@@ -151,9 +152,9 @@ impl Chat {
         let pending = self.durable.as_ref().and_then(|durable| durable.pending().last());
         self.unwritten.extend(pending.cloned());
         // The wait ends with the answer that is written, which may be that of somebody else.
-        let waits = self.waits.clone();
+        let wait_times = self.wait_times.clone();
         self.tell(fact);
-        self.waits = waits;
+        self.wait_times = wait_times;
     }
 
     /// Takes in, apart from the machine, those of the answers above that are not pending any more.
@@ -166,7 +167,7 @@ impl Chat {
         self.unwritten = still;
         let written: Vec<Envelope> = written;
         for fact in written.iter().filter_map(|it| it.fact().ok()) {
-            self.waits.note(&fact, now);
+            self.wait_times.note(&fact, now);
             self.fold_beside_machine(&fact);
         }
     }

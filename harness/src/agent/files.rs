@@ -88,7 +88,7 @@ impl Chat {
         }
         let limits = self.file_limits();
         let fits = FileTotals::of(&self.machine.sent_files()).is_within(limits);
-        let used = self.used();
+        let used = self.context_usage();
         (!fits).then(|| self.leave_out(limits, used)).flatten()
     }
 
@@ -194,10 +194,13 @@ impl Run<'_> {
     /// the model can be asked again. If that has not helped, all of them are sent again later.
     pub(super) fn leave_out_after(&mut self, error: &Error) -> Result<bool, Error> {
         let chat = &mut *self.chat;
-        if chat.agent.window().is_off() || !chat.machine.can_move() || !chat.machine.has_files() {
+        if chat.agent.window().is_off()
+            || !chat.machine.can_edit_context()
+            || !chat.machine.has_files()
+        {
             return Ok(false);
         }
-        let used = chat.used();
+        let used = chat.context_usage();
         let sent = chat.machine.sent_files();
         let FileTotals { images, bytes } = FileTotals::of(&sent);
         // At least one file has to go, whatever the server says.
@@ -229,7 +232,7 @@ impl Run<'_> {
                 }
             }
         }
-        self.clears(&fact).map(|()| true)
+        self.apply_clearing(&fact).map(|()| true)
     }
 
     /// Sends the files again that were left out since the last answer.

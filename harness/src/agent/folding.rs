@@ -26,7 +26,7 @@ pub(super) async fn for_each_fact<F>(
 }
 
 /// The state of a conversation with these facts.
-pub(super) async fn folded(facts: &[Envelope]) -> Result<Machine, Error> {
+pub(super) async fn fold_facts(facts: &[Envelope]) -> Result<Machine, Error> {
     let mut machine = Machine::new();
     let apply = |(number, envelope): (usize, &Envelope)| {
         let applied = envelope.fact().and_then(|fact| machine.apply(&fact));

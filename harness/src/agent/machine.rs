@@ -19,8 +19,8 @@ pub(super) use self::{
 };
 use super::{
     Outcome,
-    calling::{AfterCalls, ApprovedCall, CallState, CallStatus, CallerName, ToolCallStates},
-    model_notices::{denied, late_end},
+    call_states::{AfterCalls, ApprovedCall, CallState, CallStatus, CallerName, ToolCallStates},
+    model_notices::{denial_notice, late_end},
     output_requirement::OutputRequirement,
 };
 use crate::{
@@ -56,8 +56,7 @@ pub enum Action {
     AwaitAnswers,
     /// Check whether the model's answer is what the program [wanted](crate::journal::WantedAnswer).
     CheckAnswer,
-    /// Record the facts of [`Machine::settlement`]: the results of calls that will not run or were
-    /// stopped.
+    /// Record the facts of [`Machine::settlement`]: the results of calls that will not run or were stopped.
     Settle,
     /// The run is over.
     Finish(Outcome),
@@ -77,7 +76,7 @@ pub enum Action {
 #[derive(Clone, Debug)]
 pub struct Machine {
     transcript: Transcript,
-    phase: MachinePhase,
+    phase: RunPhase,
     turns: u32,
     usage: Usage,
     begun_at: usize,
@@ -86,8 +85,7 @@ pub struct Machine {
     provenances: AnswerProvenances,
     /// The ids of all calls so far.
     call_ids: Arc<HashSet<String>>,
-    /// Texts about the ends of calls that were stopped and went on. The model has not received them
-    /// yet.
+    /// Texts about the ends of calls that were stopped and went on. The model has not received them yet.
     news: Vec<String>,
     /// The wanted form of the run's answer.
     wanted: Option<OutputRequirement>,
@@ -102,7 +100,7 @@ pub struct Machine {
 }
 
 #[derive(Clone, Debug)]
-enum MachinePhase {
+enum RunPhase {
     /// Nothing was said, or the run is over.
     Ended(Option<Outcome>),
     /// The model has to answer.
@@ -120,12 +118,11 @@ impl Default for Machine {
 }
 
 impl Machine {
-    /// A conversation in which nothing was said. The machine knows no limits: a guard that stops a
-    /// run records that as a fact.
+    /// A conversation without messages. The machine knows no limits: a guard that stops a run records that as a fact.
     pub fn new() -> Self {
         Self {
             transcript: Transcript::default(),
-            phase: MachinePhase::Ended(None),
+            phase: RunPhase::Ended(None),
             turns: 0,
             usage: Usage::default(),
             begun_at: 0,
@@ -199,8 +196,7 @@ impl Machine {
     /// Applies a fact.
     ///
     /// # Errors
-    /// Fails with [`ErrorKind::Transcript`](crate::ErrorKind::Transcript), and changes nothing, if
-    /// the fact cannot follow the facts before it.
+    /// Fails with [`ErrorKind::Transcript`](crate::ErrorKind::Transcript) and changes nothing, if the fact cannot come next.
     pub fn apply(&mut self, fact: &Fact) -> Result<(), Error> {
         match fact {
             Fact::Given { transcript } => {
@@ -210,13 +206,13 @@ impl Machine {
                 transcript.sendable()?;
                 self.transcript = transcript.clone();
                 for message in transcript.messages() {
-                    self.took(message);
+                    self.add_call_ids(message);
                 }
                 self.begun_at = transcript.messages().len();
                 self.window.set_initial_messages(transcript.messages());
             }
             Fact::UserSaid { message, limits: _ } => {
-                if let MachinePhase::Calling(_) = self.phase {
+                if let RunPhase::Calling(_) = self.phase {
                     return Err(cannot("the user cannot speak while calls wait for results"));
                 }
                 if message.role() != Role::User {
@@ -224,26 +220,23 @@ impl Machine {
                         "only the user can begin a run; send a message of `Role::User`",
                     ));
                 }
-                self.not_said(message)?;
+                self.check_is_new(message)?;
                 let begun_at = self.transcript.messages().len();
                 self.tell(message)?;
                 self.reset_counts(begun_at);
                 (self.wanted, self.denied, self.called_by) = (None, None, None);
-                self.phase = MachinePhase::Asking;
+                self.phase = RunPhase::Asking;
             }
             Fact::AnswerWanted { answer } => {
                 let has_begun = self.begun_at.saturating_add(1) == self.transcript.messages().len();
-                if !has_begun
-                    || self.wanted.is_some()
-                    || !matches!(self.phase, MachinePhase::Asking)
-                {
+                if !has_begun || self.wanted.is_some() || !matches!(self.phase, RunPhase::Asking) {
                     return Err(cannot("the wanted answer can only be set when a run begins"));
                 }
                 self.wanted = Some(OutputRequirement::new(answer, self.begun_at));
             }
             Fact::AnswerAccepted {} => {
                 self.checking()?.unchecked = false;
-                self.phase = MachinePhase::Ended(Some(Outcome::Answered));
+                self.phase = RunPhase::Ended(Some(Outcome::Answered));
             }
             Fact::AnswerRejected { message: Some(message), faults, by } => {
                 self.checking()?;
@@ -252,16 +245,16 @@ impl Machine {
                         "the model answers again only after a message of the user, and only if an attempt is left",
                     ));
                 }
-                self.not_said(message)?;
+                self.check_is_new(message)?;
                 self.add_notice(message)?;
                 self.checking()?.reject(*by, faults);
-                self.go_on(AfterCalls::Ask);
+                self.set_next_phase(AfterCalls::Ask);
             }
             Fact::AnswerRejected { message: None, faults, by: _ } => {
                 let wanted = self.checking()?;
                 wanted.faults.clone_from(faults);
                 wanted.unchecked = false;
-                self.phase = MachinePhase::Ended(Some(Outcome::Unfit));
+                self.phase = RunPhase::Ended(Some(Outcome::Unfit));
             }
             // The run continues with its open calls and counts from zero.
             Fact::Resumed { message: None, limits: Some(_) } if self.is_calling() => {
@@ -274,12 +267,12 @@ impl Machine {
                          answered: not while calls wait for results or an answer is paused",
                     ));
                 }
-                self.not_said(message)?;
+                self.check_is_new(message)?;
                 self.tell(message)?;
-                self.go_on(AfterCalls::Ask);
+                self.set_next_phase(AfterCalls::Ask);
             }
             Fact::CalledBy { conversation, call, message } => {
-                if !matches!(self.phase, MachinePhase::Asking) {
+                if !matches!(self.phase, RunPhase::Asking) {
                     return Err(cannot("a run is started by a call only when it begins"));
                 }
                 let (conversation, call) = (conversation.clone(), call.clone());
@@ -287,7 +280,7 @@ impl Machine {
             }
             Fact::Resumed { message, limits } => {
                 let due = self.resumption()?;
-                let was_unfit = matches!(self.phase, MachinePhase::Ended(Some(Outcome::Unfit)));
+                let was_unfit = matches!(self.phase, RunPhase::Ended(Some(Outcome::Unfit)));
                 let unchecked = usize::from(self.is_unchecked());
                 let begun_at = self.transcript.messages().len().saturating_sub(unchecked);
                 let Fact::Resumed { message: due, .. } = due else { return Ok(()) };
@@ -313,14 +306,14 @@ impl Machine {
                     wanted.rejected = [0, 0];
                 }
                 match self.is_unchecked() {
-                    true => self.phase = MachinePhase::Checking,
-                    false => self.go_on(AfterCalls::Ask),
+                    true => self.phase = RunPhase::Checking,
+                    false => self.set_next_phase(AfterCalls::Ask),
                 }
             }
             Fact::Reopened { doubtful } => match &mut self.phase {
-                MachinePhase::Calling(calling) => calling.reopen(doubtful),
-                MachinePhase::Asking | MachinePhase::Checking => {}
-                MachinePhase::Ended(_) => {
+                RunPhase::Calling(calling) => calling.reopen(doubtful),
+                RunPhase::Asking | RunPhase::Checking => {}
+                RunPhase::Ended(_) => {
                     return Err(cannot(
                         "no run was going on when the conversation was opened again",
                     ));
@@ -328,7 +321,7 @@ impl Machine {
             },
             Fact::Forked {} => self.fork()?,
             Fact::GrantRevoked { call, scope } => {
-                if let MachinePhase::Calling(calling) = &mut self.phase {
+                if let RunPhase::Calling(calling) = &mut self.phase {
                     calling.revoke(call, scope);
                 }
             }
@@ -336,7 +329,7 @@ impl Machine {
                 self.asking("the model cannot reply")?;
                 self.denied = None;
                 let asked = asked_model.as_deref().unwrap_or(model);
-                let sent = self.seen_by(provider, asked).messages().len();
+                let sent = self.sent_view_for(provider, asked).messages().len();
                 let ended = match stop {
                     StopReason::Complete | StopReason::ToolCalls => {
                         AfterCalls::End(Outcome::Answered)
@@ -347,8 +340,7 @@ impl Machine {
                     StopReason::Paused => AfterCalls::Ask,
                 };
                 let called = if stop.lets_calls_run() { AfterCalls::Ask } else { ended };
-                // The message is marked with how it ended, since that decides what of it may be
-                // sent.
+                // The message is marked with how it ended, since that decides what of it may be sent.
                 let marked = match stop {
                     StopReason::Paused => message.as_ref().map(Message::paused),
                     StopReason::Refused => message.as_ref().map(Message::refused),
@@ -367,7 +359,7 @@ impl Machine {
                 self.turns = self.turns.saturating_add(1);
                 self.usage.add(usage);
                 let by = Some((provider.clone(), model.clone()));
-                self.window.was_sent(sent, usage, (provider, model), self.answered_by == by);
+                self.window.record_sent(sent, usage, (provider, model), self.answered_by == by);
                 self.answered_by = by;
             }
             Fact::Interrupted { message, usage, cause, asked: _ } => {
@@ -377,24 +369,21 @@ impl Machine {
                     InterruptCause::Denial { .. } => Outcome::Denied,
                     InterruptCause::Failure { .. } => Outcome::Failed,
                 };
+                let end = AfterCalls::End(outcome);
                 match &mut self.phase {
-                    MachinePhase::Calling(calling) if message.is_none() => {
-                        calling.then = AfterCalls::End(outcome);
+                    RunPhase::Calling(calling) if message.is_none() => {
+                        calling.then = end;
                     }
-                    MachinePhase::Asking => {
-                        self.add_model_message(
-                            message.as_ref(),
-                            AfterCalls::End(outcome),
-                            AfterCalls::End(outcome),
-                        )?;
+                    RunPhase::Asking => {
+                        self.add_model_message(message.as_ref(), end, end)?;
                     }
-                    MachinePhase::Checking if message.is_none() => {
-                        self.phase = MachinePhase::Ended(Some(outcome));
+                    RunPhase::Checking if message.is_none() => {
+                        self.phase = RunPhase::Ended(Some(outcome));
                     }
-                    MachinePhase::Calling(_) | MachinePhase::Checking => {
+                    RunPhase::Calling(_) | RunPhase::Checking => {
                         return Err(cannot("a partial answer cannot come while calls wait"));
                     }
-                    MachinePhase::Ended(_) => return Err(cannot("there is no run to interrupt")),
+                    RunPhase::Ended(_) => return Err(cannot("there is no run to interrupt")),
                 }
                 self.usage.add(usage);
                 self.denied = None;
@@ -428,7 +417,7 @@ impl Machine {
                     Decision::Deny { reason, .. } => CallStatus::Finished(ToolResult::new(
                         call,
                         CallOutcome::Denied,
-                        [ToolContent::Text(denied(reason))],
+                        [ToolContent::Text(denial_notice(reason))],
                     )),
                 };
                 if let Decision::Deny { .. } = decision {
@@ -550,20 +539,18 @@ impl Machine {
     /// Returns what has to be done next.
     pub fn next(&self) -> Action {
         match &self.phase {
-            MachinePhase::Ended(None) => Action::AwaitUser,
-            MachinePhase::Ended(Some(outcome)) => Action::Finish(*outcome),
-            MachinePhase::Asking => Action::CallProvider,
-            MachinePhase::Checking => Action::CheckAnswer,
-            MachinePhase::Calling(ToolCallStates { then: AfterCalls::End(_), .. }) => {
-                Action::Settle
-            }
-            MachinePhase::Calling(calling) => calling.next(),
+            RunPhase::Ended(None) => Action::AwaitUser,
+            RunPhase::Ended(Some(outcome)) => Action::Finish(*outcome),
+            RunPhase::Asking => Action::CallProvider,
+            RunPhase::Checking => Action::CheckAnswer,
+            RunPhase::Calling(ToolCallStates { then: AfterCalls::End(_), .. }) => Action::Settle,
+            RunPhase::Calling(calling) => calling.next(),
         }
     }
 
     /// The call of this id, if it waits for a decision.
     pub(super) fn undecided(&self, id: &str) -> Option<&ToolCall> {
-        let MachinePhase::Calling(calling) = &self.phase else { return None };
+        let RunPhase::Calling(calling) = &self.phase else { return None };
         let call = calling.get(id)?;
         match call.status {
             CallStatus::Asked => Some(&call.call),
@@ -577,7 +564,7 @@ impl Machine {
     }
 
     /// The call that has started the run, if it is that of an agent in a call.
-    pub(super) fn called_by(&self) -> Option<&CallerName> {
+    pub(super) fn parent_call(&self) -> Option<&CallerName> {
         self.called_by.as_ref()
     }
 
@@ -588,7 +575,7 @@ impl Machine {
 
     /// What a person had allowed of this call before it had to be decided again.
     pub(super) fn allowed_before(&self, id: &str) -> Option<&CallBinding> {
-        let MachinePhase::Calling(calling) = &self.phase else { return None };
+        let RunPhase::Calling(calling) = &self.phase else { return None };
         calling.get(id)?.allowed_before.as_deref()
     }
 
@@ -596,23 +583,21 @@ impl Machine {
     pub(super) fn can_take_message(&self) -> bool {
         match self.phase {
             // The vendor continues its own answer only if that comes last.
-            MachinePhase::Asking => {
-                !self.transcript.messages().last().is_some_and(Message::is_paused)
-            }
-            MachinePhase::Ended(outcome) => outcome == Some(Outcome::Answered),
-            MachinePhase::Checking => true,
-            MachinePhase::Calling(_) => false,
+            RunPhase::Asking => !self.transcript.messages().last().is_some_and(Message::is_paused),
+            RunPhase::Ended(outcome) => outcome == Some(Outcome::Answered),
+            RunPhase::Checking => true,
+            RunPhase::Calling(_) => false,
         }
     }
 
     /// Whether the model is to be asked, or is being asked.
     pub(super) fn is_asking(&self) -> bool {
-        matches!(self.phase, MachinePhase::Asking)
+        matches!(self.phase, RunPhase::Asking)
     }
 
     /// Whether some calls have no result.
     pub(super) fn is_calling(&self) -> bool {
-        matches!(self.phase, MachinePhase::Calling(_))
+        matches!(self.phase, RunPhase::Calling(_))
     }
 
     /// Whether no fact was applied yet.
@@ -620,15 +605,14 @@ impl Machine {
         self.untouched
     }
 
-    /// Whether a run goes on: the model has to be asked, an answer has to be checked, or calls have
-    /// no result.
+    /// Whether a run goes on: the model has to be asked, an answer has to be checked, or calls have no result.
     pub fn is_going(&self) -> bool {
-        !matches!(self.phase, MachinePhase::Ended(_))
+        !matches!(self.phase, RunPhase::Ended(_))
     }
 
     /// What was allowed for a call that has no result yet.
     pub(super) fn approved(&self, id: &str) -> Option<&ApprovedCall> {
-        let MachinePhase::Calling(calling) = &self.phase else { return None };
+        let RunPhase::Calling(calling) = &self.phase else { return None };
         match &calling.get(id)?.status {
             CallStatus::Allowed(granted)
             | CallStatus::Started(granted)
@@ -640,28 +624,27 @@ impl Machine {
 
     pub(super) fn calls(&self) -> impl Iterator<Item = &CallState> {
         let calling = match &self.phase {
-            MachinePhase::Calling(calling) => Some(calling),
-            MachinePhase::Asking | MachinePhase::Checking | MachinePhase::Ended(_) => None,
+            RunPhase::Calling(calling) => Some(calling),
+            RunPhase::Asking | RunPhase::Checking | RunPhase::Ended(_) => None,
         };
         calling.into_iter().flat_map(|calling| calling.calls.iter())
     }
 
     /// How many calls of the last answer have a decision, and how many calls it has.
     pub(super) fn decided(&self) -> (usize, usize) {
-        let MachinePhase::Calling(calling) = &self.phase else { return (0, 0) };
+        let RunPhase::Calling(calling) = &self.phase else { return (0, 0) };
         (calling.calls.len().saturating_sub(calling.undecided), calling.calls.len())
     }
 
     /// Fails for a message that was applied before: a fact that is applied twice was said once.
-    fn not_said(&self, message: &Message) -> Result<(), Error> {
+    fn check_is_new(&self, message: &Message) -> Result<(), Error> {
         match self.transcript.messages().last().is_some_and(|last| last.id() == message.id()) {
             true => Err(cannot("the user has said this very message before")),
             false => Ok(()),
         }
     }
 
-    /// Adds the user's message to the transcript, with the news that the model has not received
-    /// yet.
+    /// Adds the user's message to the transcript, with the news that the model has not received yet.
     fn tell(&mut self, message: &Message) -> Result<(), Error> {
         if self.news.is_empty() {
             return self.push(message.clone());
@@ -681,9 +664,9 @@ impl Machine {
 
     fn asking(&self, what: &str) -> Result<(), Error> {
         match self.phase {
-            MachinePhase::Asking => Ok(()),
-            MachinePhase::Calling(_) => Err(cannot(format!("{what} while calls wait for results"))),
-            MachinePhase::Ended(_) | MachinePhase::Checking => {
+            RunPhase::Asking => Ok(()),
+            RunPhase::Calling(_) => Err(cannot(format!("{what} while calls wait for results"))),
+            RunPhase::Ended(_) | RunPhase::Checking => {
                 Err(cannot(format!("{what} before it was asked")))
             }
         }
@@ -700,15 +683,15 @@ impl Machine {
             Some(message) => {
                 self.push(message.clone())?;
                 if message.calls().next().is_some() {
-                    self.took(message);
-                    self.phase = MachinePhase::Calling(ToolCallStates::of(message, called));
+                    self.add_call_ids(message);
+                    self.phase = RunPhase::Calling(ToolCallStates::of(message, called));
                     return Ok(());
                 }
                 ended
             }
             None => ended,
         };
-        self.go_on(then);
+        self.set_next_phase(then);
         Ok(())
     }
 
@@ -717,35 +700,34 @@ impl Machine {
         &self.call_ids
     }
 
-    fn took(&mut self, message: &Message) {
+    fn add_call_ids(&mut self, message: &Message) {
         let ids = message.calls().map(|call| call.id().to_owned());
         Arc::make_mut(&mut self.call_ids).extend(ids);
     }
 
     fn call(&self, id: &str) -> Result<&CallState, Error> {
         let call = match &self.phase {
-            MachinePhase::Calling(calling) => calling.get(id),
-            MachinePhase::Asking | MachinePhase::Checking | MachinePhase::Ended(_) => None,
+            RunPhase::Calling(calling) => calling.get(id),
+            RunPhase::Asking | RunPhase::Checking | RunPhase::Ended(_) => None,
         };
         call.ok_or_else(|| cannot(format!("no call `{id}` waits for a result")))
     }
 
     fn set_read_only(&mut self, id: &str, reads: bool) {
-        if let MachinePhase::Calling(calling) = &mut self.phase {
+        if let RunPhase::Calling(calling) = &mut self.phase {
             calling.set_read_only(id, reads);
         }
     }
 
     fn set(&mut self, id: &str, status: CallStatus) {
-        if let MachinePhase::Calling(calling) = &mut self.phase {
+        if let RunPhase::Calling(calling) = &mut self.phase {
             calling.set(id, status);
         }
     }
 
-    /// If every call has its result, adds them to the transcript as one message, in the order of
-    /// the calls.
+    /// If every call has its result, adds them to the transcript as one message, in the order of the calls.
     fn close(&mut self) -> Result<(), Error> {
-        let MachinePhase::Calling(ToolCallStates { asked, calls, unfinished: 0, then, .. }) =
+        let RunPhase::Calling(ToolCallStates { asked, calls, unfinished: 0, then, .. }) =
             &self.phase
         else {
             return Ok(());
@@ -771,24 +753,24 @@ impl Machine {
         }
         let (message, then) = (Message::results_of(asked, results), *then);
         self.push(message)?;
-        self.go_on(then);
+        self.set_next_phase(then);
         Ok(())
     }
 
-    fn go_on(&mut self, then: AfterCalls) {
+    fn set_next_phase(&mut self, then: AfterCalls) {
         let checks = then == AfterCalls::End(Outcome::Answered) && self.wanted.is_some();
         if let Some(wanted) = &mut self.wanted {
             wanted.unchecked = checks;
         }
         self.phase = match then {
-            AfterCalls::Ask => MachinePhase::Asking,
-            AfterCalls::End(_) if checks => MachinePhase::Checking,
-            AfterCalls::End(outcome) => MachinePhase::Ended(Some(outcome)),
+            AfterCalls::Ask => RunPhase::Asking,
+            AfterCalls::End(_) if checks => RunPhase::Checking,
+            AfterCalls::End(outcome) => RunPhase::Ended(Some(outcome)),
         };
     }
 
     fn checking(&mut self) -> Result<&mut OutputRequirement, Error> {
-        let checking = matches!(self.phase, MachinePhase::Checking);
+        let checking = matches!(self.phase, RunPhase::Checking);
         let wanted = self.wanted.as_mut().filter(|_| checking);
         wanted.ok_or_else(|| cannot("there is no answer to be checked"))
     }

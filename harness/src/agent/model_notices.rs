@@ -1,7 +1,7 @@
 //! The texts that the program itself tells the model: about a reply that broke off, an answer that
 //! was rejected, and calls that did not run or did not end.
 
-use super::{Outcome, calling::AfterCalls};
+use super::{Outcome, call_states::AfterCalls};
 use crate::{
     journal::{Awaited, Limit},
     message::{CallOutcome, ToolResult},
@@ -13,7 +13,7 @@ pub(super) const GO_ON: &str = "Your reply above was cut off before it was compl
                      breaks off, without repeating what is there.";
 
 /// The text for the model about a call that was stopped while it ran.
-pub(super) fn stopped(effects: SideEffects) -> (CallOutcome, String) {
+pub(super) fn stopped_notice(effects: SideEffects) -> (CallOutcome, String) {
     if effects.is_read_only() {
         let text = "This call was stopped while it ran. It only reads, so nothing has changed.";
         (CallOutcome::StoppedReading, text.to_owned())
@@ -25,7 +25,7 @@ pub(super) fn stopped(effects: SideEffects) -> (CallOutcome, String) {
 }
 
 /// The text for the model about a call that ran in a process that is gone.
-pub(super) fn lost(effects: SideEffects) -> (CallOutcome, String) {
+pub(super) fn lost_notice(effects: SideEffects) -> (CallOutcome, String) {
     let ended = "The program that ran this call ended before the call had";
     if effects.is_read_only() {
         let text = format!("{ended}. It only reads, so nothing has changed.");
@@ -39,7 +39,7 @@ pub(super) fn lost(effects: SideEffects) -> (CallOutcome, String) {
 
 /// The text for the model about a call that was handed to the program or has asked a question, and
 /// was not answered.
-pub(super) fn handed_out(awaited: &Awaited) -> (CallOutcome, String) {
+pub(super) fn unanswered_notice(awaited: &Awaited) -> (CallOutcome, String) {
     let how = match awaited {
         Awaited::Answer { .. } => "This call has asked something, and was not answered",
         _ => "This call was handed to the program, which has given no result",
@@ -56,7 +56,7 @@ pub(super) fn nobody_answered() -> (CallOutcome, String) {
 }
 
 /// The text for the model about a call that was not allowed.
-pub(super) fn denied(reason: &str) -> String {
+pub(super) fn denial_notice(reason: &str) -> String {
     format!("This call was not allowed, so it did not run: {reason}")
 }
 
@@ -79,7 +79,7 @@ pub(super) fn ended_call(tool: &str, call: &str) -> String {
     format!("From the program: the call `{call}` of `{tool}`, which was still running, has ended")
 }
 
-pub(super) fn why(then: AfterCalls) -> String {
+pub(super) fn unrun_reason(then: AfterCalls) -> String {
     if let AfterCalls::End(Outcome::Limit(Limit::UnknownCost)) = then {
         return "nobody knows what the run costs, and that is refused".to_owned();
     }

@@ -11,7 +11,7 @@ use crate::{
     unwind::caught,
 };
 
-/// Since when each waiting call waits, and for what, by its id.
+/// The start time of each waiting call and what it waits for, by its id.
 #[derive(Clone, Default)]
 pub(super) struct CallWaitTimes(HashMap<String, (WaitsFor, u64)>);
 
@@ -45,7 +45,7 @@ fn call_of_ended_wait(fact: &Fact) -> Option<&str> {
 impl Chat {
     /// Traces a fact that was recorded here.
     pub(super) fn tell(&mut self, fact: &Fact) {
-        let waited = self.waits.note(fact, now);
+        let waited = self.wait_times.note(fact, now);
         self.keep_for_watchers(fact);
         match fact {
             Fact::Reopened { .. } => {
@@ -56,15 +56,15 @@ impl Chat {
     }
 
     /// Traces a fact that others have written meanwhile.
-    pub(super) fn tell_news(&mut self, fact: &Fact, at: u64) {
-        let waited = self.waits.note(fact, || at);
+    pub(super) fn trace_external_fact(&mut self, fact: &Fact, at: u64) {
+        let waited = self.wait_times.note(fact, || at);
         self.keep_for_watchers(fact);
         let waited = waited.map(|waited| CallWaitTime { elsewhere: true, ..waited });
         self.tracer.fact(fact, waited);
     }
 
     /// Traces the answers at the end of the facts with which the conversation was opened.
-    pub(super) fn tell_answers(&mut self, facts: &[Envelope]) {
+    pub(super) fn trace_answers(&mut self, facts: &[Envelope]) {
         let answers = facts
             .iter()
             .rev()
@@ -72,7 +72,7 @@ impl Chat {
         let answers: Vec<(Fact, u64)> = answers.collect();
         let mut ended: HashSet<&str> =
             answers.iter().filter_map(|(it, _)| call_of_ended_wait(it)).collect();
-        let mut waits = HashMap::new();
+        let mut wait_times = HashMap::new();
         for envelope in facts.iter().rev() {
             if ended.is_empty() {
                 break;
@@ -80,11 +80,11 @@ impl Chat {
             if let Ok(Fact::CallWaits { call, wait }) = envelope.fact()
                 && ended.remove(&*call)
             {
-                waits.insert(call, (WaitsFor::of(&wait.awaited), envelope.at));
+                wait_times.insert(call, (WaitsFor::of(&wait.awaited), envelope.at));
             }
         }
         for (fact, until) in answers.iter().rev() {
-            let waited = call_of_ended_wait(fact).and_then(|call| waits.get(call).copied());
+            let waited = call_of_ended_wait(fact).and_then(|call| wait_times.get(call).copied());
             let until = *until;
             let waited = waited.map(|(awaited, since)| CallWaitTime {
                 awaited,
@@ -99,7 +99,7 @@ impl Chat {
 
     /// Notes that the pending facts are about to be written. The trace comes when the write has
     /// ended.
-    pub(super) fn append_begins(&mut self) {
+    pub(super) fn note_append(&mut self) {
         let Self { durable: Some(durable), tracer, .. } = self else { return };
         durable.begin_write();
         let Some(journal) = durable.journal().filter(|_| !durable.is_lost()) else { return };
@@ -117,13 +117,13 @@ impl Chat {
             Ok(false) => self.tracer.appended(AppendOutcome::Interrupted, None),
             Err(error) => append_failed(&mut self.tracer, error),
         }
-        self.tell_loss();
+        self.trace_loss();
     }
 
     /// Traces, once, that another owner has continued the conversation.
-    pub(super) fn tell_loss(&mut self) {
+    pub(super) fn trace_loss(&mut self) {
         let Self { durable: Some(durable), tracer, .. } = self else { return };
-        let Some(why) = durable.loss() else { return };
+        let Some(why) = durable.take_loss() else { return };
         let Some(journal) = durable.journal() else { return };
         tracer.lost(&why, || holding(&**journal, durable.id()));
     }
@@ -174,7 +174,12 @@ fn system(journal: &dyn Journal) -> String {
 }
 
 /// Traces an answer that was written from outside into a conversation with these facts.
-pub(super) fn tell_answer(tracer: &mut Tracer, machine: &Machine, facts: &[Envelope], fact: &Fact) {
+pub(super) fn trace_answer(
+    tracer: &mut Tracer,
+    machine: &Machine,
+    facts: &[Envelope],
+    fact: &Fact,
+) {
     tracer.add_open_calls(machine.open_calls());
     tracer.fact(fact, wait_ended_by(facts, fact, now()));
 }

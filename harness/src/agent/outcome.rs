@@ -123,14 +123,14 @@ impl RunRecord {
 /// The result of a run that the model has answered.
 #[derive(Clone, Debug)]
 pub struct Reply {
-    remains: RunRecord,
+    run_record: RunRecord,
     provider: String,
     model: String,
 }
 
 impl Reply {
-    pub(super) fn new(remains: RunRecord) -> Self {
-        Self { remains, provider: String::new(), model: String::new() }
+    pub(super) fn new(run_record: RunRecord) -> Self {
+        Self { run_record, provider: String::new(), model: String::new() }
     }
 
     pub(super) fn answered_by(mut self, who: Option<(&str, &str)>) -> Self {
@@ -153,13 +153,13 @@ impl Reply {
 
     /// The text of the answer.
     pub fn text(&self) -> &str {
-        &self.remains.text
+        &self.run_record.text
     }
 
     /// The tokens of the run's own turns. Agents that its tools call are not included: they are
     /// part of [`spent`](Self::spent).
     pub fn usage(&self) -> Usage {
-        self.remains.usage
+        self.run_record.usage
     }
 
     /// What the run's own turns cost, in the currency of the prices. `None` if that is not known:
@@ -185,49 +185,49 @@ impl Reply {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn cost(&self) -> Option<f64> {
-        self.remains.cost
+        self.run_record.cost
     }
 
     /// What the run has spent, including the agents that [its
     /// calls](crate::agent::Sending::in_call) have started.
     pub fn spent(&self) -> Spent {
-        self.remains.spent
+        self.run_record.spent
     }
 
     /// What the tokens of the last request consisted of.
     pub fn context(&self) -> ContextTokens {
-        self.remains.context
+        self.run_record.context
     }
 
     /// The trace of the run: what happened, with times.
     pub fn trace(&self) -> &RunTrace {
-        &self.remains.trace
+        &self.run_record.trace
     }
 
     /// How many answers the model has completed in the run.
     pub fn turns(&self) -> u32 {
-        self.remains.turns
+        self.run_record.turns
     }
 
     /// The results of the run's calls. [`Results::of`] reads them as typed values.
     pub fn results(&self) -> Results {
-        self.remains.results()
+        self.run_record.results()
     }
 
     /// The conversation up to the answer, which is included.
     pub fn transcript(&self) -> &Transcript {
-        &self.remains.transcript
+        &self.run_record.transcript
     }
 
     /// Where the message with this id came from: see [`Chat::provenance`](super::Chat::provenance).
     pub fn provenance(&self, message: &str) -> Option<&Provenance> {
-        self.remains.provenances.get(message)
+        self.run_record.provenances.get(message)
     }
 }
 
 impl fmt::Display for Reply {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.remains.text)
+        f.write_str(&self.run_record.text)
     }
 }
 
@@ -237,7 +237,7 @@ pub struct Stopped(Box<StoppedInner>);
 
 struct StoppedInner {
     outcome: Outcome,
-    remains: RunRecord,
+    run_record: RunRecord,
     error: Option<Error>,
     limit: Option<LimitReached>,
 }
@@ -247,29 +247,29 @@ impl Stopped {
         outcome: Outcome,
         error: Option<Error>,
         limit: Option<LimitReached>,
-        remains: RunRecord,
+        run_record: RunRecord,
     ) -> Self {
-        Self(Box::new(StoppedInner { outcome, remains, error, limit }))
+        Self(Box::new(StoppedInner { outcome, run_record, error, limit }))
     }
 
     /// A copy for another caller that waits for the same run. Of the error, it has the kind and the
     /// text.
     pub(super) fn again(&self) -> Self {
-        let StoppedInner { outcome, remains, error, limit } = &*self.0;
+        let StoppedInner { outcome, run_record, error, limit } = &*self.0;
         let error = error.as_ref().map(|error| Error::new(error.kind(), error.to_string()));
-        Self::new(*outcome, error, limit.clone(), remains.clone())
+        Self::new(*outcome, error, limit.clone(), run_record.clone())
     }
 
     /// A reply that cannot be read as the wanted type.
     pub(super) fn unfit(reply: Reply, faults: Vec<String>) -> Self {
-        let remains = RunRecord { faults, ..reply.remains };
-        Self::new(Outcome::Unfit, None, None, remains)
+        let run_record = RunRecord { faults, ..reply.run_record };
+        Self::new(Outcome::Unfit, None, None, run_record)
     }
 
     /// If the run has ended as [`Outcome::Unfit`]: everything that is wrong with the last answer.
     /// Each fault has its place as a JSON pointer.
     pub fn faults(&self) -> &[String] {
-        &self.0.remains.faults
+        &self.0.run_record.faults
     }
 
     /// How the run ended; never [`Outcome::Answered`].
@@ -290,56 +290,56 @@ impl Stopped {
 
     /// The last text of the model in this run. It is not an answer.
     pub fn text(&self) -> &str {
-        &self.0.remains.text
+        &self.0.run_record.text
     }
 
     /// The tokens of the run's own turns; a lower bound if the run was interrupted. Agents that its
     /// tools call are not included: they are part of [`spent`](Self::spent).
     pub fn usage(&self) -> Usage {
-        self.0.remains.usage
+        self.0.run_record.usage
     }
 
     /// What the run's own turns cost, in the currency of the prices. `None` if that is not known:
     /// the model has no price in the [table](crate::models), or an answer came without its tokens.
     /// Agents that its tools call are not included: they are part of [`spent`](Self::spent).
     pub fn cost(&self) -> Option<f64> {
-        self.0.remains.cost
+        self.0.run_record.cost
     }
 
     /// What the run has spent, including the agents that [its
     /// calls](crate::agent::Sending::in_call) have started.
     pub fn spent(&self) -> Spent {
-        self.0.remains.spent
+        self.0.run_record.spent
     }
 
     /// What the tokens of the last request consisted of.
     pub fn context(&self) -> ContextTokens {
-        self.0.remains.context
+        self.0.run_record.context
     }
 
     /// The trace of the run: what happened, with times.
     pub fn trace(&self) -> &RunTrace {
-        &self.0.remains.trace
+        &self.0.run_record.trace
     }
 
     /// How many answers the model has completed in the run.
     pub fn turns(&self) -> u32 {
-        self.0.remains.turns
+        self.0.run_record.turns
     }
 
     /// The results of the run's calls: see [`Reply::results`].
     pub fn results(&self) -> Results {
-        self.0.remains.results()
+        self.0.run_record.results()
     }
 
     /// The conversation so far. It is always valid to send.
     pub fn transcript(&self) -> &Transcript {
-        &self.0.remains.transcript
+        &self.0.run_record.transcript
     }
 
     /// Where the message with this id came from: see [`Chat::provenance`](super::Chat::provenance).
     pub fn provenance(&self, message: &str) -> Option<&Provenance> {
-        self.0.remains.provenances.get(message)
+        self.0.run_record.provenances.get(message)
     }
 }
 

@@ -10,7 +10,7 @@ pub(super) struct OutputToolText<'a> {
     /// The name of the answer tool, if an answer is wanted.
     tool: Option<&'a str>,
     /// The text so far of the blocks that call it.
-    said: BTreeMap<u32, OutputArguments>,
+    arguments: BTreeMap<u32, OutputArguments>,
     /// Whether other tools are called, too.
     calls: bool,
 }
@@ -51,16 +51,21 @@ impl OutputArguments {
 impl<'a> OutputToolText<'a> {
     pub(super) fn new(answer: Option<&'a AnswerSchema>) -> Self {
         let tool = answer.map(|answer| &*answer.tool().name);
-        Self { tool, said: BTreeMap::new(), calls: false }
+        Self { tool, arguments: BTreeMap::new(), calls: false }
     }
 
     /// What the model has called the tool with: the first call whose arguments are a whole object and of use, else the first
     /// whole one. `Some(None)` if it has called the tool and no call is whole.
     pub(super) fn call(&self, is_of_use: impl Fn(&str) -> bool) -> Option<Option<&str>> {
-        if self.said.is_empty() {
+        if self.arguments.is_empty() {
             return None;
         }
-        let whole = || self.said.values().filter(|said| said.is_whole).map(|said| &*said.text);
+        let whole = || {
+            self.arguments
+                .values()
+                .filter(|arguments| arguments.is_whole)
+                .map(|arguments| &*arguments.text)
+        };
         Some(whole().find(|text| is_of_use(text)).or_else(|| whole().next()))
     }
 
@@ -69,38 +74,40 @@ impl<'a> OutputToolText<'a> {
         let Some(tool) = self.tool else { return Some(event) };
         match event {
             StreamEvent::ToolCallStart { block, name, .. } if name == tool => {
-                self.said.entry(block).or_default();
+                self.arguments.entry(block).or_default();
                 None
             }
-            StreamEvent::ToolCallDelta { block, json } if self.said.contains_key(&block) => {
-                let said = self.said.entry(block).or_default();
+            StreamEvent::ToolCallDelta { block, json } if self.arguments.contains_key(&block) => {
+                let arguments = self.arguments.entry(block).or_default();
                 // Some servers send the whole call once more.
-                if said.is_whole {
+                if arguments.is_whole {
                     return None;
                 }
-                said.push(&json);
+                arguments.push(&json);
                 Some(StreamEvent::TextDelta { block, text: json })
             }
-            StreamEvent::ToolCallArguments { block, json } if self.said.contains_key(&block) => {
-                let said = self.said.entry(block).or_default();
-                let text = match json.strip_prefix(said.text.as_str()) {
+            StreamEvent::ToolCallArguments { block, json }
+                if self.arguments.contains_key(&block) =>
+            {
+                let arguments = self.arguments.entry(block).or_default();
+                let text = match json.strip_prefix(arguments.text.as_str()) {
                     Some(rest) => rest.to_owned(),
                     // The text that was already shown cannot be withdrawn. The answer will fail its
                     // check and be requested again.
                     None => json.clone(),
                 };
-                *said = OutputArguments::default();
-                said.push(&json);
+                *arguments = OutputArguments::default();
+                arguments.push(&json);
                 (!text.is_empty()).then_some(StreamEvent::TextDelta { block, text })
             }
-            StreamEvent::ToolCallEnd { block } if self.said.contains_key(&block) => None,
+            StreamEvent::ToolCallEnd { block } if self.arguments.contains_key(&block) => None,
             StreamEvent::Vendor { block, part: VendorPart::ToolCall, .. }
-                if self.said.contains_key(&block) =>
+                if self.arguments.contains_key(&block) =>
             {
                 None
             }
             StreamEvent::Completed { stop: StopReason::ToolCalls, usage }
-                if !self.calls && !self.said.is_empty() =>
+                if !self.calls && !self.arguments.is_empty() =>
             {
                 Some(StreamEvent::Completed { stop: StopReason::Complete, usage })
             }
@@ -108,7 +115,7 @@ impl<'a> OutputToolText<'a> {
                 match event {
                     StreamEvent::ToolCallStart { .. } => self.calls = true,
                     StreamEvent::Discarded { .. } => {
-                        self.said.clear();
+                        self.arguments.clear();
                         self.calls = false;
                     }
                     _ => {}
@@ -127,11 +134,11 @@ mod tests {
     fn the_end_of_an_object_is_known_letter_by_letter() {
         let text = r#" ]} {"a\"}": ["}]", {"b": "\\"}], "c": {}} "#;
         let end = text.rfind('}').unwrap();
-        let mut said = OutputArguments::default();
+        let mut arguments = OutputArguments::default();
         for (at, letter) in text.char_indices() {
-            assert_eq!(said.is_whole, at > end, "{at}");
-            said.push(&letter.to_string());
+            assert_eq!(arguments.is_whole, at > end, "{at}");
+            arguments.push(&letter.to_string());
         }
-        assert_eq!(said.text, text);
+        assert_eq!(arguments.text, text);
     }
 }

@@ -9,18 +9,18 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
     Action, Chat, Event, Outcome, Reply, Stopped,
-    caller::ParentRun,
-    calling::ApprovedCall,
+    call_states::ApprovedCall,
     calls::CallContexts,
     clock::RunClock,
-    early::EarlyCalls,
-    model_notices::lost,
+    early_calls::EarlyCalls,
+    model_notices::lost_notice,
     outcome::RunRecord,
-    reports::ProgressReceiver,
+    progress::ProgressReceiver,
     sending::{RunInput, StopTokens},
     step::RunStep,
     steps::KeptPlaces,
     stop_signals::{RunSignal, StopSignals, warning_event},
+    subagent::ParentRun,
     watcher::RunWatcher,
 };
 use crate::{
@@ -42,7 +42,7 @@ pub(super) struct Run<'a> {
     pub(super) chat: &'a mut Chat,
     pub(super) watch: RunWatcher<'a>,
     /// Reports what stops the run from outside.
-    pub(super) halt: StopSignals,
+    pub(super) stop_signals: StopSignals,
     /// The program cancels it to stop the run after the current turn.
     after_turn: CancellationToken,
     /// Cancelled when the run is over. Tools on threads of their own learn of the end only by this.
@@ -61,7 +61,7 @@ pub(super) struct Run<'a> {
     /// The progress that running tools report.
     pub(super) reports: ProgressReceiver,
     /// Calls whose decision was made before this run, perhaps by other rules.
-    pub(super) earlier: HashSet<String>,
+    pub(super) calls_from_previous_process: HashSet<String>,
     /// Places that were taken for calls before the action in which the calls run.
     pub(super) kept: KeptPlaces,
     /// Calls whose start was shown to the watcher and whose end was not, each with its start time.
@@ -99,16 +99,17 @@ impl<'a> Run<'a> {
         let StopTokens { now: cancellation, after_turn } = stops;
         let over = cancellation.child_token().drop_guard();
         let reports = ProgressReceiver::default();
-        let reporter = || reports.reporter();
-        let halt = StopSignals::new(cancellation, &chat.guard, chat.clock.elapsed(), reporter());
+        let progress_sender = || reports.progress_sender();
+        let stop_signals =
+            StopSignals::new(cancellation, &chat.guard, chat.clock.elapsed(), progress_sender());
         chat.clock.start();
-        let caller = ParentRun::of(chat, reporter(), watch.is_watched());
+        let caller = ParentRun::of(chat, progress_sender(), watch.is_watched());
         let contexts = CallContexts::new(chat, caller, tool_time);
-        let above = chat.own.as_ref().and_then(|own| own.caller.as_ref()?.listener());
+        let above = chat.options.as_ref().and_then(|options| options.caller.as_ref()?.listener());
         Self {
             chat,
             watch: watch.below(above),
-            halt,
+            stop_signals,
             after_turn,
             over,
             answer: None,
@@ -118,7 +119,7 @@ impl<'a> Run<'a> {
             early: EarlyCalls::default(),
             contexts,
             reports,
-            earlier: HashSet::new(),
+            calls_from_previous_process: HashSet::new(),
             kept: KeptPlaces::default(),
             shown: Vec::new(),
             answer_way: None,
@@ -143,39 +144,39 @@ impl<'a> Run<'a> {
 
     /// A run for one action that the program asks for between two runs. It does not belong to the run before, so the time
     /// limit counts from now. Dropping it leaves the conversation unchanged.
-    pub(super) fn by_hand(chat: &'a mut Chat) -> Self {
+    pub(super) fn between_runs(chat: &'a mut Chat) -> Self {
         let clock = mem::take(&mut chat.clock);
-        let run = Self::one_action(chat);
+        let run = Self::for_one_action(chat);
         run.chat.clock = clock;
         run
     }
 
     /// A run for one action of another driver. Dropping it leaves the conversation as it is.
-    pub(super) fn one_action(chat: &'a mut Chat) -> Self {
+    pub(super) fn for_one_action(chat: &'a mut Chat) -> Self {
         let mut run = Self::new(chat, RunWatcher::default(), StopTokens::default(), None);
         run.ended = true;
         run
     }
 
     /// The result of a run that was finished in a process that is gone.
-    pub(super) fn finished(chat: &mut Chat, outcome: Outcome) -> Result<Reply, Stopped> {
-        let mut run = Run::one_action(chat);
+    pub(super) fn finished_reply(chat: &mut Chat, outcome: Outcome) -> Result<Reply, Stopped> {
+        let mut run = Run::for_one_action(chat);
         run.begun = true;
         run.result(outcome)
     }
 
     /// Drives the run to its end.
-    pub(super) async fn drive(&mut self, opening: RunInput, anew: bool) -> Result<Reply, Stopped> {
-        self.trace_begin(&opening);
-        let said = match &opening {
+    pub(super) async fn drive(&mut self, input: RunInput, anew: bool) -> Result<Reply, Stopped> {
+        self.trace_begin(&input);
+        let said = match &input {
             RunInput::Say(message) => Some(message.clone()),
             RunInput::Resume => None,
         };
-        let outcome = match self.begin_with(opening, anew).await {
+        let outcome = match self.begin_with(input, anew).await {
             Ok(()) => {
                 self.begun = true;
                 self.emit(Event::RunStarted { said: said.as_ref() });
-                self.go_to_the_end().await
+                self.drive_to_end().await
             }
             Err(error) => self.fail(error),
         };
@@ -197,17 +198,17 @@ impl<'a> Run<'a> {
     }
 
     /// Records what the run begins with, if it can begin.
-    pub(super) async fn begin_with(&mut self, opening: RunInput, anew: bool) -> Result<(), Error> {
-        self.halt.check_timer(self.chat.durable.is_some())?;
-        self.chat.check_circumstances()?;
+    pub(super) async fn begin_with(&mut self, input: RunInput, anew: bool) -> Result<(), Error> {
+        self.stop_signals.check_timer(self.chat.durable.is_some())?;
+        self.chat.check_options()?;
         self.chat.check_answer()?;
         self.catch_up().await?;
-        self.hear_late_ends().await?;
-        if let RunInput::Resume = opening {
-            self.chat.check_wants()?;
+        self.record_late_ends().await?;
+        if let RunInput::Resume = input {
+            self.chat.check_output_spec()?;
         }
         let limits = anew.then(|| Box::new(self.chat.guard.run_limits()));
-        match opening {
+        match input {
             RunInput::Say(message) => {
                 message.check_sendable()?;
                 // Calls that the run before has left open do not run any more.
@@ -216,11 +217,13 @@ impl<'a> Run<'a> {
                     self.settle()?;
                 }
                 self.chat.record(&Fact::UserSaid { message, limits })?;
-                let own = self.chat.own.as_ref().filter(|own| own.is_kept);
-                if let Some(called_by) = own.and_then(|own| own.caller.as_ref()?.called_by()) {
+                let options = self.chat.options.as_ref().filter(|options| options.is_kept);
+                if let Some(called_by) =
+                    options.and_then(|options| options.caller.as_ref()?.started_run_fact())
+                {
                     self.chat.record(&called_by)?;
                 }
-                self.chat.hear_caller()?;
+                self.chat.record_sources_of_caller()?;
                 match self.chat.wanted_fact() {
                     Some(wanted) => self.chat.record(&wanted),
                     None => Ok(()),
@@ -231,7 +234,8 @@ impl<'a> Run<'a> {
                 self.chat.resume_children().await?;
                 self.chat.doubt_answered()?;
                 let earlier = self.chat.machine.open_calls();
-                self.earlier = earlier.map(|call| call.id().to_owned()).collect();
+                self.calls_from_previous_process =
+                    earlier.map(|call| call.id().to_owned()).collect();
                 match limits {
                     Some(_) => self.chat.record(&Fact::Resumed { message: None, limits }),
                     None => Ok(()),
@@ -249,11 +253,11 @@ impl<'a> Run<'a> {
     /// Closes the waits whose time is over. The run can be stopped while the journal does not answer.
     async fn expire(&mut self) -> Result<(), Error> {
         loop {
-            let Self { chat, halt, .. } = &mut *self;
+            let Self { chat, stop_signals, .. } = &mut *self;
             tokio::select! {
                 biased;
                 over = chat.expire() => return over,
-                told = halt.next_signal() => if let RunSignal::Stop(_) = told {
+                signal = stop_signals.next_signal() => if let RunSignal::Stop(_) = signal {
                     return Err(unanswered());
                 },
             }
@@ -285,11 +289,11 @@ impl<'a> Run<'a> {
     /// can be stopped while the journal does not answer.
     pub(super) async fn catch_up(&mut self) -> Result<(), Error> {
         loop {
-            let Self { chat, halt, .. } = &mut *self;
+            let Self { chat, stop_signals, .. } = &mut *self;
             tokio::select! {
                 biased;
                 caught_up = chat.catch_up() => return caught_up,
-                told = halt.next_signal() => if let RunSignal::Stop(_) = told {
+                signal = stop_signals.next_signal() => if let RunSignal::Stop(_) = signal {
                     return Err(unanswered());
                 },
             }
@@ -322,9 +326,9 @@ impl<'a> Run<'a> {
     }
 
     /// Continues until the end of the run is written.
-    async fn go_to_the_end(&mut self) -> Outcome {
+    async fn drive_to_end(&mut self) -> Outcome {
         loop {
-            let outcome = self.go().await;
+            let outcome = self.run_to_end().await;
             let outcome = self.write_last(outcome).await;
             if self.should_continue_after(outcome) {
                 continue;
@@ -336,23 +340,23 @@ impl<'a> Run<'a> {
         }
     }
 
-    async fn go(&mut self) -> Outcome {
+    async fn run_to_end(&mut self) -> Outcome {
         loop {
             self.warn();
             self.announce();
             if let Some(error) = self.watch.fault() {
                 return self.fail(error);
             }
-            if let Err(error) = self.hear_late_ends().await {
+            if let Err(error) = self.record_late_ends().await {
                 return self.fail(error);
             }
-            let asked = self.reports.reporter().take_wait_time();
-            self.halt.postpone(asked);
+            let asked = self.reports.progress_sender().take_wait_time();
+            self.stop_signals.postpone(asked);
             self.chat.clock.postpone(asked);
-            if let Err(error) = self.hear_steering() {
+            if let Err(error) = self.record_steering() {
                 return self.fail(error);
             }
-            if self.enough() && self.chat.machine.next() == Action::CallProvider {
+            if self.must_stop_after_turn() && self.chat.machine.next() == Action::CallProvider {
                 if let Err(error) = self.interrupt(None) {
                     return self.fail(error);
                 }
@@ -369,7 +373,7 @@ impl<'a> Run<'a> {
             let done = match step {
                 RunStep::Move(due) => self.edit_context(due).await,
                 RunStep::Ask => self.ask().await,
-                RunStep::Stop(cause) => self.interrupted(cause),
+                RunStep::Stop(cause) => self.record_interrupt(cause),
                 RunStep::Decide { calls, surplus } => match self.refuse(&surplus) {
                     Ok(()) => self.decide(&calls).await,
                     failed => failed,
@@ -378,7 +382,7 @@ impl<'a> Run<'a> {
                 // Calls that began early have to end before the other calls begin.
                 RunStep::AwaitResults => self.call(&[]).await,
                 RunStep::FindOut(calls) => match self.find_out(&calls).await {
-                    Ok(Some(cause)) => self.interrupted(cause),
+                    Ok(Some(cause)) => self.record_interrupt(cause),
                     found => found.map(drop),
                 },
                 RunStep::AwaitAnswers => return Outcome::Waiting,
@@ -397,25 +401,25 @@ impl<'a> Run<'a> {
     }
 
     /// Whether the program has asked to stop after the current turn.
-    pub(super) fn enough(&self) -> bool {
+    pub(super) fn must_stop_after_turn(&self) -> bool {
         self.chat.machine.turns() > 0 && self.after_turn.is_cancelled()
     }
 
     /// Reports limits that are near or cannot be enforced.
     fn warn(&mut self) {
         for warning in self.chat.guard.warnings() {
-            self.warned(&warning);
+            self.report_warning(&warning);
         }
     }
 
-    pub(super) fn warned(&mut self, warning: &Warning) {
+    pub(super) fn report_warning(&mut self, warning: &Warning) {
         self.chat.tracer.warning(warning);
         self.watch.tell(warning_event(warning));
     }
 
-    fn trace_begin(&mut self, opening: &RunInput) {
+    fn trace_begin(&mut self, input: &RunInput) {
         let agent = self.chat.agent.clone();
-        let said = match opening {
+        let said = match input {
             RunInput::Say(message) => Some(message),
             RunInput::Resume => None,
         };
@@ -428,7 +432,11 @@ impl<'a> Run<'a> {
             conversation,
             journaled: self.chat.durable.as_ref().map(|durable| &**durable.id()),
             earlier: transcript.messages().len(),
-            caller: self.chat.own.as_ref().and_then(|own| own.caller.as_ref()?.traced()),
+            caller: self
+                .chat
+                .options
+                .as_ref()
+                .and_then(|options| options.caller.as_ref()?.trace_ids()),
         };
         self.chat.tracer.begin(cast, said);
         self.contexts.are_traced_as(self.chat.tracer.run_name());
@@ -459,10 +467,10 @@ impl<'a> Run<'a> {
         if self.error.is_none() {
             self.error = failure;
         }
-        self.interrupted(cause)
+        self.record_interrupt(cause)
     }
 
-    pub(super) fn interrupted(&mut self, cause: InterruptCause) -> Result<(), Error> {
+    pub(super) fn record_interrupt(&mut self, cause: InterruptCause) -> Result<(), Error> {
         if let InterruptCause::Limit { limit, scope, detail } = &cause {
             let detail = detail.clone();
             self.limit = Some(LimitReached { limit: *limit, scope: *scope, detail });
@@ -507,11 +515,12 @@ impl<'a> Run<'a> {
 
     /// Records how calls have ended that were told to stop and went on. Their large results are kept like those of other
     /// calls. If the run is stopped meanwhile, the next one hears the rest.
-    pub(super) async fn hear_late_ends(&mut self) -> Result<(), Error> {
+    pub(super) async fn record_late_ends(&mut self) -> Result<(), Error> {
         let (ends, mut all) = (self.late_ends(), Ok(()));
         for LateEnd { number, identity, outcome, content, file } in ends {
             // In a box, since this is rare and the future is large.
-            let readable = Box::pin(self.readable_late(&identity.call, outcome, content, file));
+            let readable =
+                Box::pin(self.readable_late_result(&identity.call, outcome, content, file));
             let Some(result) = readable.await else {
                 break;
             };
@@ -521,7 +530,7 @@ impl<'a> Run<'a> {
     }
 
     /// The result of a call that has ended late, as the model reads it, unless the run is stopped.
-    async fn readable_late(
+    async fn readable_late_result(
         &mut self,
         call: &str,
         outcome: CallOutcome,
@@ -530,7 +539,7 @@ impl<'a> Run<'a> {
     ) -> Option<ToolResult> {
         let mut warnings = Vec::new();
         let result = {
-            let Self { chat, contexts, halt, early, .. } = &mut *self;
+            let Self { chat, contexts, stop_signals, early, .. } = &mut *self;
             let (spills, limit) = contexts.spilling().for_call(chat.machine.transcript(), false);
             let (tools, room) = (chat.agent.tools(), (limit, spills.as_ref()));
             let mut readable = pin!(async {
@@ -543,7 +552,7 @@ impl<'a> Run<'a> {
                 tokio::select! {
                     biased;
                     result = &mut readable => break Some(result),
-                    told = halt.next_signal() => match told {
+                    signal = stop_signals.next_signal() => match signal {
                         RunSignal::Stop(_) => break None,
                         RunSignal::Warn(warning) => warnings.push(warning),
                     },
@@ -551,13 +560,13 @@ impl<'a> Run<'a> {
                 }
             }
         };
-        warnings.iter().for_each(|warning| self.warned(warning));
+        warnings.iter().for_each(|warning| self.report_warning(warning));
         result
     }
 
     /// The same where a result must be recorded at once. The next request waits for the ends that are left out here,
     /// because their results are large.
-    pub(super) fn hear_short_late_ends(&mut self) -> Result<(), Error> {
+    pub(super) fn record_short_late_ends(&mut self) -> Result<(), Error> {
         let mut all = Ok(());
         for end in self.late_ends() {
             let LateEnd { number, identity, outcome, content, file } = end;
@@ -572,9 +581,9 @@ impl<'a> Run<'a> {
     }
 
     fn late_ends(&self) -> Vec<LateEnd> {
-        let Chat { machine, heard_ends, .. } = &*self.chat;
+        let Chat { machine, recorded_ends, .. } = &*self.chat;
         let wants = |number: u64, call: &CallIdentity| {
-            !heard_ends.contains(&number) && machine.needs_end_of(call)
+            !recorded_ends.contains(&number) && machine.needs_end_of(call)
         };
         ended_in(self.chat.id(), wants)
     }
@@ -585,9 +594,9 @@ impl<'a> Run<'a> {
         identity: &CallIdentity,
         result: ToolResult,
     ) -> Result<(), Error> {
-        self.chat.heard_ends.insert(number);
+        self.chat.recorded_ends.insert(number);
         mark_reported(number);
-        if self.chat.machine.was_given(&identity.tool, &result) {
+        if self.chat.machine.has_given_end(&identity.tool, &result) {
             return Ok(());
         }
         self.watch.tell(Event::ToolEnded { tool: &identity.tool, result: &result });
@@ -611,7 +620,7 @@ impl<'a> Run<'a> {
             CallOutcome::Failed | CallOutcome::NotStarted | CallOutcome::Denied
         );
         let Some(granted) = before.filter(|_| unknown) else { return result };
-        let (outcome, text) = lost(granted.effects);
+        let (outcome, text) = lost_notice(granted.effects);
         let text = format!("{text} It was to run again, and this came of it:");
         let content = std::iter::once(ToolContent::Text(text));
         let content = content.chain(result.content().iter().cloned());
@@ -621,10 +630,10 @@ impl<'a> Run<'a> {
     /// Records what became of every call that has no result. It goes on if recording one fails, so
     /// that the conversation in memory is complete, and returns the first error.
     pub(super) fn settle(&mut self) -> Result<(), Error> {
-        self.hear_agents();
+        self.emit_agent_events();
         let mut all = self.count_early();
         for (call, result, elapsed) in self.early.stop() {
-            all = all.and(self.ended((call, result, elapsed)));
+            all = all.and(self.record_end((call, result, elapsed)));
         }
         let facts: Vec<Fact> = self.chat.machine.settlement().collect();
         for fact in facts {
@@ -647,7 +656,7 @@ impl<'a> Run<'a> {
     }
 
     /// Passes on the events of the agents that calls run.
-    pub(super) fn hear_agents(&mut self) {
+    pub(super) fn emit_agent_events(&mut self) {
         while let Some(event) = self.reports.of_agents() {
             event.show(|event| self.watch.tell(event));
         }
@@ -655,7 +664,7 @@ impl<'a> Run<'a> {
 
     /// Ends the run because of an error.
     fn fail(&mut self, error: Error) -> Outcome {
-        let stays_open = self.stays_open(&error);
+        let stays_open = self.must_leave_calls_open(&error);
         if self.error.is_none() {
             self.error = Some(error.cleaned(self.chat.agent.secrets()));
         }
@@ -694,19 +703,19 @@ impl<'a> Run<'a> {
         let machine = &self.chat.machine;
         let transcript = machine.transcript().clone();
         let begun_at = if self.begun { machine.begun_at() } else { transcript.messages().len() };
-        let mut remains = RunRecord::of(transcript, begun_at);
-        (remains.usage, remains.turns) = self.used();
-        remains.cost = self.chat.guard.cost();
-        remains.spent = self.chat.guard.budget().spent();
-        remains.context = self.context;
-        remains.provenances = machine.provenances().clone();
-        remains.trace = self.chat.tracer.run();
+        let mut run_record = RunRecord::of(transcript, begun_at);
+        (run_record.usage, run_record.turns) = self.used();
+        run_record.cost = self.chat.guard.cost();
+        run_record.spent = self.chat.guard.budget().spent();
+        run_record.context = self.context;
+        run_record.provenances = machine.provenances().clone();
+        run_record.trace = self.chat.tracer.run();
         if outcome == Outcome::Unfit {
-            remains.faults = self.chat.machine.faults().to_vec();
+            run_record.faults = self.chat.machine.faults().to_vec();
         }
         match outcome {
             Outcome::Answered => {
-                Ok(Reply::new(remains).answered_by(self.chat.machine.answered_by()))
+                Ok(Reply::new(run_record).answered_by(self.chat.machine.answered_by()))
             }
             Outcome::Limit(_)
             | Outcome::Truncated
@@ -718,7 +727,7 @@ impl<'a> Run<'a> {
             | Outcome::Denied
             | Outcome::Failed => {
                 let (error, limit) = (self.error.take(), self.limit.take());
-                Err(Stopped::new(outcome, error, limit, remains))
+                Err(Stopped::new(outcome, error, limit, run_record))
             }
         }
     }
@@ -741,7 +750,7 @@ impl Drop for Run<'_> {
             self.close();
             self.trace_end(Outcome::Cancelled);
         }
-        self.chat.own = None;
+        self.chat.options = None;
         self.chat.clock.stop();
         if let Some((guard, clock)) = self.before.take().filter(|_| !self.begun) {
             (self.chat.guard, self.chat.clock) = (guard, clock);

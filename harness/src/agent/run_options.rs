@@ -1,9 +1,9 @@
-//! What one run brings besides its message: the user's values, its permissions, its tools, and the
+//! The options of one run: the user's values, its permissions, its tools, and the
 //! form of its answer.
 
 use std::sync::Arc;
 
-use super::{Agent, Chat, Steering, answer_check::OutputSpec, caller::SubagentHost};
+use super::{Agent, Chat, Steering, answer_check::OutputSpec, subagent::SubagentHost};
 use crate::{
     error::{Error, ErrorKind},
     journal::{Fact, Sources},
@@ -12,7 +12,7 @@ use crate::{
     tool::{ConcurrencyLimit, SharedValues, ToolRegistry},
 };
 
-/// What a run brings. None of it is written to the journal.
+/// The options of a run. None of them is written to the journal.
 #[derive(Default)]
 pub(super) struct RunOptions {
     pub(super) values: SharedValues,
@@ -27,7 +27,7 @@ pub(super) struct RunOptions {
     /// Passes on what a manager of conversations receives while the run goes on.
     pub(super) handed_on: Option<Steering>,
     /// What the program wants of the answer, if that is more than text.
-    pub(super) wants: Option<OutputSpec>,
+    pub(super) output_spec: Option<OutputSpec>,
     /// Why the run cannot begin.
     pub(super) fault: Option<Error>,
     /// The call of another agent's run that has started this run.
@@ -71,24 +71,24 @@ impl RunOptions {
 }
 
 impl Chat {
-    /// Sets what the current run has brought.
-    pub(super) fn set_options(&mut self, own: Option<Box<RunOptions>>) {
-        self.own = own;
+    /// Sets the options of the current run.
+    pub(super) fn set_options(&mut self, options: Option<Box<RunOptions>>) {
+        self.options = options;
         // The run may offer other tools and ask for another length, and an earlier one may have been dropped.
-        (self.told, self.lowered) = (None, None);
-        self.tell_caller();
+        (self.offered_tools, self.reduced_max_tokens) = (None, None);
+        self.report_sources_to_caller();
     }
 
     /// Tells the call that this run is part of what the conversation has read.
-    pub(super) fn tell_caller(&self) {
-        if let Some(caller) = self.own.as_ref().and_then(|own| own.caller.as_ref()) {
+    pub(super) fn report_sources_to_caller(&self) {
+        if let Some(caller) = self.options.as_ref().and_then(|options| options.caller.as_ref()) {
             caller.add_sources(self.taint.sources());
         }
     }
 
     /// Records what the call that gives this run its task may know: the task may repeat it.
-    pub(super) fn hear_caller(&mut self) -> Result<(), Error> {
-        let Some(caller) = self.own.as_ref().and_then(|own| own.caller.as_ref()) else {
+    pub(super) fn record_sources_of_caller(&mut self) -> Result<(), Error> {
+        let Some(caller) = self.options.as_ref().and_then(|options| options.caller.as_ref()) else {
             return Ok(());
         };
         let sources = caller.known_sources().beyond(self.taint.sources()).all().to_vec();
@@ -100,24 +100,26 @@ impl Chat {
 
     /// The tools that the model gets in this run, and that can run in it.
     pub(super) fn tools(&self) -> &ToolRegistry {
-        offered(&self.agent, self.own.as_deref())
+        offered(&self.agent, self.options.as_deref())
     }
 
     /// The same tools, in a value that can be kept.
     pub(super) fn offered(&self) -> RunTools {
-        let only = self.own.as_ref().and_then(|own| own.tools.clone());
+        let only = self.options.as_ref().and_then(|options| options.tools.clone());
         RunTools { agent: self.agent.clone(), only }
     }
 
-    /// Fails if the run cannot begin with what it brings.
-    pub(super) fn check_circumstances(&mut self) -> Result<(), Error> {
-        if let Some(fault) = self.own.as_mut().and_then(|own| own.fault.take()) {
+    /// Fails if the run cannot begin with its options.
+    pub(super) fn check_options(&mut self) -> Result<(), Error> {
+        if let Some(fault) = self.options.as_mut().and_then(|options| options.fault.take()) {
             return Err(fault);
         }
-        if let Some(permissions) = self.own.as_ref().and_then(|own| own.permissions.as_ref()) {
+        if let Some(permissions) =
+            self.options.as_ref().and_then(|options| options.permissions.as_ref())
+        {
             permissions.check_names(self.agent.tools())?;
         }
-        let settings = self.own.as_ref().and_then(|own| own.settings.as_ref());
+        let settings = self.options.as_ref().and_then(|options| options.settings.as_ref());
         if let Some(ToolChoice::Tool(name)) = settings.and_then(|it| it.tool_choice.as_ref())
             && self.tools().is_searched(name)
             && !self.machine.found().iter().any(|found| found.tools.contains(name))
@@ -129,14 +131,14 @@ impl Chat {
             return Err(Error::new(ErrorKind::Configuration, why));
         }
         self.guard.budget().check()?;
-        let brought = self.own.as_ref().map(|own| &own.values);
+        let brought = self.options.as_ref().map(|options| &options.values);
         let given = [brought, self.values.as_ref()];
         self.agent.check_state(|id| given.iter().flatten().any(|values| values.has(id)))
     }
 
     /// Whether a call that is denied ends the run.
     pub(super) fn must_stop_on_denial(&self) -> bool {
-        let sides = self.own.iter().flat_map(|own| own.sides());
+        let sides = self.options.iter().flat_map(|options| options.sides());
         std::iter::once(self.agent.permissions()).chain(sides).any(|it| it.stops_on_denial())
     }
 }
@@ -154,7 +156,7 @@ impl RunTools {
     }
 }
 
-/// The tools that the model gets in a run which has brought this.
-pub(super) fn offered<'a>(agent: &'a Agent, own: Option<&'a RunOptions>) -> &'a ToolRegistry {
-    own.and_then(|own| own.tools.as_deref()).unwrap_or_else(|| agent.tools())
+/// The tools that are offered in a run with these options.
+pub(super) fn offered<'a>(agent: &'a Agent, options: Option<&'a RunOptions>) -> &'a ToolRegistry {
+    options.and_then(|options| options.tools.as_deref()).unwrap_or_else(|| agent.tools())
 }

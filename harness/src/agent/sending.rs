@@ -1,4 +1,4 @@
-//! A run that is being prepared: its watcher, what may stop it, and what it brings.
+//! A run that is being prepared: its watcher, what may stop it, and its options.
 
 use std::{
     fmt,
@@ -14,10 +14,10 @@ use super::{
     Chat, Event, Events, Outcome, Reply, Steering, Stopped,
     answer_check::OutputSpec,
     as_tool::effects_of,
-    caller::{ChildRun, ChildState},
     outcome::RunRecord,
     run::Run,
     run_options::{RunOptions, offered},
+    subagent::{ChildRun, ChildState},
     watcher::RunWatcher,
 };
 use crate::{
@@ -55,15 +55,15 @@ use crate::{
 #[must_use = "nothing is sent before it is awaited"]
 pub struct Sending<'a> {
     chat: ChatRef<'a>,
-    opening: RunInput,
+    input: RunInput,
     watch: RunWatcher<'a>,
     stops: StopTokens,
     tool_time: Option<Duration>,
     budget: Budget,
     /// Whether the run counts its spending from zero.
     anew: bool,
-    /// What the run brings besides its message, if anything.
-    own: Option<Box<RunOptions>>,
+    /// The options of the run, if it has some.
+    options: Option<Box<RunOptions>>,
     /// The call of another run that starts this run, if there is one.
     call: Option<Box<ChildRun>>,
 }
@@ -115,8 +115,8 @@ impl<'a> Sending<'a> {
         Self::new(ChatRef::Borrowed(chat), RunInput::Resume)
     }
 
-    fn new(chat: ChatRef<'a>, opening: RunInput) -> Self {
-        let anew = matches!(opening, RunInput::Say(_));
+    fn new(chat: ChatRef<'a>, input: RunInput) -> Self {
+        let anew = matches!(input, RunInput::Say(_));
         let budget = match (&chat, anew) {
             (ChatRef::Borrowed(chat), true) => chat.budget_of_run(),
             (ChatRef::Borrowed(chat), false) => chat.budget_of_last_run(),
@@ -124,13 +124,13 @@ impl<'a> Sending<'a> {
         };
         Self {
             chat,
-            opening,
+            input,
             watch: RunWatcher::default(),
             stops: StopTokens::default(),
             tool_time: None,
             budget,
             anew,
-            own: None,
+            options: None,
             call: None,
         }
     }
@@ -140,9 +140,9 @@ impl<'a> Sending<'a> {
     where
         'a: 'b,
     {
-        let Self { chat, opening, watch: _, stops, tool_time, budget, anew, own, call } = self;
+        let Self { chat, input, watch: _, stops, tool_time, budget, anew, options, call } = self;
         let watch = RunWatcher::new(watch);
-        Sending { chat, opening, watch, stops, tool_time, budget, anew, own, call }
+        Sending { chat, input, watch, stops, tool_time, budget, anew, options, call }
     }
 
     /// Drives the run as a stream of its events, each owned and numbered: see [`Events`]. A
@@ -172,33 +172,36 @@ impl<'a> Sending<'a> {
     }
 
     /// Calls `first` with every event, before the function that watches already.
-    pub(super) fn watched_by<'b>(self, first: impl FnMut(Event<'_>) + Send + 'b) -> Sending<'b>
+    pub(super) fn with_first_watcher<'b>(
+        self,
+        first: impl FnMut(Event<'_>) + Send + 'b,
+    ) -> Sending<'b>
     where
         'a: 'b,
     {
-        let Self { chat, opening, watch, stops, tool_time, budget, anew, own, call } = self;
+        let Self { chat, input, watch, stops, tool_time, budget, anew, options, call } = self;
         let watch = watch.after(first);
-        Sending { chat, opening, watch, stops, tool_time, budget, anew, own, call }
+        Sending { chat, input, watch, stops, tool_time, budget, anew, options, call }
     }
 
     /// Lets the run receive these messages in addition to those of its own
     /// [`steering`](Self::steering).
     pub(super) fn with_steering(mut self, steering: &Steering) -> Self {
-        self.own().handed_on = Some(steering.clone());
+        self.options().handed_on = Some(steering.clone());
         self
     }
 
     /// Returns a token that stops the run, in addition to that of
     /// [`cancel_with`](Self::cancel_with).
-    pub(super) fn stopped_too(mut self) -> (Self, CancellationToken) {
+    pub(super) fn with_stop_token(mut self) -> (Self, CancellationToken) {
         let stop = self.stops.now.child_token();
         self.stops.now = stop.clone();
         (self, stop)
     }
 
     /// Lets the run pause after some events, so that they are read before it continues.
-    pub(super) fn paced(mut self) -> Self {
-        self.watch = self.watch.paced();
+    pub(super) fn with_pauses(mut self) -> Self {
+        self.watch = self.watch.with_pauses();
         self
     }
 
@@ -215,7 +218,7 @@ impl<'a> Sending<'a> {
     /// [`AgentBuilder::state_per_run`](super::AgentBuilder::state_per_run). It is not written to a
     /// journal: a run that is [resumed](Chat::resume) has to bring it again.
     pub fn state<T: Send + Sync + 'static>(mut self, value: T) -> Self {
-        self.own().values.insert(Arc::new(value));
+        self.options().values.insert(Arc::new(value));
         self
     }
 
@@ -245,7 +248,7 @@ impl<'a> Sending<'a> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn settings(mut self, settings: Settings) -> Self {
-        self.own().settings = Some(settings);
+        self.options().settings = Some(settings);
         self
     }
 
@@ -288,7 +291,7 @@ impl<'a> Sending<'a> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn permissions(mut self, permissions: Permissions) -> Self {
-        self.own().permissions = Some(Arc::new(permissions));
+        self.options().permissions = Some(Arc::new(permissions));
         self
     }
 
@@ -338,7 +341,7 @@ impl<'a> Sending<'a> {
         person: impl Into<String>,
         approver: impl Approver + 'static,
     ) -> Self {
-        self.own().approver = Some((person.into(), Arc::new(approver)));
+        self.options().approver = Some((person.into(), Arc::new(approver)));
         self
     }
 
@@ -380,8 +383,8 @@ impl<'a> Sending<'a> {
     /// ```
     pub fn only_tools(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
         let names: Vec<String> = names.into_iter().map(Into::into).collect();
-        let Self { chat, own, .. } = &mut self;
-        own.get_or_insert_default().offer(chat.chat().agent(), &names);
+        let Self { chat, options, .. } = &mut self;
+        options.get_or_insert_default().offer(chat.chat().agent(), &names);
         self
     }
 
@@ -437,12 +440,12 @@ impl<'a> Sending<'a> {
     pub fn in_call(mut self, context: &ToolContext) -> Self {
         let call = ChildRun::of(context);
         let agent = self.chat.chat().agent().clone();
-        let own = self.own();
+        let options = self.options();
         for announced in agent.per_run() {
-            own.values.take_over(announced.id(), context.values());
+            options.values.take_over(announced.id(), context.values());
         }
-        own.caller = call.site().cloned();
-        own.places = context.held_limits().to_vec();
+        options.caller = call.site().cloned();
+        options.places = context.held_limits().to_vec();
         if let Some(site) = call.site() {
             self.budget.within(site.budget());
         }
@@ -451,19 +454,19 @@ impl<'a> Sending<'a> {
     }
 
     /// Sets what is wanted of the answer.
-    pub(super) fn with_output_spec(mut self, mut wants: OutputSpec) -> Self {
-        let before = self.own().wants.take();
-        wants.verifier = wants.verifier.or(before.and_then(|before| before.verifier));
-        let Self { chat, opening, .. } = &mut self;
-        if let RunInput::Say(message) = opening {
-            *message = wants.told_in(message, chat.chat().agent().provider());
+    pub(super) fn with_output_spec(mut self, mut output_spec: OutputSpec) -> Self {
+        let before = self.options().output_spec.take();
+        output_spec.verifier = output_spec.verifier.or(before.and_then(|before| before.verifier));
+        let Self { chat, input, .. } = &mut self;
+        if let RunInput::Say(message) = input {
+            *message = output_spec.with_schema_text(message, chat.chat().agent().provider());
         }
-        self.own().wants = Some(wants);
+        self.options().output_spec = Some(output_spec);
         self
     }
 
-    fn own(&mut self) -> &mut RunOptions {
-        self.own.get_or_insert_default()
+    fn options(&mut self) -> &mut RunOptions {
+        self.options.get_or_insert_default()
     }
 
     /// Sets what this run may spend, including the agents that its tools call: see [`Limits`]. A
@@ -518,7 +521,7 @@ impl<'a> Sending<'a> {
     /// Lets the user speak while the run goes on: see [`Steering`]. It is not written to a journal:
     /// a run that is [resumed](Chat::resume) has to bring it again.
     pub fn steering(mut self, steering: &Steering) -> Self {
-        self.own().steering = Some(steering.clone());
+        self.options().steering = Some(steering.clone());
         self
     }
 
@@ -542,25 +545,25 @@ impl<'a> IntoFuture for Sending<'a> {
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
 
     fn into_future(self) -> Self::IntoFuture {
-        let Self { mut chat, opening, watch, stops, tool_time, budget, anew, own, call } = self;
-        let begins = PreparedRun { opening, watch, stops, tool_time, budget, anew, own };
+        let Self { mut chat, input, watch, stops, tool_time, budget, anew, options, call } = self;
+        let begins = PreparedRun { input, watch, stops, tool_time, budget, anew, options };
         match call {
-            None => Box::pin(async move { go(chat.chat(), begins).await }),
-            Some(call) => Box::pin(inside(chat, begins, call)),
+            None => Box::pin(async move { start_run(chat.chat(), begins).await }),
+            Some(call) => Box::pin(run_in_call(chat, begins, call)),
         }
     }
 }
 
 /// The run of an agent inside of a call. It is a separate future, so that the futures of other runs
 /// are smaller.
-async fn inside(
+async fn run_in_call(
     mut chat: ChatRef<'_>,
     mut begins: PreparedRun<'_>,
     call: Box<ChildRun>,
 ) -> Result<Reply, Stopped> {
     // If the call was told to stop, the run is stopped before it begins.
     let names = matches!(chat, ChatRef::Owned(_));
-    let effects = effects_of(offered(&chat.chat().agent, begins.own.as_deref()));
+    let effects = effects_of(offered(&chat.chat().agent, begins.options.as_deref()));
     let refused = |error| Stopped::new(Outcome::Failed, Some(error), None, RunRecord::default());
     if matches!(chat, ChatRef::Borrowed(_)) {
         call.admit(effects).map_err(refused)?;
@@ -568,18 +571,18 @@ async fn inside(
     let may_begin = Box::pin(call.may_begin(names)).await;
     if let (ChatRef::Owned(new), true) = (&mut chat, may_begin) {
         // What `open_or_begin` needs is freed before the run begins.
-        let wants = begins.own.as_ref().and_then(|own| own.wants.as_ref());
-        match Box::pin(call.open_or_begin(new, effects, (&begins.opening, wants))).await {
-            Ok(ChildState::Begins) => {}
-            Ok(ChildState::Ended(mut chat, outcome)) => {
-                let ended = Run::finished(&mut chat, outcome);
+        let output_spec = begins.options.as_ref().and_then(|options| options.output_spec.as_ref());
+        match Box::pin(call.open_or_begin(new, effects, (&begins.input, output_spec))).await {
+            Ok(ChildState::New) => {}
+            Ok(ChildState::Finished(mut chat, outcome)) => {
+                let ended = Run::finished_reply(&mut chat, outcome);
                 if let Err(stopped) = &ended {
-                    call.ended(stopped, &chat, true);
+                    call.handle_run_end(stopped, &chat, true);
                 }
                 return ended;
             }
-            Ok(ChildState::GoesOn(chat)) => {
-                (begins.opening, begins.anew) = (RunInput::Resume, false);
+            Ok(ChildState::Interrupted(chat)) => {
+                (begins.input, begins.anew) = (RunInput::Resume, false);
                 begins.budget = chat.budget_of_last_run();
                 if let Some(site) = call.site() {
                     begins.budget.within(site.budget());
@@ -590,39 +593,39 @@ async fn inside(
         }
     }
     let is_kept = matches!(&chat, ChatRef::Owned(new) if new.is_in_journal());
-    if let Some(own) = &mut begins.own {
-        own.is_kept = is_kept;
+    if let Some(options) = &mut begins.options {
+        options.is_kept = is_kept;
     }
     begins.stops.now = begins.stops.now.child_token();
     let now = begins.stops.now.clone();
     let _stopped = OnCancel::new(&call.stop, move || now.cancel());
-    let ended = go(chat.chat(), begins).await;
+    let ended = start_run(chat.chat(), begins).await;
     if let Err(stopped) = &ended {
-        call.ended(stopped, chat.chat(), is_kept);
+        call.handle_run_end(stopped, chat.chat(), is_kept);
     }
     ended
 }
 
 /// What a run begins with, besides its conversation.
 struct PreparedRun<'a> {
-    opening: RunInput,
+    input: RunInput,
     watch: RunWatcher<'a>,
     stops: StopTokens,
     tool_time: Option<Duration>,
     budget: Budget,
     anew: bool,
-    own: Option<Box<RunOptions>>,
+    options: Option<Box<RunOptions>>,
 }
 
-async fn go(chat: &mut Chat, begins: PreparedRun<'_>) -> Result<Reply, Stopped> {
-    let PreparedRun { opening, watch, stops, tool_time, budget, anew, own } = begins;
-    chat.set_options(own);
+async fn start_run(chat: &mut Chat, begins: PreparedRun<'_>) -> Result<Reply, Stopped> {
+    let PreparedRun { input, watch, stops, tool_time, budget, anew, options } = begins;
+    chat.set_options(options);
     let before = chat.begin_run(budget, anew);
-    Run::new(chat, watch, stops, tool_time).after(before).drive(opening, anew).await
+    Run::new(chat, watch, stops, tool_time).after(before).drive(input, anew).await
 }
 
 impl fmt::Debug for Sending<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sending").field("opening", &self.opening).finish_non_exhaustive()
+        f.debug_struct("Sending").field("opening", &self.input).finish_non_exhaustive()
     }
 }

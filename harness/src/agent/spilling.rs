@@ -133,13 +133,13 @@ impl Chat {
     /// Changes to the agent for the journal that the conversation has got before anything was said.
     pub(super) fn continue_as(&mut self, agent: Agent) {
         self.agent = agent;
-        self.told = None;
-        self.was_moved();
+        self.offered_tools = None;
+        self.reset_estimate();
         let reads = self.agent.tools().get(READ_RESULT).is_some();
-        if let Some(own) = self.own.as_mut().filter(|_| reads)
-            && let Some(Ok(tools)) = own.tools.as_deref().map(|it| it.clone().reading_results())
+        if let Some(options) = self.options.as_mut().filter(|_| reads)
+            && let Some(Ok(tools)) = options.tools.as_deref().map(|it| it.clone().reading_results())
         {
-            own.tools = Some(Arc::new(tools));
+            options.tools = Some(Arc::new(tools));
         }
     }
 }

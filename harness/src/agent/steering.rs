@@ -110,13 +110,13 @@ impl fmt::Debug for Steering {
 
 impl Run<'_> {
     /// Records what the user has said meanwhile, at a point where the model can get it.
-    pub(super) fn hear_steering(&mut self) -> Result<(), Error> {
+    pub(super) fn record_steering(&mut self) -> Result<(), Error> {
         while self.is_steered() {
             if let Action::Finish(_) = self.chat.machine.next() {
                 // If the answer was not kept, its calls may still have started early.
                 self.settle()?;
             }
-            let Some((message, steering)) = self.said_meanwhile() else { break };
+            let Some((message, steering)) = self.next_message() else { break };
             let fact = Fact::Steered { message: message.clone() };
             if let Err(error) = self.chat.record(&fact) {
                 steering.messages().push_front(message);
@@ -128,18 +128,18 @@ impl Run<'_> {
     }
 
     /// Takes the next message that was said meanwhile.
-    fn said_meanwhile(&self) -> Option<(Message, Steering)> {
-        let mut steering = self.chat.own.iter().flat_map(|own| own.steering());
+    fn next_message(&self) -> Option<(Message, Steering)> {
+        let mut steering = self.chat.options.iter().flat_map(|options| options.steering());
         steering.find_map(|by| Some((by.messages().pop_front()?, by.clone())))
     }
 
     /// Whether the user has said something for which the run continues.
     pub(super) fn is_steered(&self) -> bool {
-        let mut steering = self.chat.own.iter().flat_map(|own| own.steering());
+        let mut steering = self.chat.options.iter().flat_map(|options| options.steering());
         steering.any(|steering| !steering.messages().is_empty())
             && self.chat.machine.can_take_message()
-            && !self.enough()
-            && !self.halt.is_cancelled()
+            && !self.must_stop_after_turn()
+            && !self.stop_signals.is_cancelled()
     }
 
     /// Whether a run that has ended this way continues, because the user has said something

@@ -108,7 +108,7 @@ pub struct Steps {
     kept: KeptPlaces,
     values: SharedValues,
     limits: Option<Limits>,
-    pub(super) wants: Option<OutputSpec>,
+    pub(super) output_spec: Option<OutputSpec>,
     /// The name of the run in which its actions are traced.
     traced: Arc<str>,
 }
@@ -168,7 +168,7 @@ impl Agent {
             kept: KeptPlaces::default(),
             values: SharedValues::default(),
             limits: None,
-            wants: None,
+            output_spec: None,
             traced: new_run().into(),
         };
         steps.apply(facts).map_err(|err| {
@@ -205,8 +205,8 @@ impl Steps {
     /// value.
     #[must_use]
     pub fn answer<T: Answer>(mut self) -> Self {
-        let verifier = self.wants.take().and_then(|wants| wants.verifier);
-        self.wants = Some(OutputSpec { verifier, ..OutputSpec::of::<T>() });
+        let verifier = self.output_spec.take().and_then(|output_spec| output_spec.verifier);
+        self.output_spec = Some(OutputSpec { verifier, ..OutputSpec::of::<T>() });
         self
     }
 
@@ -222,8 +222,8 @@ impl Steps {
         V: Future<Output = Result<O, E>> + Send + 'static,
         E: fmt::Display,
     {
-        let wants = self.wants.get_or_insert_default();
-        wants.verifier = Some((most, verifier_of_text(verify)));
+        let output_spec = self.output_spec.get_or_insert_default();
+        output_spec.verifier = Some((most, verifier_of_text(verify)));
         self
     }
 
@@ -313,8 +313,9 @@ impl Steps {
         message: Message,
     ) -> impl Future<Output = Result<Vec<Envelope>, Error>> + Send + use<> {
         let message = message.renewed();
-        let wants = self.wants.as_ref();
-        let told = wants.map(|wants| wants.told_in(&message, self.agent.provider()));
+        let output_spec = self.output_spec.as_ref();
+        let told = output_spec
+            .map(|output_spec| output_spec.with_schema_text(&message, self.agent.provider()));
         self.open(RunInput::Say(told.unwrap_or(message)))
     }
 
@@ -333,9 +334,10 @@ impl Steps {
 
     fn open(
         &self,
-        opening: RunInput,
+        input: RunInput,
     ) -> impl Future<Output = Result<Vec<Envelope>, Error>> + Send + use<> {
-        let (apart, values, limits) = (self.apart(), self.values.clone(), self.limits.clone());
+        let (snapshot, values, limits) =
+            (self.snapshot(), self.values.clone(), self.limits.clone());
         let begun = Arc::clone(&self.begun);
         async move {
             // Whether the effects of these calls have happened is known only when the calls have
@@ -345,8 +347,8 @@ impl Steps {
             if runs {
                 return Err(still_run());
             }
-            let mut chat = apart.chat_in_parts().await?;
-            let is_said = matches!(opening, RunInput::Say(_));
+            let mut chat = snapshot.chat_in_parts().await?;
+            let is_said = matches!(input, RunInput::Say(_));
             let anew = is_said || limits.is_some();
             if anew {
                 let budget = match is_said {
@@ -364,10 +366,10 @@ impl Steps {
                 chat.record(&Fact::Reopened { doubtful })?;
             }
             chat.values = Some(values);
-            let mut run = Run::one_action(&mut chat);
-            run.begin_with(opening, anew).await?;
+            let mut run = Run::for_one_action(&mut chat);
+            run.begin_with(input, anew).await?;
             drop(run);
-            Ok(collected(chat))
+            Ok(collect_facts(chat))
         }
     }
 
@@ -391,7 +393,7 @@ impl Steps {
     /// [`ErrorKind::Transcript`](crate::ErrorKind::Transcript) at [`AwaitUser`](Action::AwaitUser),
     /// where no run has begun.
     pub fn act(&self) -> impl Future<Output = Result<Vec<Envelope>, Error>> + Send + use<> {
-        let (apart, kept) = (self.apart(), self.kept.clone());
+        let (snapshot, kept) = (self.snapshot(), self.kept.clone());
         let (life, begun, values) = (self.life, Arc::clone(&self.begun), self.values.clone());
         let started = self.machine.started().map(|call| self.starts.get(call.id()).copied());
         let started: Vec<Option<StartFact>> = started.collect();
@@ -403,30 +405,30 @@ impl Steps {
                     "no run has begun: `say` begins one",
                 ));
             }
-            let mut chat = apart.chat_in_parts().await?;
+            let mut chat = snapshot.chat_in_parts().await?;
             chat.values = Some(values);
             let does_nothing = |next: Action| {
                 matches!(next, Action::Settle | Action::Finish(_) | Action::AwaitAnswers)
             };
             if !does_nothing(chat.machine.next()) {
-                chat.check_circumstances()?;
+                chat.check_options()?;
             }
             if chat.machine.next() == Action::CheckAnswer {
-                chat.check_wants()?;
+                chat.check_output_spec()?;
                 chat.check_answer()?;
             }
             let owned = match chat.machine.next() {
-                Action::AwaitResults => own(started, life, &begun)?,
+                Action::AwaitResults => claim_calls(started, life, &begun)?,
                 _ => None,
             };
-            let mut run = Run::one_action(&mut chat);
-            run.earlier = run.chat.inherited.clone();
+            let mut run = Run::for_one_action(&mut chat);
+            run.calls_from_previous_process = run.chat.calls_from_previous_process.clone();
             run.kept = kept;
             if let Err(error) = run.act(owned.is_some()).await {
                 run.interrupt(Some(error))?;
             }
             drop(run);
-            Ok(collected(chat))
+            Ok(collect_facts(chat))
         }
     }
 
@@ -448,7 +450,7 @@ impl Steps {
     /// Fails with [`ErrorKind::Transcript`](crate::ErrorKind::Transcript) if no run goes on.
     pub fn give_up(&self, cause: InterruptCause) -> Result<Vec<Envelope>, Error> {
         let next = self.machine.next();
-        let mut chat = self.apart().chat()?;
+        let mut chat = self.snapshot().chat()?;
         // An action runs calls that only read to their ends without a fact before it.
         if let Action::RunCalls(calls) = &next
             && all_read(&self.machine, calls)
@@ -459,7 +461,7 @@ impl Steps {
         }
         let (message, usage, asked) = (None, Usage::default(), next == Action::CallProvider);
         chat.record(&Fact::Interrupted { message, usage, cause, asked })?;
-        Ok(collected(chat))
+        Ok(collect_facts(chat))
     }
 
     /// The facts of an action for a driver that cannot store all of them: those before the first one
@@ -498,12 +500,12 @@ impl Steps {
             };
             usage.add(&used);
         }
-        let mut apart = self.apart();
-        Arc::make_mut(&mut apart.facts).extend(facts.iter().cloned());
-        let mut chat = apart.chat()?;
+        let mut snapshot = self.snapshot();
+        Arc::make_mut(&mut snapshot.facts).extend(facts.iter().cloned());
+        let mut chat = snapshot.chat()?;
         let cause = InterruptCause::Failure { error: why.into() };
         chat.record(&Fact::Interrupted { message: None, usage, cause, asked })?;
-        facts.extend(collected(chat));
+        facts.extend(collect_facts(chat));
         Ok(facts)
     }
 
@@ -541,14 +543,14 @@ impl Steps {
         settlement: Settlement,
     ) -> Result<impl Future<Output = Result<Vec<Envelope>, Error>> + Send + use<>, Error> {
         let resolution = CallResolution::Settle(settlement);
-        let (resolved, apart) =
-            (resolution.resolve(&self.machine, self.agent.tools())?, self.apart());
+        let (resolved, snapshot) =
+            (resolution.resolve(&self.machine, self.agent.tools())?, self.snapshot());
         Ok(async move {
-            let mut chat = apart.chat_in_parts().await?;
+            let mut chat = snapshot.chat_in_parts().await?;
             let spilling = LargeResultStore::of(&chat);
             let fact = resolved.into_fact(&chat.machine, chat.agent.tools(), &spilling).await;
             chat.record(&fact)?;
-            Ok(collected(chat))
+            Ok(collect_facts(chat))
         })
     }
 
@@ -572,14 +574,14 @@ impl Steps {
 
     /// The facts of a change that is not an action.
     fn record_change(&self, fact: Fact) -> Result<Vec<Envelope>, Error> {
-        let mut chat = self.apart().chat()?;
+        let mut chat = self.snapshot().chat()?;
         chat.record(&fact)?;
-        Ok(collected(chat))
+        Ok(collect_facts(chat))
     }
 
-    fn apart(&self) -> ChatSnapshot {
-        let Self { agent, name, life, facts, traced, wants, .. } = self;
-        let wants = wants.clone();
+    fn snapshot(&self) -> ChatSnapshot {
+        let Self { agent, name, life, facts, traced, output_spec, .. } = self;
+        let output_spec = output_spec.clone();
         let (agent, name, facts) = (agent.clone(), Arc::clone(name), Arc::clone(facts));
         let open = self.machine.open_calls().map(ToolCall::id);
         let elsewhere = open.filter(|call| !self.decided.contains(*call)).map(str::to_owned);
@@ -591,7 +593,7 @@ impl Steps {
             facts,
             traced: Arc::clone(traced),
             elsewhere,
-            wants,
+            output_spec,
         }
     }
 }
@@ -606,7 +608,7 @@ struct ChatSnapshot {
     traced: Arc<str>,
     /// The open calls about which somebody else has decided.
     elsewhere: HashSet<String>,
-    wants: Option<OutputSpec>,
+    output_spec: Option<OutputSpec>,
 }
 
 impl ChatSnapshot {
@@ -623,9 +625,9 @@ impl ChatSnapshot {
     }
 
     fn of_action(self, mut chat: Chat) -> Chat {
-        chat.inherited = self.elsewhere;
-        if let Some(wants) = self.wants {
-            chat.own.get_or_insert_default().wants = Some(wants);
+        chat.calls_from_previous_process = self.elsewhere;
+        if let Some(output_spec) = self.output_spec {
+            chat.options.get_or_insert_default().output_spec = Some(output_spec);
         }
         chat.durable = Some(DurableState::collecting(self.name, self.life));
         chat.tracer.within(&self.traced);
@@ -653,7 +655,7 @@ impl Drop for ActionCalls {
 ///
 /// # Errors
 /// Fails if one of them still runs in another future of the same action.
-fn own(
+fn claim_calls(
     started: Vec<Option<StartFact>>,
     life: WriterId,
     all: &StartedCalls,
@@ -677,7 +679,7 @@ fn still_run() -> Error {
     Error::new(ErrorKind::Busy, what)
 }
 
-fn collected(mut chat: Chat) -> Vec<Envelope> {
+fn collect_facts(mut chat: Chat) -> Vec<Envelope> {
     chat.durable.as_mut().map(DurableState::take_pending).unwrap_or_default()
 }
 
@@ -694,7 +696,7 @@ impl Run<'_> {
                 }
             }
             RunStep::Move(due) => self.edit_context(due).await,
-            RunStep::Stop(cause) => self.interrupted(cause),
+            RunStep::Stop(cause) => self.record_interrupt(cause),
             RunStep::Decide { calls, surplus } => {
                 self.refuse(&surplus)?;
                 self.decide(&calls).await
@@ -709,7 +711,7 @@ impl Run<'_> {
                 self.chat.record(&Fact::Reopened { doubtful })
             }
             RunStep::FindOut(calls) => match self.find_out(&calls).await? {
-                Some(cause) => self.interrupted(cause),
+                Some(cause) => self.record_interrupt(cause),
                 None => Ok(()),
             },
             RunStep::Check => self.check_answer().await,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use super::{Event, reports::ProgressSender};
+use super::{Event, progress::ProgressSender};
 use crate::{
     error::{Error, ErrorKind},
     journal::{InterruptCause, Limit, LimitScope},
@@ -22,7 +22,7 @@ pub(super) struct StopSignals {
     ends: Option<Instant>,
     budget: Budget,
     /// Reports how long agents below have waited for a person.
-    reporter: ProgressSender,
+    progress_sender: ProgressSender,
 }
 
 /// A report from outside.
@@ -39,7 +39,7 @@ impl StopSignals {
         program: CancellationToken,
         guard: &Guard,
         taken: Duration,
-        reporter: ProgressSender,
+        progress_sender: ProgressSender,
     ) -> Self {
         let limit = guard.guardrails().time_limit();
         let after = |time: Duration| Instant::now().checked_add(time.saturating_sub(taken));
@@ -47,7 +47,7 @@ impl StopSignals {
         let near = limit.and_then(|limit| after(limit / 5 * 4));
         guard.budget().ends(ends);
         let (limit, budget) = (limit.unwrap_or_default(), guard.budget().clone());
-        Self { program, limit, near, ends, budget, reporter }
+        Self { program, limit, near, ends, budget, progress_sender }
     }
 
     /// Waits for the next report. Dropping the future loses nothing.
@@ -60,7 +60,7 @@ impl StopSignals {
                 () = at(next) => {}
             }
             // The time in which a person decides does not count, at any depth.
-            let asked = self.reporter.take_wait_time();
+            let asked = self.progress_sender.take_wait_time();
             if asked > Duration::ZERO {
                 self.postpone(asked);
                 continue;

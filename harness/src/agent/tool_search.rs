@@ -25,7 +25,7 @@ fn tokens_of<'a>(tools: impl Iterator<Item = &'a Tool>) -> u64 {
 /// window, or are more than a request may have, these are the tools of servers, and also the
 /// program's own if they need more than a quarter of the share, or are still too many. A small
 /// number of tools is never searched for, unless the program says so or they are too many.
-pub(super) fn searched(
+pub(super) fn deferred_tools(
     tools: &ToolRegistry,
     policy: &ToolSearch,
     window: Option<u64>,
@@ -69,17 +69,17 @@ impl Chat {
         let tools = self.tools();
         // Each run may have its own tools.
         let of = (found.len(), std::ptr::from_ref(tools).addr());
-        if let Some(told) = self.told.as_ref().filter(|told| told.of == of) {
-            return Some(Arc::clone(told));
+        if let Some(offered) = self.offered_tools.as_ref().filter(|offered| offered.of == of) {
+            return Some(Arc::clone(offered));
         }
         let mut schemas = tools.schemas().to_vec();
         let names = found.iter().flat_map(|found| &found.tools);
         // A tool that does not exist any more is not offered.
         let more = names.filter(|name| tools.is_searched(name)).filter_map(|name| tools.get(name));
         schemas.extend(more.map(|tool| tool.schema().clone()));
-        let told = Arc::new(OfferedTools { of, schemas, forms: SchemaCache::default() });
-        self.told = Some(Arc::clone(&told));
-        Some(told)
+        let offered = Arc::new(OfferedTools { of, schemas, forms: SchemaCache::default() });
+        self.offered_tools = Some(Arc::clone(&offered));
+        Some(offered)
     }
 
     /// The size of what every request begins with, including the tools that were found.

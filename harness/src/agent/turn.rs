@@ -18,9 +18,9 @@ use super::{
     Agent, Event,
     approval::ApprovalPolicy,
     calls::{AT_ONCE, CallContextParts, CallContexts, begin},
-    early::EarlyCalls,
+    early_calls::EarlyCalls,
     output_tool_text::OutputToolText,
-    reports::{ProgressEvent, ProgressReceiver},
+    progress::{ProgressEvent, ProgressReceiver},
     run::Run,
     run_options::RunTools,
     stop_signals::{RunSignal, warning_event},
@@ -48,9 +48,9 @@ const IN_A_ROW: u32 = 64;
 
 /// What happens next while an answer arrives.
 enum TurnSignal {
-    Said(Option<Result<StreamEvent, Error>>),
-    Told(RunSignal),
-    Reported(ProgressEvent),
+    Stream(Option<Result<StreamEvent, Error>>),
+    Run(RunSignal),
+    Progress(ProgressEvent),
 }
 
 /// How the stream of an answer ended.
@@ -70,21 +70,21 @@ impl Run<'_> {
         let turn = self.chat.machine.turns().saturating_add(1);
         self.chat.tracer.turn(turn);
         let mut gauge = self.chat.gauge;
-        self.context = gauge.estimate_request(self.chat.seen());
+        self.context = gauge.estimate_request(self.chat.sent_view());
         self.chat.gauge = gauge;
-        if let Some(tools) = self.chat.own.as_ref().and_then(|own| own.tools.as_ref()) {
+        if let Some(tools) = self.chat.options.as_ref().and_then(|options| options.tools.as_ref()) {
             self.context.tools = ContextMeter::new(None, tools.schemas()).tools();
         }
         self.chat.guard.asked();
         self.fell_back = false;
         self.emit(Event::TurnStarted { turn });
-        let lowered = self.chat.lowered.take();
-        match self.hear(lowered.map(|it| it.tokens)).await? {
-            StreamEnd::Out => self.replied(turn),
-            StreamEnd::Stop(cause) => self.interrupted(cause),
+        let reduced_max_tokens = self.chat.reduced_max_tokens.take();
+        match self.run_model_request(reduced_max_tokens.map(|it| it.tokens)).await? {
+            StreamEnd::Out => self.record_answer(turn),
+            StreamEnd::Stop(cause) => self.record_interrupt(cause),
             StreamEnd::Failed(error)
                 if self.is_unanswered()
-                    && (self.lower_max_tokens_after(&error, lowered)
+                    && (self.lower_max_tokens_after(&error, reduced_max_tokens)
                         || self.edit_context_after(&error)?
                         || self.leave_out_after(&error)?) =>
             {
@@ -101,14 +101,17 @@ impl Run<'_> {
     }
 
     /// Reads the stream to its end, and starts the calls that may start meanwhile. The connection
-    /// is closed when this returns. If it is `lowered`, the answer may have so many tokens.
-    async fn hear(&mut self, lowered: Option<u32>) -> Result<StreamEnd, Error> {
-        let told = self.chat.offered_tools();
+    /// is closed when this returns. If it is `reduced_max_tokens`, the answer may have so many tokens.
+    async fn run_model_request(
+        &mut self,
+        reduced_max_tokens: Option<u32>,
+    ) -> Result<StreamEnd, Error> {
+        let offered_tools = self.chat.offered_tools();
         let room = self.chat.room_for_answer();
         let Self {
             chat,
             watch,
-            halt,
+            stop_signals,
             over,
             answer,
             asked,
@@ -124,32 +127,38 @@ impl Run<'_> {
         let agent = chat.agent.clone();
         let name = chat.durable.as_ref().map(|durable| Arc::clone(durable.id()));
         let name = name.as_deref().unwrap_or(chat.machine.id());
-        let own = chat.own.as_deref();
+        let options = chat.options.as_deref();
         let (offered, read) = (chat.offered(), chat.taint.sources());
         let tools = offered.tools();
         let in_journal = chat.is_in_journal();
         let policy = ApprovalPolicy {
             agent: &agent,
-            own,
+            options,
             grants: &chat.grants,
             read,
             conversation: name,
             in_journal,
         };
-        let program = halt.program();
+        let program = stop_signals.program();
         let wanted = chat.machine.wanted_schema(tools);
-        let mut as_words = OutputToolText::new(wanted.as_ref());
+        let mut output_text = OutputToolText::new(wanted.as_ref());
         let request = Request::new(chat.machine.sent())?
             .with_thinking_from(chat.machine.thinking_from())
             .with_vendors(chat.machine.vendors_view())
             .with_open_turn(chat.machine.open_turn())
             .with_system(agent.system())
-            .with_tools(told.as_ref().map_or(tools.schemas(), |told| &told.schemas))
-            .with_forms(told.as_ref().map_or(tools.forms(), |told| &told.forms))
+            .with_tools(
+                offered_tools
+                    .as_ref()
+                    .map_or(tools.schemas(), |offered_tools| &offered_tools.schemas),
+            )
+            .with_forms(
+                offered_tools.as_ref().map_or(tools.forms(), |offered_tools| &offered_tools.forms),
+            )
             .with_found(chat.machine.found_now().by_tool(tools.search(), tools.searched()))
-            .with_settings(own.and_then(|own| own.settings.as_ref()))
+            .with_settings(options.and_then(|options| options.settings.as_ref()))
             .with_room(room, chat.is_strict)
-            .with_lowered_tokens(lowered)
+            .with_lowered_tokens(reduced_max_tokens)
             .with_answer(wanted.as_ref())
             .with_ledger(Some(ledger))
             .with_sent(Some(&chat.sent))
@@ -178,7 +187,9 @@ impl Run<'_> {
         };
         // One future waits during the whole answer. Making a new one for each event costs more than
         // everything else about the event.
-        let halted = stream::unfold(halt, async |halt| Some((halt.next_signal().await, halt)));
+        let halted = stream::unfold(stop_signals, async |stop_signals| {
+            Some((stop_signals.next_signal().await, stop_signals))
+        });
         let mut halted = pin!(halted);
         let mut wake_flag = WakeFlag::new();
         let mut in_a_row = 0;
@@ -192,17 +203,17 @@ impl Run<'_> {
                 // An event that has arrived is read without polling all the others each time, which
                 // costs more than the event itself.
                 } else if let Poll::Ready(said) = scope.within(|| answering.poll_next(context)) {
-                    return Poll::Ready(TurnSignal::Said(said));
+                    return Poll::Ready(TurnSignal::Stream(said));
                 }
                 // The others are polled only if one of them has something to report.
                 if wake_flag.take(context) {
                     let others = &mut Context::from_waker(wake_flag.waker());
                     let said = match halted.poll_next_unpin(others) {
-                        Poll::Ready(told) => told.map(TurnSignal::Told),
+                        Poll::Ready(signal) => signal.map(TurnSignal::Run),
                         Poll::Pending => None,
                     };
                     let said = said.or_else(|| match response.reports.poll(others) {
-                        Poll::Ready(report) => Some(TurnSignal::Reported(report)),
+                        Poll::Ready(report) => Some(TurnSignal::Progress(report)),
                         Poll::Pending => None,
                     });
                     if let Some(said) = said {
@@ -213,28 +224,28 @@ impl Run<'_> {
                     response.early.poll(others);
                 }
                 if others_first {
-                    return scope.within(|| answering.poll_next(context)).map(TurnSignal::Said);
+                    return scope.within(|| answering.poll_next(context)).map(TurnSignal::Stream);
                 }
                 Poll::Pending
             });
             let event = match next.await {
-                TurnSignal::Said(Some(Ok(event))) => match as_words.read(event) {
+                TurnSignal::Stream(Some(Ok(event))) => match output_text.read(event) {
                     Some(event) => event,
                     None => continue,
                 },
-                TurnSignal::Said(Some(Err(error))) => return Ok(StreamEnd::Failed(error)),
-                TurnSignal::Said(None) => return Ok(StreamEnd::Out),
-                TurnSignal::Told(RunSignal::Stop(cause)) => return Ok(StreamEnd::Stop(cause)),
-                TurnSignal::Told(RunSignal::Warn(warning)) => {
+                TurnSignal::Stream(Some(Err(error))) => return Ok(StreamEnd::Failed(error)),
+                TurnSignal::Stream(None) => return Ok(StreamEnd::Out),
+                TurnSignal::Run(RunSignal::Stop(cause)) => return Ok(StreamEnd::Stop(cause)),
+                TurnSignal::Run(RunSignal::Warn(warning)) => {
                     response.tracer.warning(&warning);
                     response.watch.tell(warning_event(&warning));
                     continue;
                 }
-                TurnSignal::Reported(ProgressEvent::Agent(event)) => {
+                TurnSignal::Progress(ProgressEvent::Agent(event)) => {
                     event.show(|event| response.watch.tell(event));
                     continue;
                 }
-                TurnSignal::Reported(ProgressEvent::Progress(call, message)) => {
+                TurnSignal::Progress(ProgressEvent::Progress(call, message)) => {
                     response.tracer.progress(&call, &message);
                     response.watch.tell(Event::ToolProgress { call: &call, message: &message });
                     continue;
@@ -260,7 +271,7 @@ impl Run<'_> {
     }
 
     /// Records the answer, if it is complete.
-    fn replied(&mut self, turn: u32) -> Result<(), Error> {
+    fn record_answer(&mut self, turn: u32) -> Result<(), Error> {
         let Some(answer) = self.answer.take_if(|answer| answer.is_complete()) else {
             return self.interrupt(Some(cut_off()));
         };
@@ -377,7 +388,7 @@ impl ResponseStream<'_, '_> {
                 self.tracer.parameter_dropped(parameter, cause);
                 self.watch.tell(Event::ParameterDropped { parameter, cause });
             }
-            StreamEvent::Discarded { cause } => self.discards(cause),
+            StreamEvent::Discarded { cause } => self.discard_early_calls(cause),
             StreamEvent::Started { .. }
             | StreamEvent::AnsweredBy { .. }
             | StreamEvent::Vendor { .. }
@@ -390,7 +401,7 @@ impl ResponseStream<'_, '_> {
     /// Shows what the last event has added to the call of this block.
     fn show_piece(&mut self, block: u32) {
         // It is looked up only for somebody.
-        if !self.watch.is_heard() {
+        if !self.watch.has_listener() {
             return;
         }
         let Some(CallPiece { call, tool, begins, json }) = self.answer.call_piece(block) else {
@@ -405,7 +416,7 @@ impl ResponseStream<'_, '_> {
     }
 
     /// Drops the calls that have started, because the answer starts again.
-    fn discards(&mut self, cause: &str) {
+    fn discard_early_calls(&mut self, cause: &str) {
         let cause = &*self.agent.secrets().hide(cause);
         self.reports.clear();
         for call in self.early.count(|_| None).1 {

@@ -44,7 +44,7 @@ impl<T: DeserializeOwned + JsonSchema + Send + 'static> Answer for T {}
 #[must_use = "nothing is sent before it is awaited"]
 pub struct Answering<'a, T> {
     sending: Sending<'a>,
-    pub(super) wants: OutputSpec,
+    pub(super) output_spec: OutputSpec,
     /// Reads the answer. It is stored as a function so that a type that cannot be an answer is an
     /// error only where the program names it, and not a second time here.
     reads: fn(Reply) -> Result<Answered<T>, Stopped>,
@@ -131,7 +131,7 @@ impl<'a> Sending<'a> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn answer<T: Answer>(self) -> Answering<'a, T> {
-        Answering { sending: self, wants: OutputSpec::of::<T>(), reads: read }
+        Answering { sending: self, output_spec: OutputSpec::of::<T>(), reads: read }
     }
 
     /// Lets a function of the program check the final answer, for example one that runs the tests.
@@ -176,7 +176,7 @@ impl<T> Answering<'_, T> {
     /// Sets how often the model may answer again if its answer does not match. The default is 2.
     /// The limits of the run still apply.
     pub fn tries(mut self, tries: u32) -> Self {
-        self.wants.tries = tries;
+        self.output_spec.tries = tries;
         self
     }
 }
@@ -206,7 +206,7 @@ impl<'a, T> Answering<'a, T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn into_sending(self) -> Sending<'a> {
-        self.sending.with_output_spec(self.wants)
+        self.sending.with_output_spec(self.output_spec)
     }
 }
 
@@ -253,9 +253,9 @@ impl<'a, T: Answer> Answering<'a, T> {
     where
         'a: 'b,
     {
-        let Self { sending, wants, reads } = self;
+        let Self { sending, output_spec, reads } = self;
         let (mut view, wrapped) = (AnswerView::new(), AnswerReader::<T>::new().is_wrapped());
-        let sending = sending.watched_by(move |event| {
+        let sending = sending.with_first_watcher(move |event| {
             if !view.read(event) {
                 return;
             }
@@ -265,7 +265,7 @@ impl<'a, T: Answer> Answering<'a, T> {
                 show(value);
             }
         });
-        Answering { sending, wants, reads }
+        Answering { sending, output_spec, reads }
     }
 
     /// Lets a function of the program check each answer that matches. Its objection goes back to
@@ -314,7 +314,7 @@ impl<'a, T: Answer> Answering<'a, T> {
                 objection_of(verify(value).await)
             })
         };
-        self.wants.verifier = Some((most, AnswerVerifier::Function(Arc::new(verifier))));
+        self.output_spec.verifier = Some((most, AnswerVerifier::Function(Arc::new(verifier))));
         self
     }
 }
@@ -393,7 +393,7 @@ impl OutputSpec {
     pub(super) fn of<T: Answer>() -> Self {
         let reader = AnswerReader::<T>::new();
         let schema = reader.model_schema().clone();
-        let reads = move |words: &[String]| reader.accepted(words);
+        let reads = move |words: &[String]| reader.read_value(words);
         Self {
             schema: Some(schema),
             reads: Some(Arc::new(reads)),

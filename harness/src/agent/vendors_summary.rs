@@ -3,8 +3,8 @@
 
 use super::{
     Chat, Event,
-    compacting::{SUMMARY, SummaryForm, SummaryOutcome, most_after},
     run::Run,
+    summarize::{SUMMARY, SummaryForm, SummaryOutcome, most_after},
     window::ContextUsage,
 };
 use crate::{
@@ -19,10 +19,10 @@ use crate::{
 impl Chat {
     /// Where the conversation is cut for the vendor, if that can free enough.
     fn vendor_cut(&self, window: u64, used: ContextUsage) -> Option<Cut> {
-        let (machine, seen) = (&self.machine, self.seen());
+        let (machine, seen) = (&self.machine, self.sent_view());
         let (all, as_sent) = (machine.transcript().messages(), |at: usize| seen.sent_for(at));
         let may_cut = |at: usize| seen.vendor_may_cut(at);
-        let is_users = |at: usize| !machine.has_told(at);
+        let is_users = |at: usize| !machine.is_own_message(at);
         let late_end = |call: &str| machine.late_end_of(call);
         let calls = OpenCalls { reads: self.can_read_results(), late_end: &late_end };
         let window = used.estimate_of(window);
@@ -32,7 +32,7 @@ impl Chat {
             let (tail, words) = (percent(window, *tail), percent(user_tokens, *words));
             let cut =
                 cut(all, machine.summed_up(), as_sent, may_cut, is_users, (tail, words), calls)?;
-            let least = self.vendors(&cut, &nothing, "", Box::default(), (0, 0));
+            let least = self.vendor_compaction_fact(&cut, &nothing, "", Box::default(), (0, 0));
             let least = self.after_fact(&least, used).ok()?;
             (least < most_after(used.tokens)).then_some(cut)
         })
@@ -40,7 +40,7 @@ impl Chat {
 
     /// The fact by which the vendor's own summary replaces the oldest part. If that summary has no
     /// readable text, other models get the conversation in short form.
-    fn vendors(
+    fn vendor_compaction_fact(
         &self,
         cut: &Cut,
         block: &Message,
@@ -86,17 +86,18 @@ impl Run<'_> {
         self.emit(Event::Compacting);
         let machine = &self.chat.machine;
         let readable = machine.readable().messages_before(cut.messages);
-        let vendors = machine.seen_by_vendor().map(|seen| seen.messages_before(cut.messages));
+        let vendors = machine.vendor_sent_view().map(|seen| seen.messages_before(cut.messages));
         let readable = Transcript::of_sent(readable);
-        let heard = self.request_summary(&readable, vendors.as_ref(), SummaryForm::Vendor).await?;
+        let outcome =
+            self.request_summary(&readable, vendors.as_ref(), SummaryForm::Vendor).await?;
         let asked = self.summary.as_ref().and_then(|answer| answer.asked()).map(str::to_owned);
-        let mut request = self.summary_request(matches!(heard, SummaryOutcome::Said(..)));
+        let mut request = self.summary_request(matches!(outcome, SummaryOutcome::Complete(..)));
         if let Some(asked) = asked.filter(|asked| *asked != request.model) {
             request.asked_model = Some(asked);
         }
         let request = Box::new(request);
-        let made = match heard {
-            SummaryOutcome::Said(message, stop) => block_of(&message, stop),
+        let made = match outcome {
+            SummaryOutcome::Complete(message, stop) => block_of(&message, stop),
             SummaryOutcome::Failed(failed) => Err(failed.cause),
             SummaryOutcome::Stop(cause) => {
                 self.compaction_stopped(request)?;
@@ -114,7 +115,7 @@ impl Run<'_> {
                 stand_in(&said, used.estimate_of(percent(window, SUMMARY)))
             }
         };
-        let fact = self.chat.vendors(&cut, &block, &text, request.clone(), (0, 0));
+        let fact = self.chat.vendor_compaction_fact(&cut, &block, &text, request.clone(), (0, 0));
         let (after, most) = (self.chat.after_fact(&fact, used)?, most_after(used.tokens));
         if after >= most {
             let cause = format!(

@@ -127,7 +127,7 @@ impl Sending<'_> {
 impl<T> Answering<'_, T> {
     /// Lets tools of the program check each answer that matches. See [`Sending::verify_by`].
     pub fn verify_by(mut self, most: u32, tools: impl ToolList) -> Self {
-        self.wants.verifier = Some((most, AnswerVerifier::tools(tools)));
+        self.output_spec.verifier = Some((most, AnswerVerifier::tools(tools)));
         self
     }
 }
@@ -137,7 +137,8 @@ impl Steps {
     /// not part of the facts: set them on the steps of each replay.
     #[must_use]
     pub fn verify_by(mut self, most: u32, tools: impl ToolList) -> Self {
-        self.wants.get_or_insert_default().verifier = Some((most, AnswerVerifier::tools(tools)));
+        self.output_spec.get_or_insert_default().verifier =
+            Some((most, AnswerVerifier::tools(tools)));
         self
     }
 }
@@ -161,8 +162,8 @@ impl Chat {
             )));
         }
         let tools = self.agent.tools().with_only(tool.clone())?;
-        let own = self.own.as_ref().map(|own| &own.values);
-        let given = [self.values.as_ref(), own];
+        let of_run = self.options.as_ref().map(|options| &options.values);
+        let given = [self.values.as_ref(), of_run];
         tools.check_state(self.agent.context().values(), |needed| {
             given.into_iter().flatten().any(|values| values.has(needed.id()))
         })

@@ -9,7 +9,7 @@ use std::{
     task::{Context, Wake, Waker},
 };
 
-/// A future that is polled with the [`waker`](Self::waker) of a bell rings it and wakes the task.
+/// A flag with a [waker](Self::waker). A future that is polled with that waker sets the flag and wakes the task.
 pub(super) struct WakeFlag {
     shared: Arc<WakeState>,
     waker: Waker,
@@ -18,39 +18,38 @@ pub(super) struct WakeFlag {
 }
 
 struct WakeState {
-    has_rung: AtomicBool,
+    is_set: AtomicBool,
     task: Mutex<Option<Waker>>,
 }
 
 impl WakeFlag {
-    /// A bell that has rung, since nothing was polled yet.
+    /// A flag that is set, since nothing was polled yet.
     pub(super) fn new() -> Self {
-        let shared =
-            Arc::new(WakeState { has_rung: AtomicBool::new(true), task: Mutex::default() });
+        let shared = Arc::new(WakeState { is_set: AtomicBool::new(true), task: Mutex::default() });
         Self { waker: Waker::from(Arc::clone(&shared)), shared, task: None }
     }
 
-    /// Whether it has rung since the last call. From now on it wakes this task.
+    /// Whether it was set since the last call. Resets it, and from now on wakes this task.
     pub(super) fn take(&mut self, context: &Context<'_>) -> bool {
         if self.task.as_ref().is_none_or(|task| !task.will_wake(context.waker())) {
             self.task = Some(context.waker().clone());
             *self.shared.task.lock().unwrap_or_else(PoisonError::into_inner) = self.task.clone();
         }
-        // Mostly it has not rung, and a load is cheaper than a swap.
-        self.is_set() && self.shared.has_rung.swap(false, Ordering::AcqRel)
+        // Mostly it is not set, and a load is cheaper than a swap.
+        self.is_set() && self.shared.is_set.swap(false, Ordering::AcqRel)
     }
 
-    /// Whether it has rung, without resetting it.
+    /// Whether it is set, without resetting it.
     pub(super) fn is_set(&self) -> bool {
-        self.shared.has_rung.load(Ordering::Acquire)
+        self.shared.is_set.load(Ordering::Acquire)
     }
 
-    /// Rings it.
+    /// Sets it.
     pub(super) fn set(&self) {
-        self.shared.has_rung.store(true, Ordering::Release);
+        self.shared.is_set.store(true, Ordering::Release);
     }
 
-    /// A waker that rings the bell and wakes the task.
+    /// A waker that sets the flag and wakes the task.
     pub(super) fn waker(&self) -> &Waker {
         &self.waker
     }
@@ -62,7 +61,7 @@ impl Wake for WakeState {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        self.has_rung.store(true, Ordering::Release);
+        self.is_set.store(true, Ordering::Release);
         let task = self.task.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some(task) = task {
             task.wake();
@@ -92,29 +91,29 @@ mod tests {
     }
 
     #[test]
-    fn it_rings_for_the_task_that_asked_last_and_once() {
-        let mut bell = WakeFlag::new();
+    fn it_wakes_the_task_that_asked_last_and_once() {
+        let mut flag = WakeFlag::new();
         let tasks = [Arc::new(Woken::default()), Arc::new(Woken::default())];
         let wakers = tasks.clone().map(Waker::from);
         let woken = || [&tasks[0], &tasks[1]].map(|task| task.0.load(Ordering::SeqCst));
 
         let first = Context::from_waker(&wakers[0]);
-        assert!(bell.take(&first), "nothing was asked yet");
-        assert!(!bell.take(&first));
-        bell.waker().wake_by_ref();
+        assert!(flag.take(&first), "nothing was asked yet");
+        assert!(!flag.take(&first));
+        flag.waker().wake_by_ref();
         assert_eq!(woken(), [1, 0]);
-        assert!(bell.take(&first));
-        assert!(!bell.take(&first));
+        assert!(flag.take(&first));
+        assert!(!flag.take(&first));
 
         let second = Context::from_waker(&wakers[1]);
-        assert!(!bell.take(&second));
-        bell.waker().wake_by_ref();
-        bell.waker().wake_by_ref();
+        assert!(!flag.take(&second));
+        flag.waker().wake_by_ref();
+        flag.waker().wake_by_ref();
         assert_eq!(woken(), [1, 2]);
-        assert!(bell.take(&second));
+        assert!(flag.take(&second));
 
-        bell.set();
-        assert_eq!(woken(), [1, 2], "who rings it himself is awake");
-        assert!(bell.take(&second));
+        flag.set();
+        assert_eq!(woken(), [1, 2], "who sets it himself is awake");
+        assert!(flag.take(&second));
     }
 }

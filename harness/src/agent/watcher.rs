@@ -1,7 +1,7 @@
 //! The program's watcher of a run. What it does with an event is code of the program, which may
 //! panic.
 
-use super::{AgentCall, Event, reports::ProgressSender};
+use super::{AgentCall, Event, progress::ProgressSender};
 use crate::{
     error::{Error, ErrorKind},
     unwind::{Panicked, caught, dropped},
@@ -42,7 +42,7 @@ impl<'a> RunWatcher<'a> {
     }
 
     /// Lets the run pause after some events, so that they are read before it continues.
-    pub(super) fn paced(mut self) -> Self {
+    pub(super) fn with_pauses(mut self) -> Self {
         self.paced = true;
         self
     }
@@ -59,7 +59,7 @@ impl<'a> RunWatcher<'a> {
 
     /// Whether anybody gets the events: a watcher of this run or of the run whose call has started it.
     #[inline]
-    pub(super) fn is_heard(&self) -> bool {
+    pub(super) fn has_listener(&self) -> bool {
         self.is_watched() || self.above.is_some()
     }
 
@@ -72,8 +72,8 @@ impl<'a> RunWatcher<'a> {
     /// Passes on an event. After a panic, the program's watcher gets no more events.
     #[inline]
     pub(super) fn tell(&mut self, event: Event<'_>) {
-        if let Some((reporter, call)) = &self.above {
-            reporter.tell(call, event);
+        if let Some((progress_sender, call)) = &self.above {
+            progress_sender.tell(call, event);
         }
         if let Some(first) = &mut self.first {
             first(event);

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use super::{
     Agent, Chat, Event, Machine,
-    compacting::{TRIES, most_after},
     machine::{ContextView, MeasuredRequest},
     run::Run,
+    summarize::{TRIES, most_after},
 };
 use crate::{
     context::{
@@ -48,7 +48,7 @@ impl ContextGauge {
     }
 
     /// How many tokens the next request has. `empty` is a meter that has counted no message.
-    fn used(
+    fn context_usage(
         &mut self,
         seen: ContextView<'_>,
         known: Option<MeasuredRequest>,
@@ -175,7 +175,7 @@ impl Agent {
     /// The same in a conversation, in which the vendor may have stated it.
     pub(super) fn window_in(&self, machine: &Machine) -> Option<u64> {
         let (provider, model) = self.provider_and_model();
-        let told = machine.told_window(provider, model);
+        let told = machine.stated_window(provider, model);
         self.window_tokens().into_iter().chain(told).min()
     }
 }
@@ -202,8 +202,8 @@ impl Chat {
     /// ```
     pub fn context(&self) -> ContextUse {
         let mut gauge = self.gauge;
-        let parts = gauge.count(self.seen());
-        let used = gauge.used(self.seen(), self.machine.measured(), self.meter());
+        let parts = gauge.count(self.sent_view());
+        let used = gauge.context_usage(self.sent_view(), self.machine.measured(), self.meter());
         let mut all = ContextUse::default();
         (all.window, all.used, all.parts) = (self.window_tokens(), used.tokens, parts);
         all.tool_searches = self.machine.found().len();
@@ -220,7 +220,7 @@ impl Chat {
     /// Whether the size of the window is the one that the vendor has stated.
     pub(super) fn is_told_window(&self) -> bool {
         let (provider, model) = self.agent.provider_and_model();
-        let told = self.machine.told_window(provider, model);
+        let told = self.machine.stated_window(provider, model);
         told.is_some_and(|told| self.agent.window_tokens().is_none_or(|known| told < known))
     }
 
@@ -238,7 +238,7 @@ impl Chat {
     /// window. The size in a refusal may be wrong, and would cut off answers.
     pub(super) fn room_for_answer(&mut self) -> Option<u32> {
         let window = self.agent.window_tokens().filter(|_| !self.agent.window().is_off())?;
-        let used = self.used().tokens;
+        let used = self.context_usage().tokens;
         // In few steps: a vendor may read the conversation anew if its model may think more or less than before.
         let step = (window / STEPS).max(1);
         let room = (left(window, used, self.measured_tokens()) / step * step).max(step);
@@ -255,7 +255,7 @@ impl Chat {
 
     /// What can be cleared.
     fn clearable(&self, used: ContextUsage) -> ClearableParts {
-        let (machine, seen) = (&self.machine, self.seen());
+        let (machine, seen) = (&self.machine, self.sent_view());
         let all = machine.transcript().messages();
         let window = self.window_tokens().unwrap_or(used.tokens);
         let before = seen.place_of(tail(seen.messages(), used.estimate_of(window)));
@@ -288,7 +288,7 @@ impl Chat {
     /// The change of what is sent that is due before the model is asked, if there is one.
     pub(super) fn due(&mut self) -> Option<ContextEdit> {
         let policy = self.agent.window().clone();
-        if policy.is_off() || !self.machine.can_move() {
+        if policy.is_off() || !self.machine.can_edit_context() {
             return None;
         }
         if let Some(fact) = self.files_due() {
@@ -298,12 +298,12 @@ impl Chat {
         let refused = self.machine.is_refused(provider, model);
         let is_guessed = self.is_told_window() && self.machine.is_guessed(provider, model);
         let mut gauge = self.gauge;
-        let estimated = gauge.count(self.seen()).total();
+        let estimated = gauge.count(self.sent_view()).total();
         self.gauge = gauge;
         if !refused && policy.set_tokens().is_none() && estimated < SMALL {
             return None;
         }
-        let used = self.used();
+        let used = self.context_usage();
         let window = self.window_tokens().or_else(|| refused.then_some(used.tokens))?;
         let is_over = |at: Option<u64>| at.is_some_and(|at| refused || used.tokens >= at);
         let looks = refused || used.tokens >= self.gauge.look_at;
@@ -330,17 +330,17 @@ impl Chat {
     }
 
     /// How many tokens the next request has.
-    pub(super) fn used(&mut self) -> ContextUsage {
+    pub(super) fn context_usage(&mut self) -> ContextUsage {
         let mut gauge = self.gauge;
-        let used = gauge.used(self.seen(), self.machine.measured(), self.meter());
+        let used = gauge.context_usage(self.sent_view(), self.machine.measured(), self.meter());
         self.gauge = gauge;
         used
     }
 
     /// What is sent to the agent's model.
-    pub(super) fn seen(&self) -> ContextView<'_> {
+    pub(super) fn sent_view(&self) -> ContextView<'_> {
         let (provider, model) = self.agent.provider_and_model();
-        self.machine.seen_by(provider, model)
+        self.machine.sent_view_for(provider, model)
     }
 
     /// How many tokens the window has. If that is not known, it counts as full.
@@ -355,7 +355,7 @@ impl Chat {
     }
 
     /// Resets the estimate, because what is sent has changed.
-    pub(super) fn was_moved(&mut self) {
+    pub(super) fn reset_estimate(&mut self) {
         self.gauge = ContextGauge::new(self.meter());
     }
 }
@@ -367,12 +367,12 @@ impl Run<'_> {
     /// Makes a change of what is sent.
     pub(super) async fn edit_context(&mut self, due: ContextEdit) -> Result<(), Error> {
         match due {
-            ContextEdit::Clear(fact) => self.clears(&fact),
-            ContextEdit::Compact => self.compacts().await,
+            ContextEdit::Clear(fact) => self.apply_clearing(&fact),
+            ContextEdit::Compact => self.compact_full_window().await,
         }
     }
 
-    pub(super) fn clears(&mut self, fact: &Fact) -> Result<(), Error> {
+    pub(super) fn apply_clearing(&mut self, fact: &Fact) -> Result<(), Error> {
         self.chat.record(fact)?;
         if let Fact::ContextCleared { results, arguments, before, after } = fact {
             let (results, arguments) = (results.len(), arguments.len());
@@ -406,7 +406,9 @@ impl Run<'_> {
         let was = was.min();
         let room = match counted {
             Some(tokens) if !before_counted => window.saturating_sub(tokens),
-            None if is_least => left(window, self.chat.used().tokens, self.chat.measured_tokens()),
+            None if is_least => {
+                left(window, self.chat.context_usage().tokens, self.chat.measured_tokens())
+            }
             _ => return false,
         };
         // If the refused value would fit by these sizes, they are wrong: half of it is tried, and so on.
@@ -418,7 +420,8 @@ impl Run<'_> {
         if u64::from(tokens) < LEAST.max(window / STEPS) {
             return false;
         }
-        self.chat.lowered = Some(ReducedMaxTokens { tokens, is_counted: counted.is_some() });
+        self.chat.reduced_max_tokens =
+            Some(ReducedMaxTokens { tokens, is_counted: counted.is_some() });
         self.chat.is_strict = true;
         let cause = &*self.chat.agent.secrets().hide(&error.to_string()).into_owned();
         let (attempt, of, wait) = (2, 2, Duration::ZERO);
@@ -450,7 +453,7 @@ impl Run<'_> {
         // If the vendor has counted only a part, the size is not known, unless that part nearly fills the window.
         let is_most = |tokens: u64| window.is_some_and(|window| tokens >= percent(window, 75));
         let tokens = tokens.filter(|tokens| !is_least || is_most(*tokens));
-        let estimated = self.chat.used().tokens;
+        let estimated = self.chat.context_usage().tokens;
         // A size that is many times the estimate is wrong. If it counted, all later requests would seem too large.
         let tokens = tokens.filter(|tokens| *tokens / WRONG <= estimated);
         // The request was small: what did not fit was the answer that it allows (`max_tokens`).
@@ -462,7 +465,7 @@ impl Run<'_> {
             return Ok(false);
         }
         let had_doubts = self.chat.machine.is_window_doubtful();
-        self.overflowed(fallback, (window, tokens, estimated))?;
+        self.record_overflow(fallback, (window, tokens, estimated))?;
         if self.chat.machine.is_window_doubtful() && !had_doubts {
             // The request is sent again as it is. If it is refused again, the window is what was named.
             return Ok(true);
@@ -475,7 +478,7 @@ impl Run<'_> {
 
     /// Records that a request was refused because it is too large: how many tokens the window and the request have, if
     /// that was stated, and how many the request has by the estimate.
-    pub(super) fn overflowed(
+    pub(super) fn record_overflow(
         &mut self,
         fallback: bool,
         (window, tokens, estimated): (Option<u64>, Option<u64>, u64),

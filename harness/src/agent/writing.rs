@@ -1,6 +1,6 @@
 //! Writes the facts of a run before an action that must not happen without them.
 
-use super::{durable::WriteOutcome, reports::AgentRequest, run::Run, stop_signals::RunSignal};
+use super::{durable::WriteOutcome, progress::AgentRequest, run::Run, stop_signals::RunSignal};
 use crate::{
     error::Error,
     journal::{Fact, InterruptCause},
@@ -13,7 +13,7 @@ impl Run<'_> {
     pub(super) async fn write(&mut self) -> Result<bool, Error> {
         match self.write_unless_stopped().await? {
             None => Ok(true),
-            Some(cause) => self.interrupted(cause).map(|()| false),
+            Some(cause) => self.record_interrupt(cause).map(|()| false),
         }
     }
 
@@ -22,7 +22,7 @@ impl Run<'_> {
         if !self.chat.is_behind() {
             return Ok(None);
         }
-        self.chat.append_begins();
+        self.chat.note_append();
         let written = self.write_all().await;
         self.chat.append_ended(written.as_ref().map(Option::is_none));
         written
@@ -30,13 +30,13 @@ impl Run<'_> {
 
     async fn write_all(&mut self) -> Result<Option<InterruptCause>, Error> {
         loop {
-            let Self { chat, halt, early, .. } = &mut *self;
+            let Self { chat, stop_signals, early, .. } = &mut *self;
             let Some(durable) = chat.durable.as_mut().filter(|durable| durable.is_behind()) else {
                 return Ok(None);
             };
             let told = tokio::select! {
                 biased;
-                told = halt.next_signal() => told,
+                signal = stop_signals.next_signal() => signal,
                 written = durable.write() => match written? {
                     WriteOutcome::All => return Ok(None),
                     WriteOutcome::Behind(facts) => {
@@ -48,7 +48,7 @@ impl Run<'_> {
             };
             match told {
                 RunSignal::Stop(cause) => return Ok(Some(cause)),
-                RunSignal::Warn(warning) => self.warned(&warning),
+                RunSignal::Warn(warning) => self.report_warning(&warning),
             }
         }
     }
@@ -57,10 +57,10 @@ impl Run<'_> {
     /// conversation is in no journal, if it does. Returns the cause if the run was stopped meanwhile.
     pub(super) async fn let_run_agent(
         &mut self,
-        AgentRequest { unkept, tells }: AgentRequest,
+        AgentRequest { unkept, permission }: AgentRequest,
     ) -> Result<Option<InterruptCause>, Error> {
         // The call may have ended or have been dropped since then, with an answer that began anew.
-        if tells.is_closed() {
+        if permission.is_closed() {
             return Ok(None);
         }
         let chat = &mut *self.chat;
@@ -72,7 +72,7 @@ impl Run<'_> {
                 return Ok(Some(cause));
             }
         }
-        let _ = tells.send(());
+        let _ = permission.send(());
         Ok(None)
     }
 

@@ -46,7 +46,7 @@ impl Grant {
     }
 
     /// Whether the grant is about the calls of this question, whatever has changed since.
-    fn covers(&self, question: &Question) -> bool {
+    fn is_about(&self, question: &Question) -> bool {
         let known = |reason: &Reason| self.reasons.contains(reason);
         self.tool == question.tool
             && self.person == question.person
@@ -56,7 +56,7 @@ impl Grant {
 
     /// Why the grant does not answer this question with this binding: it is not about it, or this has changed since.
     pub(super) fn check(&self, question: &Question, now: &CallBinding) -> Result<(), Vec<String>> {
-        if !self.covers(question) {
+        if !self.is_about(question) {
             return Err(Vec::new());
         }
         let is_exact = question.scopes.first() == Some(&self.scope);

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    agent::{Machine, calling::idempotency_key},
+    agent::{Machine, call_states::idempotency_key},
     journal::{Awaited, Wait, now},
     message::{Arguments, CallOutcome, Fingerprint, ProgramValue, ToolCall, ToolResult},
     policy::Question,
@@ -47,26 +47,26 @@ impl OpenCall {
         }
         let result = ToolResult::new(self.call.id(), CallOutcome::Succeeded, content);
         let result = result.with_kept(value.map(ProgramValue::Json));
-        self.settled(SettlementKind::Succeeded { result })
+        self.settlement(SettlementKind::Succeeded { result })
     }
 
     /// The call has run and failed. The text is for the model.
     pub fn failed(&self, text: impl Into<String>) -> Settlement {
-        self.settled(SettlementKind::Failed { text: text.into() })
+        self.settlement(SettlementKind::Failed { text: text.into() })
     }
 
     /// Nothing of the call has happened. If it was in doubt, it runs now. If it waited, the model
     /// is told that it did not start.
     pub fn not_happened(&self) -> Settlement {
-        self.settled(SettlementKind::NotHappened)
+        self.settlement(SettlementKind::NotHappened)
     }
 
     /// The answer to the question of the call's tool. The tool is called again with it.
     pub fn answered(&self, answer: impl Into<Value>) -> Settlement {
-        self.settled(SettlementKind::Answered { answer: answer.into() })
+        self.settlement(SettlementKind::Answered { answer: answer.into() })
     }
 
-    fn settled(&self, said: SettlementKind) -> Settlement {
+    fn settlement(&self, said: SettlementKind) -> Settlement {
         let (call, fingerprint) = (self.call.id().to_owned(), self.call.fingerprint());
         Settlement { call, fingerprint, said, who: None }
     }

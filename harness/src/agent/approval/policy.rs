@@ -7,7 +7,7 @@ use super::Grant;
 use crate::{
     agent::{
         Agent,
-        calling::ApprovedCall,
+        call_states::ApprovedCall,
         run_options::{CallerRules, RunOptions, offered},
     },
     journal::{Always, CallBinding, Decider, Decision, Reason, Repeat, Sources, now},
@@ -31,7 +31,7 @@ pub(in crate::agent) enum ApprovalOutcome {
 #[derive(Clone, Copy)]
 pub(in crate::agent) struct ApprovalPolicy<'a> {
     pub(in crate::agent) agent: &'a Agent,
-    pub(in crate::agent) own: Option<&'a RunOptions>,
+    pub(in crate::agent) options: Option<&'a RunOptions>,
     pub(in crate::agent) grants: &'a [Grant],
     /// What the conversation has read.
     pub(in crate::agent) read: &'a Sources,
@@ -43,13 +43,13 @@ pub(in crate::agent) struct ApprovalPolicy<'a> {
 impl<'a> ApprovalPolicy<'a> {
     /// The permissions that apply, and what was read.
     pub(in crate::agent) fn rules(self) -> CallerRules {
-        let others = self.own.into_iter().flat_map(RunOptions::sides);
+        let others = self.options.into_iter().flat_map(RunOptions::sides);
         let all = std::iter::once(self.agent.permissions()).chain(others);
         CallerRules { permissions: all.cloned().collect(), read: self.read.clone() }
     }
 
     fn tools(self) -> &'a ToolRegistry {
-        offered(self.agent, self.own)
+        offered(self.agent, self.options)
     }
 
     /// Decides about a call that may start while the model is still answering. It is allowed at
@@ -137,7 +137,7 @@ impl<'a> ApprovalPolicy<'a> {
             .of_agent(tool.is_agent())
             .with_review(review)
             .with_taint(self.agent.permissions().taint(self.read));
-        let others = self.own.into_iter().flat_map(RunOptions::sides);
+        let others = self.options.into_iter().flat_map(RunOptions::sides);
         let others = others.map(|permissions| (&**permissions, permissions.taint(self.read)));
         self.agent.permissions().decide_with(&proposed, others)
     }
@@ -152,7 +152,7 @@ impl<'a> ApprovalPolicy<'a> {
         let mut question = Question::new(call, tool.side_effects());
         self.conversation.clone_into(&mut question.conversation);
         question.person = self.person().map(str::to_owned);
-        let caller = self.own.and_then(|own| own.caller.as_ref());
+        let caller = self.options.and_then(|options| options.caller.as_ref());
         question.agents = caller.map(|caller| caller.tool_names()).unwrap_or_default();
         question.reasons = self.hide_secrets(reasons);
         question.title = tool.title().map(str::to_owned);
@@ -187,7 +187,7 @@ impl<'a> ApprovalPolicy<'a> {
 
     /// Whether an allowed call is handed to the program, which answers the calls of its tool itself. The program gets no call
     /// whose arguments do not fit: the model is told what is wrong with it.
-    pub(in crate::agent) fn hands_over(self, call: &ToolCall, approved: &ApprovedCall) -> bool {
+    pub(in crate::agent) fn is_for_program(self, call: &ToolCall, approved: &ApprovedCall) -> bool {
         let tool = self.tools().get(call.name()).filter(|tool| tool.is_external());
         tool.is_some_and(|tool| {
             let arguments = approved.arguments(call, tool);
@@ -231,7 +231,7 @@ impl<'a> ApprovalPolicy<'a> {
     }
 
     /// Whether the rules of this process deny a call that was allowed elsewhere.
-    pub(in crate::agent) fn denies(self, call: &ToolCall, approved: &ApprovedCall) -> bool {
+    pub(in crate::agent) fn is_denied(self, call: &ToolCall, approved: &ApprovedCall) -> bool {
         matches!(self.judge_again(call, approved), Some(Judgement::Deny { .. }))
     }
 
@@ -242,7 +242,7 @@ impl<'a> ApprovalPolicy<'a> {
         Some(self.judge(tool, &arguments, review))
     }
 
-    /// The name of the person who is asked, if the run brings an approver.
+    /// The name of the person who is asked, if the run has an approver of its own.
     fn person(self) -> Option<&'a str> {
         self.approver().and_then(|(person, _)| person)
     }
@@ -250,13 +250,13 @@ impl<'a> ApprovalPolicy<'a> {
     /// The approver of this run, with the name that tells this person from others.
     pub(in crate::agent) fn approver(self) -> Option<(Option<&'a str>, &'a Arc<dyn Approver>)> {
         // A run in a call does not choose the approver if the caller has one.
-        let caller = self.own.and_then(|own| own.caller.as_ref()?.approver());
-        let own = || {
-            let (person, approver) = self.own?.approver.as_ref()?;
+        let caller = self.options.and_then(|options| options.caller.as_ref()?.approver());
+        let of_run = || {
+            let (person, approver) = self.options?.approver.as_ref()?;
             Some((Some(person.as_str()), approver))
         };
         let agent = || self.agent.approver().map(|approver| (None, approver));
-        caller.or_else(own).or_else(agent)
+        caller.or_else(of_run).or_else(agent)
     }
 
     /// Asks a person.

@@ -20,7 +20,7 @@ pub(super) struct RunLog {
 struct LogState {
     entries: Vec<LoggedEvent>,
     /// How many events the run has had.
-    told: u64,
+    event_count: u64,
     /// How many of the entries are reports of progress.
     reports: usize,
     /// The number of the run among those of the conversation in this process.
@@ -68,8 +68,8 @@ impl RunLog {
     /// Keeps an event.
     pub(super) fn push(&self, event: Event<'_>) {
         let mut log = self.lock();
-        log.told = log.told.saturating_add(1);
-        let number = log.told;
+        log.event_count = log.event_count.saturating_add(1);
+        let number = log.event_count;
         if let Some(kept) = log.entries.last_mut() {
             let before = kept.event.words().map_or(0, str::len);
             if kept.event.join(event) {
@@ -158,7 +158,7 @@ impl LogCursor {
     /// The position of a watcher who has read this run up to the event of this number.
     pub(super) fn after(run: &RunLog, number: u64) -> Self {
         let log = run.lock();
-        let seen = number.min(log.told);
+        let seen = number.min(log.event_count);
         let at = log.entries.partition_point(|kept| kept.last < seen);
         let kept = log.entries.get(at).filter(|kept| kept.first <= seen);
         Self { seen, bytes: kept.map_or(0, |kept| kept.words_with(seen)) }

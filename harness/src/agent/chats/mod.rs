@@ -202,17 +202,17 @@ impl Chats {
         let id = conversation.as_ref();
         check_id(id)?;
         let shared = &self.shared;
-        let (slot, seat) = {
+        let (slot, subscription) = {
             let mut slots = shared.lock();
             if shared.closing.is_cancelled() {
                 return Err(closed());
             }
             let slot = slots.slot(id);
-            let name = slot.watched();
+            let name = slot.add_watcher();
             (Arc::clone(&slot), ChatSubscription::new(Arc::downgrade(shared), slot, name))
         };
         let journal = Arc::clone(&shared.journal);
-        let watcher = |seen| ChatWatcher::new(seat, journal, shared.closing.clone(), seen);
+        let watcher = |seen| ChatWatcher::new(subscription, journal, shared.closing.clone(), seen);
         // How many runs of this process, and how many facts, come before the given run.
         let before = |run: &RunLog| (run.place().saturating_sub(1), run.facts().0);
         let (last, open) = {
@@ -300,8 +300,7 @@ impl Chats {
             match busy {
                 WhenBusy::Wait if state.waiting() < MOST_WAITING => {}
                 WhenBusy::Steer if state.waiting() < MOST_WAITING => {
-                    steers =
-                        job.as_ref().is_some_and(|job| matches!(job.opening, RunInput::Say(_)));
+                    steers = job.as_ref().is_some_and(|job| matches!(job.input, RunInput::Say(_)));
                 }
                 WhenBusy::Wait | WhenBusy::Steer => {
                     let what = format!(
@@ -328,7 +327,7 @@ impl Chats {
             state.wait(job.take());
         }
         // A sender whose message was refused does not count as a watcher.
-        let name = state.watched();
+        let name = state.add_watcher();
         let begins = !mem::replace(&mut state.serving, true);
         drop(state);
         drop(slots);
@@ -353,13 +352,16 @@ impl Chats {
         } else {
             slot.work.notify_one();
         }
-        Ok(AddedRun { seat: ChatSubscription::new(Arc::downgrade(shared), slot, name), is_open })
+        Ok(AddedRun {
+            subscription: ChatSubscription::new(Arc::downgrade(shared), slot, name),
+            is_open,
+        })
     }
 }
 
 /// A run that was added to a conversation.
 struct AddedRun {
-    seat: ChatSubscription,
+    subscription: ChatSubscription,
     /// Whether the conversation is already open.
     is_open: bool,
 }

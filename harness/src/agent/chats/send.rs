@@ -67,7 +67,7 @@ pub enum WhenBusy {
 pub struct ChatSending {
     chats: Chats,
     conversation: String,
-    opening: RunInput,
+    input: RunInput,
     prepare: Option<PrepareRun>,
     metadata: Option<Metadata>,
     busy: WhenBusy,
@@ -75,12 +75,12 @@ pub struct ChatSending {
 }
 
 impl ChatSending {
-    pub(super) fn new(chats: Chats, conversation: String, opening: RunInput) -> Self {
+    pub(super) fn new(chats: Chats, conversation: String, input: RunInput) -> Self {
         let (prepare, metadata, busy, watched) = (None, None, WhenBusy::default(), false);
-        Self { chats, conversation, opening, prepare, metadata, busy, watched }
+        Self { chats, conversation, input, prepare, metadata, busy, watched }
     }
 
-    /// Sets what the run brings besides its message, such as its state, approver, settings and
+    /// Sets the options of the run besides its message, such as its state, approver, settings and
     /// limits. The function is called when the run begins.
     ///
     /// ```
@@ -139,27 +139,27 @@ impl IntoFuture for ChatSending {
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
 
     fn into_future(self) -> Self::IntoFuture {
-        let Self { chats, conversation, opening, prepare, metadata, busy, watched } = self;
+        let Self { chats, conversation, input, prepare, metadata, busy, watched } = self;
         Box::pin(async move {
             check_id(&conversation)?;
-            let (log, told) = (RunLog::new(), Arc::default());
+            let (log, pending_log) = (RunLog::new(), Arc::default());
             let stop = chats.shared.closing.child_token();
             let (open, opened) = oneshot::channel();
             let (end, ended) = oneshot::channel();
             let job = QueuedRun {
-                opening,
+                input,
                 prepare,
                 metadata,
                 log,
-                told: Arc::clone(&told),
+                pending_log: Arc::clone(&pending_log),
                 steered: SteeringMessages::default(),
                 stop,
                 watched,
                 opened: Some(open),
                 end: Some(end),
             };
-            let AddedRun { seat, is_open } = chats.add(&conversation, job, busy)?;
-            let run = ChatRun::new(seat, told, ended);
+            let AddedRun { subscription, is_open } = chats.add(&conversation, job, busy)?;
+            let run = ChatRun::new(subscription, pending_log, ended);
             drop(chats);
             if !is_open {
                 opened.await.unwrap_or_else(|_| Err(closed()))?;
@@ -173,7 +173,7 @@ impl fmt::Debug for ChatSending {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ChatSending")
             .field("conversation", &self.conversation)
-            .field("opening", &self.opening)
+            .field("opening", &self.input)
             .field("busy", &self.busy)
             .finish_non_exhaustive()
     }

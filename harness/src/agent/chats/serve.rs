@@ -52,7 +52,7 @@ impl ChatTask {
             };
             match opened {
                 Ok(chat) => {
-                    self.slot.opened();
+                    self.slot.set_open();
                     self.attend(chat).await;
                 }
                 Err(error) => self.slot.refuse(&error),
@@ -115,7 +115,7 @@ impl ChatTask {
         let slot = &*self.slot;
         if job.watched && slot.lock().watchers == 0 {
             let why = "nobody waited for the run any more before it began: nothing was said";
-            slot.ended(Err(not_begun(Error::new(ErrorKind::Closed, why))));
+            slot.end_run(Err(not_begun(Error::new(ErrorKind::Closed, why))));
             return;
         }
         slot.begin_run(&job.log, chat.facts());
@@ -124,14 +124,14 @@ impl ChatTask {
         let end = self.drive(counted.chat, &mut job).await;
         counted.ended = true;
         drop(counted);
-        slot.ended(end);
+        slot.end_run(end);
     }
 
     async fn drive(&self, chat: &mut Chat, job: &mut QueuedRun) -> RunResult {
         if let Some(metadata) = job.metadata.take() {
             chat.describe(&metadata).await.map_err(not_begun)?;
         }
-        let sending = match mem::replace(&mut job.opening, RunInput::Resume) {
+        let sending = match mem::replace(&mut job.input, RunInput::Resume) {
             RunInput::Say(message) => chat.send(message),
             RunInput::Resume => chat.resume(),
         };
@@ -157,7 +157,7 @@ impl ChatTask {
             log.push(event);
             slot.wake();
         };
-        let (sending, stop) = sending.watched_by(tell).stopped_too();
+        let (sending, stop) = sending.with_first_watcher(tell).with_stop_token();
         let _stopped = OnCancel::new(&job.stop, move || stop.cancel());
         sending.await
     }
@@ -206,7 +206,7 @@ impl Drop for ChatTask {
                 "{what} while the run went on: the journal has what was said and done until then. Go on with \
                  `resume`"
             );
-            self.slot.abandoned(&waited, &Error::new(kind, went_on));
+            self.slot.abandon(&waited, &Error::new(kind, went_on));
         }
         if self.closing.is_cancelled() {
             self.slot.lock().closed = true;

@@ -85,11 +85,11 @@ pub(super) struct CurrentRun {
 
 /// A run that waits.
 pub(super) struct QueuedRun {
-    pub(super) opening: RunInput,
+    pub(super) input: RunInput,
     pub(super) prepare: Option<PrepareRun>,
     pub(super) metadata: Option<Metadata>,
     pub(super) log: Arc<RunLog>,
-    pub(super) told: PendingRunLog,
+    pub(super) pending_log: PendingRunLog,
     pub(super) steered: SteeringMessages,
     pub(super) stop: CancellationToken,
     /// Whether the run stops when there are no watchers.
@@ -118,8 +118,8 @@ impl ChatSlot {
     }
 
     /// Adds a watcher. Returns the number under which it waits.
-    pub(super) fn watched(&self) -> u64 {
-        self.lock().watched()
+    pub(super) fn add_watcher(&self) -> u64 {
+        self.lock().add_watcher()
     }
 
     /// Lets the watcher of this number wait for the next event.
@@ -130,7 +130,7 @@ impl ChatSlot {
     }
 
     /// Removes a watcher. A run that goes on only while it is watched stops with the last one.
-    pub(super) fn unwatched(&self, name: u64) {
+    pub(super) fn remove_watcher(&self, name: u64) {
         let mut state = self.lock();
         let waker = state.wakers.remove(&name);
         state.watchers = state.watchers.saturating_sub(1);
@@ -148,7 +148,7 @@ impl ChatSlot {
     }
 
     /// Records that the conversation is open.
-    pub(super) fn opened(&self) {
+    pub(super) fn set_open(&self) {
         let mut state = self.lock();
         state.open = true;
         for job in &mut state.jobs {
@@ -171,32 +171,32 @@ impl ChatSlot {
         let mut jobs = running.steered.jobs.iter();
         if let Some(job) = jobs.find(|job| job.has_message(message)) {
             // It is set only once: a message is received once.
-            let _ = job.told.set(Arc::clone(&running.log));
+            let _ = job.pending_log.set(Arc::clone(&running.log));
         }
     }
 
     /// Records how the current run has ended. Messages that it has not received come next.
-    pub(super) fn ended(&self, end: RunResult) {
-        let (running, heard) = {
+    pub(super) fn end_run(&self, end: RunResult) {
+        let (running, received) = {
             let mut state = self.lock();
             let mut running = state.running.take();
-            let (heard, unheard) =
+            let (received, unreceived) =
                 running.as_mut().map(CurrentRun::take_steering).unwrap_or_default();
-            for job in unheard.into_iter().rev() {
-                job.is_told();
+            for job in unreceived.into_iter().rev() {
+                job.assign_own_run();
                 state.jobs.push_front(job);
             }
-            (running, heard)
+            (running, received)
         };
         if let Some(running) = running {
-            running.ended(end, heard);
+            running.end_run(end, received);
         }
         self.wake();
     }
 
     /// Records that the conversation has lost its task: the current run is cut off, and messages
     /// that wait are refused.
-    pub(super) fn abandoned(&self, waited: &Error, went_on: &Error) {
+    pub(super) fn abandon(&self, waited: &Error, went_on: &Error) {
         let (jobs, running) = {
             let mut state = self.lock();
             (state.open, state.serving) = (false, false);
@@ -205,9 +205,9 @@ impl ChatSlot {
         if let Some(mut running) = running {
             let begun = running.log.place() > 0;
             let why = again(if begun { went_on } else { waited });
-            let (heard, unheard) = running.take_steering();
-            running.ended(Err(not_begun(why)), heard);
-            for job in unheard {
+            let (received, unreceived) = running.take_steering();
+            running.end_run(Err(not_begun(why)), received);
+            for job in unreceived {
                 job.refuse(waited);
             }
         }
@@ -229,7 +229,7 @@ impl ChatSlot {
 
 impl ChatSlotState {
     /// Adds a watcher. Returns its number.
-    pub(super) fn watched(&mut self) -> u64 {
+    pub(super) fn add_watcher(&mut self) -> u64 {
         self.watchers = self.watchers.saturating_add(1);
         self.named = self.named.wrapping_add(1);
         self.named
@@ -246,7 +246,7 @@ impl ChatSlotState {
 
     /// Lets a run wait for its turn.
     pub(super) fn wait(&mut self, job: Option<QueuedRun>) {
-        job.iter().for_each(QueuedRun::is_told);
+        job.iter().for_each(QueuedRun::assign_own_run);
         self.jobs.extend(job);
     }
 
@@ -258,7 +258,7 @@ impl ChatSlotState {
             self.wait(job.take());
             return Ok(());
         };
-        if let Some(RunInput::Say(message)) = job.as_ref().map(|job| &job.opening) {
+        if let Some(RunInput::Say(message)) = job.as_ref().map(|job| &job.input) {
             steered.steering.add(message.clone())?;
         }
         steered.jobs.extend(job.take());
@@ -269,8 +269,8 @@ impl ChatSlotState {
     pub(super) fn waiting(&self) -> usize {
         let steered = self.jobs.iter().map(|job| &job.steered);
         let steered = steered.chain(self.running.iter().map(|running| &running.steered));
-        let unheard = steered.flat_map(|steered| &steered.jobs).filter(|job| !job.is_heard());
-        self.jobs.len().saturating_add(unheard.count())
+        let unreceived = steered.flat_map(|steered| &steered.jobs).filter(|job| !job.is_assigned());
+        self.jobs.len().saturating_add(unreceived.count())
     }
 
     /// Whether there is a current run or one that waits.
@@ -288,13 +288,13 @@ impl CurrentRun {
     /// Takes the messages that have steered the run: those that it has received, and those that it
     /// has not.
     fn take_steering(&mut self) -> (Vec<QueuedRun>, Vec<QueuedRun>) {
-        mem::take(&mut self.steered.jobs).into_iter().partition(QueuedRun::is_heard)
+        mem::take(&mut self.steered.jobs).into_iter().partition(QueuedRun::is_assigned)
     }
 
     /// Passes the end of the run to all who wait for it, also to those who have steered it.
-    fn ended(self, end: RunResult, heard: Vec<QueuedRun>) {
+    fn end_run(self, end: RunResult, received: Vec<QueuedRun>) {
         over(&self.log, &end);
-        for tell in heard.into_iter().filter_map(|job| job.end) {
+        for tell in received.into_iter().filter_map(|job| job.end) {
             let _ = tell.send(match &end {
                 Ok(reply) => Ok(reply.clone()),
                 Err(stopped) => Err(stopped.again()),
@@ -305,19 +305,19 @@ impl CurrentRun {
 }
 
 impl QueuedRun {
-    /// Sets that the message gets a run of its own.
-    pub(super) fn is_told(&self) {
-        let _ = self.told.set(Arc::clone(&self.log));
+    /// Records that a run of its own answers the message.
+    pub(super) fn assign_own_run(&self) {
+        let _ = self.pending_log.set(Arc::clone(&self.log));
     }
 
     /// Whether it is known which run answers the message. For a message that steers, it is the run
     /// that has received it.
-    fn is_heard(&self) -> bool {
-        self.told.get().is_some()
+    fn is_assigned(&self) -> bool {
+        self.pending_log.get().is_some()
     }
 
     fn has_message(&self, message: &Message) -> bool {
-        matches!(&self.opening, RunInput::Say(said) if said.id() == message.id())
+        matches!(&self.input, RunInput::Say(said) if said.id() == message.id())
     }
 
     /// Passes on that the conversation is open.
@@ -332,7 +332,7 @@ impl QueuedRun {
 
     /// Ends the run with this error before it begins.
     pub(super) fn refuse(self, why: &Error) {
-        self.is_told();
+        self.assign_own_run();
         for steered in self.steered.jobs {
             steered.refuse(why);
         }

@@ -42,7 +42,7 @@ impl ChatSubscription {
 
 impl Drop for ChatSubscription {
     fn drop(&mut self) {
-        self.slot.unwatched(self.name);
+        self.slot.remove_watcher(self.name);
         if let Some(shared) = self.shared.upgrade() {
             shared.forget(&self.slot);
         }
@@ -57,19 +57,19 @@ impl Drop for ChatSubscription {
 /// missed come joined, so a stream that is not polled needs no more memory than the text itself.
 #[must_use = "it tells what happens in the run"]
 pub struct ChatRun {
-    seat: ChatSubscription,
-    told: PendingRunLog,
+    subscription: ChatSubscription,
+    pending_log: PendingRunLog,
     cursor: LogCursor,
     end: oneshot::Receiver<RunResult>,
 }
 
 impl ChatRun {
     pub(super) fn new(
-        seat: ChatSubscription,
-        told: PendingRunLog,
+        subscription: ChatSubscription,
+        pending_log: PendingRunLog,
         end: oneshot::Receiver<RunResult>,
     ) -> Self {
-        Self { seat, told, cursor: LogCursor::default(), end }
+        Self { subscription, pending_log, cursor: LogCursor::default(), end }
     }
 
     /// Waits for the end of the run and returns the answer.
@@ -90,9 +90,9 @@ impl Stream for ChatRun {
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Numbered>> {
         let this = self.get_mut();
         // Each later event wakes this waker.
-        this.seat.slot.set_waker(this.seat.name, context.waker());
+        this.subscription.slot.set_waker(this.subscription.name, context.waker());
         // Until a run has received the message, there are no events.
-        let Some(log) = this.told.get() else { return Poll::Pending };
+        let Some(log) = this.pending_log.get() else { return Poll::Pending };
         let ended = log.has_ended();
         match this.cursor.next(log) {
             Some(numbered) => Poll::Ready(Some(numbered)),
@@ -104,7 +104,9 @@ impl Stream for ChatRun {
 
 impl fmt::Debug for ChatRun {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ChatRun").field("conversation", &self.seat.slot.id).finish_non_exhaustive()
+        f.debug_struct("ChatRun")
+            .field("conversation", &self.subscription.slot.id)
+            .finish_non_exhaustive()
     }
 }
 
@@ -120,7 +122,7 @@ type ReplayFuture = Pin<Box<dyn Future<Output = Result<ReplayedEvents, Error>> +
 /// stream that is never polled therefore holds the events of only one run.
 #[must_use = "it tells what happens in the conversation"]
 pub struct ChatWatcher {
-    seat: ChatSubscription,
+    subscription: ChatSubscription,
     journal: Arc<dyn Journal>,
     /// Events that were made from facts.
     ready: VecDeque<Numbered>,
@@ -139,19 +141,19 @@ pub struct ChatWatcher {
 impl ChatWatcher {
     /// A watcher that has passed this number of runs of this process, and this number of facts.
     pub(super) fn new(
-        seat: ChatSubscription,
+        subscription: ChatSubscription,
         journal: Arc<dyn Journal>,
         closing: CancellationToken,
         (seen, facts): (u64, u64),
     ) -> Self {
         let ready = VecDeque::new();
         let (run, unended, reading, error) = (None, None, None, None);
-        Self { seat, journal, ready, run, seen, facts, unended, reading, closing, error }
+        Self { subscription, journal, ready, run, seen, facts, unended, reading, closing, error }
     }
 
     /// Sets the events with which the watcher begins.
-    pub(super) fn with(mut self, told: ReplayedEvents) -> Self {
-        (self.ready, self.unended) = (told.events.into(), told.unended);
+    pub(super) fn with(mut self, replayed: ReplayedEvents) -> Self {
+        (self.ready, self.unended) = (replayed.events.into(), replayed.unended);
         self
     }
 
@@ -188,7 +190,7 @@ impl ChatWatcher {
     pub fn after(mut self, id: &str) -> Self {
         let Some((run, number)) = id.rsplit_once('/') else { return self };
         let Ok(number) = number.parse() else { return self };
-        let last = self.seat.slot.lock().last.clone();
+        let last = self.subscription.slot.lock().last.clone();
         if let Some(log) = last.filter(|log| log.name() == run && log.place() > self.seen) {
             let cursor = LogCursor::after(&log, number);
             // The watcher has received what came before.
@@ -205,7 +207,7 @@ impl ChatWatcher {
 
     /// Goes to the next run, if there is one.
     fn next_run(&mut self) -> WatchStep {
-        let state = self.seat.slot.lock();
+        let state = self.subscription.slot.lock();
         let Some(last) = state.last.clone().filter(|last| last.place() > self.seen) else {
             return if state.closed { WatchStep::End } else { WatchStep::Wait };
         };
@@ -215,7 +217,7 @@ impl ChatWatcher {
         if is_next && self.unended.is_none() {
             self.run = Some((last, LogCursor::default()));
         } else {
-            let (journal, slot) = (Arc::clone(&self.journal), Arc::clone(&self.seat.slot));
+            let (journal, slot) = (Arc::clone(&self.journal), Arc::clone(&self.subscription.slot));
             let (closing, unended) = (self.closing.clone(), self.unended.take());
             let (from, end) = (self.facts, last.facts().0);
             let read = async move {
@@ -269,7 +271,7 @@ impl Stream for ChatWatcher {
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Numbered>> {
         let this = self.get_mut();
         // Each later event wakes this waker.
-        this.seat.slot.set_waker(this.seat.name, context.waker());
+        this.subscription.slot.set_waker(this.subscription.name, context.waker());
         loop {
             if this.error.is_some() {
                 return Poll::Ready(None);
@@ -307,7 +309,7 @@ impl Stream for ChatWatcher {
 impl fmt::Debug for ChatWatcher {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ChatWatcher")
-            .field("conversation", &self.seat.slot.id)
+            .field("conversation", &self.subscription.slot.id)
             .finish_non_exhaustive()
     }
 }
@@ -334,9 +336,10 @@ mod tests {
     #[test]
     fn a_watcher_that_sleeps_holds_one_run() {
         let slot = ChatSlot::new("a");
-        let seat = ChatSubscription::new(Weak::new(), Arc::clone(&slot), slot.watched());
+        let subscription =
+            ChatSubscription::new(Weak::new(), Arc::clone(&slot), slot.add_watcher());
         let (journal, closing) = (Arc::new(MemoryJournal::new()), CancellationToken::new());
-        let mut watcher = Box::pin(ChatWatcher::new(seat, journal, closing, (0, 0)));
+        let mut watcher = Box::pin(ChatWatcher::new(subscription, journal, closing, (0, 0)));
         let mut take = || watcher.as_mut().poll_next(&mut Context::from_waker(Waker::noop()));
         let mut logs = Vec::new();
         for _ in 0..100 {

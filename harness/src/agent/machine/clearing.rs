@@ -189,7 +189,7 @@ impl Machine {
         arguments: &[ClearedArguments],
         after: u64,
     ) -> Result<(), Error> {
-        self.may_move()?;
+        self.check_can_edit()?;
         let can: HashMap<&str, usize> =
             self.clearable(usize::MAX).map(|(at, result)| (result.call_id(), at)).collect();
         let mut places = Vec::with_capacity(results.len());
@@ -241,7 +241,7 @@ impl Machine {
         window.long.retain(|place| !shorter.contains_key(place));
         window.has_shortened |= !shorter.is_empty();
         view.shorter.extend(shorter);
-        self.moved(after);
+        self.record_edit(after);
         Ok(())
     }
 }

@@ -1,11 +1,13 @@
 //! How a stopped run continues, and the results of calls that are not run to their ends.
 
-use super::{Machine, MachinePhase, cannot};
+use super::{Machine, RunPhase, cannot};
 use crate::{
     agent::{
         Outcome,
-        calling::{AfterCalls, CallState, CallStatus, ToolCallStates},
-        model_notices::{GO_ON, handed_out, lost, not_accepted, stopped, why},
+        call_states::{AfterCalls, CallState, CallStatus, ToolCallStates},
+        model_notices::{
+            GO_ON, lost_notice, not_accepted, stopped_notice, unanswered_notice, unrun_reason,
+        },
     },
     error::Error,
     journal::{Awaited, Fact, Wait},
@@ -38,13 +40,13 @@ impl Machine {
             return Ok(resumed(None));
         }
         let is_open = match self.phase {
-            MachinePhase::Calling(_) => {
+            RunPhase::Calling(_) => {
                 return Err(cannot("a run cannot be resumed while calls wait for results"));
             }
-            MachinePhase::Ended(Some(Outcome::Answered)) => false,
-            MachinePhase::Ended(Some(_)) | MachinePhase::Asking | MachinePhase::Checking => true,
+            RunPhase::Ended(Some(Outcome::Answered)) => false,
+            RunPhase::Ended(Some(_)) | RunPhase::Asking | RunPhase::Checking => true,
             // The conversation was kept elsewhere, so only its last message can show it.
-            MachinePhase::Ended(None) => last.is_paused() || breaks_off(last),
+            RunPhase::Ended(None) => last.is_paused() || breaks_off(last),
         };
         match last.role() {
             Role::User | Role::Tool => Ok(resumed(None)),
@@ -55,11 +57,11 @@ impl Machine {
             Role::Assistant if last.is_paused() => Ok(resumed(None)),
             Role::Assistant => {
                 let words = match self.phase {
-                    MachinePhase::Ended(Some(Outcome::Unsupported(item))) => format!(
+                    RunPhase::Ended(Some(Outcome::Unsupported(item))) => format!(
                         "The program could not execute the `{item}` of your reply, and nothing of it \
                          has happened. Go on without it."
                     ),
-                    MachinePhase::Ended(Some(Outcome::Unfit)) => not_accepted(self.faults()),
+                    RunPhase::Ended(Some(Outcome::Unfit)) => not_accepted(self.faults()),
                     _ => GO_ON.to_owned(),
                 };
                 Ok(resumed(Some(Message::user(words))))
@@ -72,32 +74,36 @@ impl Machine {
     /// is valid already.
     pub fn settlement(&self) -> impl Iterator<Item = Fact> + '_ {
         let calling = match &self.phase {
-            MachinePhase::Calling(calling) => Some(calling),
-            MachinePhase::Asking | MachinePhase::Checking | MachinePhase::Ended(_) => None,
+            RunPhase::Calling(calling) => Some(calling),
+            RunPhase::Asking | RunPhase::Checking | RunPhase::Ended(_) => None,
         };
         calling.into_iter().flat_map(|ToolCallStates { calls, then, .. }| {
             calls.iter().filter_map(|CallState { call, status, .. }| {
                 let (outcome, text) = match status {
                     CallStatus::Finished(_) => return None,
                     // It has run in another process, and its outcome is not known.
-                    CallStatus::Allowed(granted) if granted.has_run() => lost(granted.effects),
+                    CallStatus::Allowed(granted) if granted.has_run() => {
+                        lost_notice(granted.effects)
+                    }
                     // It has asked something, and would have gone on with the answer.
-                    CallStatus::Allowed(granted) if granted.begun => stopped(granted.effects),
+                    CallStatus::Allowed(granted) if granted.begun => {
+                        stopped_notice(granted.effects)
+                    }
                     CallStatus::Asked
                     | CallStatus::Allowed(_)
                     | CallStatus::Waiting(Wait { awaited: Awaited::Approval { .. }, .. }, _) => (
                         CallOutcome::NotStarted,
                         format!(
                             "This call was not started: {}. Nothing of it has happened.",
-                            why(*then)
+                            unrun_reason(*then)
                         ),
                     ),
                     CallStatus::Waiting(Wait { awaited: Awaited::Agent { .. }, .. }, granted) => {
-                        stopped(granted.effects)
+                        stopped_notice(granted.effects)
                     }
-                    CallStatus::Waiting(Wait { awaited, .. }, _) => handed_out(awaited),
-                    CallStatus::Started(granted) => stopped(granted.effects),
-                    CallStatus::Doubtful(granted) => lost(granted.effects),
+                    CallStatus::Waiting(Wait { awaited, .. }, _) => unanswered_notice(awaited),
+                    CallStatus::Started(granted) => stopped_notice(granted.effects),
+                    CallStatus::Doubtful(granted) => lost_notice(granted.effects),
                 };
                 let result = ToolResult::new(call.id(), outcome, [ToolContent::Text(text)]);
                 Some(Fact::CallFinished { result, spent: None })
@@ -115,11 +121,9 @@ impl Machine {
     pub(super) fn fork(&mut self) -> Result<(), Error> {
         let outcome = Outcome::Cancelled;
         match &mut self.phase {
-            MachinePhase::Ended(_) => return Ok(()),
-            MachinePhase::Asking | MachinePhase::Checking => {
-                self.phase = MachinePhase::Ended(Some(outcome))
-            }
-            MachinePhase::Calling(calling) => calling.then = AfterCalls::End(outcome),
+            RunPhase::Ended(_) => return Ok(()),
+            RunPhase::Asking | RunPhase::Checking => self.phase = RunPhase::Ended(Some(outcome)),
+            RunPhase::Calling(calling) => calling.then = AfterCalls::End(outcome),
         }
         for fact in Vec::from_iter(self.settlement()) {
             self.apply(&fact)?;

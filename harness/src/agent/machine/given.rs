@@ -8,7 +8,7 @@ use crate::{
     tool::cut,
 };
 
-/// What such messages tell.
+/// What the messages with which a conversation began tell of the ends of calls.
 #[derive(Clone, Debug, Default)]
 pub(super) struct InitialMessages {
     /// What the model was told of the late end of each call, by the id of the call. The chat that the messages were kept
@@ -23,7 +23,7 @@ pub(super) struct InitialMessages {
 /// How many bytes are left of several ends together.
 const SHARE: usize = 1_500;
 
-/// How many of several ends are told: as many of the first ones as of the last ones.
+/// How many ends of calls are listed at most: half of them are the first ones, half the last ones.
 const TOLD: usize = 4;
 
 /// How many bytes of two ends are compared. What is behind them depends on how much of a result a model reads.

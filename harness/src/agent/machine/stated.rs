@@ -8,7 +8,7 @@ pub(super) struct StatedWindow {
     /// Whether it is the window of another provider, to which the agent of this model fell back.
     pub(super) fallback: bool,
     pub(super) tokens: u64,
-    /// Whether the error has named the window. If not, `tokens` is how large the refused request was.
+    /// Whether the error named the window. Then `tokens` is the window, else the size of the refused request.
     pub(super) is_named: bool,
 }
 

@@ -8,7 +8,7 @@ use std::{
 
 use super::{
     super::model_notices::late_end,
-    Machine, MachinePhase, cannot,
+    Machine, RunPhase, cannot,
     clearing::{LeftOut, has_files},
     given::InitialMessages,
     stated::StatedWindow,
@@ -36,7 +36,7 @@ pub(super) struct ContextState {
     /// move.
     measured: Option<MeasuredRequest>,
     /// How many tokens the window of a model has, as far as an error of its vendor states it.
-    told: Vec<StatedWindow>,
+    stated_windows: Vec<StatedWindow>,
     /// Whether shorter arguments were ever sent for some call.
     pub(super) has_shortened: bool,
     /// The messages that are sent with files, by their index.
@@ -51,11 +51,11 @@ pub(super) struct ContextState {
     given: InitialMessages,
     /// The largest request that was answered, by the count of its vendor.
     answered: u64,
-    /// Whether a refusal since the last answer has named a window that is smaller than what was answered.
+    /// Whether a refusal since the last answer named a window that is smaller than a request that had succeeded.
     doubted: bool,
     /// How many requests in a row did not fit.
     overflows: u32,
-    /// Whether nothing was moved since then.
+    /// Whether the context was not edited since then.
     refused: bool,
     /// How many requests for a summary as text have failed in this run since the last summary.
     failures: u32,
@@ -102,8 +102,8 @@ pub(super) struct EditedContext {
     sent: Transcript,
     /// How many of these messages, from the first one on, are sent without reasoning.
     thinking_from: usize,
-    /// The beginning of the turn that was open at the last move, where the model has called tools
-    /// and not completed its answer. If no turn was open, it equals `thinking_from`.
+    /// The index of the first message of the turn that was open when the context was last edited:
+    /// the model had called tools and not completed its answer. If no turn was open, it equals `thinking_from`.
     open_turn: usize,
     /// What is sent to the model that has made a summary of its own.
     pub(super) vendor: Option<Box<VendorView>>,
@@ -211,8 +211,8 @@ pub(super) fn open_turn(messages: &Messages) -> usize {
 }
 
 impl EditedContext {
-    /// Builds what is sent again after a move.
-    fn made_of(&mut self, all: &Messages) {
+    /// Rebuilds what is sent after the context was edited.
+    fn rebuild(&mut self, all: &Messages) {
         let kept = self.kept.iter().filter_map(|at| Some(self.as_sent(*at, all.get(*at)?)));
         let mut sent: Messages = kept.chain(self.summary.clone()).collect();
         for (at, message) in all.iter().enumerate().skip(self.summed_up) {
@@ -238,7 +238,7 @@ impl EditedContext {
     }
 
     /// What is sent to every model that has not made the summary.
-    fn seen(&self) -> ContextView<'_> {
+    fn sent_view(&self) -> ContextView<'_> {
         ContextView {
             sent: &self.sent,
             thinking_from: self.thinking_from,
@@ -250,7 +250,7 @@ impl EditedContext {
     }
 
     /// What is sent to the model that has made the summary.
-    fn seen_by_vendor(&self) -> Option<ContextView<'_>> {
+    fn vendor_sent_view(&self) -> Option<ContextView<'_>> {
         let VendorView { summary, words_at, thinks_at, open_at, sent } = self.vendor.as_deref()?;
         let words_at = summary.words.as_ref().map(|_| *words_at);
         let summed_up = self.summed_up;
@@ -329,7 +329,7 @@ impl ContextState {
 
     /// Records the size of a request with this number of messages, because the model has answered
     /// it. A model that has answered a larger request than one that was refused has a larger window than that.
-    pub(super) fn was_sent(
+    pub(super) fn record_sent(
         &mut self,
         messages: usize,
         usage: &Usage,
@@ -339,7 +339,8 @@ impl ContextState {
         (self.overflows, self.refused, self.too_large, self.doubted) = (0, false, None, false);
         let answered = usage.input.unwrap_or(0);
         self.answered = if is_same { self.answered.max(answered) } else { answered };
-        self.told.retain(|it| it.fallback || !it.is_of(provider, model) || it.tokens > answered);
+        self.stated_windows
+            .retain(|it| it.fallback || !it.is_of(provider, model) || it.tokens > answered);
         // Some servers count nothing and report zero tokens.
         if let Some(input) = usage.input.filter(|input| *input > 0) {
             let tokens = input.saturating_sub(usage.compaction.unwrap_or(0));
@@ -362,12 +363,12 @@ impl Machine {
     }
 
     /// What is sent to this model of this provider.
-    pub(in crate::agent) fn seen_by(&self, provider: &str, model: &str) -> ContextView<'_> {
+    pub(in crate::agent) fn sent_view_for(&self, provider: &str, model: &str) -> ContextView<'_> {
         let vendor = self.window.view.as_deref().and_then(|view| view.vendor.as_deref());
         let made_it = |vendor: &VendorView| {
             (&*vendor.summary.provider, &*vendor.summary.model) == (provider, model)
         };
-        let own = vendor.is_some_and(made_it).then(|| self.seen_by_vendor());
+        let own = vendor.is_some_and(made_it).then(|| self.vendor_sent_view());
         own.flatten().unwrap_or_else(|| self.readable())
     }
 
@@ -382,18 +383,18 @@ impl Machine {
             head: 0,
             words_at: None,
         };
-        self.window.view.as_deref().map_or(all, EditedContext::seen)
+        self.window.view.as_deref().map_or(all, EditedContext::sent_view)
     }
 
     /// What is sent to the model that has made a summary of its own.
-    pub(in crate::agent) fn seen_by_vendor(&self) -> Option<ContextView<'_>> {
-        self.window.view.as_deref()?.seen_by_vendor()
+    pub(in crate::agent) fn vendor_sent_view(&self) -> Option<ContextView<'_>> {
+        self.window.view.as_deref()?.vendor_sent_view()
     }
 
     /// The parts that are sent only to the model that has made a summary of its own.
     pub(in crate::agent) fn vendors_view(&self) -> Option<VendorsView<'_>> {
         let view = self.window.view.as_deref()?;
-        let (seen, vendor) = (view.seen_by_vendor()?, view.vendor.as_deref()?);
+        let (seen, vendor) = (view.vendor_sent_view()?, view.vendor.as_deref()?);
         let (provider, model) = (&*vendor.summary.provider, &*vendor.summary.model);
         let (messages, words) = (seen.messages(), vendor.summary.words.as_ref());
         let (thinking_from, open_turn) = (seen.thinking_from, seen.open_turn);
@@ -452,11 +453,11 @@ impl Machine {
     }
 
     /// How many tokens the window of this model has, as far as an error of its vendor states it.
-    pub(in crate::agent) fn told_window(&self, provider: &str, model: &str) -> Option<u64> {
-        let all = self.window.told.iter().enumerate();
+    pub(in crate::agent) fn stated_window(&self, provider: &str, model: &str) -> Option<u64> {
+        let all = self.window.stated_windows.iter().enumerate();
         let of_model = all.filter(|(_, it)| it.is_of(provider, model));
         // What was refused elsewhere has to fit there now. Later, the window is the model's own again.
-        let last = self.window.told.len().checked_sub(1);
+        let last = self.window.stated_windows.len().checked_sub(1);
         let last = last.filter(|_| self.window.refused || self.window.overflows > 0);
         let counts = of_model.filter(|(at, it)| !it.fallback || Some(*at) == last);
         counts.map(|(_, it)| it.tokens).min()
@@ -464,20 +465,21 @@ impl Machine {
 
     /// Whether the window of this model is only known by a request that was refused without a size.
     pub(in crate::agent) fn is_guessed(&self, provider: &str, model: &str) -> bool {
-        let told = self.told_window(provider, model);
-        let of_model = self.window.told.iter().filter(|it| it.is_of(provider, model));
+        let told = self.stated_window(provider, model);
+        let of_model = self.window.stated_windows.iter().filter(|it| it.is_of(provider, model));
         of_model.filter(|it| Some(it.tokens) == told).all(|it| !it.is_named)
     }
 
     /// How large the last request was that did not fit into the window of this model, if none was answered since.
     pub(in crate::agent) fn last_refused(&self, provider: &str, model: &str) -> Option<u64> {
-        let last = self.window.told.last().filter(|it| it.is_of(provider, model))?;
+        let last = self.window.stated_windows.last().filter(|it| it.is_of(provider, model))?;
         (self.window.overflows > 0).then_some(last.tokens)
     }
 
-    /// Whether the last request did not fit and nothing was moved since then.
+    /// Whether the last request did not fit and the context was not edited since then.
     pub(in crate::agent) fn is_refused(&self, provider: &str, model: &str) -> bool {
-        self.window.refused && self.window.told.last().is_some_and(|it| it.is_of(provider, model))
+        self.window.refused
+            && self.window.stated_windows.last().is_some_and(|it| it.is_of(provider, model))
     }
 
     /// How many requests for a summary as text have failed in this run since the last summary.
@@ -494,9 +496,9 @@ impl Machine {
 
     /// Whether what is sent can be changed now: no call is open, and the vendor does not continue
     /// an answer.
-    pub(in crate::agent) fn can_move(&self) -> bool {
+    pub(in crate::agent) fn can_edit_context(&self) -> bool {
         let last = self.transcript.messages().last();
-        matches!(self.phase, MachinePhase::Asking | MachinePhase::Ended(_))
+        matches!(self.phase, RunPhase::Asking | RunPhase::Ended(_))
             && last.is_some_and(|last| !last.is_paused())
     }
 
@@ -531,12 +533,12 @@ impl Machine {
     }
 
     /// Whether this message of the role user is the library's own.
-    pub(in crate::agent) fn has_told(&self, at: usize) -> bool {
+    pub(in crate::agent) fn is_own_message(&self, at: usize) -> bool {
         let message = self.transcript.messages().get(at);
         message.is_some_and(Message::is_by_program)
     }
 
-    /// Adds a message of the role user that the library says and not the user.
+    /// Adds a message of the role user that the library has written and not the user.
     pub(super) fn add_notice(&mut self, message: &Message) -> Result<(), Error> {
         self.tell(&message.by_program())
     }
@@ -559,7 +561,7 @@ impl Machine {
     }
 
     /// Whether the given messages tell this end of a call already, word by word.
-    pub(in crate::agent) fn was_given(&self, tool: &str, result: &ToolResult) -> bool {
+    pub(in crate::agent) fn has_given_end(&self, tool: &str, result: &ToolResult) -> bool {
         self.window.given.has_end(result.call_id(), &late_end(tool, result))
     }
 
@@ -585,7 +587,7 @@ impl Machine {
         view.sent.push(message)
     }
 
-    /// Applies a fact that changes what is sent or that tells about its size.
+    /// Applies a fact that changes what is sent or states its size.
     pub(super) fn apply_context_fact(&mut self, fact: &Fact) -> Result<(), Error> {
         match fact {
             Fact::ContextCleared { results, arguments, after, .. } => {
@@ -609,7 +611,8 @@ impl Machine {
             Fact::VendorSummaryRefused { cause: _ } => self.refuse(),
             Fact::ContextOverflowed { provider, model, fallback, window, tokens, estimated } => {
                 self.asking("a request cannot be refused")?;
-                let is_same = self.window.told.last().is_none_or(|it| it.is_of(provider, model));
+                let is_same =
+                    self.window.stated_windows.last().is_none_or(|it| it.is_of(provider, model));
                 let before = if is_same { self.window.overflows } else { 0 };
                 let (provider, model, fallback) = (provider.clone(), model.clone(), *fallback);
                 let is_named = window.is_some();
@@ -626,7 +629,7 @@ impl Machine {
                 }
                 self.window.overflows = before.saturating_add(1);
                 self.window.refused = true;
-                self.window.told.push(stated);
+                self.window.stated_windows.push(stated);
                 if let Some(tokens) = tokens.filter(|_| !fallback) {
                     let messages = self.widest().messages().len();
                     self.window.measured = Some(MeasuredRequest { messages, tokens });
@@ -643,8 +646,8 @@ impl Machine {
         }
     }
 
-    pub(super) fn may_move(&self) -> Result<(), Error> {
-        match self.can_move() {
+    pub(super) fn check_can_edit(&self) -> Result<(), Error> {
+        match self.can_edit_context() {
             true => Ok(()),
             false => Err(cannot(
                 "what is sent cannot change while calls wait for results or an answer is paused",
@@ -660,7 +663,7 @@ impl Machine {
         vendor: Option<&VendorSummary>,
         after: u64,
     ) -> Result<(), Error> {
-        self.may_move()?;
+        self.check_can_edit()?;
         let all = self.transcript.messages();
         let summed_up = place(messages);
         let is_cut = summed_up > self.summed_up()
@@ -700,7 +703,7 @@ impl Machine {
         let (thinks_at, open_at) = match view.vendor.take() {
             Some(vendor) => (vendor.thinks_at, vendor.open_at),
             None => {
-                let seen = view.seen();
+                let seen = view.sent_view();
                 (seen.place_of(seen.thinking_from), seen.place_of(seen.open_turn))
             }
         };
@@ -717,7 +720,7 @@ impl Machine {
         window.long.retain(|(at, _)| *at >= summed_up);
         window.reset_failures();
         window.too_large = None;
-        self.moved(after);
+        self.record_edit(after);
         Ok(())
     }
 
@@ -729,7 +732,7 @@ impl Machine {
             return Err(cannot("no vendor's own summary is sent, so none can be refused"));
         };
         view.vendor = None;
-        view.made_of(self.transcript.messages());
+        view.rebuild(self.transcript.messages());
         (self.window.vendor_refused, self.window.measured) = (true, None);
         Ok(())
     }
@@ -740,9 +743,9 @@ impl Machine {
         vendor.map_or(self.sent(), |vendor| &vendor.sent)
     }
 
-    pub(super) fn moved(&mut self, after: u64) {
+    pub(super) fn record_edit(&mut self, after: u64) {
         if let Some(view) = &mut self.window.view {
-            view.made_of(self.transcript.messages());
+            view.rebuild(self.transcript.messages());
         }
         let messages = self.widest().messages().len();
         // Without a count of the vendor there is nothing by which later estimates could be corrected.

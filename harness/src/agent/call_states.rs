@@ -255,7 +255,7 @@ pub(super) fn idempotency_key(
     call: &ToolCall,
     fingerprint: Fingerprint,
 ) -> String {
-    let before = asked_by(transcript);
+    let before = id_of_question(transcript);
     match conversation {
         Some(conversation) => format!("{conversation}/{before}/{}/{fingerprint}", call.id()),
         None => format!("{before}/{}/{fingerprint}", call.id()),
@@ -280,7 +280,7 @@ impl CallerName {
 
 /// The id of the message that the model answers with the calls at the end of this transcript: the last one that is not
 /// the model's.
-pub(super) fn asked_by(transcript: &Transcript) -> &str {
+pub(super) fn id_of_question(transcript: &Transcript) -> &str {
     let before = transcript.messages().iter().rev().find(|said| said.role() != Role::Assistant);
     before.map_or("", Message::id)
 }
@@ -295,7 +295,7 @@ impl Machine {
     }
 
     /// The calls that an earlier *always* has allowed and that have not started.
-    pub(super) fn allowed_by(&self, call: &str, scope: &Scope) -> Vec<String> {
+    pub(super) fn calls_of_grant(&self, call: &str, scope: &Scope) -> Vec<String> {
         let by = |granted: &ApprovedCall| {
             let by = granted.by_grant.as_ref();
             !granted.again && by.is_some_and(|(asked, of)| asked == call && of == scope)

@@ -17,12 +17,12 @@ use super::{
     agent::OnWaiting,
     agent_names::{conversations_below, name_of_agent},
     answer_check::{OutputSpec, without_schema},
-    cut_off::SuspendedChild,
     durable::guarded,
-    reports::{AgentRequest, PauseGuard, ProgressSender},
+    progress::{AgentRequest, PauseGuard, ProgressSender},
     run::Run,
     run_options::CallerRules,
     sending::RunInput,
+    suspended_child::SuspendedChild,
 };
 use crate::{
     error::{Error, ErrorKind},
@@ -66,7 +66,7 @@ pub(super) struct ParentRun {
     /// The conversation, if a journal keeps it.
     kept: Option<ParentChat>,
     budget: Budget,
-    reporter: ProgressSender,
+    progress_sender: ProgressSender,
     approver: Option<NamedApprover>,
     on_waiting: Option<Arc<OnWaiting>>,
     /// The call that has started this run.
@@ -87,8 +87,8 @@ pub(super) struct ParentRun {
 
 impl ParentRun {
     /// For a run of this conversation that begins now.
-    pub(super) fn of(chat: &Chat, reporter: ProgressSender, is_watched: bool) -> Self {
-        let above = chat.own.as_ref().and_then(|own| own.caller.clone());
+    pub(super) fn of(chat: &Chat, progress_sender: ProgressSender, is_watched: bool) -> Self {
+        let above = chat.options.as_ref().and_then(|options| options.caller.clone());
         let caller = above.as_ref().map(|site| &site.caller);
         let rails = chat.agent.guardrails();
         let below = caller.and_then(|caller| caller.depth).map(|depth| depth.saturating_sub(1));
@@ -101,7 +101,7 @@ impl ParentRun {
         Self {
             kept,
             budget: chat.guard.budget().clone(),
-            reporter,
+            progress_sender,
             approver: approver.map(|(who, it)| (who.map(str::to_owned), Arc::clone(it))),
             on_waiting: chat.waiting_hook().cloned(),
             is_watched: is_watched || caller.is_some_and(|caller| caller.is_watched),
@@ -109,13 +109,13 @@ impl ParentRun {
             left: Mutex::new(rails.agents_of_run()),
             traced: OnceLock::new(),
             denied: Mutex::default(),
-            places: chat.own.as_ref().map(|own| own.places.clone()).unwrap_or_default(),
+            places: chat.options.as_ref().map(|options| options.places.clone()).unwrap_or_default(),
             above,
         }
     }
 
-    pub(super) fn reporter(&self) -> ProgressSender {
-        self.reporter.clone()
+    pub(super) fn progress_sender(&self) -> ProgressSender {
+        self.progress_sender.clone()
     }
 
     /// Places that are held by a call that the run is part of.
@@ -124,7 +124,7 @@ impl ParentRun {
     }
 
     /// Takes the call in which an agent's call was denied, if that ends this run, too.
-    pub(super) fn denied(&self) -> Option<String> {
+    pub(super) fn take_denied_call(&self) -> Option<String> {
         self.denied.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
@@ -166,7 +166,7 @@ struct SubagentState {
     /// What its agents have spent in earlier processes and is counted already.
     counted: Option<Box<CallSpent>>,
     /// What facts of this run have recorded of it.
-    told: Option<Box<CallSpent>>,
+    recorded: Option<Box<CallSpent>>,
     /// The conversation of an agent that waits for somebody.
     waits: Option<String>,
     /// The agent that could not continue, if there is one.
@@ -210,7 +210,7 @@ impl SubagentHost {
     }
 
     /// Sets the id of the message that the model has answered with the call.
-    pub(super) fn asked_by(mut self, message: &str) -> Self {
+    pub(super) fn with_message_id(mut self, message: &str) -> Self {
         self.message = message.to_owned();
         self
     }
@@ -237,7 +237,7 @@ impl SubagentHost {
     }
 
     /// What its caller had read before the call, and what the tool itself may have read, if it is no agent.
-    fn knew(&self) -> Sources {
+    fn known_before_call(&self) -> Sources {
         let mut knew = self.rules.read.clone();
         if !self.is_agent {
             knew.add(&Source::new(self.call.name(), self.effects));
@@ -247,7 +247,7 @@ impl SubagentHost {
 
     /// What the call knows now: also what its agents have read so far.
     pub(super) fn known_sources(&self) -> Sources {
-        let mut knows = self.knew();
+        let mut knows = self.known_before_call();
         knows.add_all(self.state().read.all());
         knows
     }
@@ -255,7 +255,7 @@ impl SubagentHost {
     /// Counts what the conversation of one of its agents has read, here and in the calls that led here: words of an
     /// agent can reach its caller at any time, also when it is stopped.
     pub(super) fn add_sources(&self, sources: &Sources) {
-        let new = sources.beyond(&self.knew());
+        let new = sources.beyond(&self.known_before_call());
         if !self.state().read.add_all(new.all()) {
             return;
         }
@@ -276,7 +276,7 @@ impl SubagentHost {
     }
 
     /// The fact that this call has started a run, if the conversation of the call is kept.
-    pub(super) fn called_by(&self) -> Option<Fact> {
+    pub(super) fn started_run_fact(&self) -> Option<Fact> {
         let conversation = self.caller.kept.as_ref()?.name.to_string();
         let (call, message) = (self.call.id().to_owned(), Some(self.message.clone()));
         Some(Fact::CalledBy { conversation, call, message })
@@ -294,8 +294,8 @@ impl SubagentHost {
     pub(super) fn unrecorded_spending(&self) -> Option<Box<CallSpent>> {
         let budget = self.budget.get()?;
         let mut state = self.state();
-        let rest = budget.spent_beyond(state.told.as_deref());
-        state.told = budget.spent_beyond(None);
+        let rest = budget.spent_beyond(state.recorded.as_deref());
+        state.recorded = budget.spent_beyond(None);
         rest
     }
 
@@ -317,11 +317,11 @@ impl SubagentHost {
     /// Where the run receives the events of its agents, if somebody watches them.
     pub(super) fn listener(&self) -> Option<(ProgressSender, AgentCall)> {
         let call = AgentCall { tool: self.call.name().into(), call: self.call.id().into() };
-        self.caller.is_watched.then(|| (self.caller.reporter.clone(), call))
+        self.caller.is_watched.then(|| (self.caller.progress_sender.clone(), call))
     }
 
     /// The name of the run in traces, and the id of the call.
-    pub(super) fn traced(&self) -> Option<(&str, &str)> {
+    pub(super) fn trace_ids(&self) -> Option<(&str, &str)> {
         Some((self.caller.traced.get()?, self.call.id()))
     }
 
@@ -329,7 +329,7 @@ impl SubagentHost {
     /// above and in the calls that led here.
     pub(super) fn pause(&self) -> Vec<(PauseGuard, HumanWaitGuard)> {
         let mut all = self.caller.above.as_ref().map(|above| above.pause()).unwrap_or_default();
-        all.push((self.caller.reporter.pause(), self.asking.begin()));
+        all.push((self.caller.progress_sender.pause(), self.asking.begin()));
         all
     }
 
@@ -377,10 +377,10 @@ impl SubagentHost {
             return true;
         }
         let _no_time = self.asking.begin();
-        let (tells, told) = oneshot::channel();
+        let (permission, permitted) = oneshot::channel();
         let unkept = is_untold.then(|| self.call.id().to_owned());
-        self.caller.reporter.request_agent(AgentRequest { unkept, tells });
-        if told.await.is_err() {
+        self.caller.progress_sender.request_agent(AgentRequest { unkept, permission });
+        if permitted.await.is_err() {
             return false;
         }
         self.is_unwritten.store(false, Ordering::Release);
@@ -435,11 +435,11 @@ pub(super) struct ChildRun {
 /// The state of the conversation of a call's agent.
 pub(super) enum ChildState {
     /// Nothing was said in it.
-    Begins,
+    New,
     /// The agent was working when its process ended.
-    GoesOn(Box<Chat>),
+    Interrupted(Box<Chat>),
     /// The agent has answered, or a denial has ended its run, and its caller has not learned of it.
-    Ended(Box<Chat>, Outcome),
+    Finished(Box<Chat>, Outcome),
 }
 
 impl ChildRun {
@@ -466,7 +466,7 @@ impl ChildRun {
 
     /// The name of the agent's conversation, and its parent, if the caller's conversation is in a
     /// journal.
-    fn kept(&self) -> Option<(String, &ParentChat)> {
+    fn conversation_in_journal(&self) -> Option<(String, &ParentChat)> {
         let site = self.site.as_ref()?;
         let parent = site.caller.kept.as_ref()?;
         Some((name_of_agent(&parent.name, site.call.id(), self.number), parent))
@@ -492,7 +492,7 @@ impl ChildRun {
     ) -> Result<ChildState, Error> {
         let entered = self.enter(chat, effects, begins).await;
         if let Err(error) = &entered
-            && let (Some(site), Some((name, _))) = (&self.site, self.kept())
+            && let (Some(site), Some((name, _))) = (&self.site, self.conversation_in_journal())
         {
             site.state().cut_off = SuspendedChild::by(error, false, &name);
         }
@@ -503,11 +503,13 @@ impl ChildRun {
         &self,
         chat: &mut Chat,
         effects: SideEffects,
-        (opening, wants): (&RunInput, Option<&OutputSpec>),
+        (input, output_spec): (&RunInput, Option<&OutputSpec>),
     ) -> Result<ChildState, Error> {
-        let Some(site) = &self.site else { return Ok(ChildState::Begins) };
+        let Some(site) = &self.site else { return Ok(ChildState::New) };
         site.admit(effects)?;
-        let Some((name, parent)) = self.kept() else { return Ok(ChildState::Begins) };
+        let Some((name, parent)) = self.conversation_in_journal() else {
+            return Ok(ChildState::New);
+        };
         parent.check().await?;
         let ParentChat { name: parent, journal, .. } = parent;
         let mut opened = chat.agent.open(journal, &name).await?;
@@ -516,7 +518,7 @@ impl ChildRun {
             opened.describe(&Metadata::new().parent(&**parent)).await?;
             (chat.durable, chat.tracer) = (opened.durable.take(), opened.tracer);
             chat.continue_as(opened.agent);
-            return Ok(ChildState::Begins);
+            return Ok(ChildState::New);
         };
         // The caller's conversation may have been deleted and begun anew under its name.
         let is_of_call = opened.machine.is_called_by(&site.message);
@@ -531,10 +533,11 @@ impl ChildRun {
         }
         site.count_spent(&name, &opened);
         // The words for the schema are the library's own, and a schema whose descriptions have changed is the same.
-        let (wanted, before) = (wants.and_then(|it| it.schema.as_ref()), opened.machine.wanted());
+        let (wanted, before) =
+            (output_spec.and_then(|it| it.schema.as_ref()), opened.machine.wanted());
         let before = without_schema(first, before.and_then(|it| it.schema.as_ref()));
         let is_same = |said: &Message| without_schema(said, wanted) == before;
-        if !matches!(opening, RunInput::Say(said) if is_same(said)) {
+        if !matches!(input, RunInput::Say(said) if is_same(said)) {
             return Err(Error::new(
                 ErrorKind::Conflict,
                 format!(
@@ -546,15 +549,15 @@ impl ChildRun {
         }
         Ok(match opened.machine.next() {
             Action::Finish(ended @ (Outcome::Answered | Outcome::Denied)) => {
-                ChildState::Ended(Box::new(opened), ended)
+                ChildState::Finished(Box::new(opened), ended)
             }
-            _ => ChildState::GoesOn(Box::new(opened)),
+            _ => ChildState::Interrupted(Box::new(opened)),
         })
     }
 
     /// Handles the end of the run of this conversation. If calls of it wait, then the caller's call
     /// waits for them, too, if both conversations can be opened again.
-    pub(super) fn ended(&self, stopped: &Stopped, chat: &Chat, is_kept: bool) {
+    pub(super) fn handle_run_end(&self, stopped: &Stopped, chat: &Chat, is_kept: bool) {
         if let Some(site) = self.site.as_ref().filter(|site| site.must_stop_on_denial())
             && stopped.outcome() == Outcome::Denied
         {
@@ -595,7 +598,7 @@ impl Run<'_> {
 impl Chat {
     /// The hook for waiting calls: the agent's own, or else that of the runs above it.
     pub(super) fn waiting_hook(&self) -> Option<&Arc<OnWaiting>> {
-        let caller = || self.own.as_ref()?.caller.as_ref()?.on_waiting();
+        let caller = || self.options.as_ref()?.caller.as_ref()?.on_waiting();
         self.agent.on_waiting().or_else(caller)
     }
 }

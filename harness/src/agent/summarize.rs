@@ -51,7 +51,7 @@ const SMALL: u64 = 4_096;
 /// How the answer to a request for a summary ended.
 pub(super) enum SummaryOutcome {
     /// It is complete.
-    Said(Message, StopReason),
+    Complete(Message, StopReason),
     Failed(SummaryFailure),
     Stop(InterruptCause),
 }
@@ -106,10 +106,10 @@ impl Chat {
     /// Where the conversation is cut, if something can be summarized. It leaves as much at the end,
     /// and as many of the user's words, as still frees enough.
     pub(super) fn cut(&self, window: u64, used: ContextUsage) -> Option<Cut> {
-        if !self.machine.can_move() {
+        if !self.machine.can_edit_context() {
             return None;
         }
-        let (machine, seen) = (&self.machine, self.seen());
+        let (machine, seen) = (&self.machine, self.sent_view());
         let (all, as_sent) = (machine.transcript().messages(), |at: usize| seen.sent_for(at));
         // A cut never separates calls from their results.
         let may_cut = |at: usize| all.get(at).is_none_or(|message| message.role() != Role::Tool);
@@ -121,7 +121,7 @@ impl Chat {
         let mut found = None;
         for (tail, words) in TAILS {
             let (tail, words) = (percent(window, tail), percent(user_tokens, words));
-            let is_users = |at: usize| !machine.has_told(at);
+            let is_users = |at: usize| !machine.is_own_message(at);
             let room = (tail, words);
             let next = cut(all, machine.summed_up(), as_sent, may_cut, is_users, room, calls);
             let Some(next) = next else { continue };
@@ -173,7 +173,7 @@ impl Chat {
     /// What is sent of the [transcript](Self::transcript) to the model of this agent: all of it,
     /// until results are cleared or its oldest part is summarized.
     pub fn sent(&self) -> &Transcript {
-        self.seen().sent
+        self.sent_view().sent
     }
 
     /// Lets the model summarize the oldest part of the conversation now. The conversation pays for
@@ -191,8 +191,8 @@ impl Chat {
     /// may. If the journal cannot be written, it fails with the journal's error: then the summary
     /// is in use, and the next run or [`save`](Self::save) writes it.
     pub async fn compact(&mut self) -> Result<ContextUse, Error> {
-        let mut run = Run::by_hand(self);
-        run.compacts_now().await?;
+        let mut run = Run::between_runs(self);
+        run.compact_now().await?;
         drop(run);
         self.save().await?;
         Ok(self.context())
@@ -200,7 +200,7 @@ impl Chat {
 }
 
 impl Run<'_> {
-    async fn compacts_now(&mut self) -> Result<(), Error> {
+    async fn compact_now(&mut self) -> Result<(), Error> {
         self.catch_up().await?;
         let before = self.chat.machine.failed_compactions();
         loop {
@@ -209,7 +209,7 @@ impl Run<'_> {
             if tries >= TRIES {
                 return Err(failed_twice(self.last_fault.as_deref(), true));
             }
-            let used = self.chat.used();
+            let used = self.chat.context_usage();
             let window = self.chat.window_to_sum_up(used);
             let Some(cut) = self.chat.cut(window, used) else {
                 return Err(Error::new(
@@ -259,16 +259,16 @@ impl Run<'_> {
     }
 
     /// Summarizes the oldest part, because the window is getting full.
-    pub(super) async fn compacts(&mut self) -> Result<(), Error> {
+    pub(super) async fn compact_full_window(&mut self) -> Result<(), Error> {
         let failures = self.chat.machine.failed_compactions();
         if failures >= TRIES {
             return Err(failed_twice(self.last_fault.as_deref(), false));
         }
-        let used = self.chat.used();
+        let used = self.chat.context_usage();
         let window = self.chat.window_to_sum_up(used);
         let Some(cut) = self.chat.cut(window, used) else { return Ok(()) };
         if let Some(asked) = self.request_vendor_summary(used, window).await? {
-            return asked.map_or(Ok(()), |cause| self.interrupted(cause));
+            return asked.map_or(Ok(()), |cause| self.record_interrupt(cause));
         }
         // If the last request was refused, a request with one more message does not fit, either.
         let (provider, model) = self.chat.agent.provider_and_model();
@@ -277,7 +277,7 @@ impl Run<'_> {
         let is_refused = is_refused || self.chat.machine.too_large().is_some();
         let in_short = failures > 0 || is_refused || !leaves_room || window < SMALL;
         match self.try_summary(&cut, used, window, (in_short, failures)).await? {
-            Some(cause) => self.interrupted(cause),
+            Some(cause) => self.record_interrupt(cause),
             None => Ok(()),
         }
     }
@@ -315,7 +315,7 @@ impl Run<'_> {
         // A token is about three quarters of a word, and the model may use a few more.
         let words = (percent(window, SUMMARY) / 2).clamp(60, 1_500);
         let (longest, machine) = (self.chat.longest_answer(), &self.chat.machine);
-        let (heard, size) = match short {
+        let (outcome, size) = match short {
             false => {
                 let words = words.min(longest / 2);
                 let answer = words.saturating_mul(2).min(window.saturating_sub(used.tokens));
@@ -354,7 +354,7 @@ impl Run<'_> {
                 let room = room.min(left.saturating_sub(answer)).max(least);
                 // The vendor may count more tokens than are estimated.
                 let tokens = used.estimate_of(room).min(room);
-                let told = in_short(machine.sent().messages(), tokens, words);
+                let shortened = in_short(machine.sent().messages(), tokens, words);
                 let again = failures > 0 && window < SMALL;
                 let about = if again { About::AnswerAgain } else { About::Answer };
                 let most = match self.chat.trusted_window() {
@@ -367,13 +367,18 @@ impl Run<'_> {
                 let length = SummaryLength { words, tokens: answer, room: most };
                 // In short form it is not larger than what it tells of.
                 let size = room.min(used.tokens);
-                (self.request_summary(&told, None, SummaryForm::Short(length, about)).await?, size)
+                (
+                    self.request_summary(&shortened, None, SummaryForm::Short(length, about))
+                        .await?,
+                    size,
+                )
             }
         };
-        let request = Box::new(self.summary_request(matches!(heard, SummaryOutcome::Said(..))));
-        let text = match heard {
-            SummaryOutcome::Said(message, StopReason::Complete) => of_answer(&message.text()),
-            SummaryOutcome::Said(_, stop) => {
+        let request =
+            Box::new(self.summary_request(matches!(outcome, SummaryOutcome::Complete(..))));
+        let text = match outcome {
+            SummaryOutcome::Complete(message, StopReason::Complete) => of_answer(&message.text()),
+            SummaryOutcome::Complete(_, stop) => {
                 let cause = format!("the model gave no whole summary: it stopped as {stop:?}");
                 self.compaction_failed(request, cause, None)?;
                 return Ok(None);
@@ -398,7 +403,7 @@ impl Run<'_> {
             self.compaction_failed(request, fault, None)?;
             return Ok(None);
         }
-        let fact = self.chat.compacted(cut, &text, request, (used.tokens, after));
+        let fact = self.chat.compaction_fact(cut, &text, request, (used.tokens, after));
         self.chat.record(&fact)?;
         let (messages, vendor, before) = (cut.messages, false, used.tokens);
         self.emit(Event::ContextCompacted { messages, vendor, before, after });
@@ -476,28 +481,28 @@ impl Run<'_> {
         };
         let as_count = |tokens: u64| u32::try_from(tokens).unwrap_or(u32::MAX);
         self.chat.guard.asked();
-        let told = self.chat.offered_tools();
-        let Self { chat, watch, halt, summary, ledger, .. } = self;
+        let offered_tools = self.chat.offered_tools();
+        let Self { chat, watch, stop_signals, summary, ledger, .. } = self;
         let agent = chat.agent.clone();
         let offered = chat.offered();
         let tools = offered.tools();
-        let mut settings = chat.own.as_deref().and_then(|own| own.settings.clone());
+        let mut settings = chat.options.as_deref().and_then(|options| options.settings.clone());
         // A model that has to call a tool cannot sum up.
         if let Some(settings) = &mut settings
             && matches!(settings.tool_choice, Some(ToolChoice::Required | ToolChoice::Tool(_)))
         {
             settings.tool_choice = Some(ToolChoice::Auto);
         }
-        let program = halt.program();
+        let program = stop_signals.program();
         // It begins with the same bytes as earlier requests, so that the vendor's cache is used.
         let alone = Sent::new();
         // The second request uses structured output if the vendor has it.
         let form =
             about.map(|about| AnswerSchema::new("summary", schema(words, tokens), 0).forced(about));
-        let mut as_words = OutputToolText::new(form.as_ref());
+        let mut output_text = OutputToolText::new(form.as_ref());
         let request = match Request::new(transcript) {
             Ok(request) => request,
-            Err(error) => return failed_with(&error),
+            Err(error) => return summary_failure(&error),
         };
         let mut request = request
             .with_system(agent.system())
@@ -519,8 +524,16 @@ impl Run<'_> {
                         .map(|(messages, view)| VendorsView { messages, ..view }),
                 )
                 .with_open_turn(chat.machine.open_turn())
-                .with_tools(told.as_ref().map_or(tools.schemas(), |told| &told.schemas))
-                .with_forms(told.as_ref().map_or(tools.forms(), |told| &told.forms))
+                .with_tools(
+                    offered_tools
+                        .as_ref()
+                        .map_or(tools.schemas(), |offered_tools| &offered_tools.schemas),
+                )
+                .with_forms(
+                    offered_tools
+                        .as_ref()
+                        .map_or(tools.forms(), |offered_tools| &offered_tools.forms),
+                )
                 .with_found(chat.machine.found_now().by_tool(tools.search(), tools.searched()));
         }
         if how == SummaryForm::Vendor {
@@ -531,7 +544,7 @@ impl Run<'_> {
         loop {
             let event = tokio::select! {
                 biased;
-                told = halt.next_signal() => match told {
+                signal = stop_signals.next_signal() => match signal {
                     RunSignal::Stop(cause) => return SummaryOutcome::Stop(cause),
                     RunSignal::Warn(warning) => {
                         chat.tracer.warning(&warning);
@@ -553,7 +566,7 @@ impl Run<'_> {
                 None => break,
                 Some(Err(error)) => return failed(error),
                 Some(Ok(event)) => {
-                    let Some(event) = as_words.read(event) else { continue };
+                    let Some(event) = output_text.read(event) else { continue };
                     if let StreamEvent::Retrying { attempt, of, wait, refused: _, cause } = &event {
                         let cause = &*agent.secrets().hide(cause);
                         let (attempt, of, wait) = (*attempt, *of, *wait);
@@ -572,21 +585,21 @@ impl Run<'_> {
             }
         }
         if !answer.is_complete() {
-            return failed_with(&cut_off());
+            return summary_failure(&cut_off());
         }
         let said = answer.clone().finish();
-        match (said, as_words.call(is_form)) {
-            (Err(error), _) => failed_with(&error),
+        match (said, output_text.call(is_form)) {
+            (Err(error), _) => summary_failure(&error),
             (Ok(ProviderResponse { stop: StopReason::Refused, .. }), Some(_)) => {
                 SummaryOutcome::Failed("the model refused to go on".to_owned().into())
             }
             // What stands before or behind the call is no summary.
-            (Ok(_), Some(Some(call))) => SummaryOutcome::Said(Message::assistant([Block::text(call)]), StopReason::Complete),
+            (Ok(_), Some(Some(call))) => SummaryOutcome::Complete(Message::assistant([Block::text(call)]), StopReason::Complete),
             (Ok(ProviderResponse { stop, .. }), Some(None)) => SummaryOutcome::Failed(
                 format!("the model gave no whole summary: its call has no end, and it stopped as {stop:?}").into(),
             ),
             (Ok(ProviderResponse { stop, message: Some(message), .. }), None) => {
-                SummaryOutcome::Said(message, stop)
+                SummaryOutcome::Complete(message, stop)
             }
             (Ok(ProviderResponse { stop, .. }), None) => {
                 SummaryOutcome::Failed(format!("the answer is empty, and it stopped as {stop:?}").into())
@@ -604,7 +617,7 @@ impl Run<'_> {
     }
 }
 
-fn failed_with(error: &Error) -> SummaryOutcome {
+fn summary_failure(error: &Error) -> SummaryOutcome {
     SummaryOutcome::Failed(error.to_string().into())
 }
 
@@ -656,7 +669,7 @@ impl Chat {
     }
 
     /// The fact by which a summary replaces the oldest part.
-    fn compacted(
+    fn compaction_fact(
         &self,
         cut: &Cut,
         text: &str,
@@ -681,7 +694,7 @@ impl Chat {
 
     /// How many tokens there would be with this summary.
     fn after(&self, cut: &Cut, text: &str, used: ContextUsage) -> Result<u64, Error> {
-        self.after_fact(&self.compacted(cut, text, Box::default(), (0, 0)), used)
+        self.after_fact(&self.compaction_fact(cut, text, Box::default(), (0, 0)), used)
     }
 
     /// How many tokens there would be with a summary as long as the earlier one.
@@ -698,7 +711,7 @@ impl Chat {
             Fact::ContextCompacted { vendor: Some(made), .. } => (&*made.provider, &*made.model),
             _ => self.agent.provider_and_model(),
         };
-        let seen = machine.seen_by(provider, model);
+        let seen = machine.sent_view_for(provider, model);
         let estimated = ContextGauge::new(self.agent.meter()).count(seen).total();
         Ok(used.scaled(estimated))
     }

@@ -18,7 +18,7 @@ impl SuspendedChild {
     /// What this error means for the caller of an agent whose run it has ended or prevented. If the
     /// conversation was lost, another owner has continued it.
     pub(super) fn by(error: &Error, is_lost: bool, conversation: &str) -> Option<Self> {
-        is_passing(error, is_lost).then(|| {
+        is_transient(error, is_lost).then(|| {
             let kind = if is_lost { ErrorKind::Busy } else { error.kind() };
             let text = format!(
                 "the agent of `{conversation}` could not go on, and its call stays open, so that `resume` goes on \
@@ -30,7 +30,7 @@ impl SuspendedChild {
 }
 
 /// Whether an agent that was ended by this error can continue later.
-fn is_passing(error: &Error, is_lost: bool) -> bool {
+fn is_transient(error: &Error, is_lost: bool) -> bool {
     is_lost || matches!(error.kind(), ErrorKind::Busy | ErrorKind::Journal)
 }
 
@@ -57,9 +57,9 @@ impl Run<'_> {
 
     /// Whether the run leaves its open calls open although this error ends it: the call that has
     /// started the run will start it again.
-    pub(super) fn stays_open(&self, error: &Error) -> bool {
-        let is_kept = self.chat.own.as_ref().is_some_and(|own| own.is_kept);
-        is_kept && is_passing(error, self.chat.is_lost())
+    pub(super) fn must_leave_calls_open(&self, error: &Error) -> bool {
+        let is_kept = self.chat.options.as_ref().is_some_and(|options| options.is_kept);
+        is_kept && is_transient(error, self.chat.is_lost())
     }
 
     /// Withdraws the start of an allowed call that has not begun after all. It is as it was before.

@@ -32,9 +32,9 @@ pub(super) enum ProgressEvent {
 /// What running calls send after the answer that asks for them is complete.
 pub(super) enum CallSignal {
     /// A report.
-    Report(ProgressEvent),
+    Progress(ProgressEvent),
     /// A call wants to run an agent, for which something has to be written first.
-    Wants(AgentRequest),
+    RunAgent(AgentRequest),
 }
 
 /// A call that wants to run an agent.
@@ -42,7 +42,7 @@ pub(super) struct AgentRequest {
     /// The id of the call, if it is to be written that it runs an agent whose conversation is in no journal.
     pub(super) unkept: Option<String>,
     /// The sender by which it learns that it may.
-    pub(super) tells: oneshot::Sender<()>,
+    pub(super) permission: oneshot::Sender<()>,
 }
 
 /// An event of an agent, and the calls that lead to it.
@@ -78,7 +78,7 @@ struct PendingReports {
     /// The last report of each call that was not passed on yet.
     waiting: HashMap<String, String>,
     /// When a report of each call was last passed on.
-    told: HashMap<String, Instant>,
+    reported_at: HashMap<String, Instant>,
     /// Events of agents.
     of_agents: VecDeque<OfAgent>,
     /// Calls that want to run an agent.
@@ -102,10 +102,10 @@ impl SharedReports {
 impl ProgressSender {
     /// Stores the report until it is passed on. It replaces an earlier one of the same call.
     pub(super) fn report(&self, call: &str, message: &str) {
-        let mut said = self.0.lock();
-        said.waiting.insert(call.to_owned(), message.to_owned());
-        let waker = said.waker.take();
-        drop(said);
+        let mut pending = self.0.lock();
+        pending.waiting.insert(call.to_owned(), message.to_owned());
+        let waker = pending.waker.take();
+        drop(pending);
         if let Some(waker) = waker {
             waker.wake();
         }
@@ -121,16 +121,16 @@ impl ProgressSender {
             }
             event => event.into_owned(),
         };
-        let mut said = self.0.lock();
-        if said.is_over {
+        let mut pending = self.0.lock();
+        if pending.is_over {
             return;
         }
-        let last = said.of_agents.back_mut().filter(|last| last.path == path);
+        let last = pending.of_agents.back_mut().filter(|last| last.path == path);
         if !last.is_some_and(|last| last.event.join(event.as_event())) {
-            said.of_agents.push_back(OfAgent { path, event });
+            pending.of_agents.push_back(OfAgent { path, event });
         }
-        let waker = said.waker.take();
-        drop(said);
+        let waker = pending.waker.take();
+        drop(pending);
         if let Some(waker) = waker {
             waker.wake();
         }
@@ -138,13 +138,13 @@ impl ProgressSender {
 
     /// Asks for permission to run an agent. If the run is over, no answer comes.
     pub(super) fn request_agent(&self, wanting: AgentRequest) {
-        let mut said = self.0.lock();
-        if said.is_over {
+        let mut pending = self.0.lock();
+        if pending.is_over {
             return;
         }
-        said.wanting.push(wanting);
-        let waker = said.waker.take();
-        drop(said);
+        pending.wanting.push(wanting);
+        let waker = pending.waker.take();
+        drop(pending);
         if let Some(waker) = waker {
             waker.wake();
         }
@@ -152,21 +152,21 @@ impl ProgressSender {
 
     /// An agent below waits for a person until the returned value is dropped.
     pub(super) fn pause(&self) -> PauseGuard {
-        let mut said = self.0.lock();
-        said.asking = said.asking.saturating_add(1);
-        said.since.get_or_insert_with(Instant::now);
+        let mut pending = self.0.lock();
+        pending.asking = pending.asking.saturating_add(1);
+        pending.since.get_or_insert_with(Instant::now);
         PauseGuard(self.clone())
     }
 
     /// How long an agent below has waited for a person since the last call.
     pub(super) fn take_wait_time(&self) -> Duration {
-        let mut said = self.0.lock();
-        if let Some(since) = &mut said.since {
+        let mut pending = self.0.lock();
+        if let Some(since) = &mut pending.since {
             let now = Instant::now();
             let more = now.saturating_duration_since(mem::replace(since, now));
-            said.asked = said.asked.saturating_add(more);
+            pending.asked = pending.asked.saturating_add(more);
         }
-        mem::take(&mut said.asked)
+        mem::take(&mut pending.asked)
     }
 }
 
@@ -175,52 +175,53 @@ pub(super) struct PauseGuard(ProgressSender);
 
 impl Drop for PauseGuard {
     fn drop(&mut self) {
-        let mut said = self.0.0.lock();
-        said.asking = said.asking.saturating_sub(1);
-        if said.asking == 0
-            && let Some(since) = said.since.take()
+        let mut pending = self.0.0.lock();
+        pending.asking = pending.asking.saturating_sub(1);
+        if pending.asking == 0
+            && let Some(since) = pending.since.take()
         {
-            said.asked = said.asked.saturating_add(since.elapsed());
+            pending.asked = pending.asked.saturating_add(since.elapsed());
         }
     }
 }
 
 impl Drop for ProgressReceiver {
     fn drop(&mut self) {
-        let mut said = self.shared.lock();
-        said.is_over = true;
-        said.of_agents.clear();
-        said.waiting.clear();
-        said.wanting.clear();
+        let mut pending = self.shared.lock();
+        pending.is_over = true;
+        pending.of_agents.clear();
+        pending.waiting.clear();
+        pending.wanting.clear();
     }
 }
 
 impl ProgressReceiver {
     /// The handle by which a call reports.
-    pub(super) fn reporter(&self) -> ProgressSender {
+    pub(super) fn progress_sender(&self) -> ProgressSender {
         ProgressSender(Arc::clone(&self.shared))
     }
 
     /// Returns the next report that is due.
     pub(super) fn poll(&mut self, context: &mut Context<'_>) -> Poll<ProgressEvent> {
         loop {
-            let mut said = self.shared.lock();
-            if let Some(event) = said.of_agents.pop_front() {
+            let mut pending = self.shared.lock();
+            if let Some(event) = pending.of_agents.pop_front() {
                 return Poll::Ready(ProgressEvent::Agent(Box::new(event)));
             }
-            said.waker = Some(context.waker().clone());
+            pending.waker = Some(context.waker().clone());
             let now = Instant::now();
-            let due = |call: &String| said.told.get(call).map_or(now, |told| *told + APART);
-            let Some((at, call)) = said.waiting.keys().map(|call| (due(call), call)).min() else {
+            let due = |call: &String| pending.reported_at.get(call).map_or(now, |at| *at + APART);
+            let Some((at, call)) = pending.waiting.keys().map(|call| (due(call), call)).min()
+            else {
                 return Poll::Pending;
             };
             let call = call.clone();
             if at <= now {
-                said.told.insert(call.clone(), now);
-                let message = said.waiting.remove(&call).unwrap_or_default();
+                pending.reported_at.insert(call.clone(), now);
+                let message = pending.waiting.remove(&call).unwrap_or_default();
                 return Poll::Ready(ProgressEvent::Progress(call, message));
             }
-            drop(said);
+            drop(pending);
             let alarm = self.alarm.insert(Box::pin(sleep_until(at)));
             if alarm.as_mut().poll(context).is_pending() {
                 return Poll::Pending;
@@ -233,8 +234,8 @@ impl ProgressReceiver {
         std::future::poll_fn(|context| {
             let wanting = self.shared.lock().wanting.pop();
             match wanting {
-                Some(wanting) => Poll::Ready(CallSignal::Wants(wanting)),
-                None => self.poll(context).map(CallSignal::Report),
+                Some(wanting) => Poll::Ready(CallSignal::RunAgent(wanting)),
+                None => self.poll(context).map(CallSignal::Progress),
             }
         })
         .await
@@ -247,15 +248,15 @@ impl ProgressReceiver {
 
     /// Takes the last report of a call that has ended, even if it is not due yet.
     pub(super) fn last_of(&mut self, call: &str) -> Option<String> {
-        let mut said = self.shared.lock();
-        said.told.remove(call);
-        said.waiting.remove(call)
+        let mut pending = self.shared.lock();
+        pending.reported_at.remove(call);
+        pending.waiting.remove(call)
     }
 
     /// Drops the progress reports that were not passed on.
     pub(super) fn clear(&mut self) {
-        let mut said = self.shared.lock();
-        said.waiting.clear();
-        said.told.clear();
+        let mut pending = self.shared.lock();
+        pending.waiting.clear();
+        pending.reported_at.clear();
     }
 }
