@@ -27,7 +27,7 @@ use crate::{
     error::{Error, ErrorKind},
     journal::{Fact, InterruptCause, Repeat},
     message::{CallOutcome, Message, ToolCall, ToolContent, ToolResult},
-    policy::{Guard, LimitReached, Warning},
+    policy::{LimitReached, LimitWarning, RunGuard},
     provider::{Accumulator, AnswerWay, ContextTokens, Ledger, Usage},
     tool::{CallIdentity, LateEnd, ended_in, mark_reported},
     trace::{Happened, RunParticipants},
@@ -86,7 +86,7 @@ pub(super) struct Run<'a> {
     /// Whether the run came to its end. If not, it was dropped.
     ended: bool,
     /// The guard and the clock of the run before. They are restored if this run does not begin.
-    before: Option<(Guard, RunClock)>,
+    before: Option<(RunGuard, RunClock)>,
 }
 
 impl<'a> Run<'a> {
@@ -136,7 +136,7 @@ impl<'a> Run<'a> {
 
     /// Sets the guard and the clock of the run before, which are restored if this run does not
     /// begin.
-    pub(super) fn after(mut self, before: Option<(Guard, RunClock)>) -> Self {
+    pub(super) fn after(mut self, before: Option<(RunGuard, RunClock)>) -> Self {
         self.before = before;
         self
     }
@@ -408,7 +408,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    pub(super) fn warned(&mut self, warning: &Warning) {
+    pub(super) fn warned(&mut self, warning: &LimitWarning) {
         self.chat.tracer.warning(warning);
         self.watch.tell(warning_event(warning));
     }

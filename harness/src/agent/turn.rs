@@ -32,7 +32,7 @@ use crate::{
     error::{Error, ErrorKind},
     journal::{Fact, InterruptCause},
     message::{ToolCall, Transcript},
-    policy::Guard,
+    policy::RunGuard,
     provider::{
         Accumulator, AnswerSchema, CallPiece, ContextMeter, EventStream, Provider,
         ProviderResponse, Request, StreamEvent, cut_off,
@@ -75,7 +75,7 @@ impl Run<'_> {
         if let Some(tools) = self.chat.own.as_ref().and_then(|own| own.tools.as_ref()) {
             self.context.tools = ContextMeter::new(None, tools.schemas()).tools();
         }
-        self.chat.guard.asked();
+        self.chat.guard.begin_request();
         self.fell_back = false;
         self.emit(Event::TurnStarted { turn });
         let lowered = self.chat.lowered.take();
@@ -265,7 +265,7 @@ impl Run<'_> {
             return self.interrupt(Some(cut_off()));
         };
         self.chat.files_before.clear();
-        let several = answer.asked().map(str::to_owned);
+        let several = answer.requested_model().map(str::to_owned);
         let ProviderResponse { message, stop, usage, id, model, provider } = answer.finish()?;
         self.context = self.context.measured(&usage);
         self.chat.tracer.answer(self.context, id, self.answer_way);
@@ -300,7 +300,7 @@ struct Hearing<'h, 'w> {
     tracer: &'h mut Tracer,
     /// Whether somebody wants to trace each piece.
     listened: bool,
-    guard: &'h mut Guard,
+    guard: &'h mut RunGuard,
     answer: &'h mut Accumulator,
     /// Whether the answer has begun.
     began: bool,
@@ -453,7 +453,7 @@ impl Hearing<'_, '_> {
                 place => place,
             },
         };
-        if !self.guard.starts_early(calls) {
+        if !self.guard.can_start_early(calls) {
             return false;
         }
         let scope = self.tracer.call(&call, true);

@@ -38,13 +38,13 @@ pub(super) const SILENCE: Duration = Duration::from_secs(5);
 const IN_A_ROW: u32 = 8;
 
 /// The bytes of an answer.
-pub(super) type Body = Pin<Box<dyn Stream<Item = reqwest::Result<Bytes>> + Send>>;
+pub(super) type AnswerBody = Pin<Box<dyn Stream<Item = reqwest::Result<Bytes>> + Send>>;
 
 /// An answer that is being read.
-pub(super) struct Answer<D: Dialect> {
+pub(super) struct AnswerStream<D: Dialect> {
     decoder: Decoder<D>,
     /// `None` after its end or after a failure.
-    body: Option<Body>,
+    body: Option<AnswerBody>,
     /// Bytes that have arrived and are not decoded yet.
     bytes: Bytes,
     /// The first event, if it was waited for and is not handed out yet.
@@ -81,11 +81,11 @@ pub(super) struct Answer<D: Dialect> {
     waits_for_rest: bool,
 }
 
-impl<D: Dialect> Answer<D> {
+impl<D: Dialect> AnswerStream<D> {
     /// Reads the answer from `body`. Without a body, the decoder already has the whole answer.
     pub(super) fn new(
         decoder: Decoder<D>,
-        body: Option<Body>,
+        body: Option<AnswerBody>,
         headers: &HeaderMap,
         clocks: Clocks,
         until: Instant,
@@ -131,7 +131,7 @@ impl<D: Dialect> Answer<D> {
     }
 
     /// Waits for the first event, or for the error in its place.
-    pub(super) async fn begun(mut self) -> Result<Self, Error> {
+    pub(super) async fn wait_for_start(mut self) -> Result<Self, Error> {
         let first = poll_fn(|context| Pin::new(&mut self).poll_next(context)).await;
         self.first = first.transpose()?;
         Ok(self)
@@ -246,7 +246,7 @@ impl<D: Dialect> Answer<D> {
     }
 }
 
-impl<D: Dialect> Stream for Answer<D> {
+impl<D: Dialect> Stream for AnswerStream<D> {
     type Item = Result<StreamEvent, Error>;
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
@@ -343,18 +343,18 @@ mod tests {
         \"delta\":{\"type\":\"text_delta\",\"text\":\"la\"}}\n\n";
 
     /// An answer whose server sends this forever, as fast as it is read.
-    fn endless(piece: &'static str) -> Answer<anthropic::Answer> {
+    fn endless(piece: &'static str) -> AnswerStream<anthropic::Answer> {
         of(stream::repeat_with(move || Ok(Bytes::from_static(piece.as_bytes()))))
     }
 
     /// An answer whose server sends this.
     fn of(
         body: impl Stream<Item = reqwest::Result<Bytes>> + Send + 'static,
-    ) -> Answer<anthropic::Answer> {
+    ) -> AnswerStream<anthropic::Answer> {
         let clocks = Clocks { first_event: MINUTE, between_events: MINUTE, ..Clocks::default() };
         let (until, whole) = (after(clocks.first_event), after(clocks.whole_call));
         let decoder = anthropic::decoder(AnswerLimits::default());
-        Answer::new(decoder, Some(Box::pin(body)), &HeaderMap::new(), clocks, until, whole)
+        AnswerStream::new(decoder, Some(Box::pin(body)), &HeaderMap::new(), clocks, until, whole)
     }
 
     #[tokio::test(start_paused = true)]

@@ -12,7 +12,7 @@ use crate::{
 
 /// The settings of a builder so far.
 #[derive(Clone, Default)]
-pub(super) struct Setup {
+pub(super) struct BuilderSettings {
     pub(super) key: Option<SecretString>,
     pub(super) base_url: Option<String>,
     pub(super) model: Option<String>,
@@ -30,7 +30,7 @@ pub(super) struct Setup {
 
 /// Leaves out the key and the headers, which may contain one, and shows the URL without its secret
 /// parts.
-impl fmt::Debug for Setup {
+impl fmt::Debug for BuilderSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Setup")
             .field("base_url", &self.base_url.as_deref().map(address::shown))
@@ -45,7 +45,7 @@ impl fmt::Debug for Setup {
     }
 }
 
-/// The setters of all builders. Each builder has a field `setup` with a [`Setup`].
+/// The setters of all builders. Each builder has a field `setup` with a [`BuilderSettings`].
 macro_rules! setters {
     () => {
         /// Sets the key. It is never printed.
@@ -170,7 +170,7 @@ macro_rules! setters {
     };
 }
 
-/// The retry policy and the tap of all providers. Each has a field `transport` with a `Transport`.
+/// The retry policy and the tap of all providers. Each has a field `transport` with a `HttpTransport`.
 macro_rules! with_retry {
     () => {
         /// Sets when a failed request is retried. The default is

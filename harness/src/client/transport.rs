@@ -23,19 +23,19 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Clocks, address,
-    answer::{Answer, Body, SILENCE, broken, root},
-    arrival::{self, Form},
+    answer::{AnswerBody, AnswerStream, SILENCE, broken, root},
+    arrival::{self, ResponseKind},
     clocks::after,
     connection, credentials, failure,
-    lessons::{Lesson, Lessons, Sent},
-    line::{Line, Stopped},
-    tap::{Exchange, Record, Tap},
+    lessons::{RequestTraits, ServerQuirk, ServerQuirks},
+    line::{InFlightRequest, StopFlag},
+    tap::{ExchangeRecord, RecordFile, Tap},
     tls,
 };
 use crate::{
     error::{Error, ErrorKind},
     http_client::through_proxy,
-    policy::{Retry, RetryPolicy},
+    policy::{RetryLoop, RetryPolicy},
     provider::{EventStream, Request, Settings},
     secret::{CUT, Secrets, beginning},
     wire::{self, Decoder, Dialect, Encoded, Takes, fault, optional::MemberRefusal},
@@ -58,34 +58,39 @@ const LESSONS: usize = 8;
 const WHOLE_BODY: usize = 64 * 1024 * 1024;
 
 /// One request, ready to be sent.
-pub(super) struct Question {
+pub(super) struct HttpRequest {
     pub(super) url: String,
     pub(super) headers: HeaderMap,
     pub(super) body: Encoded,
 }
 
-impl Question {
+impl HttpRequest {
     /// Sends it, until `stop` is cancelled. Nothing happens before the first poll.
     fn of(
         self,
         client: &reqwest::Client,
         stop: Option<&CancellationToken>,
-        record: impl FnOnce(&str, &HeaderMap) -> Option<Exchange>,
-    ) -> Line {
+        record: impl FnOnce(&str, &HeaderMap) -> Option<ExchangeRecord>,
+    ) -> InFlightRequest {
         let Self { url, mut headers, body } = self;
         headers.insert(CONTENT_LENGTH, body.size().into());
         let mut record = record(&address::shown(&url), &headers).map(Box::new);
-        let stopped = Stopped::default();
+        let stopped = StopFlag::default();
         let mut body = StreamedBody::new(body, stopped.clone());
         body.record = record.as_mut().and_then(|record| record.request());
         let body = reqwest::Body::wrap(body);
-        Line::new(client.post(&url).headers(headers).body(body).send(), stop, stopped, record)
+        InFlightRequest::new(
+            client.post(&url).headers(headers).body(body).send(),
+            stop,
+            stopped,
+            record,
+        )
     }
 }
 
 /// The connections to one provider, and its retry policy.
 #[derive(Clone)]
-pub(super) struct Transport {
+pub(super) struct HttpTransport {
     client: reqwest::Client,
     clocks: Clocks,
     /// How long a silence after the stop reason ends an answer.
@@ -96,13 +101,13 @@ pub(super) struct Transport {
     proxy: Option<Arc<str>>,
     /// The secrets that no error may contain.
     secrets: Secrets,
-    retry: Retry,
+    retry: RetryLoop,
     tap: Option<Tap>,
     /// What an error with status 404 says in addition.
     not_found: Option<&'static str>,
 }
 
-impl fmt::Debug for Transport {
+impl fmt::Debug for HttpTransport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Transport")
             .field("clocks", &self.clocks)
@@ -111,7 +116,7 @@ impl fmt::Debug for Transport {
     }
 }
 
-impl Transport {
+impl HttpTransport {
     /// The connections to the server at `url`.
     ///
     /// # Errors
@@ -125,7 +130,7 @@ impl Transport {
                 .because(err)
                 .cleaned(&secrets)
         })?;
-        let retry = Retry::new(RetryPolicy::default());
+        let retry = RetryLoop::new(RetryPolicy::default());
         let proxy = reqwest::Url::parse(url.trim()).map(|url| through_proxy(&url));
         let proxy = proxy.ok().filter(|words| !words.is_empty()).map(Arc::from);
         let url = address::shown(url).into();
@@ -138,7 +143,7 @@ impl Transport {
     }
 
     pub(super) fn with_retry(mut self, policy: RetryPolicy) -> Self {
-        self.retry = Retry::new(policy);
+        self.retry = RetryLoop::new(policy);
         self
     }
 
@@ -162,22 +167,24 @@ impl Transport {
     /// Sends the request, as often as the policy allows, and reads the answer. Nothing happens
     /// before the first poll.
     ///
-    /// Some properties of a server become known only by its refusals: see [`Lessons`].
+    /// Some properties of a server become known only by its refusals: see [`ServerQuirks`].
     pub(super) fn ask<'a, D: Dialect + Send + 'a>(
         &'a self,
         request: Request<'a>,
-        question: impl Fn(&Request<'a>) -> Result<Question, Error> + Copy + Send + Sync + 'a,
+        question: impl Fn(&Request<'a>) -> Result<HttpRequest, Error> + Copy + Send + Sync + 'a,
         decoder: impl Fn() -> Decoder<D> + Copy + Send + 'a,
-        (lessons, takes): (&'a Lessons, &'a Takes),
+        (lessons, takes): (&'a ServerQuirks, &'a Takes),
     ) -> EventStream<'a> {
         self.retry.stream(request, move |request| {
             let settings = request.settings();
             let answer = async move {
-                let mut learnt: Vec<Lesson> = Vec::new();
+                let mut learnt: Vec<ServerQuirk> = Vec::new();
                 let mut failed: Option<Error> = None;
                 loop {
                     let mut sent = lessons.sent(&request);
-                    let err = match self.begun(request.clone(), question, decoder, &mut sent).await
+                    let err = match self
+                        .wait_for_start(request.clone(), question, decoder, &mut sent)
+                        .await
                     {
                         Err(err) => err,
                         Ok(answer) => {
@@ -235,24 +242,24 @@ impl Transport {
 
     /// Sends the request once, and waits for the first event: a router accepts a request before the
     /// server behind it does, and reports that server's refusal in the stream.
-    async fn begun<'a, D: Dialect>(
+    async fn wait_for_start<'a, D: Dialect>(
         &self,
         request: Request<'a>,
-        question: impl Fn(&Request<'a>) -> Result<Question, Error>,
+        question: impl Fn(&Request<'a>) -> Result<HttpRequest, Error>,
         decoder: impl Fn() -> Decoder<D>,
-        sent: &mut Sent,
-    ) -> Result<Answer<D>, Error> {
-        self.send(request, question, decoder, sent).await?.begun().await
+        sent: &mut RequestTraits,
+    ) -> Result<AnswerStream<D>, Error> {
+        self.send(request, question, decoder, sent).await?.wait_for_start().await
     }
 
     /// Sends the request once.
     async fn send<'a, D: Dialect>(
         &self,
         request: Request<'a>,
-        question: impl Fn(&Request<'a>) -> Result<Question, Error>,
+        question: impl Fn(&Request<'a>) -> Result<HttpRequest, Error>,
         decoder: impl Fn() -> Decoder<D>,
-        sent: &mut Sent,
-    ) -> Result<Answer<D>, Error> {
+        sent: &mut RequestTraits,
+    ) -> Result<AnswerStream<D>, Error> {
         let whole = after(self.clocks.whole_call);
         let until = after(self.clocks.first_event).min(whole);
         let ran_out = |_| self.clocks.ran_out(whole, 0);
@@ -283,16 +290,19 @@ impl Transport {
         if status.is_success() {
             let form = self.first(&mut line, &mut body, until, whole).await;
             match form.map_err(|err| failure::with_headers(err, &headers))? {
-                Form::Events if arrival::compression(&headers).is_none() => {
+                ResponseKind::Events if arrival::compression(&headers).is_none() => {
                     let rest = stream::poll_fn(move |context| line.poll_chunk(context));
-                    let body: Body = Box::pin(stream::iter([Ok(body.into())]).chain(rest));
+                    let body: AnswerBody = Box::pin(stream::iter([Ok(body.into())]).chain(rest));
                     let decoder = decoder();
                     let answer =
-                        Answer::new(decoder, Some(body), &headers, self.clocks, until, whole);
+                        AnswerStream::new(decoder, Some(body), &headers, self.clocks, until, whole);
                     return Ok(answer.with_silence(self.silence));
                 }
-                Form::Json if arrival::compression(&headers).is_none() => {}
-                Form::Events | Form::Json | Form::Other | Form::Undecided => {
+                ResponseKind::Json if arrival::compression(&headers).is_none() => {}
+                ResponseKind::Events
+                | ResponseKind::Json
+                | ResponseKind::Other
+                | ResponseKind::Undecided => {
                     let err = arrival::foreign(
                         status.as_u16(),
                         &headers,
@@ -318,7 +328,7 @@ impl Transport {
                 .because(err),
                 _ => err,
             })?;
-            return Ok(Answer::new(decoder, None, &headers, self.clocks, until, whole));
+            return Ok(AnswerStream::new(decoder, None, &headers, self.clocks, until, whole));
         }
         let mut err = match arrival::compression(&headers) {
             Some(encoding) => {
@@ -367,18 +377,18 @@ impl Transport {
     /// Reads the beginning of a successful response, until its form is known.
     async fn first(
         &self,
-        line: &mut Line,
+        line: &mut InFlightRequest,
         body: &mut Vec<u8>,
         until: Instant,
         whole: Instant,
-    ) -> Result<Form, Error> {
+    ) -> Result<ResponseKind, Error> {
         loop {
             let came = timeout_at(until, line.chunk()).await;
             let came = came.map_err(|_| self.clocks.ran_out(whole, 0))?.map_err(broken)?;
-            let Some(bytes) = came else { return Ok(Form::Undecided) };
+            let Some(bytes) = came else { return Ok(ResponseKind::Undecided) };
             body.extend_from_slice(&bytes);
-            match Form::of(body) {
-                Form::Undecided if body.len() < FIRST_BYTES => {}
+            match ResponseKind::of(body) {
+                ResponseKind::Undecided if body.len() < FIRST_BYTES => {}
                 form => return Ok(form),
             }
         }
@@ -388,7 +398,7 @@ impl Transport {
     /// rest is ignored, because the status matters most.
     async fn whole_body(
         &self,
-        mut line: Line,
+        mut line: InFlightRequest,
         status: StatusCode,
         body: &mut Vec<u8>,
         until: Instant,
@@ -450,36 +460,36 @@ struct StreamedBody {
     /// The number of bytes still to be written.
     left: usize,
     in_a_row: u32,
-    stopped: Stopped,
-    home: Home,
-    record: Option<Record>,
+    stopped: StopFlag,
+    home: BufferPool,
+    record: Option<RecordFile>,
 }
 
 impl StreamedBody {
-    fn new(body: Encoded, stopped: Stopped) -> Self {
+    fn new(body: Encoded, stopped: StopFlag) -> Self {
         let (left, body) = (body.size(), body.into_pieces());
-        Self { body, left, in_a_row: 0, stopped, home: Home::default(), record: None }
+        Self { body, left, in_a_row: 0, stopped, home: BufferPool::default(), record: None }
     }
 }
 
 /// The buffers of sent pieces, which are used again because they are still in the processor's
 /// cache.
-type Home = Arc<Mutex<Vec<Vec<u8>>>>;
+type BufferPool = Arc<Mutex<Vec<Vec<u8>>>>;
 
 /// A piece that is being sent. It returns its buffer when it is dropped.
-struct Piece {
+struct SentPiece {
     bytes: Vec<u8>,
     length: usize,
-    home: Home,
+    home: BufferPool,
 }
 
-impl AsRef<[u8]> for Piece {
+impl AsRef<[u8]> for SentPiece {
     fn as_ref(&self) -> &[u8] {
         self.bytes.get(..self.length).unwrap_or_default()
     }
 }
 
-impl Drop for Piece {
+impl Drop for SentPiece {
     fn drop(&mut self) {
         let mut home = self.home.lock().unwrap_or_else(PoisonError::into_inner);
         home.push(std::mem::take(&mut self.bytes));
@@ -515,7 +525,7 @@ impl http_body::Body for StreamedBody {
         if let Some(record) = record {
             record.write(bytes.get(..length).unwrap_or_default());
         }
-        let piece = Piece { bytes, length, home: Arc::clone(home) };
+        let piece = SentPiece { bytes, length, home: Arc::clone(home) };
         Poll::Ready((length > 0).then(|| Ok(Frame::data(Bytes::from_owner(piece)))))
     }
 }
@@ -569,7 +579,7 @@ mod tests {
 
     use http_body::Body as _;
 
-    use super::{IN_A_ROW, Stopped, StreamedBody};
+    use super::{IN_A_ROW, StopFlag, StreamedBody};
     use crate::{
         message::{Message, Transcript},
         provider::Request,
@@ -597,7 +607,7 @@ mod tests {
     fn others_have_a_turn_after_some_pieces_and_all_is_written() {
         let body = body(5_000_000);
         let size = body.size();
-        let mut pieces = StreamedBody::new(body, Stopped::default());
+        let mut pieces = StreamedBody::new(body, StopFlag::default());
         let (mut written, mut in_a_row, mut pauses) = (0, 0, 0);
         loop {
             match next(&mut pieces) {
@@ -615,7 +625,7 @@ mod tests {
 
     #[test]
     fn nothing_more_is_written_once_the_request_is_stopped() {
-        let stopped = Stopped::default();
+        let stopped = StopFlag::default();
         let mut pieces = StreamedBody::new(body(100_000), stopped.clone());
         assert!(next(&mut pieces).unwrap().unwrap() > 0);
         stopped.set();
@@ -624,7 +634,7 @@ mod tests {
 
     #[test]
     fn a_body_that_is_written_is_whole_also_if_the_request_is_stopped_then() {
-        let stopped = Stopped::default();
+        let stopped = StopFlag::default();
         let mut pieces = StreamedBody::new(body(10), stopped.clone());
         assert!(next(&mut pieces).unwrap().unwrap() > 0);
         stopped.set();

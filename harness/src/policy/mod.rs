@@ -37,6 +37,6 @@ pub use self::{
 };
 pub(crate) use self::{
     data_flow::TaintTracker,
-    guard::{AgentSums, Guard, Warning, rest_of, unknown_spent},
-    retry_provider::Retry,
+    guard::{AgentSums, LimitWarning, RunGuard, rest_of, unknown_spent},
+    retry_provider::RetryLoop,
 };

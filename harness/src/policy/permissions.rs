@@ -119,7 +119,7 @@ pub enum Judgement {
 }
 
 /// A rule that decides by the call itself.
-type Rule = dyn Fn(&ProposedCall<'_>) -> Option<Verdict> + Send + Sync;
+type PermissionRule = dyn Fn(&ProposedCall<'_>) -> Option<Verdict> + Send + Sync;
 
 /// Decides which calls may run, which a person decides about, and which may not run.
 ///
@@ -209,7 +209,7 @@ type Rule = dyn Fn(&ProposedCall<'_>) -> Option<Verdict> + Send + Sync;
 #[derive(Clone, Default)]
 pub struct Permissions {
     by_name: HashMap<String, Verdict>,
-    rules: Vec<(String, Arc<Rule>)>,
+    rules: Vec<(String, Arc<PermissionRule>)>,
     data_flow: Option<Arc<DataFlowPolicy>>,
     allows_all: bool,
     stops_on_denial: bool,
@@ -225,26 +225,26 @@ impl Permissions {
     /// Allows the tool of this name. A rule, a review and the data flow policy may still ask or deny.
     #[must_use]
     pub fn allow(mut self, tool: impl Into<String>) -> Self {
-        self.says(tool.into(), Verdict::Allow);
+        self.restrict(tool.into(), Verdict::Allow);
         self
     }
 
     /// Has a person decide on each call of the tool of this name.
     #[must_use]
     pub fn ask(mut self, tool: impl Into<String>) -> Self {
-        self.says(tool.into(), Verdict::Ask);
+        self.restrict(tool.into(), Verdict::Ask);
         self
     }
 
     /// Denies the tool of this name; the model reads the reason.
     #[must_use]
     pub fn deny(mut self, tool: impl Into<String>, reason: impl Into<String>) -> Self {
-        self.says(tool.into(), Verdict::Deny(reason.into()));
+        self.restrict(tool.into(), Verdict::Deny(reason.into()));
         self
     }
 
     /// Keeps the strictest verdict on a name, whatever the order of the verdicts.
-    fn says(&mut self, tool: String, verdict: Verdict) {
+    fn restrict(&mut self, tool: String, verdict: Verdict) {
         match self.by_name.entry(tool) {
             Entry::Vacant(place) => {
                 place.insert(verdict);
@@ -336,7 +336,7 @@ impl Permissions {
         let allows_all = sides.clone().any(|(side, _)| side.allows_all);
         let (mut allowed, mut asked, mut reasons) = (None, false, Vec::new());
         let said = sides.flat_map(|(side, call)| {
-            side.said(&call).into_iter().map(|said| (side.allows_all, said))
+            side.rule_outcomes(&call).into_iter().map(|said| (side.allows_all, said))
         });
         for (own_allows, (by, verdict, text)) in said {
             match verdict {
@@ -369,7 +369,7 @@ impl Permissions {
     }
 
     /// All verdicts of these permissions about a call: who, which, and why it asks.
-    fn said(&self, call: &ProposedCall<'_>) -> Vec<Said> {
+    fn rule_outcomes(&self, call: &ProposedCall<'_>) -> Vec<RuleOutcome> {
         let mut said = Vec::new();
         for (name, rule) in &self.rules {
             let by = Decider::Rule { name: name.clone() };
@@ -395,7 +395,9 @@ impl Permissions {
             }
         }
         let policy = self.data_flow.as_deref().filter(|_| !call.is_agent);
-        if let Some(reason) = policy.and_then(|policy| policy.asks(call.effects, call.taint)) {
+        if let Some(reason) =
+            policy.and_then(|policy| policy.reason_to_ask(call.effects, call.taint))
+        {
             said.push((Decider::DataFlow, Verdict::Ask, reason.to_owned()));
         }
         said
@@ -403,7 +405,7 @@ impl Permissions {
 }
 
 /// A verdict about a call: who gives it, the verdict, and why it asks.
-type Said = (Decider, Verdict, String);
+type RuleOutcome = (Decider, Verdict, String);
 
 impl fmt::Debug for Permissions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

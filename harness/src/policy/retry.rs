@@ -228,7 +228,7 @@ pub(super) fn refusal(error: &Error) -> Option<Duration> {
 
 impl GiveUp {
     /// The error of a call that ends for this reason.
-    pub(super) fn ends(self, failed: Error) -> Error {
+    pub(super) fn into_error(self, failed: Error) -> Error {
         match self {
             // A policy without retries has no budget that could be used up.
             Self::Lasting | Self::NoAttemptLeft { of: 1, scope: RetryScope::Call } => failed,

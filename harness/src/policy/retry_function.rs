@@ -67,7 +67,7 @@ impl RetryPolicy {
             };
             let wait = match verdict {
                 RetryVerdict::Wait(wait) => wait,
-                RetryVerdict::GiveUp(why) => return Err(why.ends(failed)),
+                RetryVerdict::GiveUp(why) => return Err(why.into_error(failed)),
             };
             let has_runtime = Handle::try_current().is_ok();
             let Some(Ok(over)) = has_runtime.then(|| caught(|| tokio::time::sleep(wait))) else {

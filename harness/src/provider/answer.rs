@@ -34,7 +34,7 @@ impl fmt::Display for AnswerWay {
 
 /// What a request with a schema for its answer is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum About {
+pub(crate) enum RequestPurpose {
     /// A conversation, in which the model may also do something else.
     Conversation,
     /// The answer alone.
@@ -53,7 +53,7 @@ pub(crate) enum About {
 pub struct AnswerSchema {
     tool: ToolSchema,
     message: usize,
-    about: About,
+    about: RequestPurpose,
     way: Mutex<Option<AnswerWay>>,
 }
 
@@ -66,17 +66,17 @@ impl AnswerSchema {
             .to_owned();
         let name = name.into();
         let tool = ToolSchema { name, description, input_schema: schema };
-        Self { tool, message, about: About::Conversation, way: Mutex::new(None) }
+        Self { tool, message, about: RequestPurpose::Conversation, way: Mutex::new(None) }
     }
 
     /// The same for a request that is about nothing but this answer. Where it is not known that the vendor holds its model to a
-    /// schema, the model has to call the tool for the answer, at the latest if it is asked [again](About::AnswerAgain).
-    pub(crate) fn forced(mut self, about: About) -> Self {
+    /// schema, the model has to call the tool for the answer, at the latest if it is asked [again](RequestPurpose::AnswerAgain).
+    pub(crate) fn forced(mut self, about: RequestPurpose) -> Self {
         self.about = about;
         self
     }
 
-    pub(crate) fn about(&self) -> About {
+    pub(crate) fn about(&self) -> RequestPurpose {
         self.about
     }
 

@@ -23,10 +23,10 @@ pub struct Lost {
 ///
 /// An agent makes one for each run and adds it to every [`Request`]. A clone is the same record.
 #[derive(Clone, Debug, Default)]
-pub struct Ledger(Arc<Record>);
+pub struct Ledger(Arc<RetryRecord>);
 
 #[derive(Debug, Default)]
-struct Record {
+struct RetryRecord {
     lost: Mutex<Lost>,
     /// For a call that several providers may answer: the record of each of them.
     members: Mutex<Vec<Ledger>>,
@@ -54,7 +54,7 @@ impl Ledger {
         if members.len() <= number {
             members.resize_with(number.saturating_add(1), || {
                 let in_line = Arc::clone(&self.0.in_line);
-                Self(Arc::new(Record { in_line, ..Record::default() }))
+                Self(Arc::new(RetryRecord { in_line, ..RetryRecord::default() }))
             });
         }
         members.get(number).cloned().unwrap_or_default()
@@ -73,14 +73,14 @@ impl Ledger {
 
 /// One try, seen from the layer that makes it. What lower layers have already added to the run's
 /// record is not added again.
-pub(crate) struct Attempt<'r> {
+pub(crate) struct AttemptRecord<'r> {
     request: &'r Request<'r>,
     before: Lost,
     in_line: Duration,
     begun: Instant,
 }
 
-impl<'r> Attempt<'r> {
+impl<'r> AttemptRecord<'r> {
     pub(crate) fn begin(request: &'r Request<'_>) -> Self {
         let before = request.ledger().map(Ledger::lost).unwrap_or_default();
         Self { request, before, in_line: request.call().in_line(), begun: Instant::now() }

@@ -23,10 +23,10 @@ mod wanted;
 
 use std::sync::Arc;
 
-pub(crate) use self::found::{Found, FoundTools};
-pub(crate) use self::plan::{Cursor, Draft, Part};
+pub(crate) use self::found::{FoundTools, ToolSearches};
+pub(crate) use self::plan::{BodyDraft, EncodedPart, PartCursor};
 pub(crate) use self::request::VendorsView;
-pub(crate) use self::sent::Written;
+pub(crate) use self::sent::EncodedMessages;
 pub(crate) use self::settings::merge;
 pub use self::{
     accumulate::{Accumulator, accumulate},
@@ -43,12 +43,12 @@ pub use self::{
 };
 pub(crate) use self::{
     accumulate::{CallPiece, breaks_off, cut_off},
-    answer::{About, in_words},
+    answer::{RequestPurpose, in_words},
     context::{ContextMeter, tokens_of},
-    ledger::Attempt,
-    progress::Progress,
+    ledger::AttemptRecord,
+    progress::JsonProgress,
     response::update_count,
-    speak::{Speaker, speak},
+    speak::{EventSender, stream_events},
 };
 use crate::{error::Error, secret::Secrets};
 

@@ -5,7 +5,7 @@ use std::{borrow::Cow, sync::Arc, time::Duration};
 use harness_schema::{EncodedSchema, SchemaCache, SchemaForm, ToolSchema};
 use tokio_util::sync::CancellationToken;
 
-use super::{AnswerSchema, Effort, Found, Ledger, Lost, Sent, Settings};
+use super::{AnswerSchema, Effort, Ledger, Lost, Sent, Settings, ToolSearches};
 use crate::{
     error::Error,
     message::{Message, Messages, Transcript},
@@ -24,7 +24,7 @@ pub struct Request<'a> {
     tools: &'a [ToolSchema],
     forms: Option<&'a SchemaCache>,
     /// The searches that found tools among these.
-    found: Found<'a>,
+    found: ToolSearches<'a>,
     settings: Option<&'a Settings>,
     /// The answer may have this many tokens, even if `max_tokens` is lower.
     least_tokens: Option<u32>,
@@ -82,7 +82,7 @@ impl<'a> Request<'a> {
             messages: transcript.sendable()?,
             tools: &[],
             forms: None,
-            found: Found::default(),
+            found: ToolSearches::default(),
             settings: None,
             least_tokens: None,
             room: None,
@@ -126,7 +126,7 @@ impl<'a> Request<'a> {
 
     /// Adds the searches that found some of the tools.
     #[must_use]
-    pub(crate) fn with_found(mut self, found: Found<'a>) -> Self {
+    pub(crate) fn with_found(mut self, found: ToolSearches<'a>) -> Self {
         self.found = found;
         self
     }
@@ -232,7 +232,7 @@ impl<'a> Request<'a> {
     }
 
     /// Whether [`for_model`](Self::for_model) has replaced the messages.
-    pub(crate) fn begins_with_summary(&self) -> bool {
+    pub(crate) fn has_summary_first(&self) -> bool {
         self.began.is_some()
     }
 
@@ -365,7 +365,7 @@ impl<'a> Request<'a> {
     }
 
     /// The searches that found tools.
-    pub(crate) fn found(&self) -> Found<'a> {
+    pub(crate) fn found(&self) -> ToolSearches<'a> {
         self.found
     }
 

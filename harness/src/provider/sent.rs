@@ -6,7 +6,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use super::Part;
+use super::EncodedPart;
 use crate::message::Messages;
 
 /// The maximum size that is kept, in bytes. Vendors refuse requests of this size.
@@ -25,16 +25,16 @@ const MOST: usize = 32 * 1024 * 1024;
 /// [`Request`](super::Request::with_sent). If it does not fit the request (another wire, another
 /// conversation), the messages are encoded again.
 #[derive(Default)]
-pub struct Sent(Mutex<Option<Written>>);
+pub struct Sent(Mutex<Option<EncodedMessages>>);
 
 /// Encoded messages.
-pub(crate) struct Written {
+pub(crate) struct EncodedMessages {
     /// The wire and its settings that encoded them: they can be used only for the same ones.
     pub(crate) form: String,
     /// The encoded messages.
     pub(crate) messages: Messages,
     /// Their bytes, in order.
-    pub(crate) parts: Vec<Arc<Part>>,
+    pub(crate) parts: Vec<Arc<EncodedPart>>,
     /// A number of messages after which a part ends, and the number of parts up to there.
     pub(crate) end: Option<(usize, usize)>,
 }
@@ -58,17 +58,17 @@ impl Sent {
 
     /// Takes out what is encoded of these messages in this form. The caller puts the extended
     /// version back with [`keep`](Self::keep).
-    pub(crate) fn take(&self, form: &str, messages: &Messages) -> Option<Written> {
+    pub(crate) fn take(&self, form: &str, messages: &Messages) -> Option<EncodedMessages> {
         let written = self.replace(None)?;
         (written.form == form && messages.has_prefix(&written.messages)).then_some(written)
     }
 
-    pub(crate) fn keep(&self, written: Written) {
+    pub(crate) fn keep(&self, written: EncodedMessages) {
         let size: usize = written.parts.iter().map(|part| part.weight()).sum();
         self.replace(Some(written).filter(|_| size <= MOST));
     }
 
-    fn replace(&self, by: Option<Written>) -> Option<Written> {
+    fn replace(&self, by: Option<EncodedMessages>) -> Option<EncodedMessages> {
         let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         std::mem::replace(&mut *held, by)
     }

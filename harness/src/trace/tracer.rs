@@ -15,7 +15,7 @@ use super::{
 use crate::{
     journal::{Decision, Fact, InterruptCause},
     message::{Block, Message, ToolCall, ToolResult},
-    policy::Warning,
+    policy::LimitWarning,
     provider::{AnswerWay, ContextTokens},
     tool::cut,
     unwind::{caught, dropped},
@@ -254,12 +254,12 @@ impl Tracer {
     }
 
     /// The program was warned.
-    pub(crate) fn warning(&mut self, warning: &Warning) {
-        let (Warning::Near(reached) | Warning::Unknown(reached)) = warning;
+    pub(crate) fn warning(&mut self, warning: &LimitWarning) {
+        let (LimitWarning::Near(reached) | LimitWarning::Unknown(reached)) = warning;
         let (limit, detail) = (reached.limit, self.secrets.hide(&reached.detail, None));
         self.write(match warning {
-            Warning::Near(_) => Happened::LimitNear { limit, detail },
-            Warning::Unknown(_) => Happened::LimitUnknown { limit, detail },
+            LimitWarning::Near(_) => Happened::LimitNear { limit, detail },
+            LimitWarning::Unknown(_) => Happened::LimitUnknown { limit, detail },
         });
     }
 

@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::{
     message::Message,
     models::SchemaAnswers,
-    provider::{About, AnswerSchema, AnswerWay, Effort, Request, Settings, ToolChoice},
+    provider::{AnswerSchema, AnswerWay, Effort, Request, RequestPurpose, Settings, ToolChoice},
 };
 
 /// The name of the format, which the vendors require.
@@ -73,11 +73,11 @@ impl<'a> OutputPlan<'a> {
             !matches!(settings.tool_choice, Some(ToolChoice::Forbidden | ToolChoice::Tool(_)));
         let forced = match answer.about() {
             _ if !request.tools().is_empty() => SchemaEnforcement::AsOthers,
-            About::Conversation => SchemaEnforcement::AsOthers,
-            About::AnswerAgain if server.forced == SchemaEnforcement::ByKeywords => {
+            RequestPurpose::Conversation => SchemaEnforcement::AsOthers,
+            RequestPurpose::AnswerAgain if server.forced == SchemaEnforcement::ByKeywords => {
                 SchemaEnforcement::ByCall
             }
-            About::Answer | About::AnswerAgain => server.forced,
+            RequestPurpose::Answer | RequestPurpose::AnswerAgain => server.forced,
         };
         let must_call = forced == SchemaEnforcement::ByCall && may_force(settings);
         let held = if settings.strict_tools == Some(true) { request.tools() } else { &[] };
@@ -136,7 +136,7 @@ fn may_force(settings: &Settings) -> bool {
 }
 
 /// The message with this index in the form that is sent.
-pub(super) fn said(plan: Option<&OutputPlan<'_>>, at: usize, message: &Message) -> Message {
+pub(super) fn sent_form(plan: Option<&OutputPlan<'_>>, at: usize, message: &Message) -> Message {
     plan.and_then(|plan| plan.message(at, message)).unwrap_or_else(|| message.clone())
 }
 
@@ -156,7 +156,7 @@ pub(super) fn form(plan: Option<&OutputPlan<'_>>) -> String {
 /// `too many states for serving`. llama.cpp: `Cannot use custom grammar constraints with tools`.
 /// Ollama: `does not support tools`. Others use a code, such as `unsupported_response_format`, or
 /// name their own field, such as `generation_config.response_schema` or `guided_json`.
-pub(crate) fn refuses(way: AnswerWay, err: &crate::error::Error) -> bool {
+pub(crate) fn is_way_refused(way: AnswerWay, err: &crate::error::Error) -> bool {
     if !matches!(err.status(), Some(400 | 404 | 415 | 422 | 500 | 501)) {
         return false;
     }
@@ -205,7 +205,7 @@ pub(crate) fn refuses(way: AnswerWay, err: &crate::error::Error) -> bool {
 }
 
 /// Whether the refusal applies to every schema.
-pub(crate) fn refuses_all(err: &crate::error::Error) -> bool {
+pub(crate) fn is_every_schema_refused(err: &crate::error::Error) -> bool {
     let words = err.message().to_ascii_lowercase();
     let of_all = [
         "not support",
@@ -227,12 +227,12 @@ pub(crate) fn refuses_all(err: &crate::error::Error) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{AnswerWay, refuses};
+    use super::{AnswerWay, is_way_refused};
     use crate::error::{Error, ErrorKind};
 
     #[test]
     fn refusals_of_a_way_are_known_by_their_words() {
-        use AnswerWay::{EventText, Schema, Tool};
+        use AnswerWay::{Schema, Tool, Words};
         let table = [
             (
                 400,
@@ -261,14 +261,14 @@ mod tests {
         ];
         for (status, words, refused) in table {
             let err = Error::new(ErrorKind::Api, words).with_status(status);
-            let is = |way| refuses(way, &err);
+            let is = |way| is_way_refused(way, &err);
             if refused.is_none() && status != 500 {
                 assert!(!is(Schema) && !is(Tool), "{words}");
             }
             if let Some(way) = refused {
                 assert!(is(way), "{words}");
             }
-            assert!(!is(EventText), "{words}");
+            assert!(!is(Words), "{words}");
         }
     }
 }

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     models::CacheLife,
-    provider::{Draft, PromptCache, Request, Settings},
+    provider::{BodyDraft, PromptCache, Request, Settings},
 };
 
 /// The maximum length of a key.
@@ -76,7 +76,7 @@ pub(super) fn marks_system(settings: &Settings, takes: &Takes, refused: RefusedM
 }
 
 /// A marked text, as the only part of a message.
-pub(super) fn marked(out: &mut Draft, kind: &str, words: &str) {
+pub(super) fn marked(out: &mut BodyDraft, kind: &str, words: &str) {
     comma(out);
     raw(out, "{");
     member(out, "type", kind);

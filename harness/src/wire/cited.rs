@@ -43,7 +43,7 @@ pub(super) fn citation(json: &str) -> Option<Citation> {
 
 /// Whether the vendor may accept this as a citation in later requests: an object with a type. With
 /// anything else in its place, this and all later requests would be refused.
-pub(super) fn goes_back(json: &str) -> bool {
+pub(super) fn is_returnable(json: &str) -> bool {
     json.starts_with('{') && !text_of(ObjectMembers::of(json).get("type")).is_empty()
 }
 

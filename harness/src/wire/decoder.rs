@@ -175,7 +175,7 @@ impl<D: Dialect> Decoder<D> {
         let alike = shape.read(bytes).filter(|alike| alike.length <= out.limits.event)?;
         let stopped = out.stopped(dialect);
         let result = dialect.again(*delta, alike.text, out)?;
-        *heard += u64::from(out.counts(stopped));
+        *heard += u64::from(out.is_event(stopped));
         known.served = known.served.saturating_add(1);
         *bytes = bytes.get(alike.length..).unwrap_or_default();
         Some(result)
@@ -192,7 +192,7 @@ impl<D: Dialect> Decoder<D> {
                 let is_common = read(data, dialect, out, pace, heard)?;
                 // A piece that ends inside a record contains no whole one, and more such pieces
                 // will follow.
-                let is_wanted = is_common && record.is_some() && known.wants();
+                let is_wanted = is_common && record.is_some() && known.needs_shape();
                 if is_wanted {
                     delta = places(data, dialect);
                     if delta.is_none() {
@@ -295,7 +295,7 @@ impl<D: Dialect> Decoder<D> {
 
 impl<D> KnownDelta<D> {
     /// Whether a shape should be made of this record, if it is a delta.
-    fn wants(&mut self) -> bool {
+    fn needs_shape(&mut self) -> bool {
         let wants = self.pause == 0;
         self.pause = self.pause.saturating_sub(1);
         self.missed = self.missed.saturating_add(1);
@@ -347,7 +347,7 @@ fn read<D: Dialect>(
         let result = dialect.read_common(record.data, out);
         pace.tried(result.is_some());
         if let Some(is_event) = result {
-            *heard = heard.saturating_add(u64::from(is_event? && out.counts(stopped)));
+            *heard = heard.saturating_add(u64::from(is_event? && out.is_event(stopped)));
             return Ok(true);
         }
     }
@@ -357,7 +357,7 @@ fn read<D: Dialect>(
         data = Cow::Owned(marked);
     }
     let is_event = dialect.read(&text(record.event), &data, out)?;
-    *heard = heard.saturating_add(u64::from(is_event && out.counts(stopped)));
+    *heard = heard.saturating_add(u64::from(is_event && out.is_event(stopped)));
     Ok(false)
 }
 
@@ -413,7 +413,7 @@ impl EventSink {
 
     /// Whether a record that has been read since then counts as an event. After the stop reason, one without content only
     /// keeps the connection open.
-    fn counts(&mut self, stopped: Option<usize>) -> bool {
+    fn is_event(&mut self, stopped: Option<usize>) -> bool {
         let Some(before) = stopped else { return true };
         self.goes_on = self.events.iter().skip(before).any(|event| {
             matches!(
@@ -617,11 +617,11 @@ impl EventSink {
 
     /// Counts text that a dialect keeps for later. It is counted again when it is emitted.
     pub(super) fn kept(&mut self, text: &str) -> Result<(), Error> {
-        self.keeps(text.len())
+        self.keep_bytes(text.len())
     }
 
     /// The same for this number of bytes.
-    pub(super) fn keeps(&mut self, size: usize) -> Result<(), Error> {
+    pub(super) fn keep_bytes(&mut self, size: usize) -> Result<(), Error> {
         self.grow(size)
     }
 

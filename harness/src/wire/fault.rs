@@ -205,7 +205,7 @@ pub(crate) fn of_body(status: u16, body: &[u8]) -> Error {
 ///
 /// Source of the words, beside the vendors' pages: openclaw/openclaw#107221, bastani-inc/atomic#1720, openai/codex#8119 and
 /// openai/codex#1227.
-pub(crate) fn refuses_thinking(err: &Error) -> bool {
+pub(crate) fn is_thinking_refused(err: &Error) -> bool {
     let words = err.message().to_ascii_lowercase();
     let says = |parts: &[&str]| parts.iter().any(|part| words.contains(part));
     let of_thinking = says(&["thinking", "reasoning", "encrypted"]);

@@ -18,6 +18,6 @@ pub use self::{
     limits::Limits,
 };
 pub(crate) use self::{
-    guard::{Guard, Warning},
+    guard::{LimitWarning, RunGuard},
     sum::{AgentSums, rest_of, unknown_spent},
 };

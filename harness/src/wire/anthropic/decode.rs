@@ -439,7 +439,7 @@ impl Answer {
         delta: &AnthropicDelta<'_>,
         out: &mut EventSink,
     ) -> Result<(), Error> {
-        let takes_input = self.block(index).is_some_and(|block| block.takes_input());
+        let takes_input = self.block(index).is_some_and(|block| block.can_take_input());
         if &*delta.kind == "input_json_delta" && !takes_input {
             if delta.partial_json.is_empty() {
                 return Ok(());
@@ -531,8 +531,9 @@ impl Answer {
     /// The block that the answer waits for besides calls: one that needs a result and has none. The
     /// vendor's own blocks get their result in a later answer, if there are calls to run first.
     fn wanted(&self) -> Option<WantedItem> {
-        let answered: HashSet<String> = self.blocks.iter().filter_map(OpenBlock::answers).collect();
-        let mut wanted = self.blocks.iter().filter_map(OpenBlock::wants);
+        let answered: HashSet<String> =
+            self.blocks.iter().filter_map(OpenBlock::answered_call).collect();
+        let mut wanted = self.blocks.iter().filter_map(OpenBlock::awaited_result);
         let (kind, _) = wanted.find(|(kind, id)| {
             let is_own = matches!(kind.as_str(), "server_tool_use" | "mcp_tool_use");
             let is_later = is_own && self.calls;

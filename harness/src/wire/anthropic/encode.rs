@@ -20,7 +20,7 @@ use crate::{
         ToolCall, ToolResult, VendorData, in_line,
     },
     models::{Model, Models, SchemaAnswers},
-    provider::{AnswerWay, Draft, Found, Request, Settings, ToolChoice},
+    provider::{AnswerWay, BodyDraft, Request, Settings, ToolChoice, ToolSearches},
     secret::beginning,
     wire::{
         Encoded,
@@ -244,8 +244,8 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
         false => thinking_from(request, settings, has_budget),
     };
     // Such a request contains one summary, as its first block.
-    let first_alone = summarizes || request.begins_with_summary();
-    let summary_at = first_alone.then(|| request.begins_with_summary().then_some(0));
+    let first_alone = summarizes || request.has_summary_first();
+    let summary_at = first_alone.then(|| request.has_summary_first().then_some(0));
     let is = format!(
         "{WIRE} {thinking_from} {unsigned_thinking}{}{}{}",
         if first_alone { " summary" } else { "" },
@@ -269,7 +269,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     conversation(body, "messages", b"", form, request, to, |out, before, message| {
         let at = before.len();
         let after = request.messages().range(at.saturating_add(1)..);
-        let message = &answer::said(plan.as_ref(), at, message);
+        let message = &answer::sent_form(plan.as_ref(), at, message);
         let summaries = summary_at.is_none_or(|first| first == Some(at));
         let thinking = match unsigned_thinking {
             // Of each turn with calls, such a server wants the thinking.
@@ -327,7 +327,7 @@ fn marked(request: &Request<'_>, extra: &Map<String, serde_json::Value>) -> Opti
     None
 }
 
-fn breakpoint(out: &mut Draft, mark: Option<&str>) {
+fn breakpoint(out: &mut BodyDraft, mark: Option<&str>) {
     if let Some(mark) = mark {
         key(out, "cache_control");
         raw(out, mark);
@@ -336,7 +336,7 @@ fn breakpoint(out: &mut Draft, mark: Option<&str>) {
 
 /// The tools that are read at the place of the search that found them.
 struct DeferredTools<'a> {
-    found: Found<'a>,
+    found: ToolSearches<'a>,
     tools: Vec<&'a str>,
 }
 
@@ -378,7 +378,7 @@ impl<'a> DeferredTools<'a> {
 }
 
 fn tools(
-    out: &mut Draft,
+    out: &mut BodyDraft,
     request: &Request<'_>,
     strict: bool,
     found: &DeferredTools<'_>,
@@ -430,7 +430,7 @@ fn choice(choice: Option<&ToolChoice>, parallel: Option<bool>) -> Option<serde_j
 
 /// Writes one message, unless no part of it can be sent. Returns how long its bytes stay the same.
 fn encode_message(
-    out: &mut Draft,
+    out: &mut BodyDraft,
     message: &Message,
     (at, after): (usize, &Messages),
     (thinking, summaries): (SentThinking, bool),
@@ -623,7 +623,7 @@ fn result_of(data: &VendorData, message: &Message, after: &Messages) -> VendorRe
     if goes_on { VendorResultPlace::Later } else { VendorResultPlace::NotBehind(after.len()) }
 }
 
-fn encode_block(out: &mut Draft, block: &Block, to: Recipient<'_>) {
+fn encode_block(out: &mut BodyDraft, block: &Block, to: Recipient<'_>) {
     match block {
         Block::Text(text) => encode_text(out, text),
         Block::Image(media) => encode_media(out, MediaKind::Image, media, to),
@@ -647,7 +647,7 @@ fn is_block(json: &str) -> bool {
 }
 
 /// Writes text, unless it is only white space, which is refused.
-fn encode_text(out: &mut Draft, text: &TextBlock) {
+fn encode_text(out: &mut BodyDraft, text: &TextBlock) {
     if text.text().trim().is_empty() {
         return;
     }
@@ -660,7 +660,7 @@ fn encode_text(out: &mut Draft, text: &TextBlock) {
 }
 
 /// Writes thinking, byte for byte. Thinking that is not signed has no meaning for most servers.
-fn encode_reasoning(out: &mut Draft, reasoning: &ReasoningBlock, sent: SentThinking) {
+fn encode_reasoning(out: &mut BodyDraft, reasoning: &ReasoningBlock, sent: SentThinking) {
     let Some(json) = ours(reasoning.vendor()) else {
         if sent == SentThinking::All && !reasoning.text().is_empty() {
             comma(out);
@@ -681,7 +681,7 @@ fn encode_reasoning(out: &mut Draft, reasoning: &ReasoningBlock, sent: SentThink
     out.push(b'}');
 }
 
-fn encode_call(out: &mut Draft, call: &ToolCall) {
+fn encode_call(out: &mut BodyDraft, call: &ToolCall) {
     comma(out);
     raw(out, r#"{"type":"tool_use""#);
     member(out, "id", &names::id(call.id(), ID_LIMIT));
@@ -694,7 +694,7 @@ fn encode_call(out: &mut Draft, call: &ToolCall) {
 }
 
 /// Writes the tools that a search has found, which the vendor reads instead of the result's text.
-fn encode_found(out: &mut Draft, result: &ToolResult, tools: &[&str]) {
+fn encode_found(out: &mut BodyDraft, result: &ToolResult, tools: &[&str]) {
     comma(out);
     raw(out, r#"{"type":"tool_result""#);
     member(out, "tool_use_id", &names::id(result.call_id(), ID_LIMIT));
@@ -708,7 +708,7 @@ fn encode_found(out: &mut Draft, result: &ToolResult, tools: &[&str]) {
     raw(out, "]}");
 }
 
-fn encode_result(out: &mut Draft, result: &ToolResult, to: Recipient<'_>) {
+fn encode_result(out: &mut BodyDraft, result: &ToolResult, to: Recipient<'_>) {
     comma(out);
     raw(out, r#"{"type":"tool_result""#);
     member(out, "tool_use_id", &names::id(result.call_id(), ID_LIMIT));
@@ -737,7 +737,7 @@ fn encode_result(out: &mut Draft, result: &ToolResult, to: Recipient<'_>) {
     out.push(b'}');
 }
 
-fn encode_words(out: &mut Draft, text: &str) {
+fn encode_words(out: &mut BodyDraft, text: &str) {
     if !text.trim().is_empty() {
         comma(out);
         raw(out, r#"{"type":"text""#);
@@ -747,7 +747,7 @@ fn encode_words(out: &mut Draft, text: &str) {
 }
 
 /// Writes a file, or the text that replaces it.
-fn encode_media(out: &mut Draft, kind: MediaKind, media: &Media, to: Recipient<'_>) {
+fn encode_media(out: &mut BodyDraft, kind: MediaKind, media: &Media, to: Recipient<'_>) {
     let (kind, media) = match to.part_or_line(kind, media) {
         Err(words) => return encode_words(out, &words),
         Ok(FilePart::Image(image)) => ("image", image),

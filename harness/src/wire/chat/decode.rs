@@ -143,7 +143,7 @@ impl Dialect for Answer {
         if !said.finish.is_empty() && FAILURES.contains(&said.finish.trim()) {
             return None;
         }
-        Some(self.said(said, out).map(|()| true))
+        Some(self.read_contents(said, out).map(|()| true))
     }
 
     fn delta(&self, data: &str, places: &mut VaryingPlaces) -> Option<PlainChunk> {
@@ -204,7 +204,7 @@ impl Dialect for Answer {
 }
 
 impl Answer {
-    fn said(&mut self, said: ChunkContents<'_>, out: &mut EventSink) -> Result<(), Error> {
+    fn read_contents(&mut self, said: ChunkContents<'_>, out: &mut EventSink) -> Result<(), Error> {
         if !self.started && (said.has_choice || !said.id.is_empty() || !said.model.is_empty()) {
             self.started = true;
             out.started(TolerantText(said.id).owned(), TolerantText(said.model).owned());

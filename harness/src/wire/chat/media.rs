@@ -52,7 +52,7 @@ struct AnswerAudio {
 }
 
 impl AnswerAudio {
-    fn says_anything(&self) -> bool {
+    fn has_content(&self) -> bool {
         !self.id.is_empty() || !self.data.is_empty() || !self.transcript.is_empty()
     }
 
@@ -174,7 +174,7 @@ impl AnswerMedia {
         for source in sources.filter(|_| self.annotations.is_empty()) {
             out.cited(text, source)?;
         }
-        if let Some(sound) = self.audio.take().filter(AnswerAudio::says_anything) {
+        if let Some(sound) = self.audio.take().filter(AnswerAudio::has_content) {
             let (sound, json) = sound.parts();
             let size = sound.as_ref().map_or(0, message::Media::room);
             if let Some(sound) = sound.filter(|_| size <= out.room()) {

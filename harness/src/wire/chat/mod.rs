@@ -15,7 +15,7 @@ mod turns;
 mod walked;
 
 pub(crate) use self::encode::check;
-pub(crate) use self::turns::{needs_bridge, wants_turns};
+pub(crate) use self::turns::{is_alternation_required, needs_bridge};
 pub use self::{
     decode::{Answer, Reading, decoder},
     encode::{CallIds, Options, ThoughtReplay, encode, encode_pieces},

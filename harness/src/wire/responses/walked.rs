@@ -116,7 +116,7 @@ impl<'a> ResponsesCommonEvent<'a> {
         walk.end()
     }
 
-    pub(super) fn told(&self) -> ItemEvent<'_> {
+    pub(super) fn item_event(&self) -> ItemEvent<'_> {
         ItemEvent {
             delta: &self.delta,
             text: &self.text,
