@@ -10,7 +10,7 @@ use harness::{
     provider::{AnswerSchema, AnswerWay, Effort, Request, Sent, Settings, ToolChoice},
     testing::{Answer, LoopbackServer, ScriptedProvider, reply},
     tool::ToolSchema,
-    wire::{Takes, anthropic, chat, responses},
+    wire::{ModelCapabilities, anthropic, chat, responses},
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -54,7 +54,7 @@ fn body(
     let answer = AnswerSchema::new("final_answer", schema, 0);
     let request = Request::new(&transcript).expect("it can be sent");
     let request = request.with_tools(tools).with_answer(Some(&answer));
-    let takes = Takes::of(name, model, &Models::default());
+    let takes = ModelCapabilities::of(name, model, &Models::default());
     let bytes = match wire {
         Wire::Anthropic => anthropic::encode(
             &request,

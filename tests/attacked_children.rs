@@ -18,7 +18,7 @@ use harness::{
     SideEffect, SideEffects, Tool, ToolContext, ToolError,
     agent::{AgentBuilder, Machine, Sending},
     journal::{ConversationQuery, Fact, Journal, MemoryJournal, SqliteJournal},
-    policy::{Approval, Question, Spent},
+    policy::{Approval, BudgetUsage, Question},
     testing::{FaultyJournal, JournalCall, JournalFault, ScriptedProvider, reply},
 };
 use serde_json::json;
@@ -94,7 +94,7 @@ async fn later(question: Question) -> Approval {
     question.later(None)
 }
 
-fn tokens(spent: &Spent) -> (u64, u64) {
+fn tokens(spent: &BudgetUsage) -> (u64, u64) {
     (spent.usage.input.unwrap_or(0), spent.usage.output.unwrap_or(0))
 }
 

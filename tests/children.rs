@@ -13,7 +13,7 @@ use harness::{
     State, Tool, ToolContext, ToolError,
     agent::AgentBuilder,
     journal::{ConversationQuery, Journal, Limit, MemoryJournal},
-    policy::{Question, Verdict},
+    policy::{Question, RuleDecision},
     testing::{Gate, RecordedRequest, ScriptedProvider, ScriptedReply, reply},
     tool, tools,
 };
@@ -215,7 +215,7 @@ async fn each_call_inside_is_decided_by_the_rules_of_all_levels_and_the_strictes
     let ask = || Permissions::default().ask("pay");
     let rule = || {
         Permissions::default().rule("thrift", |call| {
-            call.effects.has(SideEffect::Mutate).then(|| Verdict::Deny("no money".to_owned()))
+            call.effects.has(SideEffect::Mutate).then(|| RuleDecision::Deny("no money".to_owned()))
         })
     };
     let (paid, asked, denied) = ("pay is done", "nobody to ask", "no money");

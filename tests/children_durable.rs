@@ -16,7 +16,7 @@ use harness::{
         JournalFuture, Lease, MemoryJournal, Metadata, Repeat, StoredFacts,
     },
     models::{Models, Price},
-    policy::{Question, Spent},
+    policy::{BudgetUsage, Question},
     testing::{ScriptedProvider, reply},
 };
 use serde_json::json;
@@ -144,12 +144,12 @@ fn told(moment: &Moment) -> (u64, u64) {
     })
 }
 
-fn tokens(spent: &Spent) -> (u64, u64) {
+fn tokens(spent: &BudgetUsage) -> (u64, u64) {
     (spent.usage.input.unwrap_or(0), spent.usage.output.unwrap_or(0))
 }
 
 /// Runs it once undisturbed, and gives all that the journal has held on the way.
-async fn undisturbed(effects: SideEffects) -> (Vec<Moment>, Spent, usize) {
+async fn undisturbed(effects: SideEffects) -> (Vec<Moment>, BudgetUsage, usize) {
     let (world, journal) = (World::default(), Moments::default());
     let lead = lead(effects, &world);
     let mut chat = lead.open(&journal, CHAT).await.expect("opened");

@@ -10,7 +10,7 @@ use harness::{
     State, Tool,
     agent::Event,
     journal::{Decider, Decision, Fact, MemoryJournal},
-    policy::{DataFlowPolicy, Question, Verdict},
+    policy::{DataFlowPolicy, Question, RuleDecision},
     provider::{Effort, Settings},
     testing::{
         Answer, Gate, LoopbackServer, RecordedRequest, ScriptedProvider, ScriptedReply, reply,
@@ -215,7 +215,7 @@ async fn the_strictest_of_both_wins() {
     let ask = || Permissions::default().ask("work");
     let deny = || Permissions::default().deny("work", "no");
     let all = Permissions::allow_all;
-    let rule = || Permissions::default().rule("asks", |_| Some(Verdict::Ask));
+    let rule = || Permissions::default().rule("asks", |_| Some(RuleDecision::Ask));
     for (one, other, expected) in [
         (none(), none(), "asked"),
         (none(), allow(), "ran"),
@@ -645,9 +645,9 @@ impl Side {
         rules.fold(named, |all, (name, says)| {
             all.rule(name, move |_| match says {
                 None => None,
-                ALLOWS => Some(Verdict::Allow),
-                ASKS => Some(Verdict::Ask),
-                _ => Some(Verdict::Deny("no".into())),
+                ALLOWS => Some(RuleDecision::Allow),
+                ASKS => Some(RuleDecision::Ask),
+                _ => Some(RuleDecision::Deny("no".into())),
             })
         })
     }

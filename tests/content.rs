@@ -11,7 +11,7 @@ use harness::{
     policy::FallbackProvider,
     provider::{PromptCache, Request, Sent, Settings},
     testing::{self, LoopbackServer, ScriptedProvider, outline, reply},
-    wire::{Takes, anthropic, chat, responses},
+    wire::{ModelCapabilities, anthropic, chat, responses},
 };
 use serde_json::{Value, json};
 
@@ -33,9 +33,9 @@ fn known() -> Models {
     Models::default().with("hears-and-reads", all)
 }
 
-fn takes(wire: &str, model: &str) -> Takes {
+fn takes(wire: &str, model: &str) -> ModelCapabilities {
     let provider = if wire == "responses" { "openai" } else { wire };
-    Takes::of(provider, model, &known())
+    ModelCapabilities::of(provider, model, &known())
 }
 
 fn encoded(
@@ -465,7 +465,7 @@ fn the_table_of_models_says_what_a_model_takes() {
             _ => panic!("{wire} {model}: {came:?}"),
         }
     }
-    let takes = Takes::of("deepseek", "deepseek-chat", &Models::default());
+    let takes = ModelCapabilities::of("deepseek", "deepseek-chat", &Models::default());
     let asked = transcript([Message::new(Role::User, [png()])]);
     let options = chat::Options { takes, ..chat::Options::new("deepseek-chat") };
     let err = chat::encode(&Request::new(&asked).unwrap(), &options).unwrap_err();

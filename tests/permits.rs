@@ -11,7 +11,7 @@ use harness::{
     agent::Grant,
     journal::{Decider, Decision, Fact, MemoryJournal},
     message::Arguments,
-    policy::{Approval, DataFlowPolicy, Judgement, ProposedCall, Question, Verdict},
+    policy::{Approval, DataFlowPolicy, PolicyDecision, ProposedCall, Question, RuleDecision},
     testing::{Gate, ScriptedProvider, ScriptedReply, reply},
     tool::{Preview, Review, Scope},
 };
@@ -69,7 +69,7 @@ async fn always_never_answers_a_rule_that_denies() {
     let (asked, approver) = person(Question::always);
     let permissions = Permissions::default().rule("no rm", |call| {
         let removes = call.text("command")?.contains("rm ");
-        removes.then(|| Verdict::Deny("nothing is removed".to_owned()))
+        removes.then(|| RuleDecision::Deny("nothing is removed".to_owned()))
     });
     let agent = Agent::builder(model.clone())
         .tools([takes_all("run", SideEffects::ALL, &log)])
@@ -94,7 +94,7 @@ async fn always_never_lets_a_call_start_early_that_a_rule_denies() {
     let ran = log.clone();
     let permissions = Permissions::default()
         .ask("look")
-        .rule("once", move |_| ran.has("end look").then(|| Verdict::Deny("it ran".into())));
+        .rule("once", move |_| ran.has("end look").then(|| RuleDecision::Deny("it ran".into())));
     let (_, approver) = person(Question::always);
     let agent = Agent::builder(model)
         .tools([tool("look", READ, &log, Work::Steps(0))])
@@ -286,7 +286,7 @@ async fn a_question_shows_all_and_survives_json() {
         Review::pass().with_preview(Preview::Diff("-0\n+1".into())).in_folder("/ledger")
     });
     let (asked, approver) = person(|question| question.yes().by("the clerk"));
-    let permissions = Permissions::default().rule("payments", |_| Some(Verdict::Ask));
+    let permissions = Permissions::default().rule("payments", |_| Some(RuleDecision::Ask));
     let agent = Agent::builder(model).tools([with_preview]).permissions(permissions);
     let agent = agent.approver(approver).build().expect("an agent");
     let (mut chat, journal) = recorded(&agent);
@@ -358,7 +358,7 @@ async fn with_nobody_to_ask_the_model_reads_every_reason_and_the_program_the_way
         .tools([takes_all("pay", MUTATE, &log), takes_all("look", READ, &log)])
         .permissions(
             Permissions::default()
-                .rule("two eyes", |call| (call.tool == "look").then_some(Verdict::Ask)),
+                .rule("two eyes", |call| (call.tool == "look").then_some(RuleDecision::Ask)),
         )
         .build()
         .expect("an agent");
@@ -379,10 +379,12 @@ fn a_call_that_runs_an_agent_is_not_asked_about_for_its_side_effects_or_what_was
     let permissions = Permissions::default().data_flow(DataFlowPolicy::default());
     let mut call = ProposedCall::new("helper", &arguments, SideEffects::ALL);
     (call.taint.private, call.taint.untrusted) = (true, true);
-    let Judgement::Ask { reasons } = permissions.decide(&call) else { panic!("it is asked about") };
+    let PolicyDecision::Ask { reasons } = permissions.decide(&call) else {
+        panic!("it is asked about")
+    };
     assert_eq!(reasons[0].by, Decider::DataFlow);
     call.is_agent = true;
-    assert_eq!(permissions.decide(&call), Judgement::Allow { by: Decider::SideEffects });
+    assert_eq!(permissions.decide(&call), PolicyDecision::Allow { by: Decider::SideEffects });
 }
 
 #[test]
@@ -398,9 +400,9 @@ fn of_what_is_said_of_a_name_the_strictest_is_judged_in_every_order() {
         for second in 0..3 {
             let permissions = says(says(Permissions::default(), first), second);
             let judged = match permissions.decide(&call) {
-                Judgement::Allow { by: Decider::ToolName } => 0,
-                Judgement::Ask { .. } => 1,
-                Judgement::Deny { by: Decider::ToolName, .. } => 2,
+                PolicyDecision::Allow { by: Decider::ToolName } => 0,
+                PolicyDecision::Ask { .. } => 1,
+                PolicyDecision::Deny { by: Decider::ToolName, .. } => 2,
                 other => panic!("{other:?}"),
             };
             assert_eq!(judged, first.max(second), "{first}, then {second}");

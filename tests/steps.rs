@@ -11,7 +11,7 @@ use harness::{
     Tool, ToolContent, ToolError,
     agent::{Action, Steps},
     journal::{Envelope, Fact, InterruptCause, Limit, MemoryJournal},
-    policy::{Guardrails, Question, Verdict},
+    policy::{Guardrails, Question, RuleDecision},
     testing::{Gate, ScriptedProvider, reply},
     tool,
     tool::Reconciled,
@@ -638,7 +638,7 @@ async fn rules_that_change_their_mind_come_to_an_end() {
     let asked = AtomicUsize::new(0);
     let rules = Permissions::default().rule("every other time", move |_| {
         let odd = asked.fetch_add(1, Ordering::SeqCst) % 2 == 1;
-        odd.then(|| Verdict::Deny("not this time".to_owned()))
+        odd.then(|| RuleDecision::Deny("not this time".to_owned()))
     });
     let agent = with(Permissions::default(), [tool("note", WRITE, &world)]);
     let mut steps = said(&agent, "Go.").await;

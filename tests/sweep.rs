@@ -18,7 +18,7 @@ use harness::{
     Agent, CallOutcome, CancellationToken, Chat, Event, Message, SideEffect, SideEffects, State,
     Tool, ToolError, Transcript,
     agent::AgentBuilder,
-    policy::{Approval, Permissions, Question, Verdict},
+    policy::{Approval, Permissions, Question, RuleDecision},
     testing::{ScriptedProvider, ScriptedReply, reply},
     tool, tools,
 };
@@ -242,7 +242,7 @@ async fn one(seed: u64, figures: &mut Figures) {
     if let Stop::RulePanics = stop {
         permissions = permissions.rule("weak", |call| match call.tool {
             "look" => panic!("the rule fell"),
-            "fetch" => Some(Verdict::Ask),
+            "fetch" => Some(RuleDecision::Ask),
             _ => None,
         });
     }

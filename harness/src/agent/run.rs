@@ -28,7 +28,7 @@ use crate::{
     journal::{Fact, InterruptCause, Repeat},
     message::{CallOutcome, Message, ToolCall, ToolContent, ToolResult},
     policy::{LimitReached, LimitWarning, RunGuard},
-    provider::{Accumulator, AnswerWay, ContextTokens, Ledger, Usage},
+    provider::{Accumulator, AnswerWay, ContextTokens, RetryAccounting, Usage},
     tool::{CallIdentity, LateEnd, ended_in, mark_reported},
     trace::{Happened, RunParticipants},
 };
@@ -69,7 +69,7 @@ pub(super) struct Run<'a> {
     /// How the model was told the form of the final answer, once a provider has reported it.
     pub(super) answer_way: Option<AnswerWay>,
     /// What failures have cost this run.
-    pub(super) ledger: Ledger,
+    pub(super) ledger: RetryAccounting,
     /// Whether the current request went to a provider that the agent falls back to.
     pub(super) fell_back: bool,
     /// The first error of the run.
@@ -122,7 +122,7 @@ impl<'a> Run<'a> {
             kept: KeptPlaces::default(),
             shown: Vec::new(),
             answer_way: None,
-            ledger: Ledger::default(),
+            ledger: RetryAccounting::default(),
             fell_back: false,
             error: None,
             cut_off: None,

@@ -18,8 +18,8 @@ use tokio::{
 };
 
 use super::{
-    Clocks,
-    clocks::{after, from},
+    Timeouts,
+    timeouts::{after, from},
 };
 use crate::{
     error::{Error, ErrorKind},
@@ -53,7 +53,7 @@ pub(super) struct AnswerStream<D: Dialect> {
     ahead: Vec<StreamEvent>,
     /// The vendor's id of the answer.
     id: Option<String>,
-    clocks: Clocks,
+    timeouts: Timeouts,
     /// How long a silence after the stop reason ends the answer.
     silence: Duration,
     /// The number of events when the timeout was last set.
@@ -87,7 +87,7 @@ impl<D: Dialect> AnswerStream<D> {
         decoder: Decoder<D>,
         body: Option<AnswerBody>,
         headers: &HeaderMap,
-        clocks: Clocks,
+        timeouts: Timeouts,
         until: Instant,
         whole: Instant,
     ) -> Self {
@@ -100,7 +100,7 @@ impl<D: Dialect> AnswerStream<D> {
             first: None,
             ahead: Vec::new(),
             id,
-            clocks,
+            timeouts,
             silence: SILENCE,
             heard: 0,
             comments: 0,
@@ -186,7 +186,7 @@ impl<D: Dialect> AnswerStream<D> {
             self.body = None;
             return self.decoder.finish_stopped();
         }
-        Err(self.clocks.ran_out(self.whole, self.decoder.heard()))
+        Err(self.timeouts.ran_out(self.whole, self.decoder.heard()))
     }
 
     /// Restarts the timeout if there was a new event, and returns whether it has expired. Before the
@@ -194,11 +194,11 @@ impl<D: Dialect> AnswerStream<D> {
     fn is_over(&mut self, now: Instant) -> bool {
         if self.heard == 0 && self.decoder.comments() > self.comments {
             self.comments = self.decoder.comments();
-            self.until = from(now, self.clocks.first_event).min(self.whole);
+            self.until = from(now, self.timeouts.first_event).min(self.whole);
         }
         if self.decoder.heard() > self.heard {
             self.heard = self.decoder.heard();
-            let pause = self.clocks.between_events;
+            let pause = self.timeouts.between_events;
             // A server that gives a stop reason with each chunk gives one with the first.
             let has_stopped = self.decoder.has_stopped() && self.heard > 1;
             let pause = if has_stopped { pause.min(self.silence) } else { pause };
@@ -343,18 +343,19 @@ mod tests {
         \"delta\":{\"type\":\"text_delta\",\"text\":\"la\"}}\n\n";
 
     /// An answer whose server sends this forever, as fast as it is read.
-    fn endless(piece: &'static str) -> AnswerStream<anthropic::Answer> {
+    fn endless(piece: &'static str) -> AnswerStream<anthropic::AnthropicAnswer> {
         of(stream::repeat_with(move || Ok(Bytes::from_static(piece.as_bytes()))))
     }
 
     /// An answer whose server sends this.
     fn of(
         body: impl Stream<Item = reqwest::Result<Bytes>> + Send + 'static,
-    ) -> AnswerStream<anthropic::Answer> {
-        let clocks = Clocks { first_event: MINUTE, between_events: MINUTE, ..Clocks::default() };
-        let (until, whole) = (after(clocks.first_event), after(clocks.whole_call));
+    ) -> AnswerStream<anthropic::AnthropicAnswer> {
+        let timeouts =
+            Timeouts { first_event: MINUTE, between_events: MINUTE, ..Timeouts::default() };
+        let (until, whole) = (after(timeouts.first_event), after(timeouts.whole_call));
         let decoder = anthropic::decoder(AnswerLimits::default());
-        AnswerStream::new(decoder, Some(Box::pin(body)), &HeaderMap::new(), clocks, until, whole)
+        AnswerStream::new(decoder, Some(Box::pin(body)), &HeaderMap::new(), timeouts, until, whole)
     }
 
     #[tokio::test(start_paused = true)]

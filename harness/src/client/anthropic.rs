@@ -6,7 +6,7 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 
 use super::{
     address, credentials,
-    lessons::ServerQuirks,
+    server_quirks::ServerQuirks,
     setup::{BuilderSettings, setters, with_retry},
     transport::{self, HttpRequest, HttpTransport},
     vendors::{self, VendorProfile},
@@ -16,7 +16,7 @@ use crate::{
     models,
     provider::{AnswerLimits, EventStream, Provider, Request},
     secret::Secrets,
-    wire::{RefusedMembers, Takes, anthropic},
+    wire::{ModelCapabilities, RefusedMembers, anthropic},
 };
 
 const BASE_URL: &str = "https://api.anthropic.com";
@@ -202,7 +202,7 @@ impl AnthropicBuilder {
             model,
             headers: own,
             settings,
-            clocks,
+            timeouts,
             silence,
             name,
             answer_limits,
@@ -223,7 +223,7 @@ impl AnthropicBuilder {
         headers.extend(transport::headers(&own)?);
         let secrets = credentials::known(key.as_ref(), &own, &url, &settings);
         let name = name.unwrap_or_else(|| vendors::name_at(&url).unwrap_or("anthropic").to_owned());
-        let takes = Takes::of(&*name, &*model, &known);
+        let takes = ModelCapabilities::of(&*name, &*model, &known);
         let unsigned =
             unsigned_thinking.unwrap_or(VendorProfile::at(&address::host(&url)).unsigned_thinking);
         let options = anthropic::Options {
@@ -239,7 +239,7 @@ impl AnthropicBuilder {
         };
         anthropic::check(&options)?;
         Ok(AnthropicProvider {
-            transport: HttpTransport::build(&url, clocks, secrets)?.with_silence(silence),
+            transport: HttpTransport::build(&url, timeouts, secrets)?.with_silence(silence),
             url,
             headers,
             options,

@@ -7,7 +7,7 @@ use reqwest::header::{AUTHORIZATION, HeaderMap};
 
 use super::{
     address, credentials,
-    lessons::ServerQuirks,
+    server_quirks::ServerQuirks,
     setup::{BuilderSettings, setters, with_retry},
     transport::{self, HttpRequest, HttpTransport},
     vendors::{self, VendorProfile},
@@ -17,7 +17,7 @@ use crate::{
     models,
     provider::{AnswerLimits, EventStream, Provider, Request},
     secret::Secrets,
-    wire::{Takes, chat},
+    wire::{ModelCapabilities, chat},
 };
 
 /// Any server with Chat Completions, often called *OpenAI-compatible*: Ollama, vLLM, llama.cpp or
@@ -56,7 +56,7 @@ pub struct ChatCompletionsProvider {
     options: chat::Options,
     /// What the provider has learned from the server's refusals.
     lessons: ServerQuirks,
-    reading: chat::Reading,
+    reading: chat::DecodeOptions,
     answer_limits: AnswerLimits,
 }
 
@@ -282,7 +282,7 @@ impl ChatCompletionsBuilder {
             model,
             headers: own,
             settings,
-            clocks,
+            timeouts,
             silence,
             name,
             answer_limits,
@@ -319,7 +319,7 @@ impl ChatCompletionsBuilder {
         // Models that think within a budget send signatures and do not require them.
         let how = known.find(&name, &model).thinking;
         let signs = !matches!(how, Some(models::Thinking::Budget | models::Thinking::Never));
-        let takes = Takes::of(&*name, &*model, &known);
+        let takes = ModelCapabilities::of(&*name, &*model, &known);
         let signed_calls = vendor.signed_calls.filter(|_| signs).map(Cow::Borrowed);
         let options = chat::Options {
             settings,
@@ -338,7 +338,7 @@ impl ChatCompletionsBuilder {
         chat::check(&options)?;
         Ok(ChatCompletionsProvider {
             name,
-            transport: HttpTransport::build(&url, clocks, secrets)?
+            transport: HttpTransport::build(&url, timeouts, secrets)?
                 .with_silence(silence)
                 .with_note_if_not_found(not_found),
             url,
@@ -348,7 +348,7 @@ impl ChatCompletionsBuilder {
                 true => ServerQuirks::default().of_turns(),
                 false => ServerQuirks::default(),
             },
-            reading: chat::Reading {
+            reading: chat::DecodeOptions {
                 think_tags,
                 done_is_enough: done_is_enough.unwrap_or(vendor.done_is_enough),
                 origin,

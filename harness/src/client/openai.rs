@@ -6,7 +6,7 @@ use reqwest::header::{AUTHORIZATION, HeaderMap};
 
 use super::{
     address, credentials,
-    lessons::ServerQuirks,
+    server_quirks::ServerQuirks,
     setup::{BuilderSettings, setters, with_retry},
     transport::{self, HttpRequest, HttpTransport},
     vendors,
@@ -16,7 +16,7 @@ use crate::{
     models,
     provider::{AnswerLimits, EventStream, Provider, Request},
     secret::Secrets,
-    wire::{RefusedMembers, Takes, responses},
+    wire::{ModelCapabilities, RefusedMembers, responses},
 };
 
 const BASE_URL: &str = "https://api.openai.com/v1";
@@ -225,7 +225,7 @@ impl OpenAIBuilder {
             model,
             headers: own,
             settings,
-            clocks,
+            timeouts,
             silence,
             name,
             answer_limits,
@@ -267,10 +267,10 @@ impl OpenAIBuilder {
             true => address::server(&url),
             false => "openai".to_owned(),
         });
-        let takes = Takes::of(&*name, &*model, &known);
+        let takes = ModelCapabilities::of(&*name, &*model, &known);
         responses::check(&settings)?;
         Ok(OpenAIProvider {
-            transport: HttpTransport::build(&url, clocks, secrets)?.with_silence(silence),
+            transport: HttpTransport::build(&url, timeouts, secrets)?.with_silence(silence),
             url,
             headers,
             options: responses::Options {

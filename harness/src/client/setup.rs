@@ -4,7 +4,7 @@ use std::{fmt, time::Duration};
 
 use secrecy::SecretString;
 
-use super::{Clocks, address};
+use super::{Timeouts, address};
 use crate::{
     models::Models,
     provider::{AnswerLimits, Settings},
@@ -19,7 +19,7 @@ pub(super) struct BuilderSettings {
     pub(super) name: Option<String>,
     pub(super) headers: Vec<(String, String)>,
     pub(super) settings: Settings,
-    pub(super) clocks: Clocks,
+    pub(super) timeouts: Timeouts,
     pub(super) silence: Option<Duration>,
     pub(super) answer_limits: AnswerLimits,
     pub(super) models: Models,
@@ -37,7 +37,7 @@ impl fmt::Debug for BuilderSettings {
             .field("model", &self.model)
             .field("name", &self.name)
             .field("settings", &self.settings)
-            .field("clocks", &self.clocks)
+            .field("clocks", &self.timeouts)
             .field("silence", &self.silence)
             .field("answer_limits", &self.answer_limits)
             .field("models", &self.models)
@@ -128,8 +128,8 @@ macro_rules! setters {
 
         /// Sets the timeouts.
         #[must_use]
-        pub fn clocks(mut self, clocks: $crate::client::Clocks) -> Self {
-            self.setup.clocks = clocks;
+        pub fn timeouts(mut self, timeouts: $crate::client::Timeouts) -> Self {
+            self.setup.timeouts = timeouts;
             self
         }
 

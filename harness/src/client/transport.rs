@@ -22,14 +22,14 @@ use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Clocks, address,
+    Timeouts, address,
     answer::{AnswerBody, AnswerStream, SILENCE, broken, root},
-    arrival::{self, ResponseKind},
-    clocks::after,
     connection, credentials, failure,
-    lessons::{RequestTraits, ServerQuirk, ServerQuirks},
-    line::{InFlightRequest, StopFlag},
-    tap::{ExchangeRecord, RecordFile, Tap},
+    in_flight_request::{InFlightRequest, StopFlag},
+    recorder::{ExchangeRecord, RecordFile, Tap},
+    response_kind::{self, ResponseKind},
+    server_quirks::{RequestTraits, ServerQuirk, ServerQuirks},
+    timeouts::after,
     tls,
 };
 use crate::{
@@ -38,7 +38,7 @@ use crate::{
     policy::{RetryLoop, RetryPolicy},
     provider::{EventStream, Request, Settings},
     secret::{CUT, Secrets, beginning},
-    wire::{self, Decoder, Dialect, Encoded, Takes, fault, optional::MemberRefusal},
+    wire::{self, Decoder, Dialect, Encoded, ModelCapabilities, fault, optional::MemberRefusal},
 };
 
 /// The maximum size of an error's body, in bytes.
@@ -92,7 +92,7 @@ impl HttpRequest {
 #[derive(Clone)]
 pub(super) struct HttpTransport {
     client: reqwest::Client,
-    clocks: Clocks,
+    timeouts: Timeouts,
     /// How long a silence after the stop reason ends an answer.
     silence: Duration,
     /// The URL of requests, as errors show it.
@@ -110,7 +110,7 @@ pub(super) struct HttpTransport {
 impl fmt::Debug for HttpTransport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Transport")
-            .field("clocks", &self.clocks)
+            .field("clocks", &self.timeouts)
             .field("retry", &self.retry.policy)
             .finish_non_exhaustive()
     }
@@ -122,10 +122,10 @@ impl HttpTransport {
     /// # Errors
     /// [`ErrorKind::Configuration`] if the URL is not that of an HTTP server, or if TLS or the HTTP
     /// client cannot be set up.
-    pub(super) fn build(url: &str, clocks: Clocks, secrets: Secrets) -> Result<Self, Error> {
+    pub(super) fn build(url: &str, timeouts: Timeouts, secrets: Secrets) -> Result<Self, Error> {
         address::check(url)
             .map_err(|why| Error::new(ErrorKind::Configuration, why).cleaned(&secrets))?;
-        let client = connection::keeping(clocks.connect, tls::shared()?).map_err(|err| {
+        let client = connection::keeping(timeouts.connect, tls::shared()?).map_err(|err| {
             Error::new(ErrorKind::Configuration, "the HTTP client cannot be set up")
                 .because(err)
                 .cleaned(&secrets)
@@ -135,7 +135,17 @@ impl HttpTransport {
         let proxy = proxy.ok().filter(|words| !words.is_empty()).map(Arc::from);
         let url = address::shown(url).into();
         let silence = SILENCE;
-        Ok(Self { client, clocks, silence, url, proxy, secrets, retry, tap: None, not_found: None })
+        Ok(Self {
+            client,
+            timeouts,
+            silence,
+            url,
+            proxy,
+            secrets,
+            retry,
+            tap: None,
+            not_found: None,
+        })
     }
 
     pub(super) fn secrets(&self) -> &Secrets {
@@ -173,7 +183,7 @@ impl HttpTransport {
         request: Request<'a>,
         question: impl Fn(&Request<'a>) -> Result<HttpRequest, Error> + Copy + Send + Sync + 'a,
         decoder: impl Fn() -> Decoder<D> + Copy + Send + 'a,
-        (lessons, takes): (&'a ServerQuirks, &'a Takes),
+        (lessons, takes): (&'a ServerQuirks, &'a ModelCapabilities),
     ) -> EventStream<'a> {
         self.retry.stream(request, move |request| {
             let settings = request.settings();
@@ -228,7 +238,7 @@ impl HttpTransport {
             // Data that only the request needed is freed when the answer begins.
             let answer = stream::once(Box::pin(answer));
             Box::pin(answer.try_flatten().map_err(move |err| {
-                // Mistakes of the program have nothing to do with the URL.
+                // Errors that the program causes, by its configuration or its content, get no URL.
                 let is_ours = err.is_configuration() || err.is_content();
                 let err = if is_ours { err } else { err.with_url(&self.url, self.proxy.as_ref()) };
                 let err = match self.not_found {
@@ -260,9 +270,9 @@ impl HttpTransport {
         decoder: impl Fn() -> Decoder<D>,
         sent: &mut RequestTraits,
     ) -> Result<AnswerStream<D>, Error> {
-        let whole = after(self.clocks.whole_call);
-        let until = after(self.clocks.first_event).min(whole);
-        let ran_out = |_| self.clocks.ran_out(whole, 0);
+        let whole = after(self.timeouts.whole_call);
+        let until = after(self.timeouts.first_event).min(whole);
+        let ran_out = |_| self.timeouts.ran_out(whole, 0);
         let record = |url: &str, headers: &HeaderMap| {
             let tap = self.tap.as_ref()?;
             tap.begin(url, headers, self.secrets_with(request.settings()))
@@ -277,7 +287,7 @@ impl HttpTransport {
             Err(lost) if lost.on_kept && reconnects => {
                 let client = tls::shared()
                     .ok()
-                    .and_then(|tls| connection::fresh(self.clocks.connect, tls).ok());
+                    .and_then(|tls| connection::fresh(self.timeouts.connect, tls).ok());
                 let Some(client) = client else { return Err(self.not_sent(lost.error)) };
                 line = question(&request)?.of(&client, request.stop(), record);
                 let sent = timeout_at(until, line.head()).await.map_err(ran_out)?;
@@ -290,20 +300,26 @@ impl HttpTransport {
         if status.is_success() {
             let form = self.first(&mut line, &mut body, until, whole).await;
             match form.map_err(|err| failure::with_headers(err, &headers))? {
-                ResponseKind::Events if arrival::compression(&headers).is_none() => {
+                ResponseKind::Events if response_kind::compression(&headers).is_none() => {
                     let rest = stream::poll_fn(move |context| line.poll_chunk(context));
                     let body: AnswerBody = Box::pin(stream::iter([Ok(body.into())]).chain(rest));
                     let decoder = decoder();
-                    let answer =
-                        AnswerStream::new(decoder, Some(body), &headers, self.clocks, until, whole);
+                    let answer = AnswerStream::new(
+                        decoder,
+                        Some(body),
+                        &headers,
+                        self.timeouts,
+                        until,
+                        whole,
+                    );
                     return Ok(answer.with_silence(self.silence));
                 }
-                ResponseKind::Json if arrival::compression(&headers).is_none() => {}
+                ResponseKind::Json if response_kind::compression(&headers).is_none() => {}
                 ResponseKind::Events
                 | ResponseKind::Json
                 | ResponseKind::Other
                 | ResponseKind::Undecided => {
-                    let err = arrival::foreign(
+                    let err = response_kind::foreign(
                         status.as_u16(),
                         &headers,
                         &self.hidden(&body, request.settings()),
@@ -320,7 +336,7 @@ impl HttpTransport {
             }
             let mut decoder = decoder();
             decoder.push_whole(&body).map_err(|err| match err.kind() {
-                ErrorKind::CutOff | ErrorKind::Protocol => arrival::foreign(
+                ErrorKind::CutOff | ErrorKind::Protocol => response_kind::foreign(
                     status.as_u16(),
                     &headers,
                     &self.hidden(&body, request.settings()),
@@ -328,11 +344,11 @@ impl HttpTransport {
                 .because(err),
                 _ => err,
             })?;
-            return Ok(AnswerStream::new(decoder, None, &headers, self.clocks, until, whole));
+            return Ok(AnswerStream::new(decoder, None, &headers, self.timeouts, until, whole));
         }
-        let mut err = match arrival::compression(&headers) {
+        let mut err = match response_kind::compression(&headers) {
             Some(encoding) => {
-                let err = Error::new(ErrorKind::Api, arrival::compressed(encoding));
+                let err = Error::new(ErrorKind::Api, response_kind::compressed(encoding));
                 failure::with_headers(err.with_status(status.as_u16()), &headers)
             }
             None => failure::of_answer(
@@ -384,7 +400,7 @@ impl HttpTransport {
     ) -> Result<ResponseKind, Error> {
         loop {
             let came = timeout_at(until, line.chunk()).await;
-            let came = came.map_err(|_| self.clocks.ran_out(whole, 0))?.map_err(broken)?;
+            let came = came.map_err(|_| self.timeouts.ran_out(whole, 0))?.map_err(broken)?;
             let Some(bytes) = came else { return Ok(ResponseKind::Undecided) };
             body.extend_from_slice(&bytes);
             match ResponseKind::of(body) {
@@ -411,7 +427,7 @@ impl HttpTransport {
                 Ok(Ok(None)) => return Ok(()),
                 Ok(Err(_)) | Err(_) if !is_answer => return Ok(()),
                 Ok(Err(err)) => return Err(broken(err)),
-                Err(_) => return Err(self.clocks.ran_out(whole, 0)),
+                Err(_) => return Err(self.timeouts.ran_out(whole, 0)),
             }
             if !is_answer && body.len() > ERROR_BODY {
                 return Ok(());
@@ -430,7 +446,7 @@ impl HttpTransport {
         if err.is_timeout() {
             return Error::new(
                 ErrorKind::Timeout,
-                format!("the server was not reached within {:?}", self.clocks.connect),
+                format!("the server was not reached within {:?}", self.timeouts.connect),
             )
             .because(err);
         }

@@ -5,7 +5,7 @@ use tokio::{runtime::Handle, time::Instant};
 use super::{RetryPolicy, RetryVerdict};
 use crate::{
     error::{Error, ErrorKind},
-    provider::Lost,
+    provider::RetryCost,
     unwind::caught,
 };
 
@@ -50,7 +50,7 @@ impl RetryPolicy {
     where
         Attempted: Future<Output = Result<T, Error>>,
     {
-        let mut lost = Lost::default();
+        let mut lost = RetryCost::default();
         let mut first: Option<Error> = None;
         loop {
             let begun = Instant::now();

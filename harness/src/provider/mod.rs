@@ -33,7 +33,7 @@ pub use self::{
     answer::{AnswerSchema, AnswerWay},
     context::ContextTokens,
     event::{StreamEvent, VendorPart},
-    ledger::{Ledger, Lost},
+    ledger::{RetryAccounting, RetryCost},
     limits::AnswerLimits,
     request::Request,
     response::{ProviderResponse, StopReason, Usage},

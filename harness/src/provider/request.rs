@@ -5,7 +5,7 @@ use std::{borrow::Cow, sync::Arc, time::Duration};
 use harness_schema::{EncodedSchema, SchemaCache, SchemaForm, ToolSchema};
 use tokio_util::sync::CancellationToken;
 
-use super::{AnswerSchema, Effort, Ledger, Lost, Sent, Settings, ToolSearches};
+use super::{AnswerSchema, Effort, RetryAccounting, RetryCost, Sent, Settings, ToolSearches};
 use crate::{
     error::Error,
     message::{Message, Messages, Transcript},
@@ -46,9 +46,9 @@ pub struct Request<'a> {
     summarizes: bool,
     open_turn: usize,
     stop: Option<&'a CancellationToken>,
-    ledger: Option<Ledger>,
+    ledger: Option<RetryAccounting>,
     /// The failures of this call.
-    call: Ledger,
+    call: RetryAccounting,
     retried_outside: bool,
     reconnects: Option<bool>,
 }
@@ -96,7 +96,7 @@ impl<'a> Request<'a> {
             open_turn: 0,
             stop: None,
             ledger: None,
-            call: Ledger::default(),
+            call: RetryAccounting::default(),
             retried_outside: false,
             reconnects: None,
         })
@@ -169,7 +169,7 @@ impl<'a> Request<'a> {
 
     /// Adds the run's record of failures. Without it, each call counts as a run of its own.
     #[must_use]
-    pub fn with_ledger(mut self, ledger: Option<&Ledger>) -> Self {
+    pub fn with_ledger(mut self, ledger: Option<&RetryAccounting>) -> Self {
         self.ledger = ledger.cloned();
         self
     }
@@ -378,7 +378,7 @@ impl<'a> Request<'a> {
     }
 
     /// The run's record of failures.
-    pub fn ledger(&self) -> Option<&Ledger> {
+    pub fn ledger(&self) -> Option<&RetryAccounting> {
         self.ledger.as_ref()
     }
 
@@ -395,13 +395,13 @@ impl<'a> Request<'a> {
 
     /// What failures have cost this call, and the run. Without a run's record, the call is the
     /// whole run.
-    pub(crate) fn lost(&self) -> (Lost, Lost) {
+    pub(crate) fn lost(&self) -> (RetryCost, RetryCost) {
         let call = self.call.lost();
-        (call, self.ledger.as_ref().map_or(call, Ledger::lost))
+        (call, self.ledger.as_ref().map_or(call, RetryAccounting::lost))
     }
 
     /// The failures of this call.
-    pub(super) fn call(&self) -> &Ledger {
+    pub(super) fn call(&self) -> &RetryAccounting {
         &self.call
     }
 

@@ -15,11 +15,10 @@ const MOST: usize = 32 * 1024 * 1024;
 /// The messages of one conversation as they were last sent, encoded for one wire. A conversation
 /// only grows, so the next request encodes only the new messages.
 ///
-/// It keeps a plan: the bytes of each message without its texts of 128 bytes and more, and, in up
-/// to an eighth of the size of these texts, the positions of escaped characters. The texts are read
-/// from the messages while a request is sent. A value that a tool has returned
-/// ([`ToolContent::Json`](crate::message::ToolContent::Json)) is kept as encoded text. A plan of
-/// more than 32 MiB is not kept.
+/// For each message it keeps the encoded JSON without the texts of 128 bytes and more, and the positions of the characters
+/// that are escaped in these texts, in at most an eighth of their size. The texts themselves are read from the messages
+/// while a request is sent. A value that a tool has returned ([`ToolContent::Json`](crate::message::ToolContent::Json)) is
+/// kept as encoded text. Nothing is kept of a conversation whose kept part is larger than 32 MiB.
 ///
 /// It belongs to one conversation, and a provider finds it in the
 /// [`Request`](super::Request::with_sent). If it does not fit the request (another wire, another

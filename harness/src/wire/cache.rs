@@ -7,7 +7,7 @@
 
 use super::{
     json::{JsonBody, comma, member, put, raw},
-    media::Takes,
+    media::ModelCapabilities,
     names,
     optional::{OptionalMember, RefusedMembers},
 };
@@ -23,7 +23,7 @@ pub(super) fn write(
     body: &mut JsonBody<'_>,
     request: &Request<'_>,
     settings: &Settings,
-    takes: &Takes,
+    takes: &ModelCapabilities,
 ) {
     let cache = settings.prompt_cache.unwrap_or_default();
     // Other servers of these protocols may refuse unknown members.
@@ -67,7 +67,11 @@ pub(super) fn anthropic(cache: PromptCache) -> Option<&'static str> {
 /// only up to marks, and the vendor itself sets one only after the newest message. A program that
 /// sets a key indicates that its conversations begin alike. Without a key, each conversation has
 /// its own key and finds only itself.
-pub(super) fn marks_system(settings: &Settings, takes: &Takes, refused: RefusedMembers) -> bool {
+pub(super) fn marks_system(
+    settings: &Settings,
+    takes: &ModelCapabilities,
+    refused: RefusedMembers,
+) -> bool {
     settings.cache_key.is_some()
         && !refused.has(OptionalMember::CacheBreakpoint)
         && matches!(takes.provider(), "openai" | "azure")

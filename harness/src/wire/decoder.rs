@@ -8,9 +8,9 @@ use std::{
 };
 
 use super::{
-    cited,
-    halves::{self, SurrogateHalves, TextOwner},
-    shape::{EventShape, VaryingPlaces},
+    citations,
+    delta_fast_path::{EventShape, VaryingPlaces},
+    surrogates::{self, SurrogateHalves, TextOwner},
 };
 use crate::{
     error::{Error, ErrorKind},
@@ -352,7 +352,7 @@ fn read<D: Dialect>(
         }
     }
     let mut data = text(record.data);
-    if let Some(marked) = halves::marked(&data) {
+    if let Some(marked) = surrogates::marked(&data) {
         out.halves.seen = true;
         data = Cow::Owned(marked);
     }
@@ -365,14 +365,14 @@ fn read<D: Dialect>(
 fn text(bytes: &[u8]) -> Cow<'_, str> {
     match std::str::from_utf8(bytes) {
         Ok(text) => Cow::Borrowed(text),
-        Err(_) => Cow::Owned(halves::text_of(bytes)),
+        Err(_) => Cow::Owned(surrogates::text_of(bytes)),
     }
 }
 
 /// The error of an event that is not JSON, with its beginning quoted.
 pub(super) fn not_understood(data: &str, err: serde_json::Error) -> Error {
     // Unescaped, because a key with a quote in it is recognized only in this form, and on one line.
-    let data = halves::joined(data).replace(|c: char| c.is_control(), " ");
+    let data = surrogates::joined(data).replace(|c: char| c.is_control(), " ");
     let quoted = beginning(&data, 120);
     Error::new(ErrorKind::Protocol, format!("an event of the answer is not JSON: `{quoted}`"))
         .because(err)
@@ -428,7 +428,7 @@ impl EventSink {
     }
 
     pub(super) fn started(&mut self, id: Option<String>, model: Option<String>) {
-        let whole = |text: String| match halves::joined(&text) {
+        let whole = |text: String| match surrogates::joined(&text) {
             Cow::Borrowed(_) => text,
             Cow::Owned(joined) => joined,
         };
@@ -471,7 +471,7 @@ impl EventSink {
     }
 
     pub(super) fn citation(&mut self, block: u32, json: &str) -> Result<(), Error> {
-        let Some(citation) = cited::citation(json) else { return Ok(()) };
+        let Some(citation) = citations::citation(json) else { return Ok(()) };
         self.cited(block, citation)
     }
 
@@ -497,7 +497,7 @@ impl EventSink {
     pub(super) fn call_start(&mut self, block: u32, id: &str, name: &str) -> Result<(), Error> {
         self.grow(id.len().saturating_add(name.len()))?;
         self.calls.insert(block, 0);
-        let [id, name] = [id, name].map(|text| halves::joined(text).into_owned());
+        let [id, name] = [id, name].map(|text| surrogates::joined(text).into_owned());
         self.events.push_back(StreamEvent::ToolCallStart { block, id, name });
         Ok(())
     }
@@ -578,7 +578,7 @@ impl EventSink {
         json: String,
     ) -> Result<(), Error> {
         self.grow(json.len())?;
-        let json = match halves::escaped(&json) {
+        let json = match surrogates::escaped(&json) {
             Cow::Borrowed(_) => json,
             Cow::Owned(escaped) => escaped,
         };

@@ -7,8 +7,8 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::{
-    halves,
     optional::{OptionalMember, RefusedMembers},
+    surrogates,
     tolerant::ObjectMembers,
 };
 use crate::{
@@ -224,7 +224,7 @@ pub(super) fn data_url(out: &mut BodyDraft, mime: &str, data: &str) {
 /// Vendor data in a form that can be sent. JSON that some reader would refuse or read differently
 /// would make the whole body unreadable, so it is left out. Half a character is sent as U+FFFD.
 pub(super) fn sendable(json: &str) -> Option<Cow<'_, str>> {
-    let json = halves::readable(json);
+    let json = surrogates::readable(json);
     is_strict(&json).then_some(json)
 }
 
@@ -242,7 +242,7 @@ pub(super) fn members(out: &mut BodyDraft, json: &str, without: &[&str]) {
 /// empty object, because the result of the call tells the model what was wrong. Half a character is
 /// sent as U+FFFD.
 pub(super) fn object(arguments: &str) -> Cow<'_, str> {
-    let arguments = halves::readable(arguments.trim());
+    let arguments = surrogates::readable(arguments.trim());
     match arguments.starts_with('{') && is_strict(&arguments) {
         true => arguments,
         false => Cow::Borrowed("{}"),

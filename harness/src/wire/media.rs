@@ -18,13 +18,13 @@ use crate::{
 /// The provider, the model and the kinds of files that the model accepts, as far as the table of
 /// models knows them.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Takes {
+pub struct ModelCapabilities {
     provider: String,
     model: String,
     known: Model,
 }
 
-impl Takes {
+impl ModelCapabilities {
     /// The abilities of this model at this provider. `provider` is its
     /// [`name`](crate::Provider::name); files with an id are sent only if this provider's vendor
     /// stores them.
@@ -92,7 +92,7 @@ pub(super) struct CarriedFiles {
 /// The recipient of a request: the model, and the protocol.
 #[derive(Clone, Copy)]
 pub(super) struct Recipient<'a> {
-    pub(super) takes: &'a Takes,
+    pub(super) takes: &'a ModelCapabilities,
     pub(super) places: &'a CarriedFiles,
 }
 

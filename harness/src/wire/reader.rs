@@ -15,7 +15,7 @@ use serde::{
     forward_to_deserialize_any,
 };
 
-use super::walk::JsonWalk;
+use super::json_walk::JsonWalk;
 
 /// The maximum nesting depth of lists and objects. `serde_json` handles deeper ones.
 const DEEPEST: u32 = 60;

@@ -12,7 +12,7 @@ use crate::{
     },
     journal::{Always, CallBinding, Decider, Decision, Reason, Repeat, Sources, now},
     message::{Arguments, ToolCall},
-    policy::{Answer, Approval, Approver, Judgement, ProposedCall, Question},
+    policy::{Answer, Approval, Approver, PolicyDecision, ProposedCall, Question},
     tool::{Review, Reviewed, Scope, SideEffects, Tool, ToolRegistry},
     unwind::{Shielded, caught},
 };
@@ -64,8 +64,8 @@ impl<'a> ApprovalPolicy<'a> {
         }
         let arguments = tool.arguments_of(call).ok()?;
         match self.judge(tool, &arguments, None) {
-            Judgement::Allow { by } => Some(self.allow(tool, by, None)),
-            Judgement::Ask { .. } | Judgement::Deny { .. } => None,
+            PolicyDecision::Allow { by } => Some(self.allow(tool, by, None)),
+            PolicyDecision::Ask { .. } | PolicyDecision::Deny { .. } => None,
         }
     }
 
@@ -84,15 +84,15 @@ impl<'a> ApprovalPolicy<'a> {
         let defaults = tool.fill_defaults(&mut arguments);
         let review = self.tools().review_off_loop(tool, &arguments).await;
         let reasons = match self.judge(tool, &arguments, review.as_ref()) {
-            Judgement::Allow { by } => {
+            PolicyDecision::Allow { by } => {
                 let reviewed = review.map(Reviewed::unseen).map(Arc::new);
                 return Decided(self.allow(tool, by, reviewed));
             }
-            Judgement::Deny { by, reason } => {
+            PolicyDecision::Deny { by, reason } => {
                 let reason = self.tools().readable_text(&reason);
                 return Decided(Decision::Deny { reason, by });
             }
-            Judgement::Ask { reasons } => reasons,
+            PolicyDecision::Ask { reasons } => reasons,
         };
         // Nobody is asked about a call that cannot run.
         if !self.fits(tool, &arguments) {
@@ -130,7 +130,7 @@ impl<'a> ApprovalPolicy<'a> {
         caught(|| tool.check(arguments).is_ok()).unwrap_or(false)
     }
 
-    fn judge(self, tool: &Tool, arguments: &Arguments, review: Option<&Review>) -> Judgement {
+    fn judge(self, tool: &Tool, arguments: &Arguments, review: Option<&Review>) -> PolicyDecision {
         let proposed = ProposedCall::new(tool.name(), arguments, tool.side_effects())
             .of_agent(tool.is_agent())
             .with_review(review)
@@ -203,9 +203,9 @@ impl<'a> ApprovalPolicy<'a> {
     /// about it holds, unless the call is denied now.
     pub(in crate::agent) fn still_allows(self, call: &ToolCall, approved: &ApprovedCall) -> bool {
         match self.judge_again(call, approved) {
-            None | Some(Judgement::Allow { .. }) => true,
-            Some(Judgement::Deny { .. }) => false,
-            Some(Judgement::Ask { reasons }) => match &approved.by_grant {
+            None | Some(PolicyDecision::Allow { .. }) => true,
+            Some(PolicyDecision::Deny { .. }) => false,
+            Some(PolicyDecision::Ask { reasons }) => match &approved.by_grant {
                 None => approved.binding.is_some(),
                 Some((call, scope)) => {
                     let reasons = self.hide_secrets(reasons);
@@ -227,10 +227,10 @@ impl<'a> ApprovalPolicy<'a> {
 
     /// Whether the rules of this process deny a call that was allowed elsewhere.
     pub(in crate::agent) fn denies(self, call: &ToolCall, approved: &ApprovedCall) -> bool {
-        matches!(self.judge_again(call, approved), Some(Judgement::Deny { .. }))
+        matches!(self.judge_again(call, approved), Some(PolicyDecision::Deny { .. }))
     }
 
-    fn judge_again(self, call: &ToolCall, approved: &ApprovedCall) -> Option<Judgement> {
+    fn judge_again(self, call: &ToolCall, approved: &ApprovedCall) -> Option<PolicyDecision> {
         let tool = self.tools().get(call.name())?;
         let arguments = approved.arguments(call, tool).ok()?;
         let review = approved.reviewed.as_ref().map(|reviewed| &reviewed.review);

@@ -19,7 +19,7 @@ use crate::{
 
 /// The amounts that were spent so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Spent {
+pub struct BudgetUsage {
     /// The number of turns: answers of a model, including those that broke off, and requests that are under way. A
     /// process that has ended during a run counts as a turn, too.
     pub turns: u32,
@@ -39,7 +39,7 @@ pub struct Spent {
 /// What is left of all limits that apply. `None` if there is no limit; for tokens and cost also if the amount used
 /// so far is unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Left {
+pub struct BudgetRemaining {
     /// The number of times that the model may still be asked in this run.
     pub turns: Option<u32>,
     /// The number of calls that may still run.
@@ -55,7 +55,7 @@ pub struct Left {
 }
 
 /// Writes the limits in words for a person or a model, such as `12 turns, 80 tool calls, 4 min`.
-impl fmt::Display for Left {
+impl fmt::Display for BudgetRemaining {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { turns, tool_calls, input_tokens, output_tokens, cost, time } = self;
         let told = [
@@ -171,14 +171,14 @@ impl Budget {
     }
 
     /// What was spent so far, with everything that was spent within this budget, also by agents that calls run.
-    pub fn spent(&self) -> Spent {
+    pub fn spent(&self) -> BudgetUsage {
         let state = self.0.lock();
         let spent = state.sum.spent();
-        Spent { turns: spent.turns.saturating_add(state.asking), ..spent }
+        BudgetUsage { turns: spent.turns.saturating_add(state.asking), ..spent }
     }
 
     /// What is left of its own limits and of the limits of all budgets that it is within: the least of each.
-    pub fn left(&self) -> Left {
+    pub fn left(&self) -> BudgetRemaining {
         let mut left = self.0.lock().left_of_run();
         let (mut calls, mut input, mut output, mut cost) = (None, None, None, None);
         for node in self.nodes() {
@@ -248,15 +248,15 @@ fn least<T: PartialOrd>(one: RemainingAmount<T>, other: RemainingAmount<T>) -> R
 }
 
 impl BudgetState {
-    fn left_of_run(&self) -> Left {
-        let Some(run) = &self.run else { return Left::default() };
+    fn left_of_run(&self) -> BudgetRemaining {
+        let Some(run) = &self.run else { return BudgetRemaining::default() };
         let turns = run.turns.saturating_add(run.asking.into());
         let time = match run.ends {
             Some(ends) => Some(ends.saturating_duration_since(Instant::now())),
             None => run.rails.time,
         };
         let turns = run.rails.turns.map(|limit| limit.saturating_sub(turns));
-        Left { turns, time, ..Left::default() }
+        BudgetRemaining { turns, time, ..BudgetRemaining::default() }
     }
 }
 

@@ -569,7 +569,7 @@ mod tests {
         tool::{SideEffect, SideEffects},
     };
 
-    fn spent(facts: &[Fact]) -> super::super::Spent {
+    fn spent(facts: &[Fact]) -> super::super::BudgetUsage {
         let budget = Budget::new(Limits::new());
         let mut guard = RunGuard::new(Guardrails::none(), Models::default(), budget);
         facts.iter().for_each(|fact| guard.apply(fact));

@@ -57,7 +57,7 @@ const NO_AMOUNT: f64 = -1.0;
 /// An amount: left open, or set to a limit, or set to no limit.
 type LimitSetting<T> = Option<Option<T>>;
 
-/// A member that is present is set, even if it is `null`.
+/// `null` is set to no limit. Only a member that is missing leaves the amount open.
 fn named<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     from: D,
 ) -> Result<LimitSetting<T>, D::Error> {

@@ -12,7 +12,7 @@ mod repeats;
 mod sum;
 
 pub use self::{
-    budget::{Budget, Left, Spent},
+    budget::{Budget, BudgetRemaining, BudgetUsage},
     guard::LimitReached,
     guardrails::Guardrails,
     limits::Limits,

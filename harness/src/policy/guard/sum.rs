@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use super::Spent;
+use super::BudgetUsage;
 use crate::{
     journal::{CallSpent, Fact},
     models::Money,
@@ -108,9 +108,9 @@ impl ChargeSum {
         known.then_some(self.money)
     }
 
-    pub(super) fn spent(&self) -> Spent {
+    pub(super) fn spent(&self) -> BudgetUsage {
         let UnknownAmounts { broke_off, input, output, cost: _ } = &self.unknown;
-        Spent {
+        BudgetUsage {
             turns: self.turns,
             tool_calls: self.tool_calls,
             usage: self.usage,

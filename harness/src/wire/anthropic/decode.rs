@@ -10,15 +10,15 @@ use serde::{Deserialize, Deserializer};
 
 use super::{
     block::{DeltaTarget, OpenBlock},
-    walked::{AnthropicCommonEvent, DeltaContent},
+    common_event::{AnthropicCommonEvent, DeltaContent},
 };
 use crate::{
     error::{Error, ErrorKind},
     provider::{AnswerLimits, StopReason, Usage, WantedItem, update_count},
     wire::{
         decoder::{Decoder, Dialect, EventSink, not_understood},
+        delta_fast_path::VaryingPlaces,
         fault, reader, scan,
-        shape::VaryingPlaces,
         tolerant::{
             ObjectMembers, RawJson, TolerantCount, TolerantList, TolerantObject, TolerantText,
             text_of,
@@ -27,18 +27,18 @@ use crate::{
 };
 
 /// A decoder for one answer.
-pub fn decoder(limits: AnswerLimits) -> Decoder<Answer> {
-    Decoder::with(Answer::default(), limits)
+pub fn decoder(limits: AnswerLimits) -> Decoder<AnthropicAnswer> {
+    Decoder::with(AnthropicAnswer::default(), limits)
 }
 
 /// A decoder for the answer to a request for the vendor's own summary.
-pub fn summary_decoder(limits: AnswerLimits) -> Decoder<Answer> {
-    Decoder::with(Answer { is_summary: true, ..Answer::default() }, limits)
+pub fn summary_decoder(limits: AnswerLimits) -> Decoder<AnthropicAnswer> {
+    Decoder::with(AnthropicAnswer { is_summary: true, ..AnthropicAnswer::default() }, limits)
 }
 
 /// The answer so far.
 #[derive(Debug, Default)]
-pub struct Answer {
+pub struct AnthropicAnswer {
     /// Whether it must be a summary by the vendor.
     is_summary: bool,
     id: Option<String>,
@@ -201,7 +201,7 @@ pub(crate) struct BlockDelta {
     what: DeltaTarget,
 }
 
-impl Dialect for Answer {
+impl Dialect for AnthropicAnswer {
     type Delta = BlockDelta;
 
     fn read(&mut self, event: &str, data: &str, out: &mut EventSink) -> Result<bool, Error> {
@@ -345,7 +345,7 @@ impl Dialect for Answer {
     }
 }
 
-impl Answer {
+impl AnthropicAnswer {
     fn start(&mut self, message: AnthropicMessage<'_>, out: &mut EventSink) -> Result<(), Error> {
         let id = message.id.owned();
         if self.started {

@@ -25,13 +25,14 @@ use crate::{
     wire::{
         Encoded,
         answer::{self, OutputPlan, SchemaEnforcement, ServerSupport},
-        cache, choice,
+        cache,
         encoded::{MessageEncoding, PrefixStability, conversation, thinking_from, turn_start},
         json::{JsonBody, comma, key, member, members, object, raw, room_for, sendable, text},
-        media::{CarriedFiles, FilePart, Recipient, Takes, line},
+        media::{CarriedFiles, FilePart, ModelCapabilities, Recipient, line},
         names,
         optional::{OptionalMember, RefusedMembers},
         tolerant::{ObjectMembers, text_of},
+        tool_choice,
     },
 };
 
@@ -43,7 +44,7 @@ pub struct Options {
     /// The settings.
     pub settings: Settings,
     /// Which kinds of files and which options the model accepts.
-    pub takes: Takes,
+    pub takes: ModelCapabilities,
     /// The members that the server has refused by their names. They are left out.
     pub refused: RefusedMembers,
     /// How the model is told the schema of its answer, if the request has one. `None`: chosen by
@@ -67,7 +68,7 @@ impl Options {
     pub fn new(model: impl Into<String>) -> Self {
         let model = model.into();
         let models = Models::default();
-        let takes = Takes::of("anthropic", &*model, &models);
+        let takes = ModelCapabilities::of("anthropic", &*model, &models);
         let defers_tools = models.find("anthropic", &model).deferred_tools.unwrap_or(false);
         Self {
             refused: RefusedMembers::at("anthropic", &model),
@@ -118,8 +119,7 @@ pub fn encode(request: &Request<'_>, options: &Options) -> Result<Vec<u8>, Error
     encode_pieces(request, options).map(Encoded::into_bytes)
 }
 
-/// Like [`encode`], but in pieces: messages that an earlier request has [sent](Request::with_sent)
-/// are not encoded again.
+/// Like [`encode`], but in pieces: messages that an earlier request has [sent](Request::with_sent) are not encoded again.
 ///
 /// # Errors
 /// The same as [`encode`].
@@ -150,7 +150,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
         }
         None => request,
     };
-    choice::check(request, settings)?;
+    tool_choice::check(request, settings)?;
     let summarizes = request.asks_for_summary();
     if summarizes && extra.contains_key("context_management") {
         return Err(Error::new(
@@ -217,7 +217,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     }
     let strict = strict_tools.unwrap_or(false);
     let defers = *defers_tools && !refused.has(OptionalMember::DeferLoading);
-    let found = DeferredTools::of(request, defers, &choice::named(settings));
+    let found = DeferredTools::of(request, defers, &tool_choice::named(settings));
     if !found.tools.is_empty() {
         body.may_send(OptionalMember::DeferLoading);
     }

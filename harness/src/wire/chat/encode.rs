@@ -17,15 +17,16 @@ use crate::{
     wire::{
         Encoded,
         answer::{self, NAME, OutputPlan, SchemaEnforcement, ServerSupport},
-        cache, choice, effort,
+        cache, effort,
         encoded::{MessageEncoding, PrefixStability, conversation, thinking_from},
         json::{
             JsonBody, comma, data_url, key, member, object, raw, room_for, sendable, text, texts,
         },
-        media::{CarriedFiles, FilePart, Recipient, Takes, file_name},
+        media::{CarriedFiles, FilePart, ModelCapabilities, Recipient, file_name},
         names,
         optional::{OptionalMember, RefusedMembers},
         tolerant::{ObjectMembers, text_of},
+        tool_choice,
     },
 };
 
@@ -58,7 +59,7 @@ pub struct Options {
     /// The form of tool schemas in strict mode.
     pub strict_form: StrictForm,
     /// Which kinds of files and which options the model accepts.
-    pub takes: Takes,
+    pub takes: ModelCapabilities,
     /// The members that the server has refused by their names. They are left out.
     pub refused: RefusedMembers,
     /// How the model is told the schema of its answer, if the request has one. `None`: chosen by
@@ -88,7 +89,7 @@ impl Options {
     /// Options that most servers accept.
     pub fn new(model: impl Into<String>) -> Self {
         let model = model.into();
-        let takes = Takes::of("", &*model, &Models::default());
+        let takes = ModelCapabilities::of("", &*model, &Models::default());
         Self {
             takes,
             model,
@@ -177,7 +178,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
         }
         None => request,
     };
-    choice::check(request, settings)?;
+    tool_choice::check(request, settings)?;
     check(options)?;
     let mut body = JsonBody::new(extra, &["messages", "stream"], *refused)?;
     body.value("model", model);
@@ -226,7 +227,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     };
     body.tools(|out| tools(out, request, told));
     if !request.tools().is_empty() {
-        choice::write(&mut body, forced, (tool_choice.as_ref(), *parallel_calls), choice);
+        tool_choice::write(&mut body, forced, (tool_choice.as_ref(), *parallel_calls), choice);
     }
     let mut leading = BodyDraft::default();
     if let Some(system) = request.system().filter(|system| !system.trim().is_empty()) {

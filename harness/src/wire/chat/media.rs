@@ -11,7 +11,7 @@ use crate::{
     message::{self, Citation},
     provider::VendorPart,
     wire::{
-        cited,
+        citations,
         decoder::EventSink,
         media::{begin_of, sound},
         names,
@@ -88,7 +88,7 @@ impl AnswerMedia {
         out: &mut EventSink,
     ) -> Result<(), Error> {
         for json in found {
-            if let Some(source) = cited::citation(json.get()) {
+            if let Some(source) = citations::citation(json.get()) {
                 self.source(source, out)?;
             }
         }
@@ -129,7 +129,7 @@ impl AnswerMedia {
                 }
                 inner => text_of(inner.or_else(|| members.get("url"))),
             };
-            let Some(image) = cited::image(&url) else { continue };
+            let Some(image) = citations::image(&url) else { continue };
             if self.seen.insert(names::hash(&url)) {
                 out.part()?;
                 self.pictures = self.pictures.saturating_add(1);

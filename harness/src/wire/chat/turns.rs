@@ -16,7 +16,7 @@ use crate::{
     provider::BodyDraft,
     wire::{
         json::{comma, raw},
-        media::{Recipient, Takes},
+        media::{ModelCapabilities, Recipient},
     },
 };
 
@@ -43,7 +43,7 @@ pub(super) fn bridge_results(out: &mut BodyDraft) {
 }
 
 /// Whether a conversation can only be sent with extra messages, because its roles do not alternate.
-pub(crate) fn needs_bridge(messages: &Messages, takes: &Takes) -> bool {
+pub(crate) fn needs_bridge(messages: &Messages, takes: &ModelCapabilities) -> bool {
     let to = Recipient { takes, places: &PLACES };
     let mut out = BodyDraft::default();
     for (at, message) in messages.iter().enumerate() {

@@ -9,17 +9,17 @@ use serde::Deserialize;
 
 use super::{
     SUMMARY, WIRE,
+    common_event::ResponsesCommonEvent,
     item::{ItemEvent, ItemEventKind, OpenItem, call_id, is_call},
     summary,
-    walked::ResponsesCommonEvent,
 };
 use crate::{
     error::{Error, ErrorKind},
     provider::{AnswerLimits, StopReason, Usage, VendorPart, WantedItem},
     wire::{
         decoder::{Decoder, Dialect, EventSink, not_understood},
+        delta_fast_path::VaryingPlaces,
         fault, reader, scan,
-        shape::VaryingPlaces,
         tolerant::{
             ObjectMembers, RawJson, TolerantCount, TolerantList, TolerantObject, TolerantText,
             text_of,
@@ -28,18 +28,18 @@ use crate::{
 };
 
 /// A decoder for one answer.
-pub fn decoder(limits: AnswerLimits) -> Decoder<Answer> {
-    Decoder::with(Answer::default(), limits)
+pub fn decoder(limits: AnswerLimits) -> Decoder<ResponsesAnswer> {
+    Decoder::with(ResponsesAnswer::default(), limits)
 }
 
 /// A decoder for the answer to a request for the vendor's own summary.
-pub fn summary_decoder(limits: AnswerLimits) -> Decoder<Answer> {
-    Decoder::with(Answer { is_summary: true, ..Answer::default() }, limits)
+pub fn summary_decoder(limits: AnswerLimits) -> Decoder<ResponsesAnswer> {
+    Decoder::with(ResponsesAnswer { is_summary: true, ..ResponsesAnswer::default() }, limits)
 }
 
 /// The answer so far.
 #[derive(Debug, Default)]
-pub struct Answer {
+pub struct ResponsesAnswer {
     /// Whether it must be a summary by the vendor.
     is_summary: bool,
     started: bool,
@@ -159,7 +159,7 @@ pub(crate) struct ItemDelta {
     summary: u64,
 }
 
-impl Dialect for Answer {
+impl Dialect for ResponsesAnswer {
     type Delta = ItemDelta;
 
     fn read(&mut self, event: &str, data: &str, out: &mut EventSink) -> Result<bool, Error> {
@@ -341,7 +341,7 @@ impl Dialect for Answer {
     }
 }
 
-impl Answer {
+impl ResponsesAnswer {
     fn start(&mut self, response: &ResponseObject<'_>, out: &mut EventSink) {
         if !std::mem::replace(&mut self.started, true) {
             out.started(response.id.owned(), response.model.owned());

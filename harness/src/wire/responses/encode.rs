@@ -23,17 +23,18 @@ use crate::{
     wire::{
         Encoded,
         answer::{self, NAME, OutputPlan, SchemaEnforcement, ServerSupport},
-        cache, choice, effort,
+        cache, effort,
         encoded::{MessageEncoding, PrefixStability, conversation, thinking_from},
-        halves,
         json::{
             JsonBody, comma, data_url, key, member, members, object, put, raw, room_for, sendable,
             text, texts,
         },
-        media::{CarriedFiles, FilePart, Recipient, Takes, file_name},
+        media::{CarriedFiles, FilePart, ModelCapabilities, Recipient, file_name},
         names,
         optional::{OptionalMember, RefusedMembers},
+        surrogates,
         tolerant::{ObjectMembers, text_of},
+        tool_choice,
     },
 };
 
@@ -45,7 +46,7 @@ pub struct Options {
     /// The settings.
     pub settings: Settings,
     /// Which kinds of files and which options the model accepts.
-    pub takes: Takes,
+    pub takes: ModelCapabilities,
     /// The members that the server has refused by their names. They are left out.
     pub refused: RefusedMembers,
     /// How the model is told the schema of its answer, if the request has one. `None`: chosen by
@@ -64,7 +65,7 @@ impl Options {
     pub fn new(model: impl Into<String>) -> Self {
         let model = model.into();
         let models = Models::default();
-        let takes = Takes::of("openai", &*model, &models);
+        let takes = ModelCapabilities::of("openai", &*model, &models);
         let defers_tools = models.find("openai", &model).deferred_tools.unwrap_or(false);
         let (settings, refused) = Default::default();
         Self { model, settings, takes, refused, answer_way: None, defers_tools }
@@ -135,7 +136,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
         }
         None => request,
     };
-    choice::check(request, settings)?;
+    tool_choice::check(request, settings)?;
     check(settings)?;
     let mut body = JsonBody::new(extra, &["input", "stream"], *refused)?;
     body.value("model", model);
@@ -190,7 +191,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     }
     let strict = strict_tools.unwrap_or(false);
     let defers = *defers_tools && !refused.has(OptionalMember::DeferLoading);
-    let loaded = LoadedTools::of(request, strict, defers, &choice::named(settings));
+    let loaded = LoadedTools::of(request, strict, defers, &tool_choice::named(settings));
     if loaded.search.is_some() {
         body.may_send(OptionalMember::DeferLoading);
     }
@@ -199,7 +200,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
         let says_strict = strict || body.may_send(OptionalMember::Strict);
         body.tools(|out| tools(out, request, (strict, says_strict), &loaded));
         let forced = plan.as_ref().and_then(OutputPlan::forced);
-        choice::write(&mut body, forced, (tool_choice.as_ref(), *parallel_calls), choice);
+        tool_choice::write(&mut body, forced, (tool_choice.as_ref(), *parallel_calls), choice);
     } else {
         body.tools(|_| ());
     }
@@ -651,7 +652,7 @@ fn encode_call(out: &mut BodyDraft, call: &ToolCall, with_id: bool) {
     member(out, "call_id", &names::id(call.id(), ID_LIMIT));
     member(out, "name", &names::tool(call.name()));
     if custom {
-        member(out, "input", &text_of(Some(&halves::readable(call.arguments()))));
+        member(out, "input", &text_of(Some(&surrogates::readable(call.arguments()))));
     } else {
         // The protocol wants text here, but some servers parse the text as JSON.
         member(out, "arguments", &object(call.arguments()));

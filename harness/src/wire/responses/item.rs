@@ -6,9 +6,9 @@ use crate::{
     message::{Media, are_none},
     provider::VendorPart,
     wire::{
-        cited as sources,
+        citations as sources,
         decoder::EventSink,
-        halves,
+        surrogates,
         tolerant::{ObjectMembers, elements, join, text_of},
     },
 };
@@ -462,7 +462,7 @@ fn behind<'a>(whole: &'a str, sent: &str) -> Option<&'a str> {
     if whole.len() < sent.len() / 4 {
         return None;
     }
-    whole.strip_prefix(&*halves::joined(sent))
+    whole.strip_prefix(&*surrogates::joined(sent))
 }
 
 /// Hands on the part of the complete arguments that was not handed on yet. If the complete
@@ -538,7 +538,7 @@ pub(super) fn call_id(members: &ObjectMembers<'_>) -> String {
 /// itself.
 fn arguments(json: Option<&str>) -> String {
     match json {
-        Some(json) if json.starts_with('{') => halves::escaped(json).into_owned(),
+        Some(json) if json.starts_with('{') => surrogates::escaped(json).into_owned(),
         json => text_of(json),
     }
 }

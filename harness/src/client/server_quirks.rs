@@ -18,7 +18,7 @@ use crate::{
     provider::{AnswerWay, Request, RequestPurpose, StreamEvent},
     secret::Secrets,
     wire::{
-        RefusedMembers, Takes, answer, chat, fault,
+        ModelCapabilities, RefusedMembers, answer, chat, fault,
         optional::{MemberRefusal, OptionalMember},
     },
 };
@@ -156,7 +156,7 @@ impl ServerQuirks {
     pub(super) fn learn(
         &self,
         request: &Request<'_>,
-        takes: &Takes,
+        takes: &ModelCapabilities,
         sent: RequestTraits,
         err: &Error,
     ) -> Option<(ServerQuirk, bool)> {

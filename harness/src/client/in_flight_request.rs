@@ -17,7 +17,7 @@ use reqwest::{Response, StatusCode, header::HeaderMap};
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
-use super::tap::ExchangeRecord;
+use super::recorder::ExchangeRecord;
 use crate::stop::OnCancel;
 
 /// A request that is being sent, and then its answer.

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::{
-    halves,
+    surrogates,
     tolerant::{ObjectMembers, TolerantCount, text_of},
 };
 use crate::message::{Citation, Media};
@@ -17,7 +17,7 @@ pub(super) fn citation(json: &str) -> Option<Citation> {
     let members = inner.unwrap_or(outer);
     let text = |names: &[&str]| {
         let found = names.iter().map(|name| text_of(members.get(name)));
-        let found = found.map(|text| halves::joined(&text).into_owned());
+        let found = found.map(|text| surrogates::joined(&text).into_owned());
         found.into_iter().find(|text| !text.is_empty())
     };
     let range = |start: &str, end: &str| -> Option<Range<u64>> {
