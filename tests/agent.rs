@@ -10,7 +10,7 @@ use harness::{
     Role, SideEffects, StopReason, Tool,
     journal::{Decider, Limit, MemoryJournal},
     message::Arguments,
-    policy::{PolicyDecision, ProposedCall, Question, RuleDecision},
+    policy::{ApprovalRequest, PolicyDecision, ProposedCall, RuleDecision},
     testing::{Gate, ScriptedProvider, outline, reply},
 };
 use serde_json::json;
@@ -356,7 +356,7 @@ async fn a_person_approves_exactly_the_call_that_was_shown() {
     let answers = |always: bool| {
         let asked = Arc::new(Mutex::new(Vec::new()));
         let seen = Arc::clone(&asked);
-        let approver = move |question: Question| {
+        let approver = move |question: ApprovalRequest| {
             seen.lock().expect("unpoisoned").push(question.arguments.to_string());
             let small = question.arguments.to_string().len() < 13;
             async move {

@@ -9,7 +9,7 @@ use harness::{
     ToolResult, Transcript,
     models::{Model, Models},
     policy::FallbackProvider,
-    provider::{PromptCache, Request, Sent, Settings},
+    provider::{EncodedPrefix, PromptCache, Request, Settings},
     testing::{self, LoopbackServer, ScriptedProvider, outline, reply},
     wire::{ModelCapabilities, anthropic, chat, responses},
 };
@@ -42,7 +42,7 @@ fn encoded(
     wire: &str,
     model: &str,
     transcript: &Transcript,
-    sent: Option<&Sent>,
+    sent: Option<&EncodedPrefix>,
 ) -> Result<Value, Error> {
     let request = Request::new(transcript)?.with_sent(sent);
     let takes = takes(wire, model);
@@ -484,7 +484,7 @@ fn an_earlier_file_that_a_model_cannot_take_is_a_line_of_text() {
     ]);
     let line = "[A document named `a.pdf` stood here that cannot be shown: the model \
                 `gpt-3.5-turbo` takes no documents.]";
-    let sent = Sent::default();
+    let sent = EncodedPrefix::default();
     let before = encoded("chat", "gpt-3.5-turbo", &said, Some(&sent)).unwrap();
     // A text alone, since servers of such models take no list.
     assert_eq!(before["messages"][0]["content"], format!("Read this.\n{line}"));

@@ -16,7 +16,7 @@ use harness::{
     Agent, CancellationToken, SideEffect, SideEffects, Tool, ToolCall,
     journal::Decider,
     journal::Reason,
-    policy::{Answer, Approval, Approver as _, Question, TerminalApprover},
+    policy::{Answer, Approval, ApprovalRequest, Approver as _, TerminalApprover},
     testing::{ScriptedProvider, reply},
     tool::{Preview, Scope},
 };
@@ -34,11 +34,11 @@ fn quiet(columns: u16, rows: u16) -> Option<Terminal> {
     Terminal::running("exec sleep 600", (columns, rows))
 }
 
-fn question(arguments: &Value) -> Question {
-    Question::new(&ToolCall::new("call_1", "bash", arguments.to_string()), SideEffects::ALL)
+fn question(arguments: &Value) -> ApprovalRequest {
+    ApprovalRequest::new(&ToolCall::new("call_1", "bash", arguments.to_string()), SideEffects::ALL)
 }
 
-fn ask(terminal: &Terminal, question: Question) -> JoinHandle<Approval> {
+fn ask(terminal: &Terminal, question: ApprovalRequest) -> JoinHandle<Approval> {
     let approver = TerminalApprover::on(terminal.device());
     tokio::spawn(async move { approver.ask(&question).await })
 }
@@ -57,7 +57,7 @@ async fn until(terminal: &Terminal, end: &str) -> String {
 }
 
 /// Calls, each with what must be seen of it.
-fn hostile() -> Vec<(&'static str, Question, Vec<String>)> {
+fn hostile() -> Vec<(&'static str, ApprovalRequest, Vec<String>)> {
     let command = |text: &str| question(&json!({"command": text}));
     let seen = |lines: &[&str]| lines.iter().map(|line| (*line).to_owned()).collect::<Vec<_>>();
     let mut frame =

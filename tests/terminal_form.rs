@@ -3,7 +3,7 @@
 
 use harness::{
     SideEffects, ToolCall,
-    policy::{Answer, Approver as _, Filled, Question, TerminalApprover, TerminalForm},
+    policy::{Answer, ApprovalRequest, Approver as _, Filled, TerminalApprover, TerminalForm},
 };
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
@@ -214,7 +214,7 @@ async fn a_form_that_is_taken_back_gives_no_key_to_the_question_behind_it() {
     let Some(terminal) = quiet(100, 40) else { return };
     let asked = fill(&terminal, "Who?", object(json!({"a": {"type": "string"}}), &[]));
     until(&terminal, "asks | Who?").await;
-    let question = Question::new(
+    let question = ApprovalRequest::new(
         &ToolCall::new("call_1", "bash", json!({"command": "rm"}).to_string()),
         SideEffects::ALL,
     );

@@ -9,7 +9,9 @@ use std::{
 
 use harness::{
     SideEffects, ToolCall,
-    policy::{Answer, Approval, Approver as _, Filled, Question, TerminalApprover, TerminalForm},
+    policy::{
+        Answer, Approval, ApprovalRequest, Approver as _, Filled, TerminalApprover, TerminalForm,
+    },
 };
 use serde_json::json;
 use tokio::task::{JoinHandle, yield_now};
@@ -26,12 +28,12 @@ fn quiet() -> Option<Terminal> {
     Terminal::running("exec sleep 600", (100, 30))
 }
 
-fn question(command: &str) -> Question {
+fn question(command: &str) -> ApprovalRequest {
     let arguments = json!({"command": command}).to_string();
-    Question::new(&ToolCall::new("call_1", "bash", arguments), SideEffects::ALL)
+    ApprovalRequest::new(&ToolCall::new("call_1", "bash", arguments), SideEffects::ALL)
 }
 
-fn ask(terminal: &Terminal, question: Question) -> JoinHandle<Approval> {
+fn ask(terminal: &Terminal, question: ApprovalRequest) -> JoinHandle<Approval> {
     let approver = TerminalApprover::on(terminal.device());
     tokio::spawn(async move { approver.ask(&question).await })
 }

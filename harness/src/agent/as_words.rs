@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::provider::{AnswerSchema, StopReason, StreamEvent, VendorPart};
+use crate::provider::{OutputSchema, StopReason, StreamEvent, VendorPart};
 
 /// Reads the events of one answer.
 pub(super) struct AsWords<'a> {
@@ -49,7 +49,7 @@ impl Said {
 }
 
 impl<'a> AsWords<'a> {
-    pub(super) fn new(answer: Option<&'a AnswerSchema>) -> Self {
+    pub(super) fn new(answer: Option<&'a OutputSchema>) -> Self {
         let tool = answer.map(|answer| &*answer.tool().name);
         Self { tool, said: BTreeMap::new(), calls: false }
     }

@@ -19,7 +19,7 @@ use crate::{
     journal::{ClearedResult, Envelope, Fact},
     message::{Message, Transcript},
     policy::{AgentSums, Budget, Guardrails, Limits, RunGuard, TaintTracker},
-    provider::{Sent, Usage},
+    provider::{EncodedPrefix, Usage},
     tool::{SharedValues, StillRunning, still_running_in},
     trace::Tracer,
 };
@@ -61,7 +61,7 @@ pub struct Chat {
     pub(super) tracer: Tracer,
     pub(super) usage: Usage,
     /// The part of the conversation that the provider has already encoded.
-    pub(super) sent: Sent,
+    pub(super) sent: EncodedPrefix,
     /// The sizes of the messages. Each is counted once.
     pub(super) gauge: Gauge,
     /// How many tokens the answer to the next request may have, if the last one was refused for that.
@@ -120,7 +120,7 @@ impl Chat {
             only_looked_at: false,
             tracer,
             usage: Usage::default(),
-            sent: Sent::new(),
+            sent: EncodedPrefix::new(),
             gauge,
             told: None,
             grants: Vec::new(),

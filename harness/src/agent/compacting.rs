@@ -19,8 +19,8 @@ use crate::{
     journal::{Fact, InterruptCause, SummaryRequest},
     message::{Block, Message, Messages, Role, Transcript},
     provider::{
-        Accumulator, AnswerSchema, ProviderResponse, Request, RequestPurpose, Sent, StopReason,
-        StreamEvent, ToolChoice, VendorsView, cut_off, tokens_of,
+        Accumulator, EncodedPrefix, OutputSchema, ProviderResponse, Request, RequestPurpose,
+        StopReason, StreamEvent, ToolChoice, VendorsView, cut_off, tokens_of,
     },
     tool::READ_RESULT,
 };
@@ -491,10 +491,10 @@ impl Run<'_> {
         }
         let program = halt.program();
         // It begins with the same bytes as earlier requests, so that the vendor's cache is used.
-        let alone = Sent::new();
+        let alone = EncodedPrefix::new();
         // The second request uses structured output if the vendor has it.
         let form =
-            about.map(|about| AnswerSchema::new("summary", schema(words, tokens), 0).forced(about));
+            about.map(|about| OutputSchema::new("summary", schema(words, tokens), 0).forced(about));
         let mut as_words = AsWords::new(form.as_ref());
         let request = match Request::new(transcript) {
             Ok(request) => request,

@@ -28,7 +28,7 @@ use crate::{
     journal::{Fact, InterruptCause, Repeat},
     message::{CallOutcome, Message, ToolCall, ToolContent, ToolResult},
     policy::{LimitReached, LimitWarning, RunGuard},
-    provider::{Accumulator, AnswerWay, ContextTokens, RetryAccounting, Usage},
+    provider::{Accumulator, ContextTokens, OutputMode, RetryAccounting, Usage},
     tool::{CallIdentity, LateEnd, ended_in, mark_reported},
     trace::{Happened, RunParticipants},
 };
@@ -67,7 +67,7 @@ pub(super) struct Run<'a> {
     /// Calls whose start was shown to the watcher and whose end was not, each with its start time.
     pub(super) shown: Vec<(ToolCall, Instant)>,
     /// How the model was told the form of the final answer, once a provider has reported it.
-    pub(super) answer_way: Option<AnswerWay>,
+    pub(super) answer_way: Option<OutputMode>,
     /// What failures have cost this run.
     pub(super) ledger: RetryAccounting,
     /// Whether the current request went to a provider that the agent falls back to.

@@ -34,7 +34,7 @@ use crate::{
     message::{ToolCall, Transcript},
     policy::RunGuard,
     provider::{
-        Accumulator, AnswerSchema, CallPiece, ContextMeter, EventStream, Provider,
+        Accumulator, CallPiece, ContextMeter, EventStream, OutputSchema, Provider,
         ProviderResponse, Request, StreamEvent, cut_off,
     },
     tool::{SideEffect, Tool},
@@ -244,7 +244,7 @@ impl Run<'_> {
             if in_a_row == 0 && hearing.watch.is_paced() {
                 yield_now().await;
             }
-            *answer_way = wanted.as_ref().and_then(AnswerSchema::way);
+            *answer_way = wanted.as_ref().and_then(OutputSchema::way);
             match hearing.takes(&event) {
                 Ok(None) => {}
                 Ok(Some(call)) => {

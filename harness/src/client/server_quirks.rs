@@ -15,7 +15,7 @@ use std::{
 use crate::{
     error::Error,
     message::{Block, Message},
-    provider::{AnswerWay, Request, RequestPurpose, StreamEvent},
+    provider::{OutputMode, Request, RequestPurpose, StreamEvent},
     secret::Secrets,
     wire::{
         ModelCapabilities, RefusedMembers, answer, chat, fault,
@@ -29,7 +29,7 @@ pub(super) struct ServerQuirks {
     /// Whether the server requires alternating turns, unless the program has set it.
     turns: Option<Arc<AtomicBool>>,
     /// How answers with a schema can be requested.
-    ways: Arc<Mutex<HashMap<LearnedRequest, AnswerWay>>>,
+    ways: Arc<Mutex<HashMap<LearnedRequest, OutputMode>>>,
     /// The ids of messages: the server has refused the thinking of each of them, or of one before it.
     thinking: Arc<Mutex<HashSet<String>>>,
     /// The optional members that the server refuses.
@@ -90,11 +90,11 @@ impl ServerQuirks {
     }
 
     /// The learned way to request the answer, if there is one.
-    pub(super) fn way(&self, request: &Request<'_>) -> Option<AnswerWay> {
+    pub(super) fn way(&self, request: &Request<'_>) -> Option<OutputMode> {
         let [any, this] = LearnedRequest::of(request)?;
         let ways = self.ways();
         let found = [ways.get(&any), ways.get(&this)].into_iter().flatten().copied();
-        found.max_by_key(|way| *way == AnswerWay::Words)
+        found.max_by_key(|way| *way == OutputMode::Words)
     }
 
     /// The request without the thinking that the server has refused. Without this, a conversation with such thinking could
@@ -121,7 +121,7 @@ impl ServerQuirks {
         self.thinking.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn ways(&self) -> MutexGuard<'_, HashMap<LearnedRequest, AnswerWay>> {
+    fn ways(&self) -> MutexGuard<'_, HashMap<LearnedRequest, OutputMode>> {
         self.ways.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -195,8 +195,8 @@ impl ServerQuirks {
         let [any, this] = LearnedRequest::of(request)?;
         let asked = if answer::is_every_schema_refused(err) { any } else { this };
         let next = match way {
-            AnswerWay::Schema => AnswerWay::Tool,
-            AnswerWay::Tool | AnswerWay::Words => AnswerWay::Words,
+            OutputMode::Schema => OutputMode::Tool,
+            OutputMode::Tool | OutputMode::Words => OutputMode::Words,
         };
         let mut ways = self.ways();
         if ways.len() >= MOST {

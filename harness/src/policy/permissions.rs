@@ -165,7 +165,7 @@ type PermissionRule = dyn Fn(&ProposedCall<'_>) -> Option<RuleDecision> + Send +
 ///     SideEffect, SideEffects,
 ///     journal::Decider,
 ///     message::Arguments,
-///     policy::{Judgement, Permissions, ProposedCall, Verdict},
+///     policy::{PolicyDecision, Permissions, ProposedCall, RuleDecision},
 /// };
 ///
 /// let permissions = Permissions::default()
@@ -173,36 +173,36 @@ type PermissionRule = dyn Fn(&ProposedCall<'_>) -> Option<RuleDecision> + Send +
 ///     .deny("drop_table", "tables stay")
 ///     .rule("no sudo", |call| {
 ///         let command = call.text("command")?;
-///         command.contains("sudo").then(|| Verdict::Deny("work without sudo".to_owned()))
+///         command.contains("sudo").then(|| RuleDecision::Deny("work without sudo".to_owned()))
 ///     });
 ///
 /// let listing = Arguments::decode(r#"{"command": "ls"}"#)?;
 /// let listing = ProposedCall::new("bash", &listing, SideEffects::ALL);
-/// assert_eq!(permissions.decide(&listing), Judgement::Allow { by: Decider::ToolName });
+/// assert_eq!(permissions.decide(&listing), PolicyDecision::Allow { by: Decider::ToolName });
 ///
 /// let sudo = Arguments::decode(r#"{"command": "su\u0064o ls"}"#)?;
 /// let sudo = ProposedCall::new("bash", &sudo, SideEffects::ALL);
-/// assert!(matches!(permissions.decide(&sudo), Judgement::Deny { .. }));
+/// assert!(matches!(permissions.decide(&sudo), PolicyDecision::Deny { .. }));
 ///
 /// let cents = Arguments::decode(r#"{"cents": 100}"#)?;
 /// let effects = SideEffects::of(&[SideEffect::Network, SideEffect::Mutate]);
 /// let pay = ProposedCall::new("pay", &cents, effects);
-/// assert!(matches!(permissions.decide(&pay), Judgement::Ask { .. }));
+/// assert!(matches!(permissions.decide(&pay), PolicyDecision::Ask { .. }));
 /// # Ok::<(), harness::Error>(())
 /// ```
 ///
 /// A rule sees what the tool declares, too, so it can decide for all tools with a side effect:
 ///
 /// ```
-/// use harness::{Permissions, SideEffect, policy::Verdict};
+/// use harness::{Permissions, SideEffect, policy::RuleDecision};
 ///
 /// let permissions = Permissions::default()
 ///     .rule("no writing", |call| {
 ///         let writes = call.effects.has(SideEffect::Write);
-///         writes.then(|| Verdict::Deny("this agent does not write files".to_owned()))
+///         writes.then(|| RuleDecision::Deny("this agent does not write files".to_owned()))
 ///     })
 ///     .rule("ask before the network", |call| {
-///         call.effects.has(SideEffect::Network).then_some(Verdict::Ask)
+///         call.effects.has(SideEffect::Network).then_some(RuleDecision::Ask)
 ///     });
 /// # let _ = permissions;
 /// ```

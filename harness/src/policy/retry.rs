@@ -43,11 +43,11 @@ use crate::{
 /// ```
 /// use std::time::Duration;
 ///
-/// use harness::{Error, ErrorKind, policy::{RetryPolicy, RetryVerdict}, provider::Lost};
+/// use harness::{Error, ErrorKind, policy::{RetryPolicy, RetryVerdict}, provider::RetryCost};
 ///
 /// let policy = RetryPolicy { attempts: 5, ..RetryPolicy::default() };
 /// let busy = Error::new(ErrorKind::Api, "Overloaded").with_status(529);
-/// let lost = Lost { attempts: 1, time: Duration::from_secs(2) };
+/// let lost = RetryCost { attempts: 1, time: Duration::from_secs(2) };
 /// // With a chance of 0.5, the wait before the first retry is half of the base.
 /// let half = Duration::from_millis(500);
 /// assert_eq!(policy.decide(&busy, lost, lost, 0.5), RetryVerdict::Wait(half));

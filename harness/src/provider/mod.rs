@@ -30,14 +30,14 @@ pub(crate) use self::sent::EncodedMessages;
 pub(crate) use self::settings::merge;
 pub use self::{
     accumulate::{Accumulator, accumulate},
-    answer::{AnswerSchema, AnswerWay},
+    answer::{OutputMode, OutputSchema},
     context::ContextTokens,
     event::{StreamEvent, VendorPart},
     ledger::{RetryAccounting, RetryCost},
     limits::AnswerLimits,
     request::Request,
     response::{ProviderResponse, StopReason, Usage},
-    sent::Sent,
+    sent::EncodedPrefix,
     settings::{Effort, PromptCache, Settings, ToolChoice},
     wanted::WantedItem,
 };

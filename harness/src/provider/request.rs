@@ -5,7 +5,9 @@ use std::{borrow::Cow, sync::Arc, time::Duration};
 use harness_schema::{EncodedSchema, SchemaCache, SchemaForm, ToolSchema};
 use tokio_util::sync::CancellationToken;
 
-use super::{AnswerSchema, Effort, RetryAccounting, RetryCost, Sent, Settings, ToolSearches};
+use super::{
+    Effort, EncodedPrefix, OutputSchema, RetryAccounting, RetryCost, Settings, ToolSearches,
+};
 use crate::{
     error::Error,
     message::{Message, Messages, Transcript},
@@ -33,8 +35,8 @@ pub struct Request<'a> {
     room: Option<(u32, bool)>,
     /// The same after a refusal. It also lowers the default of a wire.
     lowered: Option<u32>,
-    answer: Option<&'a AnswerSchema>,
-    sent: Option<&'a Sent>,
+    answer: Option<&'a OutputSchema>,
+    sent: Option<&'a EncodedPrefix>,
     /// The thinking of messages before this index is not sent.
     thinking_from: usize,
     /// The messages that one model gets in place of the others.
@@ -162,7 +164,7 @@ impl<'a> Request<'a> {
 
     /// Adds the schema of the answer, if the answer has to fit one.
     #[must_use]
-    pub fn with_answer(mut self, answer: Option<&'a AnswerSchema>) -> Self {
+    pub fn with_answer(mut self, answer: Option<&'a OutputSchema>) -> Self {
         self.answer = answer;
         self
     }
@@ -177,7 +179,7 @@ impl<'a> Request<'a> {
     /// Adds the encoded messages of an earlier request. Without them, all messages are encoded
     /// again.
     #[must_use]
-    pub fn with_sent(mut self, sent: Option<&'a Sent>) -> Self {
+    pub fn with_sent(mut self, sent: Option<&'a EncodedPrefix>) -> Self {
         self.sent = sent;
         self
     }
@@ -296,7 +298,7 @@ impl<'a> Request<'a> {
     }
 
     /// The encoded messages of an earlier request.
-    pub fn sent(&self) -> Option<&'a Sent> {
+    pub fn sent(&self) -> Option<&'a EncodedPrefix> {
         self.sent
     }
 
@@ -355,7 +357,7 @@ impl<'a> Request<'a> {
     }
 
     /// The schema of the answer, if the answer has to fit one.
-    pub fn answer(&self) -> Option<&'a AnswerSchema> {
+    pub fn answer(&self) -> Option<&'a OutputSchema> {
         self.answer
     }
 

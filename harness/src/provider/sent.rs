@@ -24,7 +24,7 @@ const MOST: usize = 32 * 1024 * 1024;
 /// [`Request`](super::Request::with_sent). If it does not fit the request (another wire, another
 /// conversation), the messages are encoded again.
 #[derive(Default)]
-pub struct Sent(Mutex<Option<EncodedMessages>>);
+pub struct EncodedPrefix(Mutex<Option<EncodedMessages>>);
 
 /// Encoded messages.
 pub(crate) struct EncodedMessages {
@@ -38,7 +38,7 @@ pub(crate) struct EncodedMessages {
     pub(crate) end: Option<(usize, usize)>,
 }
 
-impl Sent {
+impl EncodedPrefix {
     /// An empty store.
     pub fn new() -> Self {
         Self::default()
@@ -73,8 +73,8 @@ impl Sent {
     }
 }
 
-impl fmt::Debug for Sent {
+impl fmt::Debug for EncodedPrefix {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sent").field("size", &self.size()).finish()
+        f.debug_struct("EncodedPrefix").field("size", &self.size()).finish()
     }
 }

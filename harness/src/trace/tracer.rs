@@ -16,7 +16,7 @@ use crate::{
     journal::{Decision, Fact, InterruptCause},
     message::{Block, Message, ToolCall, ToolResult},
     policy::LimitWarning,
-    provider::{AnswerWay, ContextTokens},
+    provider::{ContextTokens, OutputMode},
     tool::cut,
     unwind::{caught, dropped},
 };
@@ -51,7 +51,7 @@ pub(crate) struct Tracer {
     turn: u32,
     context: ContextTokens,
     response: Option<String>,
-    answer_way: Option<AnswerWay>,
+    answer_way: Option<OutputMode>,
     spans: Spans,
     /// Whether the receiver of the spans has panicked.
     deaf: bool,
@@ -181,7 +181,7 @@ impl Tracer {
         &mut self,
         context: ContextTokens,
         response: Option<String>,
-        way: Option<AnswerWay>,
+        way: Option<OutputMode>,
     ) {
         (self.context, self.response, self.answer_way) = (context, response, way);
     }

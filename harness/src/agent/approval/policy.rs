@@ -12,7 +12,7 @@ use crate::{
     },
     journal::{Always, CallBinding, Decider, Decision, Reason, Repeat, Sources, now},
     message::{Arguments, ToolCall},
-    policy::{Answer, Approval, Approver, PolicyDecision, ProposedCall, Question},
+    policy::{Answer, Approval, ApprovalRequest, Approver, PolicyDecision, ProposedCall},
     tool::{Review, Reviewed, Scope, SideEffects, Tool, ToolRegistry},
     unwind::{Shielded, caught},
 };
@@ -22,7 +22,7 @@ pub(in crate::agent) enum ApprovalOutcome {
     /// The decision.
     Decided(Decision),
     /// A person has to decide. The person sees the review.
-    NeedsPerson(Box<Question>, Option<Review>),
+    NeedsPerson(Box<ApprovalRequest>, Option<Review>),
     /// The person decides later, until this time.
     Deferred { until: Option<u64> },
 }
@@ -146,8 +146,8 @@ impl<'a> ApprovalPolicy<'a> {
         tool: &Tool,
         reasons: Vec<Reason>,
         review: Option<&Review>,
-    ) -> Question {
-        let mut question = Question::new(call, tool.side_effects());
+    ) -> ApprovalRequest {
+        let mut question = ApprovalRequest::new(call, tool.side_effects());
         self.conversation.clone_into(&mut question.conversation);
         question.person = self.person().map(str::to_owned);
         let caller = self.own.and_then(|own| own.caller.as_ref());
@@ -257,7 +257,7 @@ impl<'a> ApprovalPolicy<'a> {
     /// Asks a person.
     pub(in crate::agent) async fn ask(
         self,
-        question: &Question,
+        question: &ApprovalRequest,
         repeat: Repeat,
         review: Option<&Review>,
     ) -> ApprovalOutcome {
@@ -318,7 +318,7 @@ fn bound(decision: Decision, seen: CallBinding) -> Decision {
 /// The decision in an approval, bound to what the person saw. `None` if it is for another question or contains no
 /// decision.
 pub(super) fn decide(
-    question: &Question,
+    question: &ApprovalRequest,
     repeat: Repeat,
     review: Option<&Review>,
     approval: Approval,
@@ -370,7 +370,7 @@ pub(in crate::agent) fn repeat_of(tool: &Tool, in_journal: bool) -> Repeat {
 
 /// The reason for a denial where a person would have to decide, in words for the model. What the program can do about it is
 /// in the trace.
-fn nobody(question: &Question) -> String {
+fn nobody(question: &ApprovalRequest) -> String {
     let reasons = question.reasons.iter().map(|reason| reason.text.as_str());
     let changes = question.changes.iter().map(String::as_str);
     let why: Vec<&str> = reasons.chain(changes).collect();

@@ -6,7 +6,7 @@ use super::{
     sheet::{NARROWEST, RowStyle, ScreenRow, broken, key, rows},
     talk::{StrayInput, TalkEnd, TerminalSize, TerminalTalk},
 };
-use crate::policy::{Approval, Question};
+use crate::policy::{Approval, ApprovalRequest};
 
 /// The number of rows of the smallest terminal on which a question is shown.
 pub(super) const LOWEST: usize = 10;
@@ -116,7 +116,7 @@ pub(super) struct QuestionOpening {
 pub(super) fn ask(
     talk: &TerminalTalk,
     pen: TerminalPen,
-    question: &Question,
+    question: &ApprovalRequest,
     opening: QuestionOpening,
 ) -> Result<Approval, TalkEnd> {
     open(talk, pen, opening)?;
@@ -157,7 +157,7 @@ pub(super) fn open(
 fn too_small(
     talk: &TerminalTalk,
     pen: TerminalPen,
-    question: &Question,
+    question: &ApprovalRequest,
     size: TerminalSize,
 ) -> Result<Option<Approval>, TalkEnd> {
     let TerminalSize { columns, rows } = size;
@@ -177,7 +177,7 @@ fn too_small(
 struct QuestionPages<'a> {
     talk: &'a TerminalTalk,
     pen: TerminalPen,
-    question: &'a Question,
+    question: &'a ApprovalRequest,
     size: TerminalSize,
     rows: Vec<ScreenRow>,
 }
@@ -300,7 +300,7 @@ pub(super) fn prompt(talk: &TerminalTalk, words: &str, size: TerminalSize) -> Re
     talk.write_prompt(format!("{} ", broken(words, size.columns).join("\r\n")).as_bytes())
 }
 
-fn no(question: &Question, reason: Option<String>) -> Approval {
+fn no(question: &ApprovalRequest, reason: Option<String>) -> Approval {
     let said = "the person at the terminal said no";
     match reason {
         None => question.no(said),

@@ -28,7 +28,7 @@ use super::{
     units::{TextUnit, units},
 };
 use crate::{
-    journal::Decider, journal::Reason, message::Arguments, policy::Question, tool::Preview,
+    journal::Decider, journal::Reason, message::Arguments, policy::ApprovalRequest, tool::Preview,
 };
 
 /// The columns of a label, of a label with its bar, and of the narrowest screen.
@@ -64,7 +64,11 @@ pub(super) struct ScreenRow {
 }
 
 /// The rows of a question on a screen of `columns` columns, at least [`NARROWEST`].
-pub(super) fn rows(question: &Question, chat: Option<&str>, columns: usize) -> Vec<ScreenRow> {
+pub(super) fn rows(
+    question: &ApprovalRequest,
+    chat: Option<&str>,
+    columns: usize,
+) -> Vec<ScreenRow> {
     let mut sheet = RowSheet::new(columns);
     sheet.head(question, chat);
     sheet.arguments(&question.arguments);
@@ -96,7 +100,7 @@ impl RowSheet {
         Self { rows: Vec::new(), room: columns.saturating_sub(MARGIN + 1) }
     }
 
-    fn head(&mut self, question: &Question, chat: Option<&str>) {
+    fn head(&mut self, question: &ApprovalRequest, chat: Option<&str>) {
         if let Some(chat) = chat {
             self.line("chat", chat);
         }
@@ -113,7 +117,7 @@ impl RowSheet {
     }
 
     /// Adds why a person is asked, what the tool declares, and where it runs.
-    fn surroundings(&mut self, question: &Question) {
+    fn surroundings(&mut self, question: &ApprovalRequest) {
         for change in &question.changes {
             self.line("changed", change);
         }

@@ -15,16 +15,16 @@ use crate::{
     journal::Decider,
     journal::Reason,
     message::{Arguments, ToolCall},
-    policy::Question,
+    policy::ApprovalRequest,
     tool::{Preview, Scope, SideEffects},
 };
 
-fn question(arguments: &Value) -> Question {
-    Question::new(&ToolCall::new("call_1", "bash", arguments.to_string()), SideEffects::ALL)
+fn question(arguments: &Value) -> ApprovalRequest {
+    ApprovalRequest::new(&ToolCall::new("call_1", "bash", arguments.to_string()), SideEffects::ALL)
 }
 
 /// The rows of a question. It checks that each of them is one row of the screen.
-fn screen(question: &Question, columns: usize) -> Vec<String> {
+fn screen(question: &ApprovalRequest, columns: usize) -> Vec<String> {
     let rows: Vec<String> = rows(question, None, columns).into_iter().map(|row| row.text).collect();
     for row in &rows {
         for c in row.chars() {

@@ -20,7 +20,7 @@ use crate::{
         ToolCall, ToolResult, VendorData, in_line,
     },
     models::{Model, Models, SchemaAnswers},
-    provider::{AnswerWay, BodyDraft, Request, Settings, ToolChoice, ToolSearches},
+    provider::{BodyDraft, OutputMode, Request, Settings, ToolChoice, ToolSearches},
     secret::beginning,
     wire::{
         Encoded,
@@ -49,7 +49,7 @@ pub struct Options {
     pub refused: RefusedMembers,
     /// How the model is told the schema of its answer, if the request has one. `None`: chosen by
     /// the vendor, the model and the schema.
-    pub answer_way: Option<AnswerWay>,
+    pub answer_way: Option<OutputMode>,
     /// Whether tools that were found by a search are marked, so that the vendor reads them at the place of the search,
     /// and everything before it from its cache. Other servers of this protocol may not support it.
     ///

@@ -13,7 +13,7 @@ use crate::{
         VendorData,
     },
     models::{Models, SchemaAnswers, Thinking},
-    provider::{AnswerWay, BodyDraft, Effort, Request, Settings, ToolChoice},
+    provider::{BodyDraft, Effort, OutputMode, Request, Settings, ToolChoice},
     wire::{
         Encoded,
         answer::{self, NAME, OutputPlan, SchemaEnforcement, ServerSupport},
@@ -64,7 +64,7 @@ pub struct Options {
     pub refused: RefusedMembers,
     /// How the model is told the schema of its answer, if the request has one. `None`: chosen by
     /// the vendor, the model and the schema.
-    pub answer_way: Option<AnswerWay>,
+    pub answer_way: Option<OutputMode>,
     /// Whether the server takes a [budget](Effort::Tokens) of tokens for thinking, as
     /// `reasoning.max_tokens`.
     ///

@@ -19,7 +19,7 @@ use crate::{
         ToolCall, ToolResult, VendorData,
     },
     models::{Models, SchemaAnswers},
-    provider::{AnswerWay, BodyDraft, Effort, Request, Settings, ToolChoice, ToolSearches},
+    provider::{BodyDraft, Effort, OutputMode, Request, Settings, ToolChoice, ToolSearches},
     wire::{
         Encoded,
         answer::{self, NAME, OutputPlan, SchemaEnforcement, ServerSupport},
@@ -51,7 +51,7 @@ pub struct Options {
     pub refused: RefusedMembers,
     /// How the model is told the schema of its answer, if the request has one. `None`: chosen by
     /// the vendor, the model and the schema.
-    pub answer_way: Option<AnswerWay>,
+    pub answer_way: Option<OutputMode>,
     /// Whether tools that a search has found are sent in the output of that search, after everything that the model has
     /// read already, so that the prompt cache keeps what came before. With `false`, they are sent at the end of the
     /// request's list of tools.
