@@ -3,7 +3,9 @@
 
 use harness::{
     SideEffects, ToolCall,
-    policy::{Answer, ApprovalRequest, Approver as _, Filled, TerminalApprover, TerminalForm},
+    policy::{
+        ApprovalDecision, ApprovalRequest, Approver as _, Filled, TerminalApprover, TerminalForm,
+    },
 };
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
@@ -229,7 +231,7 @@ async fn a_form_that_is_taken_back_gives_no_key_to_the_question_behind_it() {
     terminal.say("y");
     until(&terminal, "[s]how again:").await;
     terminal.say("n");
-    assert!(matches!(behind.await.expect("an answer").answer, Answer::No { .. }));
+    assert!(matches!(behind.await.expect("an answer").answer, ApprovalDecision::No { .. }));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -10,7 +10,8 @@ use std::{
 use harness::{
     SideEffects, ToolCall,
     policy::{
-        Answer, Approval, ApprovalRequest, Approver as _, Filled, TerminalApprover, TerminalForm,
+        Approval, ApprovalDecision, ApprovalRequest, Approver as _, Filled, TerminalApprover,
+        TerminalForm,
     },
 };
 use serde_json::json;
@@ -159,7 +160,7 @@ async fn an_answer_to_what_was_written_over_a_question_is_none() {
         assert!(!asked.is_finished(), "{answer:?}");
     }
     terminal.say("y");
-    assert_eq!(asked.await.expect("an answer").answer, Answer::Yes);
+    assert_eq!(asked.await.expect("an answer").answer, ApprovalDecision::Yes);
 }
 
 #[tokio::test(start_paused = true)]
@@ -188,7 +189,7 @@ async fn what_is_typed_before_a_question_can_be_read_is_dropped_and_told() {
     tokio::time::advance(READING).await;
     prompts(&terminal, 2);
     terminal.say("y");
-    assert_eq!(asked.await.expect("an answer").answer, Answer::Yes);
+    assert_eq!(asked.await.expect("an answer").answer, ApprovalDecision::Yes);
 }
 
 #[tokio::test(start_paused = true)]

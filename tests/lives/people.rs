@@ -9,7 +9,7 @@ use fastrand::Rng;
 use harness::{
     agent::{OpenCall, Settlement},
     journal::Awaited,
-    policy::{Answer, Approval, ApprovalRequest, Approver},
+    policy::{Approval, ApprovalDecision, ApprovalRequest, Approver},
 };
 
 use crate::{
@@ -85,7 +85,7 @@ impl Person {
             });
             if approval.question == question.id() {
                 world.decides(&approval);
-                if !matches!(approval.answer, Answer::Later { .. }) {
+                if !matches!(approval.answer, ApprovalDecision::Later { .. }) {
                     world.is_over(&question.nonce);
                 }
             }

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard},
 };
 
-use harness::policy::{Answer, Approval, ApprovalRequest};
+use harness::policy::{Approval, ApprovalDecision, ApprovalRequest};
 use serde_json::{Map, Value};
 
 /// What a call does, or what a person was shown of it.
@@ -170,13 +170,13 @@ impl World {
         };
         let allow = |scope| Allowed { place: place.clone(), what: what.clone(), scope };
         match &approval.answer {
-            Answer::Yes => inner.allowed.push(allow(Scope::Once)),
-            Answer::Always { scope } => {
+            ApprovalDecision::Yes => inner.allowed.push(allow(Scope::Once)),
+            ApprovalDecision::Always { scope } => {
                 let is_wide = scope.key().starts_with("to:");
                 let scope = if is_wide { Scope::Wide } else { Scope::Always };
                 inner.allowed.extend([allow(Scope::Once), allow(scope)]);
             }
-            Answer::No { .. } => {
+            ApprovalDecision::No { .. } => {
                 inner.allowed.retain(|it| it.place != place || it.scope != Scope::Once);
             }
             _ => {}

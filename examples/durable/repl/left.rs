@@ -6,7 +6,7 @@ use std::fs::File;
 use harness::{
     Chat, Error,
     journal::Awaited,
-    policy::{Answer, Approval, ApprovalRequest, Approver as _, TerminalApprover},
+    policy::{Approval, ApprovalDecision, ApprovalRequest, Approver as _, TerminalApprover},
 };
 
 use crate::{Signals, ending::named, program, screen::one_line, turn::Ended};
@@ -93,7 +93,7 @@ pub(crate) async fn ask_again(chat: &mut Chat, signals: &mut Signals) -> Result<
             _ = interrupt.recv() => return Ok(Ended::Interrupted),
             () = Signals::end(terminate, hang_up) => return Ok(Ended::Quit),
         };
-        if !matches!(approval.answer, Answer::Later { .. }) {
+        if !matches!(approval.answer, ApprovalDecision::Later { .. }) {
             chat.decide(approval).await?;
         }
     }

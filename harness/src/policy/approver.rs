@@ -137,7 +137,7 @@ impl ApprovalRequest {
 
     /// Answers that the call may run.
     pub fn yes(&self) -> Approval {
-        self.answered(Answer::Yes)
+        self.answered(ApprovalDecision::Yes)
     }
 
     /// Answers that the call may run, and that the same tool with the same decoded arguments in the same folder may
@@ -152,12 +152,12 @@ impl ApprovalRequest {
     /// Answers that the call may run, and that all calls of this scope may run from now on, in this conversation.
     /// Take the scope from [`scopes`](Self::scopes); with any other scope, the answer allows only this call.
     pub fn always_for(&self, scope: &Scope) -> Approval {
-        self.answered(Answer::Always { scope: scope.clone() })
+        self.answered(ApprovalDecision::Always { scope: scope.clone() })
     }
 
     /// Answers that the call may not run; the model reads the reason.
     pub fn no(&self, reason: impl Into<String>) -> Approval {
-        self.answered(Answer::No { reason: reason.into() })
+        self.answered(ApprovalDecision::No { reason: reason.into() })
     }
 
     /// Answers that the decision is made later, perhaps by another process: the call waits, and the run ends as
@@ -165,10 +165,10 @@ impl ApprovalRequest {
     pub fn later(&self, until: Option<SystemTime>) -> Approval {
         let since = until.map(|at| at.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis());
         let until = since.map(|at| u64::try_from(at).unwrap_or(u64::MAX));
-        self.answered(Answer::Later { until })
+        self.answered(ApprovalDecision::Later { until })
     }
 
-    fn answered(&self, answer: Answer) -> Approval {
+    fn answered(&self, answer: ApprovalDecision) -> Approval {
         Approval { question: self.id(), answer, who: None }
     }
 }
@@ -182,7 +182,7 @@ pub struct Approval {
     /// The question that was shown.
     pub question: ApprovalRequestId,
     /// The answer.
-    pub answer: Answer,
+    pub answer: ApprovalDecision,
     /// The person who gave the answer, for the record.
     pub who: Option<String>,
 }
@@ -200,7 +200,7 @@ impl Approval {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "says", rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum Answer {
+pub enum ApprovalDecision {
     /// The call may run.
     Yes,
     /// The call may run, and so may every later call of this scope in this conversation.

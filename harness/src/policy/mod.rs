@@ -25,7 +25,9 @@ pub use self::terminal::visible;
 #[cfg(all(unix, feature = "terminal"))]
 pub use self::terminal::{Filled, TerminalApprover, TerminalForm};
 pub use self::{
-    approver::{Answer, Approval, ApprovalFuture, ApprovalRequest, ApprovalRequestId, Approver},
+    approver::{
+        Approval, ApprovalDecision, ApprovalFuture, ApprovalRequest, ApprovalRequestId, Approver,
+    },
     data_flow::{DataFlowPolicy, Taint},
     fallback::FallbackProvider,
     guard::{Budget, BudgetRemaining, BudgetUsage, Guardrails, LimitReached, Limits},

@@ -134,7 +134,7 @@ impl<'a> RawJson<'a> {
     }
 
     /// The value that comes next; `None` if it contains half a character, which must be handled
-    /// first: see `halves`.
+    /// first: see `surrogates`.
     pub(super) fn walk(walk: &mut JsonWalk<'a>) -> Option<Self> {
         let json = std::str::from_utf8(walk.value()?).ok()?;
         surrogates::marked(json).is_none().then_some(Self(json))

@@ -12,7 +12,7 @@ use crate::{
     },
     journal::{Always, CallBinding, Decider, Decision, Reason, Repeat, Sources, now},
     message::{Arguments, ToolCall},
-    policy::{Answer, Approval, ApprovalRequest, Approver, PolicyDecision, ProposedCall},
+    policy::{Approval, ApprovalDecision, ApprovalRequest, Approver, PolicyDecision, ProposedCall},
     tool::{Review, Reviewed, Scope, SideEffects, Tool, ToolRegistry},
     unwind::{Shielded, caught},
 };
@@ -273,7 +273,7 @@ impl<'a> ApprovalPolicy<'a> {
             Err(panicked) => Err(panicked),
         };
         match answered {
-            Ok(Approval { question: about, answer: Answer::Later { until }, .. })
+            Ok(Approval { question: about, answer: ApprovalDecision::Later { until }, .. })
                 if about == question.id() =>
             {
                 ApprovalOutcome::Deferred { until }
@@ -332,17 +332,17 @@ pub(super) fn decide(
     let person = |always| Decider::Person { who, at: now(), always };
     let binding = Arc::new(question.binding());
     let always = match answer {
-        Answer::Later { .. } => return None,
-        Answer::No { reason } => {
+        ApprovalDecision::Later { .. } => return None,
+        ApprovalDecision::No { reason } => {
             let reason = tools.readable_text(&reason);
             return Some(Decision::Deny { reason, by: person(None) });
         }
-        Answer::Always { scope } if question.scopes.contains(&scope) => {
+        ApprovalDecision::Always { scope } if question.scopes.contains(&scope) => {
             let (tool, reasons) = (question.tool.clone(), question.reasons.clone());
             let always = Always::new(scope, tool, reasons, Arc::clone(&binding));
             Some(Box::new(always.for_person(question.person.clone())))
         }
-        Answer::Yes | Answer::Always { .. } => None,
+        ApprovalDecision::Yes | ApprovalDecision::Always { .. } => None,
     };
     Some(Decision::Allow {
         side_effects: question.effects,
