@@ -165,7 +165,9 @@ impl Wire {
         match self {
             Self::Anthropic => with!(anthropic::decoder(AnswerLimits::default())),
             Self::Responses => with!(responses::decoder(AnswerLimits::default())),
-            Self::Chat => with!(chat::decoder(AnswerLimits::default(), chat::Reading::default())),
+            Self::Chat => {
+                with!(chat::decoder(AnswerLimits::default(), chat::DecodeOptions::default()))
+            }
         }
     }
 }

@@ -10,7 +10,7 @@ use harness::{
     Role, SideEffects, StopReason, Tool,
     journal::{Decider, Limit, MemoryJournal},
     message::Arguments,
-    policy::{Judgement, ProposedCall, Question, Verdict},
+    policy::{ApprovalRequest, PolicyDecision, ProposedCall, RuleDecision},
     testing::{Gate, ScriptedProvider, outline, reply},
 };
 use serde_json::json;
@@ -356,7 +356,7 @@ async fn a_person_approves_exactly_the_call_that_was_shown() {
     let answers = |always: bool| {
         let asked = Arc::new(Mutex::new(Vec::new()));
         let seen = Arc::clone(&asked);
-        let approver = move |question: Question| {
+        let approver = move |question: ApprovalRequest| {
             seen.lock().expect("unpoisoned").push(question.arguments.to_string());
             let small = question.arguments.to_string().len() < 13;
             async move {
@@ -455,19 +455,19 @@ fn the_strictest_wins_and_side_effects_speak_last() {
         (Permissions::default().deny("bash", "no"), "deny ToolName"),
         (Permissions::allow_all(), "allow Program"),
         (Permissions::allow_all().deny("bash", "no"), "deny ToolName"),
-        (ruled(Verdict::Allow), "allow Rule"),
-        (ruled(Verdict::Ask), "ask Rule"),
-        (ruled(Verdict::Ask).allow("bash"), "ask Rule"),
-        (ruled(Verdict::Deny("no".into())).allow("bash"), "deny Rule"),
-        (ruled(Verdict::Allow).ask("bash"), "ask ToolName"),
-        (ruled(Verdict::Allow).deny("bash", "no"), "deny ToolName"),
-        (ruled(Verdict::Allow).rule("other", |_| Some(Verdict::Ask)), "ask Rule"),
+        (ruled(RuleDecision::Allow), "allow Rule"),
+        (ruled(RuleDecision::Ask), "ask Rule"),
+        (ruled(RuleDecision::Ask).allow("bash"), "ask Rule"),
+        (ruled(RuleDecision::Deny("no".into())).allow("bash"), "deny Rule"),
+        (ruled(RuleDecision::Allow).ask("bash"), "ask ToolName"),
+        (ruled(RuleDecision::Allow).deny("bash", "no"), "deny ToolName"),
+        (ruled(RuleDecision::Allow).rule("other", |_| Some(RuleDecision::Ask)), "ask Rule"),
     ];
     for (permissions, expected) in table {
         let (what, by) = match permissions.decide(&call) {
-            Judgement::Allow { by } => ("allow", by),
-            Judgement::Ask { reasons } => ("ask", reasons[0].by.clone()),
-            Judgement::Deny { by, .. } => ("deny", by),
+            PolicyDecision::Allow { by } => ("allow", by),
+            PolicyDecision::Ask { reasons } => ("ask", reasons[0].by.clone()),
+            PolicyDecision::Deny { by, .. } => ("deny", by),
             other => panic!("{other:?}"),
         };
         let by = match by {
@@ -478,7 +478,7 @@ fn the_strictest_wins_and_side_effects_speak_last() {
     }
 }
 
-fn ruled(verdict: Verdict) -> Permissions {
+fn ruled(verdict: RuleDecision) -> Permissions {
     Permissions::default()
         .rule("r", move |call| (call.text("command") == Some("ls")).then(|| verdict.clone()))
 }

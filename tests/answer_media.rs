@@ -416,12 +416,12 @@ fn a_sound_that_is_none_does_not_fail_the_answer() {
         "audio": {"id": "a", "data": "!", "transcript": "Cold.", "expires_at": -1}});
     let whole =
         json!({"id": "c", "choices": [{"index": 0, "message": said, "finish_reason": "stop"}]});
-    let mut decoder = chat::decoder(Default::default(), chat::Reading::default());
+    let mut decoder = chat::decoder(Default::default(), chat::DecodeOptions::default());
     decoder.push_whole(whole.to_string().as_bytes()).unwrap();
     assert_eq!(collected(&mut decoder).text(), "Cold.");
 }
 
-fn collected(decoder: &mut harness::wire::Decoder<chat::Answer>) -> Message {
+fn collected(decoder: &mut harness::wire::Decoder<chat::ChatAnswer>) -> Message {
     let mut answer = harness::provider::Accumulator::default();
     while let Some(event) = decoder.next_event() {
         answer.push(&event).unwrap();
@@ -433,7 +433,7 @@ fn collected(decoder: &mut harness::wire::Decoder<chat::Answer>) -> Message {
 fn a_sound_that_is_too_large_is_left_out_and_the_words_stay() {
     let limits = harness::provider::AnswerLimits { response: 64 * 1024, ..Default::default() };
     let within = |body: &str| {
-        let mut decoder = chat::decoder(limits, chat::Reading::default());
+        let mut decoder = chat::decoder(limits, chat::DecodeOptions::default());
         decoder.push(body.as_bytes()).unwrap();
         decoder.finish().unwrap();
         collected(&mut decoder)

@@ -7,10 +7,10 @@ use harness::{
     Agent, ChatCompletionsProvider, Message, Outcome, Transcript,
     agent::Event,
     models::Models,
-    provider::{AnswerSchema, AnswerWay, Effort, Request, Sent, Settings, ToolChoice},
+    provider::{Effort, EncodedPrefix, OutputMode, OutputSchema, Request, Settings, ToolChoice},
     testing::{Answer, LoopbackServer, ScriptedProvider, reply},
     tool::ToolSchema,
-    wire::{Takes, anthropic, chat, responses},
+    wire::{ModelCapabilities, anthropic, chat, responses},
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -48,13 +48,13 @@ fn body(
     schema: Value,
     tools: &[ToolSchema],
     settings: Settings,
-) -> (Value, AnswerWay) {
+) -> (Value, OutputMode) {
     let mut transcript = Transcript::default();
     transcript.push(Message::user("When?")).expect("lawful");
-    let answer = AnswerSchema::new("final_answer", schema, 0);
+    let answer = OutputSchema::new("final_answer", schema, 0);
     let request = Request::new(&transcript).expect("it can be sent");
     let request = request.with_tools(tools).with_answer(Some(&answer));
-    let takes = Takes::of(name, model, &Models::default());
+    let takes = ModelCapabilities::of(name, model, &Models::default());
     let bytes = match wire {
         Wire::Anthropic => anthropic::encode(
             &request,
@@ -119,8 +119,8 @@ fn the_way_follows_from_vendor_model_tools_and_schema() {
             let (body, way) = body(wire, (name, model), schema, tools, Settings::default());
             assert_eq!(has(wire, &body), expected, "{what}");
             let told = match way {
-                AnswerWay::Schema => expected.0,
-                AnswerWay::Tool => expected.1,
+                OutputMode::Schema => expected.0,
+                OutputMode::Tool => expected.1,
                 _ => expected == words,
             };
             assert!(told, "{what}: {way}");
@@ -131,7 +131,7 @@ fn the_way_follows_from_vendor_model_tools_and_schema() {
     // A tool that may not be called takes no answer.
     let forbidden = Settings { tool_choice: Some(ToolChoice::Forbidden), ..Settings::default() };
     let (body, way) = body(Chat, ("groq", "m"), closed(), &[look()], forbidden);
-    assert_eq!((has(Chat, &body), way), (words, AnswerWay::Words));
+    assert_eq!((has(Chat, &body), way), (words, OutputMode::Words));
 }
 
 #[test]
@@ -274,9 +274,9 @@ async fn a_call_of_the_tool_is_the_answer_in_words() {
 fn words_after_a_message_keep_the_bytes_that_were_sent() {
     let mut transcript = Transcript::default();
     transcript.push(Message::user("When?")).unwrap();
-    let answer = AnswerSchema::new("final_answer", closed(), 0);
-    let options = chat::Options { answer_way: Some(AnswerWay::Words), ..chat::Options::new("m") };
-    let sent = Sent::default();
+    let answer = OutputSchema::new("final_answer", closed(), 0);
+    let options = chat::Options { answer_way: Some(OutputMode::Words), ..chat::Options::new("m") };
+    let sent = EncodedPrefix::default();
     let first = {
         let request = Request::new(&transcript).unwrap().with_answer(Some(&answer));
         chat::encode(&request.with_sent(Some(&sent)), &options).unwrap()

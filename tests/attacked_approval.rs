@@ -14,7 +14,7 @@ use harness::{
     SideEffect, SideEffects, State, Tool, ToolCall, ToolError,
     journal::Limit,
     message::Arguments,
-    policy::{Approval, DataFlowPolicy, Guardrails, Question},
+    policy::{Approval, ApprovalRequest, DataFlowPolicy, Guardrails},
     testing::{Gate, ScriptedProvider, ScriptedReply, reply},
     tool,
     tool::{Preview, Review, Scope},
@@ -46,7 +46,7 @@ fn results(chat: &Chat) -> Vec<(CallOutcome, String)> {
 async fn asked_about<const N: usize>(
     tool: Tool,
     calls: [ScriptedReply; N],
-    answer: impl Fn(&Question) -> Approval + Clone + Send + Sync + 'static,
+    answer: impl Fn(&ApprovalRequest) -> Approval + Clone + Send + Sync + 'static,
 ) -> Asked {
     let (asked, approver) = person(answer);
     let agent = Agent::builder(script(calls)).tools([tool]).approver(approver).build();
@@ -172,7 +172,7 @@ async fn always_for_exactly_this_call_does_not_answer_another_reason_and_preview
         _ => Review::ask("`x` is run by root").with_preview(Preview::Text("-1000".into())),
     });
     let call = || reply().call("save", json!({"path": "x"}));
-    assert_eq!(count(&asked_about(save, [call(), call()], Question::always).await), 2);
+    assert_eq!(count(&asked_about(save, [call(), call()], ApprovalRequest::always).await), 2);
 }
 
 #[tokio::test]
@@ -183,7 +183,7 @@ async fn a_call_does_not_run_in_another_folder_than_the_one_that_was_shown() {
             let review = if asks { Review::ask("hm") } else { Review::pass() };
             review.in_folder(format!("/f{}", reviews.fetch_add(1, Ordering::SeqCst)))
         });
-        let asked = asked_about(act, [reply().call("act", json!({}))], Question::yes).await;
+        let asked = asked_about(act, [reply().call("act", json!({}))], ApprovalRequest::yes).await;
         assert_eq!(count(&asked), 1, "{asks}");
         assert_eq!(log.lines(), [""; 0], "the person saw /f0; the review asks: {asks}");
     }
@@ -218,7 +218,7 @@ async fn what_was_shown_is_compared_also_if_the_second_review_asks_nothing() {
             }
             .with_preview(Preview::Text("1 row".into()))
         });
-        let asked = asked_about(act, [reply().call("act", json!({}))], Question::yes).await;
+        let asked = asked_about(act, [reply().call("act", json!({}))], ApprovalRequest::yes).await;
         let shown = asked.lock().expect("unpoisoned")[0].preview.clone();
         assert_eq!(shown, Some(Preview::Text("1 row".into())), "{asks}");
         assert_eq!(log.lines(), [""; 0], "the person saw one row; the review asks: {asks}");
@@ -354,7 +354,7 @@ async fn the_time_of_a_call_includes_its_waits_between_tries() {
 #[tokio::test]
 async fn an_always_of_a_chat_is_not_in_another_chat_from_its_transcript() {
     let log = Log::default();
-    let (asked, approver) = person(Question::always);
+    let (asked, approver) = person(ApprovalRequest::always);
     let model = ScriptedProvider::answering(|request| match request.last_text().contains("Go") {
         true => reply().call("pay", json!({"cents": 1})),
         false => reply().text("Done."),
@@ -374,7 +374,7 @@ async fn what_is_shown_is_what_runs_also_when_a_number_is_too_big() {
     let log = Log::default();
     let pay = |text: &str| reply().call_text("pay", text);
     let calls = [pay(r#"{"to":18446744073709551616}"#), pay(r#"{"to":18446744073709551617}"#)];
-    let asked = asked_about(takes_all("pay", MUTATE, &log), calls, Question::yes).await;
+    let asked = asked_about(takes_all("pay", MUTATE, &log), calls, ApprovalRequest::yes).await;
     let shown: Vec<String> = asked
         .lock()
         .expect("unpoisoned")

@@ -18,7 +18,7 @@ use harness::{
     SideEffect, SideEffects, Tool, ToolContext, ToolError,
     agent::{AgentBuilder, Machine, Sending},
     journal::{ConversationQuery, Fact, Journal, MemoryJournal, SqliteJournal},
-    policy::{Approval, Question, Spent},
+    policy::{Approval, ApprovalRequest, BudgetUsage},
     testing::{FaultyJournal, JournalCall, JournalFault, ScriptedProvider, reply},
 };
 use serde_json::json;
@@ -90,11 +90,11 @@ fn runs(
     })
 }
 
-async fn later(question: Question) -> Approval {
+async fn later(question: ApprovalRequest) -> Approval {
     question.later(None)
 }
 
-fn tokens(spent: &Spent) -> (u64, u64) {
+fn tokens(spent: &BudgetUsage) -> (u64, u64) {
     (spent.usage.input.unwrap_or(0), spent.usage.output.unwrap_or(0))
 }
 
@@ -135,7 +135,7 @@ fn asks(world: &World) -> AgentBuilder {
 }
 
 /// The question that waits in this conversation.
-async fn question(lead: &Agent, journal: &MemoryJournal, conversation: &str) -> Question {
+async fn question(lead: &Agent, journal: &MemoryJournal, conversation: &str) -> ApprovalRequest {
     let open = lead.inbox(journal).waiting(conversation).await.expect("read");
     open.iter().find_map(|open| open.question()).expect("a question")
 }
@@ -224,13 +224,13 @@ async fn a_conversation_of_the_program_is_no_agents() {
 #[tokio::test]
 async fn a_function_does_not_choose_who_is_asked_for_its_agent() {
     let accomplice: fn(Sending<'static>) -> Sending<'static> =
-        |it| it.approver("accomplice", |question: Question| async move { question.yes() });
+        |it| it.approver("accomplice", |question: ApprovalRequest| async move { question.yes() });
     let world = World::default();
     let worker = agent(asks_for(&[("p", "pay")], true), [does("pay", MUTATE, &world)]).build();
     let run = runs(worker.expect("an agent"), MUTATE, accomplice);
     let lead = agent(asks_for(&[("c0", "run")], true), [run]);
     let lead = lead.permissions(Permissions::default().allow("run")).build().expect("an agent");
-    let ada = |question: Question| async move { question.no("Ada says no") };
+    let ada = |question: ApprovalRequest| async move { question.no("Ada says no") };
     let reply = lead.run("Go.").approver("ada", ada).await.expect("an answer");
     assert!(reply.text().contains("Ada says no"), "{reply}");
     assert_eq!(ran(&world, "pay"), 0);
@@ -356,7 +356,7 @@ async fn the_conversation_of_an_agent_that_cannot_be_read_is_named() {
 #[tokio::test(start_paused = true)]
 async fn the_time_of_a_person_counts_in_no_limit_of_a_call() {
     let day = Duration::from_secs(86_400);
-    let slow = move |question: Question| async move {
+    let slow = move |question: ApprovalRequest| async move {
         tokio::time::sleep(day).await;
         question.yes()
     };
@@ -571,7 +571,7 @@ async fn trees_of_agents_tell_the_truth_whatever_ends_their_processes() {
         let middle = agent(moody(&["one", "deep"], seed * 3 + 1), [any("one"), deep.clone()]);
         let middle = middle.guardrails(rails()).build().expect("an agent");
         let thrown = dice.clone();
-        let person = move |question: Question| {
+        let person = move |question: ApprovalRequest| {
             let answer = match thrown.roll(5) {
                 0..=2 => question.later(None),
                 3 => question.no("no"),

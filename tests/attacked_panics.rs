@@ -14,7 +14,7 @@ use harness::{
     SideEffects, Tool, ToolContext, ToolError,
     agent::AgentBuilder,
     journal::Fact,
-    policy::Question,
+    policy::ApprovalRequest,
     provider::{EventStream, Request},
     testing::{Gate, ScriptedProvider, reply},
     tool,
@@ -146,7 +146,7 @@ async fn a_payload_that_panics_when_it_is_dropped_leaves_no_place() {
     let rule =
         |agent: AgentBuilder| agent.permissions(Permissions::default().rule("r", |_| falls()));
     assert_eq!(told(fine(), rule).await.0, Denied);
-    let person = |agent: AgentBuilder| agent.approver(|_: Question| async { falls() });
+    let person = |agent: AgentBuilder| agent.approver(|_: ApprovalRequest| async { falls() });
     assert_eq!(told(fine(), person).await.0, Denied);
     assert_eq!(told(fine().with_review(|_| falls()), allow).await.0, Denied);
     let reviews = AtomicUsize::new(0);
@@ -419,7 +419,7 @@ async fn a_watcher_that_panics_when_it_is_dropped_takes_no_answer_away() {
 async fn an_approver_whose_future_panics_when_it_is_let_go_of_starts_nothing() {
     for drops in [true, false] {
         let log = Log::default();
-        let approver = |question: Question| {
+        let approver = |question: ApprovalRequest| {
             let held = Falls;
             async move {
                 std::future::pending::<()>().await;

@@ -13,7 +13,7 @@ use harness::{
     StopReason, Tool, Transcript,
     agent::Steering,
     journal::{MemoryJournal, SqliteJournal},
-    policy::Question,
+    policy::ApprovalRequest,
     provider::Request,
     testing::{FaultyJournal, JournalCall, JournalFault, ScriptedProvider, ScriptedReply, reply},
     wire::chat,
@@ -76,7 +76,7 @@ impl User {
         let user = self.clone();
         let model = ScriptedProvider::answering(move |_| user.answers());
         let user = self.clone();
-        let person = move |question: Question| {
+        let person = move |question: ApprovalRequest| {
             user.speaks(3);
             let answer = match user.roll(4) {
                 0 => question.later(None),

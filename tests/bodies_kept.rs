@@ -10,7 +10,7 @@ use harness::{
     Agent, Block, CallOutcome, CancellationToken, Link, Media, Message, ReasoningBlock, Role,
     TextBlock, ToolCall, ToolContent, ToolResult, Transcript,
     message::VendorData,
-    provider::{Request, Sent, Settings},
+    provider::{EncodedPrefix, Request, Settings},
     wire::{anthropic, chat, responses},
 };
 use serde_json::{Value, json};
@@ -289,7 +289,11 @@ impl Way {
         }
     }
 
-    fn encode(self, transcript: &Transcript, sent: Option<&Sent>) -> Result<Vec<u8>, String> {
+    fn encode(
+        self,
+        transcript: &Transcript,
+        sent: Option<&EncodedPrefix>,
+    ) -> Result<Vec<u8>, String> {
         let Ok(request) = Request::new(transcript) else { return Err("not sendable".into()) };
         let request = request.with_system(self.system).with_sent(sent);
         let settings = Settings { earlier_thinking: self.thinking, ..Settings::default() };
@@ -380,7 +384,7 @@ fn one_plan_serves_any_wire_and_any_conversation() {
         let random = &mut Random::with_seed(seed);
         let (all, said) = conversation(random, seed % 8 == 0);
         // One plan for everything: other wires, settings, shorter and longer conversations.
-        let shared = Sent::new();
+        let shared = EncodedPrefix::new();
         for _ in 0..6 {
             let way = Way::any(random);
             let at = random.usize(1..=all.len());
@@ -408,7 +412,7 @@ fn one_plan_serves_any_wire_and_any_conversation() {
         for wire in 0..3 {
             let way = Way { wire, thinking: None, other: random.u32(..12), ..Way::any(random) };
             let way = Way { thinking: None, ..way };
-            let sent = Sent::new();
+            let sent = EncodedPrefix::new();
             let mut before: Option<Vec<u8>> = None;
             let mut so_far = Vec::new();
             for at in 1..=all.len() {
@@ -465,7 +469,7 @@ fn a_plan_does_not_serve_messages_that_are_only_equal() {
         let second: Message = serde_json::from_str(&changed).unwrap();
         for wire in 0..3 {
             let way = Way { wire, thinking: None, other: 1, system: None };
-            let sent = Sent::new();
+            let sent = EncodedPrefix::new();
             let [first, second] = [&first, &second]
                 .map(|result| transcript(&[go.clone(), call.clone(), result.clone(), on.clone()]));
             way.encode(&first, Some(&sent)).unwrap();
@@ -502,7 +506,7 @@ fn what_is_refused_is_refused_also_with_a_plan() {
             let short = transcript(&long);
             long.push(Message::user("And now?"));
             let long = transcript(&long);
-            let sent = Sent::new();
+            let sent = EncodedPrefix::new();
             let _ = way.encode(&long, Some(&sent));
             let (anew, kept) = (way.encode(&short, None), way.encode(&short, Some(&sent)));
             assert!(anew == kept, "{wire}: {anew:?} {kept:?}");

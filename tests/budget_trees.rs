@@ -17,7 +17,7 @@ use harness::{
     Agent, Event, Limits, Permissions, SideEffects, Stopped, StreamEvent, Tool, ToolError, Usage,
     journal::{self, Journal, Limit, LimitScope},
     models::{Models, Price},
-    policy::{Budget, Guardrails, Spent},
+    policy::{Budget, BudgetUsage, Guardrails},
     testing::{RecordedRequest, ScriptedProvider, ScriptedReply, reply},
 };
 use proptest::{prelude::*, test_runner::TestRunner};
@@ -487,7 +487,7 @@ fn check(
     prop_assert!(ledger.wrong.is_empty(), "{}", ledger.wrong.join("\n"));
     for (of, budget) in &ledger.budgets {
         let sum = ledger.sums.get(of).copied().unwrap_or_default();
-        let Spent { turns, tool_calls, usage, known_cost, .. } = budget.spent();
+        let BudgetUsage { turns, tool_calls, usage, known_cost, .. } = budget.spent();
         prop_assert_eq!((turns, tool_calls, usage), (sum.turns, sum.calls, sum.usage), "{:?}", of);
         #[expect(clippy::cast_precision_loss, reason = "small numbers")]
         let money = sum.money() as f64 / 1e6;

@@ -16,7 +16,7 @@ use harness::{
     agent::AgentBuilder,
     journal::{Fact, InterruptCause, Limit, LimitScope, MemoryJournal},
     models::{Models, Price},
-    policy::{Budget, Guardrails, Question},
+    policy::{ApprovalRequest, Budget, Guardrails},
     testing::{Gate, ScriptedProvider, ScriptedReply, reply},
     tool, tools,
 };
@@ -735,13 +735,13 @@ async fn a_call_that_has_waited_does_not_run_if_others_took_what_was_left() {
             Some(result) => reply().text(result.to_text()),
             None => reply().call("pay", json!({})),
         });
-        let later = |question: Question| async move { question.later(None) };
+        let later = |question: ApprovalRequest| async move { question.later(None) };
         let agent = Agent::builder(model).tools([pay]).approver(later).build().expect("an agent");
         let (journal, budget) = (MemoryJournal::new(), Budget::new(limits().tool_calls(1)));
         let mut chat = agent.open(&journal, "chat").await.expect("opened");
         chat.send("Go.").within(&budget).await.unwrap_err();
         if taken {
-            let yes = |question: Question| async move { question.yes() };
+            let yes = |question: ApprovalRequest| async move { question.yes() };
             agent.run("Go.").approver("ada", yes).within(&budget).await.expect("an answer");
         }
         let question = chat.waiting()[0].question().expect("a question");

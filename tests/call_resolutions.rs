@@ -10,7 +10,7 @@ use harness::{
     SideEffects, Stopped, Tool, ToolError,
     agent::{Action, OpenCall, Steps},
     journal::{Envelope, Journal as _, Limit, MemoryJournal},
-    policy::{Approval, Guardrails, Question},
+    policy::{Approval, ApprovalRequest, Guardrails},
     testing::{ScriptedProvider, reply},
 };
 use serde_json::{Value, json};
@@ -172,9 +172,9 @@ fn acts(name: &'static str, effects: SideEffects, log: &Log) -> Tool {
 /// An approver that answers in the run, or later, or whose time is over at once.
 fn approver(
     source: Source,
-    answer: impl Fn(&Question) -> Approval + Send + Sync + Clone + 'static,
+    answer: impl Fn(&ApprovalRequest) -> Approval + Send + Sync + Clone + 'static,
 ) -> impl harness::policy::Approver {
-    move |question: Question| {
+    move |question: ApprovalRequest| {
         let approval = match source {
             Source::Run => answer(&question),
             Source::Clock => question.later(Some(SystemTime::UNIX_EPOCH + Duration::from_secs(1))),
@@ -184,7 +184,7 @@ fn approver(
     }
 }
 
-fn no(question: &Question) -> Approval {
+fn no(question: &ApprovalRequest) -> Approval {
     question.no(format!("The key is {SECRET}. {}", "no ".repeat(1_000_000)))
 }
 
@@ -284,7 +284,7 @@ fn version(
     schema: Value,
     effects: SideEffects,
     log: &Log,
-    asks: &Arc<Mutex<Vec<Question>>>,
+    asks: &Arc<Mutex<Vec<ApprovalRequest>>>,
 ) -> Agent {
     let log = log.clone();
     let pay = Tool::new("pay", "Pays.", schema, effects, move |_, arguments| {
@@ -292,7 +292,7 @@ fn version(
         Box::pin(async { Ok("paid".into()) })
     });
     let asks = Arc::clone(asks);
-    let later = move |question: Question| {
+    let later = move |question: ApprovalRequest| {
         asks.lock().expect("unpoisoned").push(question.clone());
         async move { question.later(None) }
     };
@@ -417,8 +417,8 @@ async fn an_always_holds_only_for_the_words_of_its_scope() {
         let scope = move |_: &harness::message::Arguments| {
             harness::tool::Review::ask("hm").with_scope(harness::tool::Scope::new("wide", words))
         };
-        let asks: Arc<Mutex<Vec<Question>>> = Arc::clone(&asks);
-        let approver = move |question: Question| {
+        let asks: Arc<Mutex<Vec<ApprovalRequest>>> = Arc::clone(&asks);
+        let approver = move |question: ApprovalRequest| {
             asks.lock().expect("unpoisoned").push(question.clone());
             let approval = question.always_for(question.scopes.last().expect("a scope"));
             async move { approval }
@@ -495,7 +495,7 @@ async fn what_was_decided_counts_for_its_call_alone() {
 
 /// An agent whose tool `helper` is another agent that asks a person before it pays.
 fn lead(log: &Log, helper_is_agent: bool) -> Agent {
-    let later = |question: Question| async move { question.later(None) };
+    let later = |question: ApprovalRequest| async move { question.later(None) };
     let helper: Tool = match helper_is_agent {
         true => {
             let model = asks_for(&["note", "pay"]);

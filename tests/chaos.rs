@@ -13,7 +13,7 @@ use std::{
 use harness::{
     Agent, AnthropicProvider, CallOutcome, ErrorKind, Message, Outcome, Permissions, Provider,
     State, Transcript,
-    client::Clocks,
+    client::Timeouts,
     policy::{FallbackProvider, RetryPolicy, RetryProvider, ThrottledProvider},
     provider::{Request, accumulate},
     testing::{Chaos, ChaosProvider, Fault, LoopbackServer, ScriptedProvider, anthropic, reply},
@@ -100,9 +100,9 @@ async fn the_server_fails_in_each_way_over_a_socket() {
         // Where silence is what comes, it need not be long; elsewhere there is time.
         let silent = matches!(fault, Fault::StallAtFirst | Fault::StallMidway);
         let short = Duration::from_millis(if silent { 100 } else { 5000 });
-        let clocks = Clocks { first_event: short, between_events: short, ..Clocks::default() };
+        let clocks = Timeouts { first_event: short, between_events: short, ..Timeouts::default() };
         let provider =
-            AnthropicProvider::builder().api_key("k").base_url(server.url()).clocks(clocks);
+            AnthropicProvider::builder().api_key("k").base_url(server.url()).timeouts(clocks);
         let provider = provider.build().unwrap().with_retry(RetryPolicy::none());
         let mut ends = ends(&provider, 4).await;
         assert_eq!(chaos.injected()[&fault], 4);

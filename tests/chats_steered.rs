@@ -16,7 +16,7 @@ use harness::{
     Agent, CallOutcome, ErrorKind, Guardrails, Message, Outcome, SideEffect, SideEffects, Tool,
     agent::{ChatRun, Chats, Event, WhenBusy},
     journal::{Journal, Limit, MemoryJournal},
-    policy::Question,
+    policy::ApprovalRequest,
     testing::{FaultyJournal, JournalCall, JournalFault, ScriptedProvider, reply},
 };
 use serde_json::json;
@@ -127,7 +127,7 @@ fn worker(later: &Arc<AtomicBool>) -> Agent {
         }
     });
     let later = Arc::clone(later);
-    let approver = move |question: Question| {
+    let approver = move |question: ApprovalRequest| {
         let later = later.load(Ordering::Relaxed);
         async move {
             sleep(tenth).await;

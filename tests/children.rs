@@ -13,7 +13,7 @@ use harness::{
     State, Tool, ToolContext, ToolError,
     agent::AgentBuilder,
     journal::{ConversationQuery, Journal, Limit, MemoryJournal},
-    policy::{Question, Verdict},
+    policy::{ApprovalRequest, RuleDecision},
     testing::{Gate, RecordedRequest, ScriptedProvider, ScriptedReply, reply},
     tool, tools,
 };
@@ -215,7 +215,7 @@ async fn each_call_inside_is_decided_by_the_rules_of_all_levels_and_the_strictes
     let ask = || Permissions::default().ask("pay");
     let rule = || {
         Permissions::default().rule("thrift", |call| {
-            call.effects.has(SideEffect::Mutate).then(|| Verdict::Deny("no money".to_owned()))
+            call.effects.has(SideEffect::Mutate).then(|| RuleDecision::Deny("no money".to_owned()))
         })
     };
     let (paid, asked, denied) = ("pay is done", "nobody to ask", "no money");
@@ -253,11 +253,12 @@ async fn each_call_inside_is_decided_by_the_rules_of_all_levels_and_the_strictes
 async fn a_question_goes_to_the_approver_of_the_caller_with_the_way_to_it() {
     let asked = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&asked);
-    let ada = move |question: Question| {
+    let ada = move |question: ApprovalRequest| {
         seen.lock().expect("unpoisoned").push((question.tool.clone(), question.agents.clone()));
         async move { question.yes() }
     };
-    let never = |question: Question| async move { question.no("the wrong person was asked") };
+    let never =
+        |question: ApprovalRequest| async move { question.no("the wrong person was asked") };
     let deep = agent(calls(&["pay"])).tools([declares("pay", MUTATE)]).approver(never);
     let deep = deep.build().expect("an agent");
     let middle = agent(calls(&["deep"])).tools([deep.as_tool("deep", "Works.")]);
@@ -272,7 +273,7 @@ async fn a_question_goes_to_the_approver_of_the_caller_with_the_way_to_it() {
 
 #[tokio::test(start_paused = true)]
 async fn the_time_in_which_a_person_decides_does_not_count_at_any_depth() {
-    let slow = |question: Question| async move {
+    let slow = |question: ApprovalRequest| async move {
         tokio::time::sleep(Duration::from_secs(86_400)).await;
         question.yes()
     };
@@ -470,7 +471,7 @@ async fn the_failure_of_an_agent_is_a_result_that_says_what_is_known() {
 
 #[tokio::test]
 async fn an_agent_without_a_journal_cannot_wait_and_says_so() {
-    let later = |question: Question| async move { question.later(None) };
+    let later = |question: ApprovalRequest| async move { question.later(None) };
     let inner = payer(Permissions::default());
     let lead = agent(calls(&["inner"])).tools([inner.as_tool("inner", "Works.")]).approver(later);
     let reply = lead.build().expect("an agent").run("Go.").await.expect("an answer");

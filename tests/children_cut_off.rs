@@ -15,7 +15,7 @@ use harness::{
         Awaited, ConversationPage, ConversationQuery, Envelope, Fact, Head, Journal, JournalFuture,
         Lease, MemoryJournal, Metadata, StoredFacts,
     },
-    policy::{Approval, Question},
+    policy::{Approval, ApprovalRequest},
     testing::{ScriptedProvider, reply},
 };
 use serde_json::json;
@@ -25,7 +25,7 @@ use crate::probe::{MUTATE, READ};
 /// How often each call of `pay` ran.
 type World = Arc<AtomicU32>;
 
-async fn later(question: Question) -> Approval {
+async fn later(question: ApprovalRequest) -> Approval {
     question.later(None)
 }
 
@@ -304,7 +304,7 @@ async fn nothing_waits_below_a_call_that_has_its_result_from_elsewhere() {
 
 #[tokio::test]
 async fn a_denial_below_ends_the_run_whose_permissions_say_so_and_all_between() {
-    let no = |question: Question| async move { question.no("not today") };
+    let no = |question: ApprovalRequest| async move { question.no("not today") };
     for stops in ["agent", "run", "middle", "nobody"] {
         let world = World::default();
         let stopping = |here: &str| match here == stops {

@@ -10,7 +10,7 @@ use std::{
 use harness::{
     Agent, Outcome, Permissions, SideEffect, SideEffects, Tool,
     journal::{ConversationQuery, Envelope, Head, Journal, JournalFuture, MemoryJournal},
-    policy::Question,
+    policy::ApprovalRequest,
     testing::{ScriptedProvider, reply},
 };
 use serde_json::{Value, json};
@@ -66,7 +66,7 @@ fn lead(depth: usize, asked: &Asked) -> Agent {
         let model = calls("caller", "agent", json!({"task": "Go."}), asked);
         let mut builder = Agent::builder(model).tools([agent.as_tool("agent", "Works.")]);
         if level == depth {
-            let denies = |question: Question| async move {
+            let denies = |question: ApprovalRequest| async move {
                 tokio::task::yield_now().await;
                 question.no("No.")
             };

@@ -16,7 +16,7 @@ use harness::{
         JournalFuture, Lease, MemoryJournal, Metadata, Repeat, StoredFacts,
     },
     models::{Models, Price},
-    policy::{Question, Spent},
+    policy::{ApprovalRequest, BudgetUsage},
     testing::{ScriptedProvider, reply},
 };
 use serde_json::json;
@@ -144,12 +144,12 @@ fn told(moment: &Moment) -> (u64, u64) {
     })
 }
 
-fn tokens(spent: &Spent) -> (u64, u64) {
+fn tokens(spent: &BudgetUsage) -> (u64, u64) {
     (spent.usage.input.unwrap_or(0), spent.usage.output.unwrap_or(0))
 }
 
 /// Runs it once undisturbed, and gives all that the journal has held on the way.
-async fn undisturbed(effects: SideEffects) -> (Vec<Moment>, Spent, usize) {
+async fn undisturbed(effects: SideEffects) -> (Vec<Moment>, BudgetUsage, usize) {
     let (world, journal) = (World::default(), Moments::default());
     let lead = lead(effects, &world);
     let mut chat = lead.open(&journal, CHAT).await.expect("opened");
@@ -237,7 +237,7 @@ async fn the_sums_stay_where_the_user_goes_on_without_the_agents() {
 
 /// An agent whose agent's agent asks a person, who answers later.
 fn asks(world: &World) -> Agent {
-    let later = |question: Question| async move { question.later(None) };
+    let later = |question: ApprovalRequest| async move { question.later(None) };
     let pays = writes("pay", crate::probe::MUTATE, world);
     let deep = Agent::builder(calls(&["pay"])).tools([pays]).build().expect("an agent");
     let middle = Agent::builder(calls(&["deep"])).tools([deep.as_tool("deep", "Works.")]);
@@ -475,7 +475,7 @@ async fn steps_run_agents_within_one_action() {
 #[tokio::test]
 async fn what_was_told_of_an_agent_that_waits_is_not_told_again_when_the_run_is_stopped() {
     use harness::{CancellationToken, Event, testing::Gate};
-    let later = |question: Question| async move { question.later(None) };
+    let later = |question: ApprovalRequest| async move { question.later(None) };
     let build = |permissions, work: Tool| {
         let agent = Agent::builder(calls(&["look"])).tools([work]).permissions(permissions);
         agent.build().expect("an agent")
@@ -513,7 +513,7 @@ async fn what_was_told_of_an_agent_that_waits_is_not_told_again_when_the_run_is_
 #[tokio::test]
 async fn that_nobody_knows_what_an_agent_has_used_is_told_by_one_fact() {
     let (world, journal) = (World::default(), MemoryJournal::new());
-    let later = |question: Question| async move { question.later(None) };
+    let later = |question: ApprovalRequest| async move { question.later(None) };
     let model = ScriptedProvider::answering(|request| match request.results().next() {
         None => reply().call_with_id("p", "pay", json!({})),
         Some(_) => reply().text("It is paid.").tokens(100, 10),

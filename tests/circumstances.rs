@@ -10,7 +10,7 @@ use harness::{
     State, Tool,
     agent::Event,
     journal::{Decider, Decision, Fact, MemoryJournal},
-    policy::{DataFlowPolicy, Question, Verdict},
+    policy::{ApprovalRequest, DataFlowPolicy, RuleDecision},
     provider::{Effort, Settings},
     testing::{
         Answer, Gate, LoopbackServer, RecordedRequest, ScriptedProvider, ScriptedReply, reply,
@@ -64,11 +64,11 @@ fn denies(name: &'static str) -> Permissions {
 async fn two_runs_of_one_agent_at_the_same_time_see_nothing_of_each_other() {
     let agent = Agent::builder(obedient()).tools(tools![pay, who]).state_per_run::<User>();
     let agent = agent.build().expect("an agent");
-    let (ada_asked, ada) = person(Question::yes);
+    let (ada_asked, ada) = person(ApprovalRequest::yes);
     let gate = Gate::new();
     let (waits, eve_asked) = (gate.clone(), Arc::new(Mutex::new(Vec::new())));
     let seen = Arc::clone(&eve_asked);
-    let eve = move |question: Question| {
+    let eve = move |question: ApprovalRequest| {
         let gate = waits.clone();
         seen.lock().expect("unpoisoned").push(question.clone());
         async move {
@@ -100,7 +100,7 @@ async fn two_runs_of_one_agent_at_the_same_time_see_nothing_of_each_other() {
     assert!(eve.text().contains("eve says no"), "{}", eve.text());
     let bob = bob.expect("a reply");
     assert!(bob.text().contains("not this user"), "{}", bob.text());
-    let of = |asked: &Mutex<Vec<Question>>| -> Vec<Option<String>> {
+    let of = |asked: &Mutex<Vec<ApprovalRequest>>| -> Vec<Option<String>> {
         asked.lock().expect("unpoisoned").iter().map(|asked| asked.person.clone()).collect()
     };
     assert_eq!(of(&ada_asked), [Some("ada".to_owned())]);
@@ -113,7 +113,7 @@ async fn what_a_run_brings_ends_with_it() {
     let agent = Agent::builder(model.clone()).tools(tools![pay, who]).state_per_run::<User>();
     let mut chat = agent.build().expect("an agent").chat();
     let high = Settings { effort: Some(Effort::High), ..Settings::default() };
-    let (_, yes) = person(Question::yes);
+    let (_, yes) = person(ApprovalRequest::yes);
     let first = chat.send("pay").state(User("Ada")).approver("ada", yes).settings(high.clone());
     let first = first.only_tools(["pay"]).await.expect("a reply");
     assert_eq!(first.text(), "Ada paid 5");
@@ -215,7 +215,7 @@ async fn the_strictest_of_both_wins() {
     let ask = || Permissions::default().ask("work");
     let deny = || Permissions::default().deny("work", "no");
     let all = Permissions::allow_all;
-    let rule = || Permissions::default().rule("asks", |_| Some(Verdict::Ask));
+    let rule = || Permissions::default().rule("asks", |_| Some(RuleDecision::Ask));
     for (one, other, expected) in [
         (none(), none(), "asked"),
         (none(), allow(), "ran"),
@@ -307,13 +307,13 @@ async fn what_was_read_before_counts_for_the_data_flow_policy_of_a_run() {
 async fn always_holds_for_the_person_who_said_it() {
     let log = Log::default();
     let tools = [tool("work", MUTATE, &log, Work::Steps(0))];
-    let (own_asked, own) = person(Question::always);
+    let (own_asked, own) = person(ApprovalRequest::always);
     let agent = Agent::builder(obedient()).tools(tools).approver(own).build().expect("an agent");
     let (mut chat, journal) = recorded(&agent);
-    let (ada_asked, ada) = person(Question::always);
+    let (ada_asked, ada) = person(ApprovalRequest::always);
     let (eve_asked, eve) = person(|question| question.no("not in my name"));
     let count = || {
-        let count = |asked: &Mutex<Vec<Question>>| asked.lock().expect("unpoisoned").len();
+        let count = |asked: &Mutex<Vec<ApprovalRequest>>| asked.lock().expect("unpoisoned").len();
         (count(&ada_asked), count(&eve_asked), count(&own_asked))
     };
     let (ada, eve) = (Shared(Arc::new(ada)), Shared(Arc::new(eve)));
@@ -352,7 +352,7 @@ impl<A> Clone for Shared<A> {
 impl<A: harness::policy::Approver> harness::policy::Approver for Shared<A> {
     fn ask<'a>(
         &'a self,
-        question: &'a Question,
+        question: &'a ApprovalRequest,
     ) -> std::pin::Pin<Box<dyn Future<Output = harness::policy::Approval> + Send + 'a>> {
         self.0.ask(question)
     }
@@ -364,7 +364,7 @@ async fn an_always_that_comes_later_holds_for_the_person_who_was_asked() {
     let tools = [tool("work", MUTATE, &log, Work::Steps(0))];
     let agent = Agent::builder(obedient()).tools(tools).build().expect("an agent");
     let (mut chat, journal) = recorded(&agent);
-    let later = || |question: Question| async move { question.later(None) };
+    let later = || |question: ApprovalRequest| async move { question.later(None) };
     let stopped = chat.send("work").approver("ada", later()).await.unwrap_err();
     assert_eq!(stopped.outcome(), Outcome::Waiting);
     let question = chat.waiting()[0].question().expect("a question");
@@ -500,7 +500,7 @@ async fn what_a_person_has_said_about_a_call_stands_unless_it_is_denied() {
         let tools = [tool("work", MUTATE, &log, Work::Steps(0))];
         let agent = Agent::builder(obedient()).tools(tools).build().expect("an agent");
         let (mut chat, journal) = recorded(&agent);
-        let later = |question: Question| async move { question.later(None) };
+        let later = |question: ApprovalRequest| async move { question.later(None) };
         chat.send("work").approver("ada", later).await.unwrap_err();
         let question = chat.waiting()[0].question().expect("a question");
         agent.inbox(&journal).decide(CHAT, question.yes()).await.expect("written");
@@ -645,9 +645,9 @@ impl Side {
         rules.fold(named, |all, (name, says)| {
             all.rule(name, move |_| match says {
                 None => None,
-                ALLOWS => Some(Verdict::Allow),
-                ASKS => Some(Verdict::Ask),
-                _ => Some(Verdict::Deny("no".into())),
+                ALLOWS => Some(RuleDecision::Allow),
+                ASKS => Some(RuleDecision::Ask),
+                _ => Some(RuleDecision::Deny("no".into())),
             })
         })
     }

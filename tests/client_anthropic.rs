@@ -7,7 +7,7 @@ use futures_util::StreamExt as _;
 use harness::{
     AnthropicProvider, Error, ErrorKind, Message, Provider as _, StopReason, StreamEvent,
     Transcript,
-    client::Clocks,
+    client::Timeouts,
     policy::RetryPolicy,
     provider::{ProviderResponse, Request, accumulate},
     testing::{Answer, ClosedBy, LoopbackServer, Point, anthropic},
@@ -21,17 +21,17 @@ fn asked() -> Transcript {
 }
 
 fn provider(server: &LoopbackServer) -> AnthropicProvider {
-    let clocks = Clocks {
+    let clocks = Timeouts {
         connect: Duration::from_secs(5),
         first_event: Duration::from_millis(300),
         between_events: Duration::from_millis(300),
-        ..Clocks::default()
+        ..Timeouts::default()
     };
     AnthropicProvider::builder()
         .api_key("sk-secret-1")
         .base_url(server.url())
         .model("claude-test")
-        .clocks(clocks)
+        .timeouts(clocks)
         .build()
         .unwrap()
         .with_retry(RetryPolicy::none())

@@ -11,7 +11,7 @@ use futures_util::StreamExt as _;
 use harness::{
     AnthropicProvider, ChatCompletionsProvider, Error, ErrorKind, Message, OpenAIProvider,
     Provider, StopReason, StreamEvent, Transcript,
-    client::Clocks,
+    client::Timeouts,
     policy::RetryPolicy,
     provider::{AnswerLimits, Effort, ProviderResponse, Request, Settings, accumulate},
     testing::{Answer, LoopbackServer},
@@ -262,14 +262,14 @@ async fn an_answer_in_one_piece_is_read_although_a_stream_was_asked_for() {
 async fn an_answer_in_one_piece_that_breaks_off_is_told_as_that() {
     let body = json!({"object": "chat.completion", "choices": [{"message": {"content": "Cold."}, "finish_reason": "stop"}]});
     let answer = || Answer::json(200, &body).header("x-request-id", "req_7");
-    let clocks = Clocks { first_event: Duration::from_millis(150), ..Clocks::default() };
+    let clocks = Timeouts { first_event: Duration::from_millis(150), ..Timeouts::default() };
     for (answer, kind) in [
         (answer().cut_at(40), ErrorKind::CutOff),
         (answer().reset_at(40), ErrorKind::CutOff),
         (answer().stall_at(40), ErrorKind::Timeout),
     ] {
         let server = LoopbackServer::start([answer]).await.unwrap();
-        let provider = chat_completions(&server).clocks(clocks).build().unwrap();
+        let provider = chat_completions(&server).timeouts(clocks).build().unwrap();
         let err = ask(&provider.with_retry(RetryPolicy::none())).await.unwrap_err();
         assert_eq!((err.kind(), err.request_id()), (kind, Some("req_7")), "{err}");
     }

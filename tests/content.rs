@@ -9,9 +9,9 @@ use harness::{
     ToolResult, Transcript,
     models::{Model, Models},
     policy::FallbackProvider,
-    provider::{PromptCache, Request, Sent, Settings},
+    provider::{EncodedPrefix, PromptCache, Request, Settings},
     testing::{self, LoopbackServer, ScriptedProvider, outline, reply},
-    wire::{Takes, anthropic, chat, responses},
+    wire::{ModelCapabilities, anthropic, chat, responses},
 };
 use serde_json::{Value, json};
 
@@ -33,16 +33,16 @@ fn known() -> Models {
     Models::default().with("hears-and-reads", all)
 }
 
-fn takes(wire: &str, model: &str) -> Takes {
+fn takes(wire: &str, model: &str) -> ModelCapabilities {
     let provider = if wire == "responses" { "openai" } else { wire };
-    Takes::of(provider, model, &known())
+    ModelCapabilities::of(provider, model, &known())
 }
 
 fn encoded(
     wire: &str,
     model: &str,
     transcript: &Transcript,
-    sent: Option<&Sent>,
+    sent: Option<&EncodedPrefix>,
 ) -> Result<Value, Error> {
     let request = Request::new(transcript)?.with_sent(sent);
     let takes = takes(wire, model);
@@ -465,7 +465,7 @@ fn the_table_of_models_says_what_a_model_takes() {
             _ => panic!("{wire} {model}: {came:?}"),
         }
     }
-    let takes = Takes::of("deepseek", "deepseek-chat", &Models::default());
+    let takes = ModelCapabilities::of("deepseek", "deepseek-chat", &Models::default());
     let asked = transcript([Message::new(Role::User, [png()])]);
     let options = chat::Options { takes, ..chat::Options::new("deepseek-chat") };
     let err = chat::encode(&Request::new(&asked).unwrap(), &options).unwrap_err();
@@ -484,7 +484,7 @@ fn an_earlier_file_that_a_model_cannot_take_is_a_line_of_text() {
     ]);
     let line = "[A document named `a.pdf` stood here that cannot be shown: the model \
                 `gpt-3.5-turbo` takes no documents.]";
-    let sent = Sent::default();
+    let sent = EncodedPrefix::default();
     let before = encoded("chat", "gpt-3.5-turbo", &said, Some(&sent)).unwrap();
     // A text alone, since servers of such models take no list.
     assert_eq!(before["messages"][0]["content"], format!("Read this.\n{line}"));

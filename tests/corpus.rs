@@ -63,7 +63,7 @@ fn expected(corpus: &Path) -> Vec<Expected> {
 }
 
 fn read(wire: &str, pieces: &[&[u8]]) -> Decoded {
-    decoded::read(wire, pieces, chat::Reading::default())
+    decoded::read(wire, pieces, chat::DecodeOptions::default())
 }
 
 /// An event that is cut is put together first, and one that is unusual is left to `serde_json`: all
@@ -123,7 +123,7 @@ const DIFFERENT: &[(&str, &str, &str)] = &[
         "chat/pydantic-ai__test_snowflake-test_snowflake_model_streaming.sse",
         "error",
         "no reason to stop is given: only for servers that never give one is that an end, and \
-         `Reading::done_is_enough` says so",
+         `DecodeOptions::done_is_enough` says so",
     ),
     (
         "anthropic/anthropic-sdk-python__lib-streaming-refusal_response.sse",

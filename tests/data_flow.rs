@@ -15,7 +15,7 @@ use harness::{
         MemoryJournal, Repeat, Source,
     },
     message::{Block, Media, ToolCall, ToolContent, ToolResult, VendorData},
-    policy::{DataFlowPolicy, Question, Taint},
+    policy::{ApprovalRequest, DataFlowPolicy, Taint},
     provider::{StopReason, StreamEvent, Usage, VendorPart},
     testing::{Gate, RecordedRequest, ScriptedProvider, ScriptedReply, reply},
     tool::Reconciled,
@@ -229,7 +229,7 @@ async fn an_agent_counts_by_what_it_has_read_and_not_by_all_that_it_could_have_r
         (&["mail", "look"], (true, true)),
     ];
     for (names, expected) in table {
-        let (asked, approver) = person(Question::yes);
+        let (asked, approver) = person(ApprovalRequest::yes);
         let seen = Seen::default();
         let permissions = watching(&seen).data_flow(DataFlowPolicy::default());
         let tools = [researcher(names).as_tool("agent", "Works."), does("fetch", LOOKS_UP), out()];

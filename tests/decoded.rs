@@ -121,7 +121,7 @@ impl Decoded {
 }
 
 /// Reads a body in these pieces.
-pub(crate) fn read(wire: &str, pieces: &[&[u8]], reading: chat::Reading) -> Decoded {
+pub(crate) fn read(wire: &str, pieces: &[&[u8]], reading: chat::DecodeOptions) -> Decoded {
     macro_rules! read {
         ($decoder:expr) => {{
             let mut decoder = $decoder;
@@ -150,7 +150,7 @@ pub(crate) fn read(wire: &str, pieces: &[&[u8]], reading: chat::Reading) -> Deco
 }
 
 /// Reads a body whole, byte by byte, and as `serde_json` reads it.
-pub(crate) fn both_ways(wire: &str, body: &str, reading: chat::Reading) -> Decoded {
+pub(crate) fn both_ways(wire: &str, body: &str, reading: chat::DecodeOptions) -> Decoded {
     let whole = read(wire, &[body.as_bytes()], reading);
     let bytes: Vec<&[u8]> = body.as_bytes().chunks(1).collect();
     let cut = read(wire, &bytes, reading);

@@ -10,7 +10,7 @@ use harness::{
     Agent, CallOutcome, Chat, Error, ErrorKind, Outcome, SideEffect, SideEffects, Tool,
     agent::Machine,
     journal::{Envelope, Fact, Head, Journal, JournalFuture, Limit, MemoryJournal},
-    policy::{Guardrails, Question},
+    policy::{ApprovalRequest, Guardrails},
     testing::{FaultyJournal, JournalCall, JournalFault, ScriptedProvider, ScriptedReply, reply},
     tool::Reconciled,
 };
@@ -277,7 +277,7 @@ async fn an_append_that_fails_ends_the_run_before_the_effect_and_is_tried_again(
 
 /// Asks a person who answers later.
 fn later(until: Option<std::time::SystemTime>) -> impl harness::policy::Approver {
-    move |question: Question| async move { question.later(until) }
+    move |question: ApprovalRequest| async move { question.later(until) }
 }
 
 fn asking(world: &World) -> Agent {
@@ -646,7 +646,7 @@ async fn a_tool_asks_and_is_called_again_with_the_answer() {
 
 fn asked_nothing() -> harness::policy::Approval {
     let call = harness::ToolCall::new("call_1", "book", "{}");
-    Question::new(&call, WRITE).yes()
+    ApprovalRequest::new(&call, WRITE).yes()
 }
 
 /// A journal that does not answer when a run begins does not hold up who stops it.

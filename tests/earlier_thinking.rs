@@ -6,7 +6,7 @@ use harness::{
     Block, CallOutcome, Message, ReasoningBlock, Role, TextBlock, ToolCall, ToolContent,
     ToolResult, Transcript,
     message::VendorData,
-    provider::{Effort, Request, Sent, Settings},
+    provider::{Effort, EncodedPrefix, Request, Settings},
     wire::{anthropic, chat, responses},
 };
 use serde_json::Value;
@@ -42,7 +42,12 @@ fn turn(wire: &str, number: usize, over: bool) -> Vec<Message> {
     messages
 }
 
-fn body(wire: &str, transcript: &Transcript, settings: Settings, sent: Option<&Sent>) -> Vec<u8> {
+fn body(
+    wire: &str,
+    transcript: &Transcript,
+    settings: Settings,
+    sent: Option<&EncodedPrefix>,
+) -> Vec<u8> {
     let request = Request::new(transcript).unwrap().with_sent(sent);
     let model = "m".to_owned();
     match wire {
@@ -71,7 +76,7 @@ fn proofs(body: &[u8]) -> Vec<String> {
 fn thinking_of_earlier_turns_is_left_out_if_asked_and_that_of_this_turn_never() {
     for wire in WIRES {
         let mut transcript = Transcript::default();
-        let sent = Sent::new();
+        let sent = EncodedPrefix::new();
         for message in [turn(wire, 1, true), turn(wire, 2, true), turn(wire, 3, false)].concat() {
             transcript.push(message).unwrap();
             if Request::new(&transcript).is_err() {

@@ -3,7 +3,7 @@
 use futures_util::stream;
 use harness::{
     Agent, CallOutcome, Event, Outcome, Permissions, Provider, StopReason, StreamEvent, Tool,
-    policy::{Question, RetryPolicy, RetryProvider},
+    policy::{ApprovalRequest, RetryPolicy, RetryProvider},
     provider::{EventStream, Request},
     testing::{Gate, ScriptedProvider, ScriptedReply, outline, reply},
 };
@@ -260,7 +260,7 @@ async fn a_call_that_started_early_goes_on_while_a_person_decides_about_another(
         tool("write", WRITE, &log, Work::Steps(1)),
     ];
     let (watched, opened) = (log.clone(), work.clone());
-    let person = move |question: Question| {
+    let person = move |question: ApprovalRequest| {
         let (watched, opened) = (watched.clone(), opened.clone());
         async move {
             opened.open();

@@ -9,7 +9,7 @@ use harness::{
     client::OpenAIProvider,
     journal::Fact,
     policy::{FallbackProvider, RetryBudget, RetryPolicy, RetryProvider},
-    provider::{Ledger, Lost, ProviderResponse, Request, accumulate},
+    provider::{ProviderResponse, Request, RetryAccounting, RetryCost, accumulate},
     testing::{Gate, LoopbackServer, ScriptedProvider, ScriptedReply, anthropic, reply, responses},
     tool, tools,
 };
@@ -139,12 +139,12 @@ async fn each_of_them_has_its_own_attempts_and_all_share_the_run() {
         FallbackProvider::new(retried(&a)).or(retried(&b)).or(RetryProvider::new(c, policy));
     let mut transcript = Transcript::default();
     transcript.push(Message::user("Oslo?")).unwrap();
-    let ledger = Ledger::default();
+    let ledger = RetryAccounting::default();
     let request = Request::new(&transcript).unwrap().with_ledger(Some(&ledger));
     let answer = accumulate(provider.stream(request)).await.unwrap();
     assert_eq!(answer.provider.as_deref(), Some("c"));
     assert_eq!((a.requests().len(), b.requests().len()), (3, 3));
-    assert_eq!(ledger.lost(), Lost { attempts: 6, time: Duration::from_secs(2 * (1 + 2)) });
+    assert_eq!(ledger.lost(), RetryCost { attempts: 6, time: Duration::from_secs(2 * (1 + 2)) });
 }
 
 #[tokio::test(start_paused = true)]
@@ -156,7 +156,7 @@ async fn a_run_that_has_lost_enough_is_not_waited_for() {
     let retried = |provider: &ScriptedProvider| RetryProvider::new(provider.clone(), policy);
     let provider =
         FallbackProvider::new(retried(&a)).or(retried(&b)).or(named("c", [reply().text("Cold.")]));
-    let ledger = Ledger::default();
+    let ledger = RetryAccounting::default();
     let mut transcript = Transcript::default();
     transcript.push(Message::user("Oslo?")).unwrap();
     let request = Request::new(&transcript).unwrap().with_ledger(Some(&ledger));

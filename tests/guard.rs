@@ -15,7 +15,7 @@ use harness::{
     agent::{AgentBuilder, Machine},
     journal::{Fact, InterruptCause, Limit, LimitScope},
     models::{Models, Price},
-    policy::{Budget, Guardrails, Limits, Question},
+    policy::{ApprovalRequest, Budget, Guardrails, Limits},
     testing::{Gate, RecordedRequest, ScriptedProvider, ScriptedReply, outline, reply},
 };
 use serde_json::{Map, Value, json};
@@ -301,7 +301,7 @@ async fn time_stops_a_tool_that_does_not_end() {
 #[tokio::test(start_paused = true)]
 async fn the_time_in_which_a_person_decides_does_not_count() {
     let builder = || {
-        let approver = |question: Question| async move {
+        let approver = |question: ApprovalRequest| async move {
             tokio::time::sleep(Duration::from_secs(600)).await;
             question.yes()
         };

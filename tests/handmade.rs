@@ -65,14 +65,14 @@ fn each_answer_by_hand_is_read_as_it_is_written_down() {
             let name = path.display();
             let body = fs::read_to_string(&path).expect("a body");
             let expected = fs::read_to_string(path.with_extension("txt")).expect("what is read");
-            let read = decoded::both_ways(wire, &body, chat::Reading::default());
+            let read = decoded::both_ways(wire, &body, chat::DecodeOptions::default());
             let told = told(&read);
             if told != expected {
                 other.push(format!("{name} is read as\n{told}and not as\n{expected}"));
             }
             // Half of it is no answer, wherever the middle is.
             let (half, _) = body.as_bytes().split_at(body.len() / 2);
-            let half = decoded::read(wire, &[half], chat::Reading::default());
+            let half = decoded::read(wire, &[half], chat::DecodeOptions::default());
             assert!(half.end.is_err() && half.completed().is_none(), "{name}: half of it");
             files += 1;
         }

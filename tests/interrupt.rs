@@ -14,7 +14,7 @@ use harness::{
     Agent, CallOutcome, CancellationToken, Chat, Event, Message, Outcome, Provider, Role,
     StopReason, StreamEvent, Tool, ToolResult, Transcript,
     journal::Limit,
-    policy::{FallbackProvider, Guardrails, Question, RetryPolicy, RetryProvider},
+    policy::{ApprovalRequest, FallbackProvider, Guardrails, RetryPolicy, RetryProvider},
     provider::{EventStream, Request},
     testing::{Gate, ScriptedProvider, ScriptedReply, reply},
 };
@@ -207,7 +207,7 @@ impl Setting {
         let mut left = (scenario.script)();
         left.push(reply().text("Back."));
         let model = ScriptedProvider::new(left);
-        let approver = |question: Question| async move {
+        let approver = |question: ApprovalRequest| async move {
             tokio::task::yield_now().await;
             question.yes()
         };

@@ -13,7 +13,7 @@ use harness::{
     Agent, CallOutcome, Outcome, Permissions, SideEffect, SideEffects, Tool, ToolError,
     agent::AgentBuilder,
     journal::{Decider, Envelope, Fact, Head, Journal, JournalFuture, Lease, MemoryJournal},
-    policy::{Approval, Question},
+    policy::{Approval, ApprovalRequest},
     testing::{FaultyJournal, JournalCall, JournalFault, ScriptedProvider, reply},
     tool::{CancellationToken, ReconcileFault, Reconciled},
     trace::{self, AppendOutcome, Happened, HoldOutcome, Redaction, Trace, TraceEvent, WaitsFor},
@@ -68,8 +68,8 @@ fn names(events: &[TraceEvent]) -> Vec<String> {
     events.iter().map(name).collect()
 }
 
-fn later() -> impl Fn(Question) -> std::future::Ready<Approval> + Send + Sync + 'static {
-    |question: Question| std::future::ready(question.later(None))
+fn later() -> impl Fn(ApprovalRequest) -> std::future::Ready<Approval> + Send + Sync + 'static {
+    |question: ApprovalRequest| std::future::ready(question.later(None))
 }
 
 /// An agent whose model asks for these calls once, and then ends.
@@ -253,7 +253,7 @@ async fn a_wait_that_nobody_ends_in_time_is_told() {
     let paper = Paper::new();
     let journal = MemoryJournal::new();
     let long_ago =
-        |question: Question| std::future::ready(question.later(Some(std::time::UNIX_EPOCH)));
+        |question: ApprovalRequest| std::future::ready(question.later(Some(std::time::UNIX_EPOCH)));
     let agent = waiting(&paper.trace).approver(long_ago).build().expect("an agent");
     let mut chat = agent.open(&journal, "chat").await.expect("new");
     chat.send("Go.").await.expect_err("it waits");
@@ -497,7 +497,7 @@ async fn what_is_taken_back_and_decided_anew_is_told() {
             &[SideEffect::Network],
             "sent",
         )]);
-        let always = |question: Question| std::future::ready(question.always().by("ada"));
+        let always = |question: ApprovalRequest| std::future::ready(question.always().by("ada"));
         agent.approver(always).trace(paper.trace.clone()).build().expect("an agent")
     };
     let mut whole = agent(&["one", "two"]).open(&journal, "whole").await.expect("new");

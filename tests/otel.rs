@@ -20,7 +20,7 @@ use harness::{
     ToolError, Usage,
     agent::Action,
     journal::{Envelope, Fact, Head, Journal as _, MemoryJournal},
-    policy::{Guardrails, Question, RetryPolicy, RetryProvider},
+    policy::{ApprovalRequest, Guardrails, RetryPolicy, RetryProvider},
     provider::{EventStream, Request},
     testing::{FaultyJournal, JournalCall, JournalFault, ScriptedProvider, reply},
     trace::{Redaction, Trace},
@@ -520,7 +520,8 @@ fn what_a_journal_does_and_who_is_waited_for_is_told() {
     });
     let model = ScriptedProvider::new([reply().call("pay", json!({})), reply().text("Paid.")]);
     let agent = Agent::builder(model).tools([pay]).trace(Trace::off());
-    let agent = agent.approver(|question: Question| std::future::ready(question.later(None)));
+    let agent =
+        agent.approver(|question: ApprovalRequest| std::future::ready(question.later(None)));
     let agent = agent.build().expect("an agent");
     let question = runtime.block_on(async {
         let mut chat = agent.open(&journal, "chat-17").await.expect("new");

@@ -17,7 +17,7 @@ use harness::{
     SideEffects, StreamEvent, Tool, ToolContext, ToolError, ToolOutput,
     agent::AgentBuilder,
     journal::{Fact, Journal},
-    policy::{Approval, Question},
+    policy::{Approval, ApprovalRequest},
     provider::{EventStream, Request},
     testing::{ScriptedProvider, reply},
 };
@@ -55,13 +55,14 @@ async fn a_rule_an_approver_and_a_review_that_panic_deny() {
     assert_eq!(outcome, CallOutcome::Denied);
     assert!(text.contains("`weak`") && text.contains("the rule fell"), "{text}");
 
-    let (outcome, text) =
-        told(act(), |agent| agent.approver(|_: Question| async { panic!("the screen fell") }))
-            .await;
+    let (outcome, text) = told(act(), |agent| {
+        agent.approver(|_: ApprovalRequest| async { panic!("the screen fell") })
+    })
+    .await;
     assert_eq!(outcome, CallOutcome::Denied);
     assert!(text.contains("the screen fell"), "{text}");
 
-    let at_once = |_: Question| -> std::future::Ready<Approval> { panic!("at once") };
+    let at_once = |_: ApprovalRequest| -> std::future::Ready<Approval> { panic!("at once") };
     let (outcome, text) = told(act(), |agent| agent.approver(at_once)).await;
     assert_eq!(outcome, CallOutcome::Denied);
     assert!(text.contains("at once"), "{text}");

@@ -11,7 +11,9 @@ use harness::{
     agent::Grant,
     journal::{Decider, Decision, Fact, MemoryJournal},
     message::Arguments,
-    policy::{Approval, DataFlowPolicy, Judgement, ProposedCall, Question, Verdict},
+    policy::{
+        Approval, ApprovalRequest, DataFlowPolicy, PolicyDecision, ProposedCall, RuleDecision,
+    },
     testing::{Gate, ScriptedProvider, ScriptedReply, reply},
     tool::{Preview, Review, Scope},
 };
@@ -31,15 +33,15 @@ pub(crate) fn takes_all(name: &'static str, effects: SideEffects, log: &Log) -> 
 }
 
 /// What a person was asked.
-pub(crate) type Asked = Arc<Mutex<Vec<Question>>>;
+pub(crate) type Asked = Arc<Mutex<Vec<ApprovalRequest>>>;
 
 /// A person who answers each question in the same way.
 pub(crate) fn person(
-    answer: impl Fn(&Question) -> Approval + Clone + Send + Sync + 'static,
+    answer: impl Fn(&ApprovalRequest) -> Approval + Clone + Send + Sync + 'static,
 ) -> (Asked, impl harness::policy::Approver) {
     let asked = Asked::default();
     let seen = Arc::clone(&asked);
-    let approver = move |question: Question| {
+    let approver = move |question: ApprovalRequest| {
         let answer = answer(&question);
         seen.lock().expect("unpoisoned").push(question);
         async move { answer }
@@ -66,10 +68,10 @@ async fn always_never_answers_a_rule_that_denies() {
     let log = Log::default();
     let run = |command: &str| reply().call("run", json!({"command": command}));
     let model = script([run("echo listing"), run("rm -rf /"), run("echo listing")]);
-    let (asked, approver) = person(Question::always);
+    let (asked, approver) = person(ApprovalRequest::always);
     let permissions = Permissions::default().rule("no rm", |call| {
         let removes = call.text("command")?.contains("rm ");
-        removes.then(|| Verdict::Deny("nothing is removed".to_owned()))
+        removes.then(|| RuleDecision::Deny("nothing is removed".to_owned()))
     });
     let agent = Agent::builder(model.clone())
         .tools([takes_all("run", SideEffects::ALL, &log)])
@@ -94,8 +96,8 @@ async fn always_never_lets_a_call_start_early_that_a_rule_denies() {
     let ran = log.clone();
     let permissions = Permissions::default()
         .ask("look")
-        .rule("once", move |_| ran.has("end look").then(|| Verdict::Deny("it ran".into())));
-    let (_, approver) = person(Question::always);
+        .rule("once", move |_| ran.has("end look").then(|| RuleDecision::Deny("it ran".into())));
+    let (_, approver) = person(ApprovalRequest::always);
     let agent = Agent::builder(model)
         .tools([tool("look", READ, &log, Work::Steps(0))])
         .permissions(permissions)
@@ -117,7 +119,7 @@ async fn always_stands_for_the_same_decoded_arguments_and_can_be_taken_back() {
         reply().text("So far."),
         pay(r#"{"cents":1,"to":"a"}"#),
     ]);
-    let (asked, approver) = person(Question::always);
+    let (asked, approver) = person(ApprovalRequest::always);
     let agent = Agent::builder(model).tools([takes_all("pay", MUTATE, &log)]).approver(approver);
     let mut chat = agent.build().expect("an agent").chat();
     chat.send("Go.").await.expect("an answer");
@@ -183,7 +185,7 @@ async fn data_is_held_back_once_private_data_and_words_of_strangers_were_read() 
     let asked_after = async |replies: Vec<ScriptedReply>, policy: Option<DataFlowPolicy>| {
         let log = Log::default();
         let model = ScriptedProvider::new(replies.into_iter().chain([reply().text("Done.")]));
-        let (asked, approver) = person(Question::yes);
+        let (asked, approver) = person(ApprovalRequest::yes);
         let permissions = policy.map_or_else(Permissions::default, |policy| {
             Permissions::default().allow("fetch").data_flow(policy)
         });
@@ -218,7 +220,7 @@ async fn a_conversation_from_elsewhere_has_read_the_worst() {
     let agent = Agent::builder(model).tools(tools()).build().expect("an agent");
     let before = agent.run("Go.").await.expect("an answer").transcript().clone();
 
-    let (asked, approver) = person(Question::yes);
+    let (asked, approver) = person(ApprovalRequest::yes);
     let agent = Agent::builder(script([reply().call("fetch", json!({}))]))
         .tools(tools())
         .permissions(Permissions::default().data_flow(DataFlowPolicy::default()))
@@ -235,7 +237,7 @@ async fn duplicate_members_are_refused_before_anybody_decides() {
     let model = script([reply().call_text("run", twice), reply().call_text("look", deep)]);
     let seen = Arc::new(AtomicUsize::new(0));
     let rule = Arc::clone(&seen);
-    let (asked, approver) = person(Question::yes);
+    let (asked, approver) = person(ApprovalRequest::yes);
     let agent = Agent::builder(model.clone())
         .tools([takes_all("run", SideEffects::ALL, &log), takes_all("look", READ, &log)])
         .permissions(Permissions::default().rule("any", move |_| {
@@ -286,7 +288,7 @@ async fn a_question_shows_all_and_survives_json() {
         Review::pass().with_preview(Preview::Diff("-0\n+1".into())).in_folder("/ledger")
     });
     let (asked, approver) = person(|question| question.yes().by("the clerk"));
-    let permissions = Permissions::default().rule("payments", |_| Some(Verdict::Ask));
+    let permissions = Permissions::default().rule("payments", |_| Some(RuleDecision::Ask));
     let agent = Agent::builder(model).tools([with_preview]).permissions(permissions);
     let agent = agent.approver(approver).build().expect("an agent");
     let (mut chat, journal) = recorded(&agent);
@@ -301,7 +303,7 @@ async fn a_question_shows_all_and_survives_json() {
     assert_eq!(question.preview, Some(Preview::Diff("-0\n+1".into())));
     assert!(question.agents.is_empty());
     let json = serde_json::to_string(question).expect("JSON");
-    assert_eq!(&serde_json::from_str::<Question>(&json).expect("a question"), question);
+    assert_eq!(&serde_json::from_str::<ApprovalRequest>(&json).expect("a question"), question);
     let by = decisions(&journal);
     assert!(matches!(&by[0].1, Decider::Person { who: Some(who), .. } if who == "the clerk"));
 }
@@ -358,7 +360,7 @@ async fn with_nobody_to_ask_the_model_reads_every_reason_and_the_program_the_way
         .tools([takes_all("pay", MUTATE, &log), takes_all("look", READ, &log)])
         .permissions(
             Permissions::default()
-                .rule("two eyes", |call| (call.tool == "look").then_some(Verdict::Ask)),
+                .rule("two eyes", |call| (call.tool == "look").then_some(RuleDecision::Ask)),
         )
         .build()
         .expect("an agent");
@@ -379,10 +381,12 @@ fn a_call_that_runs_an_agent_is_not_asked_about_for_its_side_effects_or_what_was
     let permissions = Permissions::default().data_flow(DataFlowPolicy::default());
     let mut call = ProposedCall::new("helper", &arguments, SideEffects::ALL);
     (call.taint.private, call.taint.untrusted) = (true, true);
-    let Judgement::Ask { reasons } = permissions.decide(&call) else { panic!("it is asked about") };
+    let PolicyDecision::Ask { reasons } = permissions.decide(&call) else {
+        panic!("it is asked about")
+    };
     assert_eq!(reasons[0].by, Decider::DataFlow);
     call.is_agent = true;
-    assert_eq!(permissions.decide(&call), Judgement::Allow { by: Decider::SideEffects });
+    assert_eq!(permissions.decide(&call), PolicyDecision::Allow { by: Decider::SideEffects });
 }
 
 #[test]
@@ -398,9 +402,9 @@ fn of_what_is_said_of_a_name_the_strictest_is_judged_in_every_order() {
         for second in 0..3 {
             let permissions = says(says(Permissions::default(), first), second);
             let judged = match permissions.decide(&call) {
-                Judgement::Allow { by: Decider::ToolName } => 0,
-                Judgement::Ask { .. } => 1,
-                Judgement::Deny { by: Decider::ToolName, .. } => 2,
+                PolicyDecision::Allow { by: Decider::ToolName } => 0,
+                PolicyDecision::Ask { .. } => 1,
+                PolicyDecision::Deny { by: Decider::ToolName, .. } => 2,
                 other => panic!("{other:?}"),
             };
             assert_eq!(judged, first.max(second), "{first}, then {second}");
@@ -415,7 +419,7 @@ async fn a_call_that_reads_nothing_has_read_nothing_private() {
         let log = Log::default();
         let call = |name: &str| reply().call(name, json!({}));
         let model = script([call("work"), call("fetch"), call("fetch")]);
-        let (asked, approver) = person(Question::yes);
+        let (asked, approver) = person(ApprovalRequest::yes);
         let permissions = Permissions::default()
             .allow("work")
             .allow("fetch")

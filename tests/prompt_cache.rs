@@ -13,7 +13,7 @@ use harness::{
     models::{Models, Price},
     provider::{PromptCache, Request, Settings},
     testing::{Answer, LoopbackServer, SimulatedCache, anthropic, chat, responses},
-    wire::{self, Takes},
+    wire::{self, ModelCapabilities},
 };
 use serde_json::{Value, json};
 
@@ -25,7 +25,7 @@ fn body(wire: &str, vendor: &str, model: &str, settings: &Settings) -> (String, 
     transcript.push(Message::user("Hello")).unwrap();
     let first = transcript.messages().get(0).unwrap().id().to_owned();
     let request = Request::new(&transcript).unwrap().with_system(Some("Be \"brief\"."));
-    let takes = Takes::of(vendor, model, &Models::default());
+    let takes = ModelCapabilities::of(vendor, model, &Models::default());
     let settings = settings.clone();
     let body = match wire {
         "responses" => {

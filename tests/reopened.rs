@@ -13,7 +13,7 @@ use harness::{
     agent::AgentBuilder,
     journal::{Envelope, Fact, Head, InterruptCause, Journal, Limit, MemoryJournal},
     models::{Models, Price},
-    policy::{Permissions, Question},
+    policy::{ApprovalRequest, Permissions},
     testing::{ScriptedProvider, reply},
     tool,
     tool::Reconciled,
@@ -261,7 +261,7 @@ async fn what_was_allowed_by_a_grant_that_was_revoked_does_not_run_again() {
         let agent = |tool: Tool| {
             Agent::builder(model())
                 .tools([tool])
-                .approver(|question: Question| async move { question.later(None) })
+                .approver(|question: ApprovalRequest| async move { question.later(None) })
                 .build()
                 .expect("an agent")
         };
@@ -329,7 +329,7 @@ async fn a_call_that_has_asked_is_decided_anew_if_its_grant_was_revoked() {
     });
     let agent = Agent::builder(model)
         .tools([asks])
-        .approver(|question: Question| async move { question.later(None) })
+        .approver(|question: ApprovalRequest| async move { question.later(None) })
         .build()
         .expect("an agent");
     let journal = MemoryJournal::new();

@@ -12,7 +12,7 @@ use harness::{
         GiveUp, RetryBudget, RetryPolicy, RetryProvider, RetryScope, RetryVerdict,
         ThrottledProvider,
     },
-    provider::{EventStream, Ledger, Lost, Request, Usage, accumulate},
+    provider::{EventStream, Request, RetryAccounting, RetryCost, Usage, accumulate},
     testing::{
         Gate, LoopbackServer, ScriptedProvider, ScriptedReply, anthropic, chat, reply, responses,
     },
@@ -36,8 +36,8 @@ fn asked() -> Transcript {
 }
 
 /// What a call and its run have lost when this many tries have failed.
-fn failed(attempts: u32) -> Lost {
-    Lost { attempts, time: Duration::ZERO }
+fn failed(attempts: u32) -> RetryCost {
+    RetryCost { attempts, time: Duration::ZERO }
 }
 
 fn failing(error: impl Fn() -> Error, times: usize) -> Vec<ScriptedReply> {
@@ -136,7 +136,7 @@ fn what_the_server_says_is_waited_and_never_less() {
 #[test]
 fn a_wait_longer_than_what_is_left_fails_at_once_and_says_so() {
     let policy = RetryPolicy::default();
-    let lost = |time| Lost { attempts: 2, time: seconds(time) };
+    let lost = |time| RetryCost { attempts: 2, time: seconds(time) };
     let why = |wait: f64, call, run| {
         let long = api(429).with_retry_after(seconds(wait));
         let RetryVerdict::GiveUp(why) = policy.decide(&long, lost(call), lost(run), 0.0) else {
@@ -272,7 +272,7 @@ async fn of_policies_around_policies_the_outermost_one_counts() {
         let inner = RetryProvider::new(model.clone(), policy(inner));
         let inner = RetryProvider::new(ThrottledProvider::new(inner, 4), policy(5));
         let provider = RetryProvider::new(inner, policy(outer));
-        let ledger = Ledger::default();
+        let ledger = RetryAccounting::default();
         let transcript = asked();
         let request = Request::new(&transcript).unwrap().with_ledger(Some(&ledger));
         let err = accumulate(provider.stream(request)).await.unwrap_err();
@@ -336,13 +336,13 @@ async fn time_lost_in_a_try_counts_once() {
     let policy = RetryPolicy { jitter: false, ..RetryPolicy::default() };
     let inner = || RetryProvider::new(script(), policy);
     let ledger = async |provider: &dyn harness::Provider| {
-        let ledger = Ledger::default();
+        let ledger = RetryAccounting::default();
         let transcript = asked();
         let request = Request::new(&transcript).unwrap().with_ledger(Some(&ledger));
         accumulate(provider.stream(request)).await.unwrap();
         ledger.lost()
     };
-    let lost = Lost { attempts: 2, time: seconds(20.0 + 1.0 + 2.0) };
+    let lost = RetryCost { attempts: 2, time: seconds(20.0 + 1.0 + 2.0) };
     assert_eq!(ledger(&inner()).await, lost);
     assert_eq!(ledger(&RetryProvider::new(inner(), policy)).await, lost);
     assert_eq!(ledger(&FallbackProvider::new(inner())).await, lost);

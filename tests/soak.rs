@@ -16,7 +16,7 @@ use futures_util::{StreamExt as _, stream};
 use harness::{
     Agent, AnthropicProvider, ErrorKind, Event, Guardrails, Outcome, Permissions, Provider, State,
     Stopped, Transcript,
-    client::{ChatCompletionsProvider, Clocks, OpenAIProvider},
+    client::{ChatCompletionsProvider, OpenAIProvider, Timeouts},
     policy::{FallbackProvider, RetryPolicy, RetryProvider},
     testing::{Answer, Chaos, Fault, LoopbackServer, anthropic, chat, responses},
     tool, tools,
@@ -38,17 +38,17 @@ const WIRES: [Wire; 3] = [
 ];
 
 fn messages(url: &str) -> Box<dyn Provider> {
-    let provider = AnthropicProvider::builder().api_key("k").base_url(url).clocks(clocks());
+    let provider = AnthropicProvider::builder().api_key("k").base_url(url).timeouts(clocks());
     Box::new(provider.build().unwrap())
 }
 
 fn open_responses(url: &str) -> Box<dyn Provider> {
-    let provider = OpenAIProvider::builder().api_key("k").base_url(url).clocks(clocks());
+    let provider = OpenAIProvider::builder().api_key("k").base_url(url).timeouts(clocks());
     Box::new(provider.build().unwrap())
 }
 
 fn completions(url: &str) -> Box<dyn Provider> {
-    let provider = ChatCompletionsProvider::builder().base_url(url).model("m").clocks(clocks());
+    let provider = ChatCompletionsProvider::builder().base_url(url).model("m").timeouts(clocks());
     Box::new(provider.build().unwrap())
 }
 
@@ -76,9 +76,9 @@ fn says_chat(turn: Turn, id: &str) -> Answer {
     }
 }
 
-fn clocks() -> Clocks {
+fn clocks() -> Timeouts {
     let short = Duration::from_millis(500);
-    Clocks { first_event: short, between_events: short, ..Clocks::default() }
+    Timeouts { first_event: short, between_events: short, ..Timeouts::default() }
 }
 
 /// What the model wants next, told from what the tools have answered so far.

@@ -11,7 +11,7 @@ use harness::{
     Agent, ErrorKind, Message, Outcome, Role, SideEffects, StopReason, Tool, Transcript,
     agent::{Action, Event, Steering},
     journal::{Fact, Journal, Limit, MemoryJournal},
-    policy::{Guardrails, Question},
+    policy::{ApprovalRequest, Guardrails},
     provider::{Request, Settings},
     testing::{Gate, ScriptedProvider, reply},
     tool::CancellationToken,
@@ -265,7 +265,7 @@ async fn while_calls_wait_for_an_approval_it_stays_unheard_and_the_run_that_goes
     let keyboard = steering.clone();
     let agent = Agent::builder(model.clone())
         .tools([pay])
-        .approver(move |question: Question| {
+        .approver(move |question: ApprovalRequest| {
             keyboard.say("And hurry.").unwrap();
             async move { question.later(None) }
         })

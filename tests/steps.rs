@@ -11,7 +11,7 @@ use harness::{
     Tool, ToolContent, ToolError,
     agent::{Action, Steps},
     journal::{Envelope, Fact, InterruptCause, Limit, MemoryJournal},
-    policy::{Guardrails, Question, Verdict},
+    policy::{ApprovalRequest, Guardrails, RuleDecision},
     testing::{Gate, ScriptedProvider, reply},
     tool,
     tool::Reconciled,
@@ -380,13 +380,13 @@ async fn what_waits_is_answered_from_outside() {
         tool("note", WRITE, &world),
     ];
     let agent = Agent::builder(calling(&["mail", "post", "form", "note"])).tools(tools);
-    let agent = agent.approver(|question: Question| async move { question.later(None) });
+    let agent = agent.approver(|question: ApprovalRequest| async move { question.later(None) });
     let agent = agent.build().expect("an agent");
     let mut steps = said(&agent, "Go.").await;
     acts_until(&mut steps, |next| *next == Action::AwaitAnswers).await;
     assert!(steps.act().await.expect("nothing").is_empty());
 
-    let questions: Vec<Question> =
+    let questions: Vec<ApprovalRequest> =
         steps.waiting().iter().filter_map(|open| open.question()).collect();
     assert_eq!(questions.len(), 2);
     let yes = questions[0].yes().by("ada");
@@ -587,7 +587,7 @@ async fn a_call_that_others_have_allowed_does_not_run_where_it_is_denied_now() {
             false => Permissions::default(),
         };
         let agent = Agent::builder(calling(&["note"])).tools([note()]).permissions(asks);
-        let agent = agent.approver(|question: Question| async move { question.later(None) });
+        let agent = agent.approver(|question: ApprovalRequest| async move { question.later(None) });
         let mut steps = said(&agent.build().expect("an agent"), "Go.").await;
         if asked {
             acts_until(&mut steps, |next| *next == Action::AwaitAnswers).await;
@@ -638,7 +638,7 @@ async fn rules_that_change_their_mind_come_to_an_end() {
     let asked = AtomicUsize::new(0);
     let rules = Permissions::default().rule("every other time", move |_| {
         let odd = asked.fetch_add(1, Ordering::SeqCst) % 2 == 1;
-        odd.then(|| Verdict::Deny("not this time".to_owned()))
+        odd.then(|| RuleDecision::Deny("not this time".to_owned()))
     });
     let agent = with(Permissions::default(), [tool("note", WRITE, &world)]);
     let mut steps = said(&agent, "Go.").await;
@@ -671,7 +671,7 @@ async fn an_answer_to_a_run_that_was_stopped_is_refused() {
             _ => reply().text("Done."),
         });
         let agent = Agent::builder(model).tools([asks.clone(), form.clone(), mail.clone()]);
-        let agent = agent.approver(|question: Question| async move { question.later(None) });
+        let agent = agent.approver(|question: ApprovalRequest| async move { question.later(None) });
         let mut steps = said(&agent.build().expect("an agent"), "Go.").await;
         acts_until(&mut steps, |next| *next == Action::AwaitAnswers).await;
         steps.apply(steps.stop(InterruptCause::Program).expect("it goes on")).expect("it follows");

@@ -7,7 +7,7 @@ use harness::{
     Block, CallOutcome, ChatCompletionsProvider, Media, Message, Role, ToolCall, ToolContent,
     ToolResult, Transcript,
     policy::{FallbackProvider, RetryPolicy, RetryProvider, ThrottledProvider},
-    provider::{Request, Sent, accumulate},
+    provider::{EncodedPrefix, Request, accumulate},
     testing::{Answer, LoopbackServer},
     wire::chat,
 };
@@ -334,7 +334,7 @@ proptest! {
     ) {
         let options = chat::Options { strict_turns: true, ..chat::Options::new("m") };
         let loose = chat::Options::new("m");
-        let sent = Sent::new();
+        let sent = EncodedPrefix::new();
         let mut transcript = Transcript::default();
         let mut before: Option<Vec<u8>> = None;
         for message in messages(&said) {

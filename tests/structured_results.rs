@@ -6,7 +6,7 @@ use harness::{
     Agent, CallOutcome, Error, Guardrails, Media, Outcome, Permissions, SideEffects, Tool,
     ToolCall, ToolContent, ToolError, ToolLimits, ToolOutput, ToolRegistry, ToolResult, Transcript,
     journal::{Journal, MemoryJournal},
-    policy::Question,
+    policy::ApprovalRequest,
     provider::Request,
     testing::{ScriptedProvider, reply},
     tool, tools, toolset,
@@ -387,7 +387,7 @@ async fn a_question_has_the_title_of_the_tool() {
     });
     let asked = Arc::new(std::sync::Mutex::new(Vec::new()));
     let seen = Arc::clone(&asked);
-    let approver = move |question: Question| {
+    let approver = move |question: ApprovalRequest| {
         let title = question.title.clone();
         seen.lock().expect("no panic").push((question.tool.clone(), title));
         std::future::ready(question.yes())
@@ -400,7 +400,7 @@ async fn a_question_has_the_title_of_the_tool() {
     agent.build().expect("an agent").run("Go.").await.expect("an answer");
     let asked = asked.lock().expect("no panic");
     assert_eq!(*asked, [("wipe".to_owned(), Some("Wipe the board".to_owned()))]);
-    let question = Question::new(&ToolCall::new("a", "wipe", "{}"), MUTATE);
+    let question = ApprovalRequest::new(&ToolCall::new("a", "wipe", "{}"), MUTATE);
     let json = serde_json::to_value(&question).expect("JSON");
     assert!(json.get("title").is_none(), "one that was kept before reads as it did");
 }

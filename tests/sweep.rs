@@ -18,7 +18,7 @@ use harness::{
     Agent, CallOutcome, CancellationToken, Chat, Event, Message, SideEffect, SideEffects, State,
     Tool, ToolError, Transcript,
     agent::AgentBuilder,
-    policy::{Approval, Permissions, Question, Verdict},
+    policy::{Approval, ApprovalRequest, Permissions, RuleDecision},
     testing::{ScriptedProvider, ScriptedReply, reply},
     tool, tools,
 };
@@ -189,7 +189,7 @@ fn answer(rng: &mut Rng, number: &mut u64) -> ScriptedReply {
 }
 
 /// A person who says yes, no, always or nothing, or falls.
-async fn decides(question: Question, mood: u8) -> Approval {
+async fn decides(question: ApprovalRequest, mood: u8) -> Approval {
     tokio::task::yield_now().await;
     match mood {
         0 | 1 => question.yes(),
@@ -242,14 +242,14 @@ async fn one(seed: u64, figures: &mut Figures) {
     if let Stop::RulePanics = stop {
         permissions = permissions.rule("weak", |call| match call.tool {
             "look" => panic!("the rule fell"),
-            "fetch" => Some(Verdict::Ask),
+            "fetch" => Some(RuleDecision::Ask),
             _ => None,
         });
     }
     let mood = rng.u8(..7);
     let agent = with_tools(Agent::builder(model), &world)
         .permissions(permissions)
-        .approver(move |question: Question| decides(question, mood))
+        .approver(move |question: ApprovalRequest| decides(question, mood))
         .build()
         .expect("an agent");
     let mut chat = agent.chat();

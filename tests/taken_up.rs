@@ -17,7 +17,7 @@ use harness::{
     agent::AgentBuilder,
     journal::{Fact, Head, Journal, Limit, MemoryJournal},
     message::Block,
-    policy::{Permissions, Question},
+    policy::{ApprovalRequest, Permissions},
     testing::{ScriptedProvider, reply},
     tool,
     tool::Reconciled,
@@ -118,7 +118,7 @@ fn asks(id: &'static str) -> Tool {
 #[tokio::test]
 async fn a_call_that_may_have_run_is_not_told_as_denied() {
     let agent = agent(2, asks("2").idempotent())
-        .approver(|question: Question| async move { question.later(None) })
+        .approver(|question: ApprovalRequest| async move { question.later(None) })
         .build()
         .expect("an agent");
     let whole = MemoryJournal::new();
@@ -184,7 +184,9 @@ async fn what_is_denied_now_does_not_run_whoever_had_allowed_it() {
         let tool = || put(&ran).idempotent();
         let whole = MemoryJournal::new();
         let before = match by_person {
-            true => agent(1, tool()).approver(|question: Question| async move { question.yes() }),
+            true => {
+                agent(1, tool()).approver(|question: ApprovalRequest| async move { question.yes() })
+            }
             false => agent(1, tool()).permissions(Permissions::allow_all()),
         };
         let before = before.build().expect("an agent");
@@ -415,7 +417,7 @@ async fn the_time_in_which_a_person_has_decided_is_in_no_fact() {
             Ok("paid".into())
         })
     });
-    let person = |question: Question| async move {
+    let person = |question: ApprovalRequest| async move {
         tokio::time::sleep(Duration::from_secs(600)).await;
         question.yes()
     };

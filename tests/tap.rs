@@ -59,7 +59,7 @@ fn words(wire: &str, body: &str) -> String {
     let events = match wire {
         "anthropic" => read!(wire::anthropic::decoder(limits)),
         "responses" => read!(wire::responses::decoder(limits)),
-        _ => read!(wire::chat::decoder(limits, wire::chat::Reading::default())),
+        _ => read!(wire::chat::decoder(limits, wire::chat::DecodeOptions::default())),
     };
     let words = events.into_iter().filter_map(|event| match event {
         StreamEvent::TextDelta { text, .. } => Some(text),

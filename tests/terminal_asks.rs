@@ -16,7 +16,7 @@ use harness::{
     Agent, CancellationToken, SideEffect, SideEffects, Tool, ToolCall,
     journal::Decider,
     journal::Reason,
-    policy::{Answer, Approval, Approver as _, Question, TerminalApprover},
+    policy::{Approval, ApprovalDecision, ApprovalRequest, Approver as _, TerminalApprover},
     testing::{ScriptedProvider, reply},
     tool::{Preview, Scope},
 };
@@ -34,18 +34,18 @@ fn quiet(columns: u16, rows: u16) -> Option<Terminal> {
     Terminal::running("exec sleep 600", (columns, rows))
 }
 
-fn question(arguments: &Value) -> Question {
-    Question::new(&ToolCall::new("call_1", "bash", arguments.to_string()), SideEffects::ALL)
+fn question(arguments: &Value) -> ApprovalRequest {
+    ApprovalRequest::new(&ToolCall::new("call_1", "bash", arguments.to_string()), SideEffects::ALL)
 }
 
-fn ask(terminal: &Terminal, question: Question) -> JoinHandle<Approval> {
+fn ask(terminal: &Terminal, question: ApprovalRequest) -> JoinHandle<Approval> {
     let approver = TerminalApprover::on(terminal.device());
     tokio::spawn(async move { approver.ask(&question).await })
 }
 
 fn no(approval: &Approval) -> &str {
     match &approval.answer {
-        Answer::No { reason } => reason,
+        ApprovalDecision::No { reason } => reason,
         other => panic!("{other:?}"),
     }
 }
@@ -57,7 +57,7 @@ async fn until(terminal: &Terminal, end: &str) -> String {
 }
 
 /// Calls, each with what must be seen of it.
-fn hostile() -> Vec<(&'static str, Question, Vec<String>)> {
+fn hostile() -> Vec<(&'static str, ApprovalRequest, Vec<String>)> {
     let command = |text: &str| question(&json!({"command": text}));
     let seen = |lines: &[&str]| lines.iter().map(|line| (*line).to_owned()).collect::<Vec<_>>();
     let mut frame =
@@ -224,7 +224,7 @@ async fn calls_that_are_made_to_deceive_are_seen_as_they_are() {
         let approval = asked.await.expect("an answer");
         assert_eq!(
             (&approval.question, &approval.answer),
-            (&question.id(), &Answer::Yes),
+            (&question.id(), &ApprovalDecision::Yes),
             "{what}"
         );
         let _ = write!(recorded, "=== {what}: {} screens\n\n", screens.len());
@@ -357,7 +357,7 @@ async fn questions_come_in_the_order_in_which_they_were_asked() {
         });
         assert_eq!(about(&screen), name);
         terminal.say("y");
-        assert_eq!(asked.await.expect("an answer").answer, Answer::Yes);
+        assert_eq!(asked.await.expect("an answer").answer, ApprovalDecision::Yes);
     }
 }
 
@@ -417,7 +417,7 @@ async fn what_was_typed_before_a_question_does_not_answer_it() {
         })
     });
     assert_eq!(about(&screen), "second");
-    assert_eq!(first.await.expect("an answer").answer, Answer::Yes);
+    assert_eq!(first.await.expect("an answer").answer, ApprovalDecision::Yes);
     terminal.say("n");
     assert_eq!(no(&second.await.expect("an answer")), "the person at the terminal said no");
 }
@@ -456,7 +456,7 @@ async fn one_that_waits_and_is_taken_back_is_never_seen() {
     });
     assert!(!screen.contains("second") && !screen.contains("taken back"), "{screen}");
     terminal.say("y");
-    assert_eq!(third.await.expect("an answer").answer, Answer::Yes);
+    assert_eq!(third.await.expect("an answer").answer, ApprovalDecision::Yes);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -480,7 +480,7 @@ async fn what_else_is_typed_is_no_answer() {
     }
     terminal.say("2");
     let approval = asked.await.expect("an answer");
-    assert_eq!(approval.answer, Answer::Always { scope: asks.scopes[2].clone() });
+    assert_eq!(approval.answer, ApprovalDecision::Always { scope: asks.scopes[2].clone() });
     assert_eq!(approval.who, Some(format!("the person at {}", terminal.device())));
 
     let asked = ask(&terminal, asks.clone());
@@ -490,7 +490,7 @@ async fn what_else_is_typed_is_no_answer() {
         })
     });
     terminal.say("a");
-    let always = Answer::Always { scope: asks.scopes[0].clone() };
+    let always = ApprovalDecision::Always { scope: asks.scopes[0].clone() };
     assert_eq!(asked.await.expect("an answer").answer, always);
 }
 
@@ -548,7 +548,7 @@ async fn another_size_is_another_screen() {
     let whole = |screen: &str| screen.ends_with(LAST) && !screen.ends_with("page");
     tokio::task::block_in_place(|| terminal.wait("all of it", whole));
     terminal.say("y");
-    assert_eq!(asked.await.expect("an answer").answer, Answer::Yes);
+    assert_eq!(asked.await.expect("an answer").answer, ApprovalDecision::Yes);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -566,7 +566,7 @@ async fn a_raw_terminal_is_asked_too() {
     let typed = |screen: &str| screen.ends_with("[s]how again: y");
     tokio::task::block_in_place(|| terminal.wait("what was typed", typed));
     terminal.press(&["Enter"]);
-    assert_eq!(asked.await.expect("an answer").answer, Answer::Yes);
+    assert_eq!(asked.await.expect("an answer").answer, ApprovalDecision::Yes);
     // Ctrl-C is a key there, and a no.
     let asked = ask(&terminal, question(&json!({"command": "ls"})));
     tokio::task::block_in_place(|| {

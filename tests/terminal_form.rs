@@ -3,7 +3,9 @@
 
 use harness::{
     SideEffects, ToolCall,
-    policy::{Answer, Approver as _, Filled, Question, TerminalApprover, TerminalForm},
+    policy::{
+        ApprovalDecision, ApprovalRequest, Approver as _, Filled, TerminalApprover, TerminalForm,
+    },
 };
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
@@ -214,7 +216,7 @@ async fn a_form_that_is_taken_back_gives_no_key_to_the_question_behind_it() {
     let Some(terminal) = quiet(100, 40) else { return };
     let asked = fill(&terminal, "Who?", object(json!({"a": {"type": "string"}}), &[]));
     until(&terminal, "asks | Who?").await;
-    let question = Question::new(
+    let question = ApprovalRequest::new(
         &ToolCall::new("call_1", "bash", json!({"command": "rm"}).to_string()),
         SideEffects::ALL,
     );
@@ -229,7 +231,7 @@ async fn a_form_that_is_taken_back_gives_no_key_to_the_question_behind_it() {
     terminal.say("y");
     until(&terminal, "[s]how again:").await;
     terminal.say("n");
-    assert!(matches!(behind.await.expect("an answer").answer, Answer::No { .. }));
+    assert!(matches!(behind.await.expect("an answer").answer, ApprovalDecision::No { .. }));
 }
 
 #[tokio::test(flavor = "multi_thread")]

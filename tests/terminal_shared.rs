@@ -9,7 +9,10 @@ use std::{
 
 use harness::{
     SideEffects, ToolCall,
-    policy::{Answer, Approval, Approver as _, Filled, Question, TerminalApprover, TerminalForm},
+    policy::{
+        Approval, ApprovalDecision, ApprovalRequest, Approver as _, Filled, TerminalApprover,
+        TerminalForm,
+    },
 };
 use serde_json::json;
 use tokio::task::{JoinHandle, yield_now};
@@ -26,12 +29,12 @@ fn quiet() -> Option<Terminal> {
     Terminal::running("exec sleep 600", (100, 30))
 }
 
-fn question(command: &str) -> Question {
+fn question(command: &str) -> ApprovalRequest {
     let arguments = json!({"command": command}).to_string();
-    Question::new(&ToolCall::new("call_1", "bash", arguments), SideEffects::ALL)
+    ApprovalRequest::new(&ToolCall::new("call_1", "bash", arguments), SideEffects::ALL)
 }
 
-fn ask(terminal: &Terminal, question: Question) -> JoinHandle<Approval> {
+fn ask(terminal: &Terminal, question: ApprovalRequest) -> JoinHandle<Approval> {
     let approver = TerminalApprover::on(terminal.device());
     tokio::spawn(async move { approver.ask(&question).await })
 }
@@ -157,7 +160,7 @@ async fn an_answer_to_what_was_written_over_a_question_is_none() {
         assert!(!asked.is_finished(), "{answer:?}");
     }
     terminal.say("y");
-    assert_eq!(asked.await.expect("an answer").answer, Answer::Yes);
+    assert_eq!(asked.await.expect("an answer").answer, ApprovalDecision::Yes);
 }
 
 #[tokio::test(start_paused = true)]
@@ -186,7 +189,7 @@ async fn what_is_typed_before_a_question_can_be_read_is_dropped_and_told() {
     tokio::time::advance(READING).await;
     prompts(&terminal, 2);
     terminal.say("y");
-    assert_eq!(asked.await.expect("an answer").answer, Answer::Yes);
+    assert_eq!(asked.await.expect("an answer").answer, ApprovalDecision::Yes);
 }
 
 #[tokio::test(start_paused = true)]

@@ -4,7 +4,7 @@ use harness::{
     Block, Error, ErrorKind, StopReason, Usage,
     provider::{Accumulator, AnswerLimits, ProviderResponse},
     testing::{anthropic, chat, outline, responses},
-    wire::{self, chat::Reading},
+    wire::{self, chat::DecodeOptions},
 };
 use serde_json::{Value, json};
 
@@ -62,7 +62,7 @@ impl Readable for responses::Body {
 
 impl Readable for chat::Body {
     fn read(&self) -> Result<ProviderResponse, Error> {
-        read!(wire::chat::decoder(AnswerLimits::default(), Reading::default()), self)
+        read!(wire::chat::decoder(AnswerLimits::default(), DecodeOptions::default()), self)
     }
 }
 

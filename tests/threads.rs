@@ -348,7 +348,7 @@ async fn the_early_call_of_a_run_that_is_dropped_while_a_person_is_asked_is_told
     ];
     let asked = Gate::new();
     let waits = asked.clone();
-    let approver = move |question: harness::policy::Question| {
+    let approver = move |question: harness::policy::ApprovalRequest| {
         let gate = waits.clone();
         async move {
             gate.pass().await;

@@ -5,7 +5,7 @@ use std::{fs, path::Path, time::Duration};
 use harness::{
     Error, ErrorKind, Message, Provider as _, Transcript,
     policy::{FallbackProvider, RetryPolicy, RetryVerdict},
-    provider::{AnswerLimits, Lost, Request, accumulate},
+    provider::{AnswerLimits, Request, RetryCost, accumulate},
     testing::{ScriptedProvider, reply},
     wire,
 };
@@ -33,7 +33,7 @@ fn error(status: &str, body: &str) -> Error {
     let result = if body.contains("response.failed") {
         wire::responses::decoder(limits).push(record.as_bytes())
     } else if body.contains("choices") {
-        wire::chat::decoder(limits, wire::chat::Reading::default()).push(record.as_bytes())
+        wire::chat::decoder(limits, wire::chat::DecodeOptions::default()).push(record.as_bytes())
     } else {
         wire::anthropic::decoder(limits).push(record.as_bytes())
     };
@@ -55,7 +55,7 @@ async fn the_guide_says_what_happens() {
     let lines = lines();
     assert!(lines.len() > 30, "the table was not found");
     let policy = RetryPolicy { jitter: false, time: Duration::MAX, ..RetryPolicy::default() };
-    let first = Lost { attempts: 1, time: Duration::ZERO };
+    let first = RetryCost { attempts: 1, time: Duration::ZERO };
     for [statuses, body, again, another] in lines {
         for status in statuses.split(", ") {
             let error = error(status, &body);

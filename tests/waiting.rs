@@ -6,7 +6,7 @@ use harness::{
     Agent, ErrorKind, Limits, Outcome, SideEffect, SideEffects, Tool,
     agent::{AgentBuilder, OpenCall},
     journal::{Envelope, Journal, MemoryJournal, WriterId},
-    policy::Question,
+    policy::ApprovalRequest,
     testing::{FaultyJournal, JournalCall, JournalFault, ScriptedProvider, reply},
 };
 use serde_json::json;
@@ -132,7 +132,7 @@ async fn a_run_whose_calls_waited_goes_on_with_new_limits() {
             _ => reply().text("Done.").tokens(60, 1),
         });
         let agent = Agent::builder(model).tools([mail]);
-        let agent = agent.approver(|question: Question| async move { question.later(None) });
+        let agent = agent.approver(|question: ApprovalRequest| async move { question.later(None) });
         let agent = agent.build().expect("an agent");
         let mut chat = agent.open(&journal, "chat").await.expect("new");
         let few = Limits::new().input_tokens(70);

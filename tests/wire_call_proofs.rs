@@ -9,7 +9,7 @@ use harness::{
     message::VendorData,
     provider::{Request, accumulate},
     testing::{Answer, LoopbackServer},
-    wire::chat::{self, Options, Origin, Reading},
+    wire::chat::{self, DecodeOptions, Options, Origin},
 };
 use serde_json::{Value, json};
 
@@ -133,7 +133,7 @@ fn extras(transcript: &Transcript, options: &Options) -> Vec<Value> {
 #[test]
 fn a_proof_goes_back_to_the_model_that_gave_it_and_to_no_other() {
     let gemini = Origin::of("https://gemini.test", "gemini-3");
-    let reading = Reading { origin: gemini, ..Reading::default() };
+    let reading = DecodeOptions { origin: gemini, ..DecodeOptions::default() };
     for (about, events) in answers() {
         let body = unnamed(&events) + "data: [DONE]\n\n";
         let answer = both_ways("chat", &body, reading).answer();
@@ -164,7 +164,7 @@ fn each_call_keeps_its_own_and_what_broke_off_keeps_none() {
         chunk(call(Some(2), "c", r#"{"n":"#, Some(signed("vertex", "three"))), Some("length")),
     ];
     let body = unnamed(&events) + "data: [DONE]\n\n";
-    let message = both_ways("chat", &body, Reading::default()).answer().message.unwrap();
+    let message = both_ways("chat", &body, DecodeOptions::default()).answer().message.unwrap();
     let sent = extras(&transcript(message), &Options::new("m"));
     assert_eq!(sent, [signed("vertex", "one"), signed("vertex", "two")]);
 }

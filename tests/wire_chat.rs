@@ -6,14 +6,14 @@ use harness::{
     message::VendorData,
     provider::{Effort, Request, Settings, ToolChoice},
     tool::ToolSchema,
-    wire::chat::{self, CallIds, Options, Reading, ThinkTags, ThoughtReplay},
+    wire::chat::{self, CallIds, DecodeOptions, Options, ThinkTags, ThoughtReplay},
 };
 use serde_json::{Value, json};
 
 use crate::decoded::{Call, Decoded, both_ways, call, unnamed};
 
 fn decode(body: &str) -> Decoded {
-    both_ways("chat", body, Reading::default())
+    both_ways("chat", body, DecodeOptions::default())
 }
 
 fn chunk(delta: Value, finish: Value) -> Value {
@@ -137,7 +137,7 @@ fn d02_think_tags_are_split_where_that_is_asked_for() {
     let read = |text: &[&str], think_tags| {
         let mut chunks: Vec<Value> = text.iter().map(|text| said(text)).collect();
         chunks.push(chunk(json!({}), json!("stop")));
-        let reading = Reading { think_tags, ..Reading::default() };
+        let reading = DecodeOptions { think_tags, ..DecodeOptions::default() };
         let decoded = both_ways("chat", &body(&chunks), reading);
         (decoded.reasoning(), decoded.text())
     };
@@ -153,7 +153,7 @@ fn d02_think_tags_are_split_where_that_is_asked_for() {
     // Many in one piece are read once.
     let many = "<think>a</think>b".repeat(100_000);
     let chunks = [said(&many), chunk(json!({}), json!("stop"))];
-    let reading = Reading { think_tags: ThinkTags::Split, ..Reading::default() };
+    let reading = DecodeOptions { think_tags: ThinkTags::Split, ..DecodeOptions::default() };
     let decoded = crate::decoded::read("chat", &[body(&chunks).as_bytes()], reading);
     assert_eq!((decoded.reasoning().len(), decoded.text().len()), (100_000, 100_000));
 }
@@ -369,7 +369,7 @@ fn d15_a_repeated_reason_to_stop_ends_calls_once() {
 fn d16_an_end_without_a_reason_is_cut_off_unless_the_server_is_known_for_it() {
     let stream = body(&[said("Hi")]);
     assert_eq!(decode(&stream).error().kind(), ErrorKind::CutOff);
-    let reading = Reading { done_is_enough: true, ..Reading::default() };
+    let reading = DecodeOptions { done_is_enough: true, ..DecodeOptions::default() };
     assert_eq!(both_ways("chat", &stream, reading).stop(), StopReason::Complete);
     let cut = unnamed(&[said("Hi")]);
     assert_eq!(both_ways("chat", &cut, reading).error().kind(), ErrorKind::CutOff);
@@ -582,7 +582,7 @@ fn d30_a_stream_that_ends_in_the_middle_is_cut_off() {
 }
 
 fn decode_at(stream: &str, at: usize) -> Decoded {
-    crate::decoded::read("chat", &[&stream.as_bytes()[..at]], Reading::default())
+    crate::decoded::read("chat", &[&stream.as_bytes()[..at]], DecodeOptions::default())
 }
 
 // -- which call a fragment belongs to, rule by rule
@@ -737,7 +737,7 @@ fn an_answer_in_one_piece_is_read() {
         "message": {"role": "assistant", "content": "Hi", "tool_calls": [{"id": "a", "type": "function",
             "function": {"name": "add", "arguments": "{}"}}]}, "finish_reason": "tool_calls"}],
         "usage": {"prompt_tokens": 1, "completion_tokens": 2}});
-    let mut decoder = chat::decoder(Default::default(), Reading::default());
+    let mut decoder = chat::decoder(Default::default(), DecodeOptions::default());
     decoder.push_whole(body.to_string().as_bytes()).unwrap();
     let events = std::iter::from_fn(|| decoder.next_event()).collect();
     let decoded = Decoded { events, end: Ok(()), heard: 0 };

@@ -3,7 +3,7 @@
 use harness::{
     CallOutcome, Message, Role, ToolCall, ToolContent, ToolResult, Transcript,
     message::{Block, Media, VendorData},
-    provider::{AnswerSchema, AnswerWay, Request, Sent},
+    provider::{EncodedPrefix, OutputMode, OutputSchema, Request},
     wire::{anthropic, chat, responses},
 };
 use serde_json::json;
@@ -32,7 +32,7 @@ const WIRES: [Encode; 3] = [
 #[test]
 fn what_was_sent_is_kept_without_its_texts() {
     for encode in WIRES {
-        let sent = Sent::new();
+        let sent = EncodedPrefix::new();
         let mut transcript = conversation(500);
         let body = |transcript: &Transcript| {
             encode(&Request::new(transcript).unwrap().with_sent(Some(&sent)))
@@ -78,7 +78,7 @@ fn a_text_is_escaped_as_json_escapes_it() {
         for text in texts() {
             let mut transcript = Transcript::default();
             transcript.push(Message::user(text.as_str())).unwrap();
-            let sent = Sent::new();
+            let sent = EncodedPrefix::new();
             let body = encode(&Request::new(&transcript).unwrap().with_sent(Some(&sent)));
             let words = serde_json::to_string(&text).unwrap();
             let begin = text.chars().take(50).collect::<String>();
@@ -115,7 +115,7 @@ fn pictures_calls_and_results_are_kept_without_their_data() {
     ];
     transcript.push(Message::new(Role::Tool, results)).unwrap();
     for encode in WIRES {
-        let sent = Sent::new();
+        let sent = EncodedPrefix::new();
         let anew = encode(&Request::new(&transcript).unwrap());
         let body: serde_json::Value = serde_json::from_slice(&anew).unwrap();
         let file = Media::from_bytes("image/png", &file);
@@ -131,18 +131,18 @@ fn pictures_calls_and_results_are_kept_without_their_data() {
 
 #[test]
 fn what_does_not_fit_is_written_anew() {
-    let sent = Sent::new();
+    let sent = EncodedPrefix::new();
     let transcript = conversation(3);
     let other = conversation(3);
-    let anthropic = |transcript: &Transcript, sent: Option<&Sent>| {
+    let anthropic = |transcript: &Transcript, sent: Option<&EncodedPrefix>| {
         let request = Request::new(transcript).unwrap().with_sent(sent);
         anthropic::encode(&request, &options()).unwrap()
     };
-    let chat = |system: Option<&str>, sent: Option<&Sent>| {
+    let chat = |system: Option<&str>, sent: Option<&EncodedPrefix>| {
         let request = Request::new(&transcript).unwrap().with_system(system).with_sent(sent);
         chat::encode(&request, &chat::Options::new("m")).unwrap()
     };
-    let responses = |sent: Option<&Sent>| {
+    let responses = |sent: Option<&EncodedPrefix>| {
         let request = Request::new(&transcript).unwrap().with_sent(sent);
         let options = responses::Options::new("m");
         responses::encode(&request, &options).unwrap()
@@ -172,7 +172,7 @@ fn a_plan_that_is_as_large_as_what_vendors_refuse_is_not_kept() {
         let call = Block::ToolCall(ToolCall::new("a", "look", "{}"));
         transcript.push(Message::assistant([call])).unwrap();
         transcript.push(Message::new(Role::Tool, [Block::ToolResult(result)])).unwrap();
-        let sent = Sent::new();
+        let sent = EncodedPrefix::new();
         let request = Request::new(&transcript).unwrap().with_sent(Some(&sent));
         let body = anthropic::encode_pieces(&request, &options()).unwrap();
         assert!(body.size() > bytes * 1024 * 1024);
@@ -215,7 +215,7 @@ fn whatever_is_said_stands_in_the_body_whether_or_not_it_was_planned_before() {
     for seed in 0..crate::times(10) {
         let random = &mut fastrand::Rng::with_seed(seed);
         let (mut transcript, mut said) = (Transcript::default(), Vec::new());
-        let sent = WIRES.map(|_| Sent::new());
+        let sent = WIRES.map(|_| EncodedPrefix::new());
         for turn in 0..random.usize(1..6) {
             let mut say = |random: &mut fastrand::Rng| {
                 said.push(words(random));
@@ -286,7 +286,7 @@ fn another_conversation_that_ends_with_the_same_message_is_written_anew() {
     };
     for encode in WIRES {
         for at in [0, 1, 30, 31, 32, 78] {
-            let sent = Sent::new();
+            let sent = EncodedPrefix::new();
             let body = |transcript: &Transcript| {
                 encode(&Request::new(transcript).unwrap().with_sent(Some(&sent)))
             };
@@ -305,10 +305,10 @@ fn the_same_question_with_another_schema_is_written_anew() {
     let mut transcript = Transcript::default();
     transcript.push(Message::user("How old is it?")).unwrap();
     let mut options = chat::Options::new("m");
-    options.answer_way = Some(AnswerWay::Words);
-    let sent = Sent::new();
-    let body = |schema: serde_json::Value, sent: Option<&Sent>| {
-        let answer = AnswerSchema::new("answer", schema, 0);
+    options.answer_way = Some(OutputMode::Words);
+    let sent = EncodedPrefix::new();
+    let body = |schema: serde_json::Value, sent: Option<&EncodedPrefix>| {
+        let answer = OutputSchema::new("answer", schema, 0);
         let request = Request::new(&transcript).unwrap().with_answer(Some(&answer));
         chat::encode(&request.with_sent(sent), &options).unwrap()
     };
@@ -352,7 +352,7 @@ fn what_a_later_message_says_of_an_earlier_one_is_not_kept_without_it() {
     let mut second = begin.to_vec();
     second.push(Message::user("Never mind."));
     let (first, second) = (of(first), of(second));
-    let sent = Sent::new();
+    let sent = EncodedPrefix::new();
     for transcript in [&first, &second] {
         let request = Request::new(transcript).unwrap();
         let kept = anthropic::encode(&request.clone().with_sent(Some(&sent)), &options()).unwrap();

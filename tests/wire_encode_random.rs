@@ -9,7 +9,7 @@ use harness::{
     Block, CallOutcome, Link, Media, Message, ReasoningBlock, Role, TextBlock, ToolCall,
     ToolContent, ToolResult, Transcript,
     message::VendorData,
-    provider::{Request, Sent},
+    provider::{EncodedPrefix, Request},
     tool::ToolSchema,
     wire::{anthropic, chat, responses},
 };
@@ -170,7 +170,7 @@ fn schemas() -> Vec<ToolSchema> {
 /// anew, and of what was sent before, which must be the same.
 fn bodies(transcript: &Transcript, encode: impl Fn(&Request<'_>) -> Vec<u8>) -> Vec<Vec<u8>> {
     let tools = schemas();
-    let sent = Sent::new();
+    let sent = EncodedPrefix::new();
     let mut grown = Transcript::default();
     let mut bodies: Vec<Vec<u8>> = Vec::new();
     for message in transcript.messages() {

@@ -22,7 +22,7 @@ use harness::{
     Agent, Outcome, Reply, Stopped,
     agent::OpenCall,
     journal::SqliteJournal,
-    policy::{Question, visible},
+    policy::{ApprovalRequest, visible},
     testing::{ScriptedProvider, reply},
     tool, tools,
 };
@@ -127,7 +127,7 @@ fn agent() -> Result<Agent, harness::Error> {
     });
     Agent::builder(model)
         .tools(tools![send_mail])
-        .approver(|question: Question| async move { question.later(None) })
+        .approver(|question: ApprovalRequest| async move { question.later(None) })
         .build()
 }
 
@@ -162,8 +162,8 @@ fn asked(open: &OpenCall) -> String {
     format!("{} {}", open.call.name(), open.call.arguments())
 }
 
-fn questions(waiting: &[OpenCall]) -> anyhow::Result<Vec<Question>> {
-    let questions: Vec<Question> = waiting.iter().filter_map(OpenCall::question).collect();
+fn questions(waiting: &[OpenCall]) -> anyhow::Result<Vec<ApprovalRequest>> {
+    let questions: Vec<ApprovalRequest> = waiting.iter().filter_map(OpenCall::question).collect();
     anyhow::ensure!(!questions.is_empty(), "no call waits for a decision");
     Ok(questions)
 }

@@ -46,7 +46,7 @@ use std::{
 use anyhow::Context as _;
 use harness::{
     Agent,
-    policy::{Permissions, Verdict},
+    policy::{Permissions, RuleDecision},
     provider::Effort,
     toolbox::{Files, bash, calc, supervise},
     tools,
@@ -135,7 +135,7 @@ fn permissions() -> Permissions {
     Permissions::default().rule("a file is there already", |call| {
         let path = Path::new(FOLDER).join(call.text("path")?);
         let replaces = call.tool == "write_file" && path.symlink_metadata().is_ok();
-        replaces.then_some(Verdict::Ask)
+        replaces.then_some(RuleDecision::Ask)
     })
 }
 

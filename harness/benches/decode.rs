@@ -209,7 +209,7 @@ fn decode(wire: &str, pieces: &[&[u8]], mut each: impl FnMut(StreamEvent)) -> bo
     match wire {
         "anthropic" => read!(wire::anthropic::decoder(limits)),
         "responses" => read!(wire::responses::decoder(limits)),
-        "chat" => read!(chat::decoder(limits, chat::Reading::default())),
+        "chat" => read!(chat::decoder(limits, chat::DecodeOptions::default())),
         other => panic!("a wire without a bench: {other}"),
     }
 }

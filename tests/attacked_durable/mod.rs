@@ -22,7 +22,7 @@ use harness::{
         MemoryJournal, Metadata, StoredFacts,
     },
     message::Transcript,
-    policy::{Guardrails, Question},
+    policy::{ApprovalRequest, Guardrails},
     testing::{FaultyJournal, JournalCall, JournalFault, ScriptedProvider, ScriptedReply, reply},
     tool::{Preview, Review},
 };
@@ -637,7 +637,7 @@ fn mailing(world: &World, calls: usize) -> Agent {
     });
     Agent::builder(model)
         .tools([tool("mail", NETWORK, world)])
-        .approver(|question: Question| async move { question.later(None) })
+        .approver(|question: ApprovalRequest| async move { question.later(None) })
         .build()
         .expect("an agent")
 }

@@ -64,7 +64,7 @@ async fn whatever_kills_its_process_comes_to_an_end() {
         });
         let agent = Agent::builder(model)
             .tools([pay, falls, tool("mail", NETWORK, &world)])
-            .approver(|_: Question| std::future::pending())
+            .approver(|_: ApprovalRequest| std::future::pending())
             .early_start(false)
             .guardrails(Guardrails::default().turns(5))
             .build()
@@ -175,7 +175,7 @@ async fn a_grant_that_was_revoked_is_asked_about_again() {
     });
     let agent = Agent::builder(model)
         .tools([tool("mail", NETWORK, &world)])
-        .approver(|question: Question| async move { question.later(None) })
+        .approver(|question: ApprovalRequest| async move { question.later(None) })
         .build()
         .expect("an agent");
     let mut chat = agent.open(&journal, CHAT).await.expect("new");
@@ -486,7 +486,7 @@ async fn a_preview_that_changed_does_not_run() {
             });
             let builder = Agent::builder(model).tools([mail]);
             builder
-                .approver(|question: Question| async move { question.later(None) })
+                .approver(|question: ApprovalRequest| async move { question.later(None) })
                 .build()
                 .expect("an agent")
         };

@@ -18,7 +18,7 @@ use harness::{
     agent::{Inbox, Machine, OpenCall},
     journal::{Awaited, Envelope, Fact, Journal, MemoryJournal},
     message::Transcript,
-    policy::{Approval, Question},
+    policy::{Approval, ApprovalRequest},
     testing::{FaultyJournal, JournalFault},
 };
 
@@ -89,7 +89,7 @@ impl Answers {
         [Self::Yes, Self::No, Self::Always, Self::Later, Self::TooLate][rng.usize(..5)]
     }
 
-    fn to(self, question: &Question) -> Approval {
+    fn to(self, question: &ApprovalRequest) -> Approval {
         match self {
             Self::Yes => question.yes(),
             Self::No => question.no("no"),
@@ -100,7 +100,7 @@ impl Answers {
     }
 
     fn approver(self) -> impl harness::policy::Approver {
-        move |question: Question| async move {
+        move |question: ApprovalRequest| async move {
             tokio::task::yield_now().await;
             self.to(&question)
         }

@@ -8,7 +8,7 @@ use std::sync::{
 use harness::{
     Agent, CallOutcome, SideEffect, SideEffects,
     journal::MemoryJournal,
-    policy::Question,
+    policy::ApprovalRequest,
     testing::{FaultyJournal, JournalCall, JournalFault, ScriptedProvider, reply},
 };
 use serde_json::json;
@@ -25,7 +25,7 @@ async fn an_always_that_was_withdrawn_is_withdrawn_in_a_fork_of_what_was_before(
         Some(_) => reply().text("Paid."),
     });
     let pay = tool("pay", MUTATE, |_| async { Ok("paid".to_owned()) });
-    let always = |question: Question| std::future::ready(question.always());
+    let always = |question: ApprovalRequest| std::future::ready(question.always());
     let agent = Agent::builder(asks).tools([pay]).approver(always).build().expect("an agent");
     let journal = MemoryJournal::new();
     let mut chat = agent.open(&journal, CHAT).await.expect("opened");

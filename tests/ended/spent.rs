@@ -10,7 +10,7 @@ use harness::{
     context::Window,
     journal::{Fact, Journal, Limit, MemoryJournal},
     message::VendorData,
-    policy::Spent,
+    policy::BudgetUsage,
     provider::{EventStream, Request, StopReason, VendorPart},
     testing::{
         FaultyJournal, JournalCall, JournalFault, RecordedRequest, ScriptedProvider, reply, summary,
@@ -25,11 +25,11 @@ const READ: SideEffects = SideEffects::of(&[SideEffect::Read]);
 const WRITE: SideEffects = SideEffects::of(&[SideEffect::Write]);
 
 /// What the conversation has spent, as it is opened again.
-async fn spent(agent: &Agent, journal: &MemoryJournal) -> Spent {
+async fn spent(agent: &Agent, journal: &MemoryJournal) -> BudgetUsage {
     agent.open(journal, CHAT).await.expect("opened").budget().spent()
 }
 
-fn is_known(spent: &Spent) -> bool {
+fn is_known(spent: &BudgetUsage) -> bool {
     assert_eq!(spent.cost.is_some(), spent.usage_is_whole, "{spent:?}");
     spent.usage_is_whole
 }

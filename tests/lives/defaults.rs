@@ -4,7 +4,7 @@ use harness::{
     Agent, ErrorKind, Outcome, SideEffect, SideEffects, Tool,
     journal::MemoryJournal,
     message::Arguments,
-    policy::Question,
+    policy::ApprovalRequest,
     testing::{ScriptedProvider, reply},
     tool, tools,
 };
@@ -47,7 +47,7 @@ fn version(cents: u64) -> Agent {
         None => reply().call("pay", json!({"to": "Ada"})),
     });
     let agent = Agent::builder(model).tools([Tool::external("pay", "Pays.", schema, effects)]);
-    let agent = agent.approver(|question: Question| async move { question.yes() });
+    let agent = agent.approver(|question: ApprovalRequest| async move { question.yes() });
     agent.build().expect("an agent")
 }
 

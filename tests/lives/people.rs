@@ -9,7 +9,7 @@ use fastrand::Rng;
 use harness::{
     agent::{OpenCall, Settlement},
     journal::Awaited,
-    policy::{Answer, Approval, Approver, Question},
+    policy::{Approval, ApprovalDecision, ApprovalRequest, Approver},
 };
 
 use crate::{
@@ -37,7 +37,7 @@ impl Person {
     }
 
     /// An answer that decides.
-    pub(crate) fn decides(&self, question: &Question) -> Approval {
+    pub(crate) fn decides(&self, question: &ApprovalRequest) -> Approval {
         let mut rng = self.rng.lock().expect("unpoisoned");
         let approval = match rng.u8(..6) {
             0 => question.no("no"),
@@ -50,7 +50,7 @@ impl Person {
         approval
     }
 
-    fn answers(&self, question: &Question, world: &World) -> Approval {
+    fn answers(&self, question: &ApprovalRequest, world: &World) -> Approval {
         let chance = self.rng.lock().expect("unpoisoned").u8(..10);
         match chance {
             0..5 => self.decides(question),
@@ -70,7 +70,7 @@ impl Person {
     /// Asks this person in the runs of this version.
     pub(crate) fn approver(&self, version: &Version, world: &World) -> impl Approver + use<> {
         let (person, version, world) = (self.clone(), version.clone(), world.clone());
-        move |question: Question| {
+        move |question: ApprovalRequest| {
             world.asks(&question, version.definition(&question.tool));
             world.count("questions");
             if !version.can_run(&question.tool, &question.arguments) {
@@ -85,7 +85,7 @@ impl Person {
             });
             if approval.question == question.id() {
                 world.decides(&approval);
-                if !matches!(approval.answer, Answer::Later { .. }) {
+                if !matches!(approval.answer, ApprovalDecision::Later { .. }) {
                     world.is_over(&question.nonce);
                 }
             }

@@ -7,7 +7,7 @@ use std::sync::{
 
 use harness::{
     Agent, CallOutcome, Chat, Message, SideEffect, SideEffects, State, Tool,
-    policy::Question,
+    policy::ApprovalRequest,
     testing::{ScriptedProvider, reply},
     tool, tools,
 };
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 const MUTATE: SideEffects = SideEffects::of(&[SideEffect::Mutate]);
 
-type Asked = Arc<Mutex<Vec<Question>>>;
+type Asked = Arc<Mutex<Vec<ApprovalRequest>>>;
 
 /// A model that calls a tool once, with these arguments.
 fn calls(name: &'static str, arguments: Value) -> ScriptedProvider {
@@ -27,7 +27,7 @@ fn calls(name: &'static str, arguments: Value) -> ScriptedProvider {
 
 fn person(asked: &Asked) -> impl harness::policy::Approver + use<> {
     let asked = Arc::clone(asked);
-    move |question: Question| {
+    move |question: ApprovalRequest| {
         asked.lock().expect("unpoisoned").push(question.clone());
         async move { question.no("no") }
     }

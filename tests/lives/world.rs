@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard},
 };
 
-use harness::policy::{Answer, Approval, Question};
+use harness::policy::{Approval, ApprovalDecision, ApprovalRequest};
 use serde_json::{Map, Value};
 
 /// What a call does, or what a person was shown of it.
@@ -46,7 +46,7 @@ impl Place {
         Self { conversation: parts.nth(1).map(str::to_owned), call }
     }
 
-    fn of(question: &Question) -> Self {
+    fn of(question: &ApprovalRequest) -> Self {
         let is_named = ["chat", "fork"].iter().any(|name| question.conversation.starts_with(name));
         let conversation = is_named.then(|| question.conversation.clone());
         Self { conversation, call: question.call.clone() }
@@ -136,7 +136,7 @@ impl World {
 
     /// A person is asked. What was decided about the same call does not hold any more. If another version of the program
     /// asks, and ends before it has written that, what was decided of the call as it was before still holds.
-    pub(crate) fn asks(&self, question: &Question, definition: String) {
+    pub(crate) fn asks(&self, question: &ApprovalRequest, definition: String) {
         let mut arguments = Map::clone(&question.arguments);
         arguments.extend(Map::clone(&question.defaults));
         let folder = question.folder.as_ref().map(|folder| folder.display().to_string());
@@ -170,13 +170,13 @@ impl World {
         };
         let allow = |scope| Allowed { place: place.clone(), what: what.clone(), scope };
         match &approval.answer {
-            Answer::Yes => inner.allowed.push(allow(Scope::Once)),
-            Answer::Always { scope } => {
+            ApprovalDecision::Yes => inner.allowed.push(allow(Scope::Once)),
+            ApprovalDecision::Always { scope } => {
                 let is_wide = scope.key().starts_with("to:");
                 let scope = if is_wide { Scope::Wide } else { Scope::Always };
                 inner.allowed.extend([allow(Scope::Once), allow(scope)]);
             }
-            Answer::No { .. } => {
+            ApprovalDecision::No { .. } => {
                 inner.allowed.retain(|it| it.place != place || it.scope != Scope::Once);
             }
             _ => {}

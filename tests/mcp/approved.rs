@@ -10,7 +10,7 @@ use harness::{
     agent::Chats,
     journal::{Envelope, Head, Journal as _, MemoryJournal},
     mcp::McpServer,
-    policy::Question,
+    policy::ApprovalRequest,
     testing::{ScriptedProvider, reply},
 };
 use serde_json::json;
@@ -30,7 +30,7 @@ fn calls(tool: &'static str) -> ScriptedProvider {
 /// later.
 fn agent(server: &McpServer, below: bool, asked: &Arc<AtomicUsize>) -> Agent {
     let asked = Arc::clone(asked);
-    let later = move |question: Question| {
+    let later = move |question: ApprovalRequest| {
         asked.fetch_add(1, Ordering::SeqCst);
         async move { question.later(None) }
     };

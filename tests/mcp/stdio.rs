@@ -13,7 +13,7 @@ use harness::{
     ToolContext,
     journal::MemoryJournal,
     mcp::{McpElicitationAnswer, McpServer},
-    policy::Question,
+    policy::ApprovalRequest,
     testing::{ScriptedProvider, reply},
 };
 use serde_json::json;
@@ -589,11 +589,12 @@ async fn always_holds_for_the_tool_as_it_was_described() {
             reply().text("Done."),
         ]);
         let counted = Arc::clone(&asked);
-        let agent =
-            Agent::builder(model).tools(server.tools()).approver(move |question: Question| {
+        let agent = Agent::builder(model).tools(server.tools()).approver(
+            move |question: ApprovalRequest| {
                 counted.fetch_add(1, Ordering::SeqCst);
                 async move { question.always() }
-            });
+            },
+        );
         let agent = agent.build().expect("an agent");
         let mut chat = agent.open(&journal, "chat").await.expect("it opens");
         chat.send("Run it.").await.expect("a reply");

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use harness::{
     AnthropicProvider,
-    client::Clocks,
+    client::Timeouts,
     policy::RetryPolicy,
     testing::{Answer, LoopbackServer, anthropic as wire},
 };
@@ -21,8 +21,9 @@ async fn comments_count_as_a_sign_of_life_before_the_first_event() {
     let body = comment.repeat(12) + &wire::body().text("Cold.").to_string();
     let answer = Answer::sse(body).in_pieces(comment.len(), SHORT / 8);
     let server = LoopbackServer::start([answer]).await.expect("a server");
-    let clocks = Clocks { first_event: SHORT, ..Clocks::default() };
-    let provider = AnthropicProvider::builder().api_key("k").base_url(server.url()).clocks(clocks);
+    let clocks = Timeouts { first_event: SHORT, ..Timeouts::default() };
+    let provider =
+        AnthropicProvider::builder().api_key("k").base_url(server.url()).timeouts(clocks);
     let provider = provider.build().expect("a provider").with_retry(RetryPolicy::none());
     let answer = ask(&provider).await;
     assert!(answer.is_ok(), "{:?}", answer.err());

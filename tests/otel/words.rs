@@ -5,7 +5,7 @@ use std::{collections::HashSet, time::Duration};
 use harness::{
     Agent, Error, ErrorKind, SideEffect, SideEffects, StreamEvent, Tool, ToolError,
     journal::MemoryJournal,
-    policy::{FallbackProvider, Question, RetryPolicy, RetryProvider},
+    policy::{ApprovalRequest, FallbackProvider, RetryPolicy, RetryProvider},
     testing::{ScriptedProvider, reply},
     trace::Trace,
 };
@@ -78,7 +78,7 @@ async fn say(content: bool) {
     let first = RetryProvider::new(first, RetryPolicy { attempts: 2, ..RetryPolicy::default() });
     let agent = Agent::builder(FallbackProvider::new(first).or(second))
         .tools([tool("look", SideEffect::Read), tool("pay", SideEffect::Network)])
-        .approver(|question: Question| std::future::ready(question.no("the zebra is poor")))
+        .approver(|question: ApprovalRequest| std::future::ready(question.no("the zebra is poor")))
         .trace(Trace::default().content_in_spans(content))
         .build()
         .expect("an agent");

@@ -9,7 +9,7 @@ use std::{
 use harness::{
     Chat, Tool, Transcript,
     message::Arguments,
-    policy::{Judgement, ProposedCall},
+    policy::{PolicyDecision, ProposedCall},
 };
 use tempfile::NamedTempFile;
 
@@ -114,8 +114,8 @@ fn tool(tool: &Tool) -> String {
     let arguments = Arguments::default();
     let call = ProposedCall::new(tool.name(), &arguments, tool.side_effects());
     let asks = match crate::permissions().decide(&call) {
-        Judgement::Allow { .. } => "",
-        Judgement::Ask { .. } => ", asks first",
+        PolicyDecision::Allow { .. } => "",
+        PolicyDecision::Ask { .. } => ", asks first",
         _ => ", is denied",
     };
     let does = tool.description().split_whitespace().collect::<Vec<_>>().join(" ");

@@ -6,7 +6,7 @@ use std::fs::File;
 use harness::{
     Chat, Error,
     journal::Awaited,
-    policy::{Answer, Approval, Approver as _, Question, TerminalApprover},
+    policy::{Approval, ApprovalDecision, ApprovalRequest, Approver as _, TerminalApprover},
 };
 
 use crate::{Signals, ending::named, program, screen::one_line, turn::Ended};
@@ -74,7 +74,7 @@ pub(crate) async fn settle(chat: &mut Chat, said: &str) -> anyhow::Result<()> {
 
 /// Asks the person at the terminal. Where there is none, as in a job in the background, the call waits
 /// until the conversation goes on at one.
-pub(crate) async fn ask(question: Question) -> Approval {
+pub(crate) async fn ask(question: ApprovalRequest) -> Approval {
     match File::open("/dev/tty") {
         Ok(_) => TerminalApprover::default().ask(&question).await,
         Err(_) => question.later(None),
@@ -93,7 +93,7 @@ pub(crate) async fn ask_again(chat: &mut Chat, signals: &mut Signals) -> Result<
             _ = interrupt.recv() => return Ok(Ended::Interrupted),
             () = Signals::end(terminate, hang_up) => return Ok(Ended::Quit),
         };
-        if !matches!(approval.answer, Answer::Later { .. }) {
+        if !matches!(approval.answer, ApprovalDecision::Later { .. }) {
             chat.decide(approval).await?;
         }
     }

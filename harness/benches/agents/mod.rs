@@ -4,7 +4,7 @@ use std::{future::IntoFuture as _, hint::black_box};
 
 use harness::{
     Agent, Limits, Permissions, SideEffect, SideEffects, Tool,
-    policy::Question,
+    policy::ApprovalRequest,
     testing::{ScriptedProvider, reply},
 };
 use serde_json::json;
@@ -71,7 +71,7 @@ pub(crate) fn looks_up(runtime: &Runtime, agent: &Agent, how: &str) {
         _ => run
             .state(String::from("Ada"))
             .permissions(Permissions::default())
-            .approver("ada", async |question: Question| question.yes())
+            .approver("ada", async |question: ApprovalRequest| question.yes())
             .limits(Limits::new()),
     };
     black_box(runtime.block_on(run.into_future()).expect("an answer"));

@@ -382,7 +382,7 @@ impl Provider for Model {
         match asked.wire {
             "anthropic" => decoded!(wire::anthropic::decoder(limits)),
             "responses" => decoded!(wire::responses::decoder(limits)),
-            "chat" => decoded!(wire::chat::decoder(limits, wire::chat::Reading::default())),
+            "chat" => decoded!(wire::chat::decoder(limits, wire::chat::DecodeOptions::default())),
             other => panic!("a wire without a bench: {other}"),
         }
     }

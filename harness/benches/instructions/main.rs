@@ -569,7 +569,7 @@ fn decode_pieces(wire: &str, pieces: &[&[u8]], mut each: impl FnMut(StreamEvent)
     match wire {
         "anthropic" => read!(wire::anthropic::decoder(limits)),
         "responses" => read!(wire::responses::decoder(limits)),
-        "chat" => read!(wire::chat::decoder(limits, wire::chat::Reading::default())),
+        "chat" => read!(wire::chat::decoder(limits, wire::chat::DecodeOptions::default())),
         other => panic!("a wire without a bench: {other}"),
     }
 }

@@ -5,13 +5,13 @@
 //! another one:
 //!
 //! ```no_run
-//! use harness::{Agent, policy::Question, testing::{ScriptedProvider, reply}};
+//! use harness::{Agent, policy::ApprovalRequest, testing::{ScriptedProvider, reply}};
 //! use harness_restate::{Conversations, listen};
 //! use restate_sdk::prelude::*;
 //!
 //! # async fn worker() -> Result<(), Box<dyn std::error::Error>> {
 //! let agent = Agent::builder(ScriptedProvider::new([reply().text("Hello.")]))
-//!     .approver(|question: Question| async move { question.later(None) })
+//!     .approver(|question: ApprovalRequest| async move { question.later(None) })
 //!     .build()?;
 //! // The worker hears through the ingress, the address at which the engine takes requests, that somebody stops a run.
 //! let served = Conversations::new(agent, "http://127.0.0.1:8080")?;

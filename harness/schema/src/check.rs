@@ -186,7 +186,7 @@ impl<'a> ValueCheck<'a> {
     }
 
     /// Counts parts that are read but perhaps not checked one by one.
-    fn looks_at(&mut self, parts: usize) {
+    fn count_parts(&mut self, parts: usize) {
         self.steps += parts / 4;
     }
 
@@ -269,7 +269,7 @@ impl<'a> ValueCheck<'a> {
             return self.fault(place, || "nothing is allowed here".to_owned());
         }
         // For a value of another type, faults of the other rules would not help.
-        if node.kinds.is_some_and(|kinds| !kinds.takes(value)) {
+        if node.kinds.is_some_and(|kinds| !kinds.is_type_of(value)) {
             return self.fault(place, || words::expected(words::of_node(node), value));
         }
         if node.values.as_deref().is_some_and(|values| !self.is_among(values, value)) {
@@ -465,7 +465,7 @@ impl<'a> ValueCheck<'a> {
         depth: usize,
     ) -> bool {
         let mut fits = true;
-        self.looks_at(items.len());
+        self.count_parts(items.len());
         let count = items.len() as u64;
         if rules.least.is_some_and(|least| count < least)
             || rules.most.is_some_and(|most| count > most)
@@ -540,7 +540,7 @@ impl<'a> ValueCheck<'a> {
         let is_root = matches!(place, ValuePlace::Root) && !self.quiet;
         let mut fits = true;
         let names = rules.properties.len() + rules.required.len() + rules.with.len();
-        self.looks_at(members.len() + names);
+        self.count_parts(members.len() + names);
         for property in rules.properties.iter().filter(|it| it.required) {
             if !members.contains_key(&property.name) {
                 fits = self.missing(property.id, &property.name, place);

@@ -130,7 +130,7 @@ impl SchemaChecker {
         unchecked.retain(|part| seen.insert(part.clone()));
         let mut checker = Self { nodes, root, unchecked, of_answer: false, patterns };
         checker.leave_open();
-        checker.ends(&targets)?;
+        checker.check_termination(&targets)?;
         Ok(checker)
     }
 
@@ -201,7 +201,7 @@ impl SchemaChecker {
     }
 
     /// Fails if a check would not end, because a schema needs its own result for the same value.
-    fn ends(&self, targets: &HashMap<String, NodeId>) -> Result<(), UnusableSchema> {
+    fn check_termination(&self, targets: &HashMap<String, NodeId>) -> Result<(), UnusableSchema> {
         let place = |id: NodeId| {
             let known = targets.iter().find(|(_, target)| **target == id);
             known.map(|(pointer, _)| pointer.as_str()).unwrap_or_default()

@@ -216,7 +216,7 @@ fn property(
         value = Value::Object(Map::new());
     }
     let Value::Object(mut schema) = value else { return None };
-    names_as_enum(&mut schema);
+    merge_names_into_enum(&mut schema);
     let description = member.description.trim();
     let with_example = written.map(|written| format!("{description} ({written})"));
     let description = with_example.as_deref().unwrap_or(description);
@@ -284,7 +284,7 @@ fn tidy_object(schema: &mut Map<String, Value>) {
     if schema.get("format").is_some_and(|format| !known(format)) {
         schema.shift_remove("format");
     }
-    names_as_enum(schema);
+    merge_names_into_enum(schema);
     for key in ["properties", "patternProperties", "$defs", "dependentSchemas"] {
         if let Some(Value::Object(children)) = schema.get_mut(key) {
             children.values_mut().for_each(tidy);
@@ -365,7 +365,7 @@ fn say_bounds(schema: &mut Map<String, Value>) {
 
 /// Converts a `oneOf` of constant strings, the form of a documented enum, to one `enum`. The
 /// descriptions of the names go into the description.
-fn names_as_enum(schema: &mut Map<String, Value>) {
+fn merge_names_into_enum(schema: &mut Map<String, Value>) {
     let Some(Value::Array(choices)) = schema.get("oneOf") else { return };
     let mut names = Vec::new();
     let mut words = Vec::new();

@@ -58,12 +58,12 @@ impl TypeSet {
         Self::one(name).is_some_and(|kind| self.0 & kind.0 != 0)
     }
 
-    pub(super) fn names(self) -> impl Iterator<Item = &'static str> {
+    pub(super) fn type_names(self) -> impl Iterator<Item = &'static str> {
         Self::NAMES.into_iter().filter(move |name| self.has(name))
     }
 
     #[inline]
-    pub(super) fn takes(self, value: &Value) -> bool {
+    pub(super) fn is_type_of(self, value: &Value) -> bool {
         let bit = match value {
             Value::Null => 1,
             Value::Bool(_) => 2,

@@ -98,7 +98,7 @@ impl ToolSchema {
         let mut writer = StrictWriter::new(form, &self.input_schema);
         let mut schema = self.input_schema.clone();
         writer.root(&mut schema)?;
-        form.holds(&schema)?;
+        form.check_limits(&schema)?;
         Ok(schema)
     }
 }
@@ -143,7 +143,7 @@ impl StrictForm {
     }
 
     /// Checks the limits of one schema. Source: OpenAI's documentation of structured outputs.
-    fn holds(self, schema: &Value) -> Result<(), NotStrict> {
+    fn check_limits(self, schema: &Value) -> Result<(), NotStrict> {
         if self != Self::OpenAI {
             return Ok(());
         }
@@ -212,7 +212,7 @@ impl StrictForm {
     }
 
     /// Whether an optional member may be missing; otherwise it may be `null`.
-    const fn leaves_out(self) -> bool {
+    const fn can_omit(self) -> bool {
         matches!(self, Self::Anthropic | Self::Gemini)
     }
 }
@@ -614,14 +614,14 @@ impl<'a> StrictWriter<'a> {
             }
             for (name, property) in properties.iter_mut() {
                 let optional = !required.contains(name);
-                if optional && self.form.leaves_out() {
+                if optional && self.form.can_omit() {
                     without_null(property);
                 }
                 self.close(property, &format!("{pointer}/properties{}", step(name)))?;
-                if optional && !self.form.leaves_out() {
+                if optional && !self.form.can_omit() {
                     or_null(property);
                 }
-                if !optional || !self.form.leaves_out() {
+                if !optional || !self.form.can_omit() {
                     names.push(Value::String(name.clone()));
                 }
             }

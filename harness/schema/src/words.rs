@@ -40,7 +40,7 @@ pub(super) fn of_node(node: &SchemaNode) -> Option<String> {
         ("integer" | "array" | "object", _) => format!("an {kind}"),
         (kind, _) => format!("a {kind}"),
     };
-    let kinds: Vec<String> = node.kinds?.names().map(word).collect();
+    let kinds: Vec<String> = node.kinds?.type_names().map(word).collect();
     Some(if kinds.is_empty() { NOTHING.to_owned() } else { kinds.join(" or ") })
 }
 
@@ -225,7 +225,7 @@ pub(super) fn meant(checker: &SchemaChecker, choices: &[NodeId], value: &Value) 
         let mut found = choices.iter().copied().filter(|id| {
             let node = followed(checker, *id);
             // If it gives no type, its values may determine it.
-            node.kinds.is_none_or(|kinds| kinds.takes(value))
+            node.kinds.is_none_or(|kinds| kinds.is_type_of(value))
                 && node.values.as_deref().is_none_or(|values| values.list.contains(value))
                 && wanted(node)
         });

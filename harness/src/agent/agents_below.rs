@@ -47,7 +47,7 @@ impl Chat {
             };
             for (call, agent) in open {
                 let mut spent = Vec::new();
-                if self.agents.runs_unkept(&call) {
+                if self.agents.has_unkept_agents(&call) {
                     spent.push(Box::new(unknown_spent(AGENT_LOST)));
                 }
                 let names = (0..).map(|number| name_of_agent(name, &call, number));
@@ -71,7 +71,7 @@ impl Chat {
                 let counted = counted.as_deref().unwrap_or(&none);
                 if let Some(spent) = rest_of(spent.iter().map(|it| &**it), counted) {
                     self.guard.budget().charge_agents(&spent);
-                    self.agents.counts(&call, *spent);
+                    self.agents.add_unstated(&call, *spent);
                 }
             }
             Ok(())

@@ -21,7 +21,7 @@ use crate::{
     error::{Error, ErrorKind},
     journal::{AnswerCheck, Fact, WantedAnswer},
     message::{Block, CallOutcome, Message, Role, ToolContent, Transcript},
-    provider::{AnswerWay, Provider, in_words},
+    provider::{OutputMode, Provider, in_words},
     unwind::{Panicked, Shielded, caught},
 };
 
@@ -398,7 +398,7 @@ impl Run<'_> {
         let message = (machine.tries_left(by) > 0).then(|| {
             let mut words = not_accepted(&faults);
             // A server may have ignored the schema. Then the model has not received it.
-            let is_told = matches!(self.answer_way, None | Some(AnswerWay::Words));
+            let is_told = matches!(self.answer_way, None | Some(OutputMode::Words));
             let schema = machine.wanted().and_then(|wanted| wanted.schema.as_ref());
             if let (true, false, Some(schema)) = (machine.faults().is_empty(), is_told, schema) {
                 words = format!("{words}\n\n{}", in_words(schema));

@@ -34,7 +34,7 @@ impl Agent {
     ///   [`Budget`](crate::policy::Budget).
     /// - Its own [permissions](crate::Permissions) and those of its callers decide about its calls;
     ///   the strictest one wins. A person is asked by the caller's approver, with the names of the
-    ///   agents that lead to the call ([`Question::agents`](crate::policy::Question::agents)).
+    ///   agents that lead to the call ([`ApprovalRequest::agents`](crate::policy::ApprovalRequest::agents)).
     /// - Values that its runs have to bring ([`state_per_run`](super::AgentBuilder::state_per_run))
     ///   come from the caller's run.
     ///

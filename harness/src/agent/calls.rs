@@ -29,7 +29,7 @@ use crate::{
     error::Error,
     journal::{Awaited, CallSpent, Decision, Fact, InterruptCause, Repeat, Wait},
     message::{CallOutcome, Fingerprint, Message, ToolCall, ToolContent, ToolResult, Transcript},
-    policy::Question,
+    policy::ApprovalRequest,
     tool::{
         CallIdentity, ConcurrencyLimit, ConcurrencyPermit, DispatchOutcome, GRACE, READ_RESULT,
         RUNS_ON, ReconcileFailure, ReconcileOutcome, Review, SideEffects, Tool, ToolContext,
@@ -322,7 +322,7 @@ impl Run<'_> {
     async fn ask_person(
         &mut self,
         call: &ToolCall,
-        question: &Question,
+        question: &ApprovalRequest,
         review: Option<Review>,
     ) -> Result<Option<ApprovalOutcome>, Error> {
         let agent = self.chat.agent.clone();
@@ -783,7 +783,7 @@ enum StartDecision {
     Stopped,
 }
 
-fn approval_of(question: &Question, repeat: Repeat, review: Option<Review>) -> Awaited {
+fn approval_of(question: &ApprovalRequest, repeat: Repeat, review: Option<Review>) -> Awaited {
     let question = serde_json::to_value(question).unwrap_or_default();
     Awaited::Approval { question, repeat, review: review.map(Box::new) }
 }

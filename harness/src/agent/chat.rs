@@ -18,8 +18,8 @@ use crate::{
     error::{Error, ErrorKind},
     journal::{ClearedResult, Envelope, Fact},
     message::{Message, Transcript},
-    policy::{AgentSums, Budget, Guard, Guardrails, Limits, TaintTracker},
-    provider::{Sent, Usage},
+    policy::{AgentSums, Budget, Guardrails, Limits, RunGuard, TaintTracker},
+    provider::{EncodedPrefix, Usage},
     tool::{SharedValues, StillRunning, still_running_in},
     trace::Tracer,
 };
@@ -47,7 +47,7 @@ use crate::{
 pub struct Chat {
     pub(super) agent: Agent,
     pub(super) machine: Machine,
-    pub(super) guard: Guard,
+    pub(super) guard: RunGuard,
     /// What all runs of the conversation have spent and may spend.
     budget: Budget,
     /// How long the run has gone on.
@@ -61,7 +61,7 @@ pub struct Chat {
     pub(super) tracer: Tracer,
     pub(super) usage: Usage,
     /// The part of the conversation that the provider has already encoded.
-    pub(super) sent: Sent,
+    pub(super) sent: EncodedPrefix,
     /// The sizes of the messages. Each is counted once.
     pub(super) gauge: ContextGauge,
     /// How many tokens the answer to the next request may have, if the last one was refused for that.
@@ -120,7 +120,7 @@ impl Chat {
             only_looked_at: false,
             tracer,
             usage: Usage::default(),
-            sent: Sent::new(),
+            sent: EncodedPrefix::new(),
             gauge,
             offered_tools: None,
             grants: Vec::new(),
@@ -153,7 +153,7 @@ impl Chat {
     pub(super) fn count_for_agent(&mut self) {
         self.budget.within(&self.agent.budget());
         self.guard.budget().within(&self.budget);
-        self.guard.goes_on();
+        self.guard.resume();
     }
 
     /// The conversation that these facts make, and whether no process was working on it: its last run
@@ -183,7 +183,7 @@ impl Chat {
             };
             let budget = Budget::of_run(&self.budget, limits, Arc::clone(&rails));
             let mut before = mem::replace(&mut self.guard, guard(&self.agent, rails, budget));
-            self.guard.comes_after(&mut before);
+            self.guard.continue_after(&mut before);
         }
         self.fold(fact)?;
         self.guard.charge_agents(fact);
@@ -365,13 +365,13 @@ impl Chat {
 
     /// Begins a run with this budget, or continues the last run with the budget that it has.
     /// Returns the guard and the clock of the run before if this run does not continue it.
-    pub(super) fn begin_run(&mut self, budget: Budget, anew: bool) -> Option<(Guard, RunClock)> {
+    pub(super) fn begin_run(&mut self, budget: Budget, anew: bool) -> Option<(RunGuard, RunClock)> {
         if !anew {
-            self.guard.goes_on();
+            self.guard.resume();
             return None;
         }
         let mut guard = guard(&self.agent, Arc::clone(self.agent.guardrails()), budget);
-        guard.goes_on_from(&self.guard);
+        guard.resume_from(&self.guard);
         Some((mem::replace(&mut self.guard, guard), mem::take(&mut self.clock)))
     }
 
@@ -519,8 +519,8 @@ impl ChatReader {
 }
 
 /// The guard that holds the limits of a run with this budget.
-fn guard(agent: &Agent, rails: Arc<Guardrails>, budget: Budget) -> Guard {
-    Guard::new(rails, Arc::clone(agent.models()), budget)
+fn guard(agent: &Agent, rails: Arc<Guardrails>, budget: Budget) -> RunGuard {
+    RunGuard::new(rails, Arc::clone(agent.models()), budget)
 }
 
 impl fmt::Debug for Chat {

@@ -22,7 +22,7 @@ impl Chat {
         if !self.machine.waiting().any(|(call, _)| call.id() == resolution.call()) {
             // No other fact states what the agents of a call in doubt had spent.
             if let Fact::CallSettled { result, spent, .. } = &mut fact {
-                *spent = self.agents.told(result.call_id(), None);
+                *spent = self.agents.take_unstated(result.call_id(), None);
             }
             // Nobody else may answer a call in doubt.
             self.record(&fact)?;

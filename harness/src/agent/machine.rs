@@ -31,7 +31,7 @@ use crate::{
         WantedAnswer,
     },
     message::{CallOutcome, Message, Role, ToolCall, ToolContent, ToolResult, Transcript},
-    provider::{AnswerSchema, StopReason, Usage},
+    provider::{OutputSchema, StopReason, Usage},
     tool::{Answered, ToolRegistry},
 };
 
@@ -170,7 +170,7 @@ impl Machine {
     }
 
     /// The wanted form of the answer, as the provider gets it together with these tools.
-    pub(super) fn wanted_schema(&self, tools: &ToolRegistry) -> Option<AnswerSchema> {
+    pub(super) fn wanted_schema(&self, tools: &ToolRegistry) -> Option<OutputSchema> {
         self.wanted.as_ref()?.answer_schema(|name| tools.get(name).is_some())
     }
 

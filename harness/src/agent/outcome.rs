@@ -9,7 +9,7 @@ use crate::{
     error::Error,
     journal::{Limit, LimitScope},
     message::{Message, Results, Role, Transcript},
-    policy::{LimitReached, Spent},
+    policy::{BudgetUsage, LimitReached},
     provider::{ContextTokens, Usage, WantedItem},
     secret::beginning,
     trace::RunTrace,
@@ -93,7 +93,7 @@ pub(super) struct RunRecord {
     pub(super) usage: Usage,
     pub(super) turns: u32,
     pub(super) cost: Option<f64>,
-    pub(super) spent: Spent,
+    pub(super) spent: BudgetUsage,
     pub(super) context: ContextTokens,
     pub(super) trace: RunTrace,
     /// The faults of the last answer, if no answer was accepted.
@@ -190,7 +190,7 @@ impl Reply {
 
     /// What the run has spent, including the agents that [its
     /// calls](crate::agent::Sending::in_call) have started.
-    pub fn spent(&self) -> Spent {
+    pub fn spent(&self) -> BudgetUsage {
         self.run_record.spent
     }
 
@@ -308,7 +308,7 @@ impl Stopped {
 
     /// What the run has spent, including the agents that [its
     /// calls](crate::agent::Sending::in_call) have started.
-    pub fn spent(&self) -> Spent {
+    pub fn spent(&self) -> BudgetUsage {
         self.0.run_record.spent
     }
 

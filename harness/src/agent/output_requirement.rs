@@ -4,7 +4,7 @@ use std::{iter, sync::Arc};
 
 use crate::{
     journal::{AnswerCheck, WantedAnswer},
-    provider::AnswerSchema,
+    provider::OutputSchema,
 };
 
 /// The name of the tool that takes the answer.
@@ -42,12 +42,12 @@ impl OutputRequirement {
     }
 
     /// The form for the provider, with a tool name that no other tool has.
-    pub(super) fn answer_schema(&self, is_tool: impl Fn(&str) -> bool) -> Option<AnswerSchema> {
+    pub(super) fn answer_schema(&self, is_tool: impl Fn(&str) -> bool) -> Option<OutputSchema> {
         let schema = self.answer.schema.clone()?;
         let names = iter::once(NAME.to_owned());
         let mut names = names.chain((2_u32..).map(|number| format!("{NAME}_{number}")));
         let name = names.find(|name| !is_tool(name))?;
-        Some(AnswerSchema::new(name, schema, self.asked_at))
+        Some(OutputSchema::new(name, schema, self.asked_at))
     }
 
     /// Records that an answer was rejected and another attempt follows.

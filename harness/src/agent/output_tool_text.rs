@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::provider::{AnswerSchema, StopReason, StreamEvent, VendorPart};
+use crate::provider::{OutputSchema, StopReason, StreamEvent, VendorPart};
 
 /// Reads the events of one answer.
 pub(super) struct OutputToolText<'a> {
@@ -49,7 +49,7 @@ impl OutputArguments {
 }
 
 impl<'a> OutputToolText<'a> {
-    pub(super) fn new(answer: Option<&'a AnswerSchema>) -> Self {
+    pub(super) fn new(answer: Option<&'a OutputSchema>) -> Self {
         let tool = answer.map(|answer| &*answer.tool().name);
         Self { tool, arguments: BTreeMap::new(), calls: false }
     }

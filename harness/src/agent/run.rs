@@ -27,8 +27,8 @@ use crate::{
     error::{Error, ErrorKind},
     journal::{Fact, InterruptCause, Repeat},
     message::{CallOutcome, Message, ToolCall, ToolContent, ToolResult},
-    policy::{Guard, LimitReached, Warning},
-    provider::{Accumulator, AnswerWay, ContextTokens, Ledger, Usage},
+    policy::{LimitReached, LimitWarning, RunGuard},
+    provider::{Accumulator, ContextTokens, OutputMode, RetryAccounting, Usage},
     tool::{CallIdentity, LateEnd, ended_in, mark_reported},
     trace::{Happened, RunParticipants},
 };
@@ -67,9 +67,9 @@ pub(super) struct Run<'a> {
     /// Calls whose start was shown to the watcher and whose end was not, each with its start time.
     pub(super) shown: Vec<(ToolCall, Instant)>,
     /// How the model was told the form of the final answer, once a provider has reported it.
-    pub(super) answer_way: Option<AnswerWay>,
+    pub(super) answer_way: Option<OutputMode>,
     /// What failures have cost this run.
-    pub(super) ledger: Ledger,
+    pub(super) ledger: RetryAccounting,
     /// Whether the current request went to a provider that the agent falls back to.
     pub(super) fell_back: bool,
     /// The first error of the run.
@@ -86,7 +86,7 @@ pub(super) struct Run<'a> {
     /// Whether the run came to its end. If not, it was dropped.
     ended: bool,
     /// The guard and the clock of the run before. They are restored if this run does not begin.
-    before: Option<(Guard, RunClock)>,
+    before: Option<(RunGuard, RunClock)>,
 }
 
 impl<'a> Run<'a> {
@@ -123,7 +123,7 @@ impl<'a> Run<'a> {
             kept: KeptPlaces::default(),
             shown: Vec::new(),
             answer_way: None,
-            ledger: Ledger::default(),
+            ledger: RetryAccounting::default(),
             fell_back: false,
             error: None,
             cut_off: None,
@@ -137,7 +137,7 @@ impl<'a> Run<'a> {
 
     /// Sets the guard and the clock of the run before, which are restored if this run does not
     /// begin.
-    pub(super) fn after(mut self, before: Option<(Guard, RunClock)>) -> Self {
+    pub(super) fn after(mut self, before: Option<(RunGuard, RunClock)>) -> Self {
         self.before = before;
         self
     }
@@ -412,7 +412,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    pub(super) fn report_warning(&mut self, warning: &Warning) {
+    pub(super) fn report_warning(&mut self, warning: &LimitWarning) {
         self.chat.tracer.warning(warning);
         self.watch.tell(warning_event(warning));
     }

@@ -308,7 +308,7 @@ impl<'a> Sending<'a> {
     /// ```
     /// use harness::{
     ///     Agent,
-    ///     policy::Question,
+    ///     policy::ApprovalRequest,
     ///     testing::{ScriptedProvider, reply},
     ///     tool, tools,
     /// };
@@ -327,8 +327,8 @@ impl<'a> Sending<'a> {
     /// });
     /// let agent = Agent::builder(model).tools(tools![letter]).build()?;
     /// let mut chat = agent.chat();
-    /// let ada = |question: Question| async move { question.always() };
-    /// let eve = |question: Question| async move { question.no("not in my name") };
+    /// let ada = |question: ApprovalRequest| async move { question.always() };
+    /// let eve = |question: ApprovalRequest| async move { question.no("not in my name") };
     /// assert_eq!(chat.send("Write.").approver("ada", ada).await?.text(), "sent to Bob");
     /// let denied = chat.send("Write.").approver("eve", eve).await?;
     /// assert!(denied.text().contains("not in my name"));

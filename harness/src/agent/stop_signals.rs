@@ -9,7 +9,7 @@ use super::{Event, progress::ProgressSender};
 use crate::{
     error::{Error, ErrorKind},
     journal::{InterruptCause, Limit, LimitScope},
-    policy::{Budget, Guard, LimitReached, Warning},
+    policy::{Budget, LimitReached, LimitWarning, RunGuard},
     unwind::caught,
 };
 
@@ -30,14 +30,14 @@ pub(super) enum RunSignal {
     /// The run has to stop.
     Stop(InterruptCause),
     /// The run will soon have to stop.
-    Warn(Warning),
+    Warn(LimitWarning),
 }
 
 impl StopSignals {
     /// For a run that begins now, or continues after it has taken this time.
     pub(super) fn new(
         program: CancellationToken,
-        guard: &Guard,
+        guard: &RunGuard,
         taken: Duration,
         progress_sender: ProgressSender,
     ) -> Self {
@@ -45,7 +45,7 @@ impl StopSignals {
         let after = |time: Duration| Instant::now().checked_add(time.saturating_sub(taken));
         let ends = limit.and_then(after);
         let near = limit.and_then(|limit| after(limit / 5 * 4));
-        guard.budget().ends(ends);
+        guard.budget().set_deadline(ends);
         let (limit, budget) = (limit.unwrap_or_default(), guard.budget().clone());
         Self { program, limit, near, ends, budget, progress_sender }
     }
@@ -67,7 +67,7 @@ impl StopSignals {
             }
             return match self.near.take() {
                 Some(_) if self.ends.is_none_or(|ends| Instant::now() < ends) => {
-                    RunSignal::Warn(Warning::Near(self.reached("four fifths over")))
+                    RunSignal::Warn(LimitWarning::Near(self.reached("four fifths over")))
                 }
                 _ => RunSignal::Stop(InterruptCause::from(self.reached("over"))),
             };
@@ -107,7 +107,7 @@ impl StopSignals {
         let later = |at: Instant| at.checked_add(time);
         self.near = self.near.and_then(later);
         self.ends = self.ends.and_then(later);
-        self.budget.ends(self.ends);
+        self.budget.set_deadline(self.ends);
     }
 
     fn reached(&self, how: &str) -> LimitReached {
@@ -130,12 +130,12 @@ impl From<LimitReached> for InterruptCause {
 }
 
 /// The warning as an event.
-pub(super) fn warning_event(warning: &Warning) -> Event<'_> {
+pub(super) fn warning_event(warning: &LimitWarning) -> Event<'_> {
     match warning {
-        Warning::Near(LimitReached { limit, scope, detail }) => {
+        LimitWarning::Near(LimitReached { limit, scope, detail }) => {
             Event::LimitNear { limit: *limit, scope: *scope, detail }
         }
-        Warning::Unknown(LimitReached { limit, scope, detail }) => {
+        LimitWarning::Unknown(LimitReached { limit, scope, detail }) => {
             Event::LimitUnknown { limit: *limit, scope: *scope, detail }
         }
     }

@@ -591,7 +591,7 @@ impl Run<'_> {
 
     /// What the agents of a call have spent that no fact records yet.
     pub(super) fn spent_by(&self, call: &str) -> Option<Box<CallSpent>> {
-        self.chat.agents.told(call, self.contexts.spent_by(call))
+        self.chat.agents.take_unstated(call, self.contexts.spent_by(call))
     }
 }
 

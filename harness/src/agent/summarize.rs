@@ -12,15 +12,15 @@ use super::{
 };
 use crate::{
     context::{
-        ContextUse, Cut, OpenCalls, TAILS, asks, cost_of_form, cut, fault, in_short, is_form,
-        of_answer, percent, schema, why,
+        ContextUse, OpenCalls, SummaryCut, TAILS, cost_of_form, cut, fault, in_short, is_form,
+        of_answer, percent, schema, summary_request, why,
     },
     error::{Error, ErrorKind},
     journal::{Fact, InterruptCause, SummaryRequest},
     message::{Block, Message, Messages, Role, Transcript},
     provider::{
-        About, Accumulator, AnswerSchema, ProviderResponse, Request, Sent, StopReason, StreamEvent,
-        ToolChoice, VendorsView, cut_off, tokens_of,
+        Accumulator, EncodedPrefix, OutputSchema, ProviderResponse, Request, RequestPurpose,
+        StopReason, StreamEvent, ToolChoice, VendorsView, cut_off, tokens_of,
     },
     tool::READ_RESULT,
 };
@@ -72,7 +72,7 @@ impl From<String> for SummaryFailure {
 /// How long a summary is.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) struct SummaryLength {
-    /// About how many words it has.
+    /// RequestPurpose how many words it has.
     words: u64,
     /// How many tokens its answer may have, whatever the settings say.
     tokens: u64,
@@ -86,7 +86,7 @@ pub(super) enum SummaryForm {
     /// As text, after everything that is sent.
     Whole(SummaryLength),
     /// The same, after the conversation in short form.
-    Short(SummaryLength, About),
+    Short(SummaryLength, RequestPurpose),
     /// As the vendor's own.
     Vendor,
 }
@@ -105,7 +105,7 @@ impl Chat {
 
     /// Where the conversation is cut, if something can be summarized. It leaves as much at the end,
     /// and as many of the user's words, as still frees enough.
-    pub(super) fn cut(&self, window: u64, used: ContextUsage) -> Option<Cut> {
+    pub(super) fn cut(&self, window: u64, used: ContextUsage) -> Option<SummaryCut> {
         if !self.machine.can_edit_context() {
             return None;
         }
@@ -247,7 +247,7 @@ impl Run<'_> {
 
     /// Checks that there is more to summarize than an earlier summary: the new one will be about as
     /// long.
-    fn is_worth_it(&self, cut: &Cut, used: ContextUsage) -> Result<(), Error> {
+    fn is_worth_it(&self, cut: &SummaryCut, used: ContextUsage) -> Result<(), Error> {
         let has_earlier = self.chat.machine.readable().summary().is_some();
         if !has_earlier || self.chat.least_after(cut, used)? < most_after(used.tokens) {
             return Ok(());
@@ -285,7 +285,7 @@ impl Run<'_> {
     /// Makes one request. Returns the cause if the run was stopped meanwhile.
     async fn try_summary(
         &mut self,
-        cut: &Cut,
+        cut: &SummaryCut,
         used: ContextUsage,
         window: u64,
         (short, failures): (bool, u32),
@@ -319,7 +319,7 @@ impl Run<'_> {
             false => {
                 let words = words.min(longest / 2);
                 let answer = words.saturating_mul(2).min(window.saturating_sub(used.tokens));
-                let asks = asks(words);
+                let asks = summary_request(words);
                 let with_question = |messages: &Messages| {
                     let mut all = messages.clone();
                     all.push(asks.clone());
@@ -356,7 +356,8 @@ impl Run<'_> {
                 let tokens = used.estimate_of(room).min(room);
                 let shortened = in_short(machine.sent().messages(), tokens, words);
                 let again = failures > 0 && window < SMALL;
-                let about = if again { About::AnswerAgain } else { About::Answer };
+                let about =
+                    if again { RequestPurpose::AnswerAgain } else { RequestPurpose::Answer };
                 let most = match self.chat.trusted_window() {
                     Some(window) => Some(
                         percent(window, 100 - SUMMARY).saturating_sub(asks).saturating_sub(room),
@@ -480,7 +481,7 @@ impl Run<'_> {
             SummaryForm::Vendor => (none, None),
         };
         let as_count = |tokens: u64| u32::try_from(tokens).unwrap_or(u32::MAX);
-        self.chat.guard.asked();
+        self.chat.guard.begin_request();
         let offered_tools = self.chat.offered_tools();
         let Self { chat, watch, stop_signals, summary, ledger, .. } = self;
         let agent = chat.agent.clone();
@@ -495,10 +496,10 @@ impl Run<'_> {
         }
         let program = stop_signals.program();
         // It begins with the same bytes as earlier requests, so that the vendor's cache is used.
-        let alone = Sent::new();
+        let alone = EncodedPrefix::new();
         // The second request uses structured output if the vendor has it.
         let form =
-            about.map(|about| AnswerSchema::new("summary", schema(words, tokens), 0).forced(about));
+            about.map(|about| OutputSchema::new("summary", schema(words, tokens), 0).forced(about));
         let mut output_text = OutputToolText::new(form.as_ref());
         let request = match Request::new(transcript) {
             Ok(request) => request,
@@ -671,7 +672,7 @@ impl Chat {
     /// The fact by which a summary replaces the oldest part.
     fn compaction_fact(
         &self,
-        cut: &Cut,
+        cut: &SummaryCut,
         text: &str,
         request: Box<SummaryRequest>,
         (before, after): (u64, u64),
@@ -688,17 +689,17 @@ impl Chat {
         }
     }
 
-    pub(super) fn summary_of(&self, cut: &Cut, text: &str) -> Message {
+    pub(super) fn summary_of(&self, cut: &SummaryCut, text: &str) -> Message {
         cut.summary(text, self.machine.pins())
     }
 
     /// How many tokens there would be with this summary.
-    fn after(&self, cut: &Cut, text: &str, used: ContextUsage) -> Result<u64, Error> {
+    fn after(&self, cut: &SummaryCut, text: &str, used: ContextUsage) -> Result<u64, Error> {
         self.after_fact(&self.compaction_fact(cut, text, Box::default(), (0, 0)), used)
     }
 
     /// How many tokens there would be with a summary as long as the earlier one.
-    pub(super) fn least_after(&self, cut: &Cut, used: ContextUsage) -> Result<u64, Error> {
+    pub(super) fn least_after(&self, cut: &SummaryCut, used: ContextUsage) -> Result<u64, Error> {
         let earlier = self.machine.readable().summary().map_or(0, tokens_of);
         Ok(self.after(cut, "", used)?.saturating_add(used.scaled(earlier)))
     }

@@ -32,9 +32,9 @@ use crate::{
     error::{Error, ErrorKind},
     journal::{Fact, InterruptCause},
     message::{ToolCall, Transcript},
-    policy::Guard,
+    policy::RunGuard,
     provider::{
-        Accumulator, AnswerSchema, CallPiece, ContextMeter, EventStream, Provider,
+        Accumulator, CallPiece, ContextMeter, EventStream, OutputSchema, Provider,
         ProviderResponse, Request, StreamEvent, cut_off,
     },
     tool::{SideEffect, Tool},
@@ -75,7 +75,7 @@ impl Run<'_> {
         if let Some(tools) = self.chat.options.as_ref().and_then(|options| options.tools.as_ref()) {
             self.context.tools = ContextMeter::new(None, tools.schemas()).tools();
         }
-        self.chat.guard.asked();
+        self.chat.guard.begin_request();
         self.fell_back = false;
         self.emit(Event::TurnStarted { turn });
         let reduced_max_tokens = self.chat.reduced_max_tokens.take();
@@ -255,7 +255,7 @@ impl Run<'_> {
             if in_a_row == 0 && response.watch.is_paced() {
                 yield_now().await;
             }
-            *answer_way = wanted.as_ref().and_then(AnswerSchema::way);
+            *answer_way = wanted.as_ref().and_then(OutputSchema::way);
             match response.process(&event) {
                 Ok(None) => {}
                 Ok(Some(call)) => {
@@ -276,7 +276,7 @@ impl Run<'_> {
             return self.interrupt(Some(cut_off()));
         };
         self.chat.files_before.clear();
-        let several = answer.asked().map(str::to_owned);
+        let several = answer.requested_model().map(str::to_owned);
         let ProviderResponse { message, stop, usage, id, model, provider } = answer.finish()?;
         self.context = self.context.measured(&usage);
         self.chat.tracer.answer(self.context, id, self.answer_way);
@@ -311,7 +311,7 @@ struct ResponseStream<'h, 'w> {
     tracer: &'h mut Tracer,
     /// Whether somebody wants to trace each piece.
     listened: bool,
-    guard: &'h mut Guard,
+    guard: &'h mut RunGuard,
     answer: &'h mut Accumulator,
     /// Whether the answer has begun.
     began: bool,
@@ -464,7 +464,7 @@ impl ResponseStream<'_, '_> {
                 place => place,
             },
         };
-        if !self.guard.starts_early(calls) {
+        if !self.guard.can_start_early(calls) {
             return false;
         }
         let scope = self.tracer.call(&call, true);

@@ -8,7 +8,7 @@ use super::{
     window::ContextUsage,
 };
 use crate::{
-    context::{Cut, OpenCalls, TAILS, cut, percent, stand_in, why},
+    context::{OpenCalls, SummaryCut, TAILS, cut, percent, stand_in, why},
     error::{Error, ErrorKind},
     journal::{Fact, InterruptCause, SummaryRequest, VendorSummary},
     message::{Block, Message, Transcript, VendorData, is_strict},
@@ -18,7 +18,7 @@ use crate::{
 
 impl Chat {
     /// Where the conversation is cut for the vendor, if that can free enough.
-    fn vendor_cut(&self, window: u64, used: ContextUsage) -> Option<Cut> {
+    fn vendor_cut(&self, window: u64, used: ContextUsage) -> Option<SummaryCut> {
         let (machine, seen) = (&self.machine, self.sent_view());
         let (all, as_sent) = (machine.transcript().messages(), |at: usize| seen.sent_for(at));
         let may_cut = |at: usize| seen.vendor_may_cut(at);
@@ -42,7 +42,7 @@ impl Chat {
     /// readable text, other models get the conversation in short form.
     fn vendor_compaction_fact(
         &self,
-        cut: &Cut,
+        cut: &SummaryCut,
         block: &Message,
         text: &str,
         request: Box<SummaryRequest>,
@@ -76,7 +76,7 @@ impl Run<'_> {
         window: u64,
     ) -> Result<Option<Option<InterruptCause>>, Error> {
         let chat = &*self.chat;
-        let is_asked = chat.agent.window().asks_vendor()
+        let is_asked = chat.agent.window().needs_vendor_summary()
             && chat.machine.may_ask_vendor()
             && chat.agent.provider().has_vendor_summaries();
         if !is_asked {
@@ -90,7 +90,8 @@ impl Run<'_> {
         let readable = Transcript::of_sent(readable);
         let outcome =
             self.request_summary(&readable, vendors.as_ref(), SummaryForm::Vendor).await?;
-        let asked = self.summary.as_ref().and_then(|answer| answer.asked()).map(str::to_owned);
+        let asked =
+            self.summary.as_ref().and_then(|answer| answer.requested_model()).map(str::to_owned);
         let mut request = self.summary_request(matches!(outcome, SummaryOutcome::Complete(..)));
         if let Some(asked) = asked.filter(|asked| *asked != request.model) {
             request.asked_model = Some(asked);
@@ -156,7 +157,7 @@ impl Run<'_> {
         let answers = self.chat.agent.provider_and_model();
         let answer = self.answer.as_ref();
         let provider = answer.and_then(|it| it.provider()).unwrap_or(answers.0);
-        let model = answer.and_then(|it| it.asked()).unwrap_or(answers.1);
+        let model = answer.and_then(|it| it.requested_model()).unwrap_or(answers.1);
         let last = error.last();
         let code = last.code().unwrap_or_default();
         let is_bad_request = match last.status() {

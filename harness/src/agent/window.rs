@@ -11,7 +11,8 @@ use super::{
 };
 use crate::{
     context::{
-        ContextUse, CopiedLine, Sizes, clear, clear_arguments, copied_line, percent, sizes, tail,
+        ContextUse, CopiedLine, StatedSizes, clear, clear_arguments, copied_line, percent, sizes,
+        tail,
     },
     error::Error,
     journal::{ClearedArguments, ClearedResult, Fact},
@@ -396,7 +397,9 @@ impl Run<'_> {
             return false;
         }
         let last = if is_last { error.last() } else { error };
-        let Sizes { window: Some(window), request, is_least } = sizes(last) else { return false };
+        let StatedSizes { window: Some(window), request, is_least } = sizes(last) else {
+            return false;
+        };
         let counted = request.filter(|_| !is_least);
         let before_counted = before.is_some_and(|it| it.is_counted);
         let rest = request.map(|tokens| window.saturating_sub(tokens));
@@ -449,7 +452,7 @@ impl Run<'_> {
         let error = if is_last { error.last() } else { error };
         let by_other = error.provider().is_some_and(|by| by != name) || error.is_by_fallback();
         let fallback = is_last && (self.fell_back || by_other);
-        let Sizes { window, request: tokens, is_least } = sizes(error);
+        let StatedSizes { window, request: tokens, is_least } = sizes(error);
         // If the vendor has counted only a part, the size is not known, unless that part nearly fills the window.
         let is_most = |tokens: u64| window.is_some_and(|window| tokens >= percent(window, 75));
         let tokens = tokens.filter(|tokens| !is_least || is_most(*tokens));

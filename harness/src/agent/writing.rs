@@ -65,7 +65,7 @@ impl Run<'_> {
         }
         let chat = &mut *self.chat;
         if chat.is_in_journal() {
-            if let Some(call) = unkept.filter(|call| !chat.agents.runs_unkept(call)) {
+            if let Some(call) = unkept.filter(|call| !chat.agents.has_unkept_agents(call)) {
                 chat.record(&Fact::UnkeptAgentStarted { call })?;
             }
             if let Some(cause) = self.write_unless_stopped().await? {

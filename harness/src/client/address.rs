@@ -27,7 +27,7 @@ pub(super) fn endpoint(base: &str, version: &str, path: &str) -> String {
 }
 
 /// The parts of a URL.
-struct Parts<'a> {
+struct UrlParts<'a> {
     /// Everything up to `://`, if it contains that.
     scheme: &'a str,
     /// User and password, as written.
@@ -37,7 +37,7 @@ struct Parts<'a> {
     query: Option<&'a str>,
 }
 
-impl<'a> Parts<'a> {
+impl<'a> UrlParts<'a> {
     fn of(url: &'a str) -> Self {
         let url = url.trim();
         let (scheme, rest) = match url.find("://") {
@@ -62,7 +62,7 @@ impl<'a> Parts<'a> {
 
 /// A URL as it may be shown: without user, password and query.
 pub(super) fn shown(url: &str) -> String {
-    let Parts { scheme, user, place, query } = Parts::of(url);
+    let UrlParts { scheme, user, place, query } = UrlParts::of(url);
     let user = user.map_or("", |_| "[secret]@");
     let query = query.map_or("", |_| "?[secret]");
     format!("{scheme}{user}{place}{query}")
@@ -133,7 +133,7 @@ const PLAIN: [&str; 9] = [
 
 /// Adds the secret parts of a URL, in the forms in which servers show them.
 pub(super) fn secrets(url: &str, values: &mut Vec<String>) {
-    let Parts { user, query, .. } = Parts::of(url);
+    let UrlParts { user, query, .. } = UrlParts::of(url);
     if let Some(user) = user {
         let (name, password) = user.split_once(':').unwrap_or((user, ""));
         values.extend([name, password].map(str::to_owned));

@@ -18,8 +18,8 @@ use tokio::{
 };
 
 use super::{
-    Clocks,
-    clocks::{after, from},
+    Timeouts,
+    timeouts::{after, from},
 };
 use crate::{
     error::{Error, ErrorKind},
@@ -38,13 +38,13 @@ pub(super) const SILENCE: Duration = Duration::from_secs(5);
 const IN_A_ROW: u32 = 8;
 
 /// The bytes of an answer.
-pub(super) type Body = Pin<Box<dyn Stream<Item = reqwest::Result<Bytes>> + Send>>;
+pub(super) type AnswerBody = Pin<Box<dyn Stream<Item = reqwest::Result<Bytes>> + Send>>;
 
 /// An answer that is being read.
-pub(super) struct Answer<D: Dialect> {
+pub(super) struct AnswerStream<D: Dialect> {
     decoder: Decoder<D>,
     /// `None` after its end or after a failure.
-    body: Option<Body>,
+    body: Option<AnswerBody>,
     /// Bytes that have arrived and are not decoded yet.
     bytes: Bytes,
     /// The first event, if it was waited for and is not handed out yet.
@@ -53,7 +53,7 @@ pub(super) struct Answer<D: Dialect> {
     ahead: Vec<StreamEvent>,
     /// The vendor's id of the answer.
     id: Option<String>,
-    clocks: Clocks,
+    timeouts: Timeouts,
     /// How long a silence after the stop reason ends the answer.
     silence: Duration,
     /// The number of events when the timeout was last set.
@@ -81,13 +81,13 @@ pub(super) struct Answer<D: Dialect> {
     waits_for_rest: bool,
 }
 
-impl<D: Dialect> Answer<D> {
+impl<D: Dialect> AnswerStream<D> {
     /// Reads the answer from `body`. Without a body, the decoder already has the whole answer.
     pub(super) fn new(
         decoder: Decoder<D>,
-        body: Option<Body>,
+        body: Option<AnswerBody>,
         headers: &HeaderMap,
-        clocks: Clocks,
+        timeouts: Timeouts,
         until: Instant,
         whole: Instant,
     ) -> Self {
@@ -100,7 +100,7 @@ impl<D: Dialect> Answer<D> {
             first: None,
             ahead: Vec::new(),
             id,
-            clocks,
+            timeouts,
             silence: SILENCE,
             heard: 0,
             comments: 0,
@@ -131,7 +131,7 @@ impl<D: Dialect> Answer<D> {
     }
 
     /// Waits for the first event, or for the error in its place.
-    pub(super) async fn begun(mut self) -> Result<Self, Error> {
+    pub(super) async fn wait_for_start(mut self) -> Result<Self, Error> {
         let first = poll_fn(|context| Pin::new(&mut self).poll_next(context)).await;
         self.first = first.transpose()?;
         Ok(self)
@@ -186,7 +186,7 @@ impl<D: Dialect> Answer<D> {
             self.body = None;
             return self.decoder.finish_stopped();
         }
-        Err(self.clocks.ran_out(self.whole, self.decoder.heard()))
+        Err(self.timeouts.ran_out(self.whole, self.decoder.heard()))
     }
 
     /// Restarts the timeout if there was a new event, and returns whether it has expired. Before the
@@ -194,11 +194,11 @@ impl<D: Dialect> Answer<D> {
     fn is_over(&mut self, now: Instant) -> bool {
         if self.heard == 0 && self.decoder.comments() > self.comments {
             self.comments = self.decoder.comments();
-            self.until = from(now, self.clocks.first_event).min(self.whole);
+            self.until = from(now, self.timeouts.first_event).min(self.whole);
         }
         if self.decoder.heard() > self.heard {
             self.heard = self.decoder.heard();
-            let pause = self.clocks.between_events;
+            let pause = self.timeouts.between_events;
             // A server that gives a stop reason with each chunk gives one with the first.
             let has_stopped = self.decoder.has_stopped() && self.heard > 1;
             let pause = if has_stopped { pause.min(self.silence) } else { pause };
@@ -246,7 +246,7 @@ impl<D: Dialect> Answer<D> {
     }
 }
 
-impl<D: Dialect> Stream for Answer<D> {
+impl<D: Dialect> Stream for AnswerStream<D> {
     type Item = Result<StreamEvent, Error>;
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
@@ -343,18 +343,19 @@ mod tests {
         \"delta\":{\"type\":\"text_delta\",\"text\":\"la\"}}\n\n";
 
     /// An answer whose server sends this forever, as fast as it is read.
-    fn endless(piece: &'static str) -> Answer<anthropic::Answer> {
+    fn endless(piece: &'static str) -> AnswerStream<anthropic::AnthropicAnswer> {
         of(stream::repeat_with(move || Ok(Bytes::from_static(piece.as_bytes()))))
     }
 
     /// An answer whose server sends this.
     fn of(
         body: impl Stream<Item = reqwest::Result<Bytes>> + Send + 'static,
-    ) -> Answer<anthropic::Answer> {
-        let clocks = Clocks { first_event: MINUTE, between_events: MINUTE, ..Clocks::default() };
-        let (until, whole) = (after(clocks.first_event), after(clocks.whole_call));
+    ) -> AnswerStream<anthropic::AnthropicAnswer> {
+        let timeouts =
+            Timeouts { first_event: MINUTE, between_events: MINUTE, ..Timeouts::default() };
+        let (until, whole) = (after(timeouts.first_event), after(timeouts.whole_call));
         let decoder = anthropic::decoder(AnswerLimits::default());
-        Answer::new(decoder, Some(Box::pin(body)), &HeaderMap::new(), clocks, until, whole)
+        AnswerStream::new(decoder, Some(Box::pin(body)), &HeaderMap::new(), timeouts, until, whole)
     }
 
     #[tokio::test(start_paused = true)]

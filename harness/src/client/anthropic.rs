@@ -6,17 +6,17 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 
 use super::{
     address, credentials,
-    lessons::Lessons,
-    setup::{Setup, setters, with_retry},
-    transport::{self, Question, Transport},
-    vendors::{self, Vendor},
+    server_quirks::ServerQuirks,
+    setup::{BuilderSettings, setters, with_retry},
+    transport::{self, HttpRequest, HttpTransport},
+    vendors::{self, VendorProfile},
 };
 use crate::{
     error::Error,
     models,
     provider::{AnswerLimits, EventStream, Provider, Request},
     secret::Secrets,
-    wire::{RefusedMembers, Takes, anthropic},
+    wire::{ModelCapabilities, RefusedMembers, anthropic},
 };
 
 const BASE_URL: &str = "https://api.anthropic.com";
@@ -62,12 +62,12 @@ fn add_beta(headers: &mut HeaderMap, name: &'static str) {
 #[derive(Clone)]
 pub struct AnthropicProvider {
     name: String,
-    transport: Transport,
+    transport: HttpTransport,
     url: String,
     headers: HeaderMap,
     options: anthropic::Options,
     /// What the provider has learned from the server's refusals.
-    lessons: Lessons,
+    lessons: ServerQuirks,
     answer_limits: AnswerLimits,
 }
 
@@ -92,7 +92,7 @@ impl AnthropicProvider {
 
     with_retry!();
 
-    fn question(&self, request: &Request<'_>) -> Result<Question, Error> {
+    fn question(&self, request: &Request<'_>) -> Result<HttpRequest, Error> {
         let own = request.settings_over(&self.options.settings);
         let extra = &own.as_ref().unwrap_or(&self.options.settings).extra;
         // Context management by the vendor excludes a signed summary.
@@ -102,7 +102,7 @@ impl AnthropicProvider {
         };
         let request = &*self.lessons.without_refused(request);
         let mut headers = self.headers.clone();
-        if request.asks_for_summary() || request.begins_with_summary() {
+        if request.asks_for_summary() || request.has_summary_first() {
             add_beta(&mut headers, SUMMARIES);
         }
         let (way, refused) = (self.lessons.way(request), self.lessons.refused());
@@ -118,7 +118,7 @@ impl AnthropicProvider {
                 anthropic::encode_pieces(request, &options)?
             }
         };
-        Ok(Question { url: self.url.clone(), headers, body })
+        Ok(HttpRequest { url: self.url.clone(), headers, body })
     }
 }
 
@@ -171,7 +171,7 @@ impl Provider for AnthropicProvider {
 /// Builds an [`AnthropicProvider`].
 #[derive(Clone, Debug, Default)]
 pub struct AnthropicBuilder {
-    setup: Setup,
+    setup: BuilderSettings,
     unsigned_thinking: Option<bool>,
 }
 
@@ -196,13 +196,13 @@ impl AnthropicBuilder {
     /// allowed, if the base URL is invalid, or if TLS cannot be set up.
     pub fn build(self) -> Result<AnthropicProvider, Error> {
         let Self { setup, unsigned_thinking } = self;
-        let Setup {
+        let BuilderSettings {
             key,
             base_url,
             model,
             headers: own,
             settings,
-            clocks,
+            timeouts,
             silence,
             name,
             answer_limits,
@@ -223,9 +223,9 @@ impl AnthropicBuilder {
         headers.extend(transport::headers(&own)?);
         let secrets = credentials::known(key.as_ref(), &own, &url, &settings);
         let name = name.unwrap_or_else(|| vendors::name_at(&url).unwrap_or("anthropic").to_owned());
-        let takes = Takes::of(&*name, &*model, &known);
+        let takes = ModelCapabilities::of(&*name, &*model, &known);
         let unsigned =
-            unsigned_thinking.unwrap_or(Vendor::at(&address::host(&url)).unsigned_thinking);
+            unsigned_thinking.unwrap_or(VendorProfile::at(&address::host(&url)).unsigned_thinking);
         let options = anthropic::Options {
             // Other servers of the protocol may not support deferred tools.
             defers_tools: name == "anthropic"
@@ -239,12 +239,12 @@ impl AnthropicBuilder {
         };
         anthropic::check(&options)?;
         Ok(AnthropicProvider {
-            transport: Transport::build(&url, clocks, secrets)?.with_silence(silence),
+            transport: HttpTransport::build(&url, timeouts, secrets)?.with_silence(silence),
             url,
             headers,
             options,
             name,
-            lessons: Lessons::default(),
+            lessons: ServerQuirks::default(),
             answer_limits,
         })
     }

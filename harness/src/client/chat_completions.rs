@@ -7,17 +7,17 @@ use reqwest::header::{AUTHORIZATION, HeaderMap};
 
 use super::{
     address, credentials,
-    lessons::Lessons,
-    setup::{Setup, setters, with_retry},
-    transport::{self, Question, Transport},
-    vendors::{self, Vendor},
+    server_quirks::ServerQuirks,
+    setup::{BuilderSettings, setters, with_retry},
+    transport::{self, HttpRequest, HttpTransport},
+    vendors::{self, VendorProfile},
 };
 use crate::{
     error::Error,
     models,
     provider::{AnswerLimits, EventStream, Provider, Request},
     secret::Secrets,
-    wire::{Takes, chat},
+    wire::{ModelCapabilities, chat},
 };
 
 /// Any server with Chat Completions, often called *OpenAI-compatible*: Ollama, vLLM, llama.cpp or
@@ -50,13 +50,13 @@ use crate::{
 #[derive(Clone)]
 pub struct ChatCompletionsProvider {
     name: String,
-    transport: Transport,
+    transport: HttpTransport,
     url: String,
     headers: HeaderMap,
     options: chat::Options,
     /// What the provider has learned from the server's refusals.
-    lessons: Lessons,
-    reading: chat::Reading,
+    lessons: ServerQuirks,
+    reading: chat::DecodeOptions,
     answer_limits: AnswerLimits,
 }
 
@@ -91,7 +91,7 @@ impl ChatCompletionsProvider {
 
     with_retry!();
 
-    fn question(&self, request: &Request<'_>) -> Result<Question, Error> {
+    fn question(&self, request: &Request<'_>) -> Result<HttpRequest, Error> {
         let request = &*self.lessons.without_refused(request);
         let own = request.settings_over(&self.options.settings);
         let (turns, way) = (self.lessons.turns(), self.lessons.way(request));
@@ -109,7 +109,7 @@ impl ChatCompletionsProvider {
                 chat::encode_pieces(request, &options)?
             }
         };
-        Ok(Question { url: self.url.clone(), headers: self.headers.clone(), body })
+        Ok(HttpRequest { url: self.url.clone(), headers: self.headers.clone(), body })
     }
 }
 
@@ -154,7 +154,7 @@ impl Provider for ChatCompletionsProvider {
 /// Builds a [`ChatCompletionsProvider`].
 #[derive(Clone, Debug, Default)]
 pub struct ChatCompletionsBuilder {
-    setup: Setup,
+    setup: BuilderSettings,
     thought: Option<chat::ThoughtReplay>,
     call_ids: Option<chat::CallIds>,
     think_tags: chat::ThinkTags,
@@ -276,13 +276,13 @@ impl ChatCompletionsBuilder {
         } = self;
         #[cfg(feature = "async-openai")]
         let setup = setup.with_template();
-        let Setup {
+        let BuilderSettings {
             key,
             base_url,
             model,
             headers: own,
             settings,
-            clocks,
+            timeouts,
             silence,
             name,
             answer_limits,
@@ -294,7 +294,7 @@ impl ChatCompletionsBuilder {
             Some(base) => base,
             None => vendors::base_in_env()?,
         };
-        let vendor = Vendor::at(&address::host(&base));
+        let vendor = VendorProfile::at(&address::host(&base));
         let name = name
             .or_else(|| vendor.name.map(str::to_owned))
             .unwrap_or_else(|| address::server(&base));
@@ -319,7 +319,7 @@ impl ChatCompletionsBuilder {
         // Models that think within a budget send signatures and do not require them.
         let how = known.find(&name, &model).thinking;
         let signs = !matches!(how, Some(models::Thinking::Budget | models::Thinking::Never));
-        let takes = Takes::of(&*name, &*model, &known);
+        let takes = ModelCapabilities::of(&*name, &*model, &known);
         let signed_calls = vendor.signed_calls.filter(|_| signs).map(Cow::Borrowed);
         let options = chat::Options {
             settings,
@@ -338,17 +338,17 @@ impl ChatCompletionsBuilder {
         chat::check(&options)?;
         Ok(ChatCompletionsProvider {
             name,
-            transport: Transport::build(&url, clocks, secrets)?
+            transport: HttpTransport::build(&url, timeouts, secrets)?
                 .with_silence(silence)
                 .with_note_if_not_found(not_found),
             url,
             headers,
             options,
             lessons: match strict_turns.is_none() && !vendor.strict_turns {
-                true => Lessons::default().of_turns(),
-                false => Lessons::default(),
+                true => ServerQuirks::default().of_turns(),
+                false => ServerQuirks::default(),
             },
-            reading: chat::Reading {
+            reading: chat::DecodeOptions {
                 think_tags,
                 done_is_enough: done_is_enough.unwrap_or(vendor.done_is_enough),
                 origin,

@@ -30,14 +30,14 @@ const SETTINGS: usize = 8;
 
 tokio::task_local! {
     /// The connection that the current request has made, if it has made one.
-    static MADE: Cell<Option<Made>>;
+    static MADE: Cell<Option<NewConnection>>;
 }
 
 /// A new connection, identified by its local address, which no other connection has at that time.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Made(Option<SocketAddr>);
+struct NewConnection(Option<SocketAddr>);
 
-impl Made {
+impl NewConnection {
     fn of(connected: &Connected) -> Self {
         let mut extras = Extensions::new();
         connected.get_extras(&mut extras);
@@ -47,7 +47,7 @@ impl Made {
 
 /// A client that reuses connections.
 pub(super) fn keeping(connect: Duration, tls: ClientConfig) -> reqwest::Result<Client> {
-    builder(connect, tls).pool_idle_timeout(KEPT).connector_layer(Watch).build()
+    builder(connect, tls).pool_idle_timeout(KEPT).connector_layer(ConnectionWatch).build()
 }
 
 /// A client that makes a new connection for each request. It is rarely needed and contains nothing
@@ -67,7 +67,7 @@ pub(super) fn fresh(connect: Duration, tls: ClientConfig) -> reqwest::Result<Cli
 }
 
 /// A request without an answer.
-pub(super) struct Unanswered {
+pub(super) struct UnansweredRequest {
     pub(super) error: reqwest::Error,
     /// Whether the only known fault is a reused connection that broke before an answer began.
     pub(super) on_kept: bool,
@@ -76,7 +76,7 @@ pub(super) struct Unanswered {
 /// Sends a request of a client that reuses connections, and waits for the headers of the answer.
 pub(super) async fn send<T>(
     sending: impl Future<Output = reqwest::Result<T>>,
-) -> Result<T, Unanswered> {
+) -> Result<T, UnansweredRequest> {
     let sending = async {
         let result = sending.await;
         (result, MADE.with(Cell::get))
@@ -84,13 +84,13 @@ pub(super) async fn send<T>(
     let (result, made) = MADE.scope(Cell::new(None), sending).await;
     result.map_err(|error| {
         let on_kept = broken(&error).is_some_and(|broken| Some(broken) != made);
-        Unanswered { error, on_kept }
+        UnansweredRequest { error, on_kept }
     })
 }
 
 /// The connection that broke before the headers of an answer came, if that is what happened.
 /// (Truncated headers give the same error; in practice the headers are one packet.)
-fn broken(error: &reqwest::Error) -> Option<Made> {
+fn broken(error: &reqwest::Error) -> Option<NewConnection> {
     if error.is_connect() || error.is_timeout() {
         return None;
     }
@@ -104,7 +104,7 @@ fn broken(error: &reqwest::Error) -> Option<Made> {
             .is_some_and(|cause| BREAKS.contains(&cause.kind())),
         None => false,
     });
-    breaks.then(|| sent.connect_info().map_or(Made(None), Made::of))
+    breaks.then(|| sent.connect_info().map_or(NewConnection(None), NewConnection::of))
 }
 
 /// The system's errors for a connection that the other side has closed.
@@ -120,39 +120,39 @@ const BREAKS: [io::ErrorKind; 5] = [
 /// new one at the same time, and the request uses the one that is available first. So a request
 /// that has made a connection may still be sent over another one.
 #[derive(Clone)]
-struct Watch;
+struct ConnectionWatch;
 
 #[derive(Clone)]
-struct Watched<S>(S);
+struct WatchedConnector<S>(S);
 
-struct Connecting<F>(F);
+struct WatchedConnect<F>(F);
 
-impl<S> Layer<S> for Watch {
-    type Service = Watched<S>;
+impl<S> Layer<S> for ConnectionWatch {
+    type Service = WatchedConnector<S>;
 
-    fn layer(&self, inner: S) -> Watched<S> {
-        Watched(inner)
+    fn layer(&self, inner: S) -> WatchedConnector<S> {
+        WatchedConnector(inner)
     }
 }
 
-impl<R, S> Service<R> for Watched<S>
+impl<R, S> Service<R> for WatchedConnector<S>
 where
     S: Service<R, Response: Connection, Future: Unpin>,
 {
     type Response = S::Response;
     type Error = S::Error;
-    type Future = Connecting<S::Future>;
+    type Future = WatchedConnect<S::Future>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
         self.0.poll_ready(context)
     }
 
-    fn call(&mut self, to: R) -> Connecting<S::Future> {
-        Connecting(self.0.call(to))
+    fn call(&mut self, to: R) -> WatchedConnect<S::Future> {
+        WatchedConnect(self.0.call(to))
     }
 }
 
-impl<F, C, E> Future for Connecting<F>
+impl<F, C, E> Future for WatchedConnect<F>
 where
     F: Future<Output = Result<C, E>> + Unpin,
     C: Connection,
@@ -162,7 +162,7 @@ where
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
         let result = ready!(Pin::new(&mut self.0).poll(context));
         if let Ok(connection) = &result {
-            let made = Made::of(&connection.connected());
+            let made = NewConnection::of(&connection.connected());
             // A connection that the request no longer needs is completed by the client outside of
             // any request.
             let _ = MADE.try_with(|cell| cell.set(Some(made)));

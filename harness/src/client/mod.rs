@@ -3,21 +3,21 @@
 mod address;
 mod answer;
 mod anthropic;
-mod arrival;
 mod chat_completions;
-mod choose;
-mod clocks;
 mod connection;
 mod credentials;
 mod failure;
-mod lessons;
-mod line;
+mod from_env;
+mod in_flight_request;
 mod openai;
+mod recorder;
+mod response_kind;
 mod retry_after;
+mod server_quirks;
 mod setup;
-mod tap;
 #[cfg(feature = "async-openai")]
 mod template;
+mod timeouts;
 mod tls;
 mod transport;
 mod vendors;
@@ -25,8 +25,8 @@ mod vendors;
 pub use self::{
     anthropic::{AnthropicBuilder, AnthropicProvider},
     chat_completions::{ChatCompletionsBuilder, ChatCompletionsProvider},
-    choose::provider_from_env,
-    clocks::Clocks,
+    from_env::provider_from_env,
     openai::{OpenAIBuilder, OpenAIProvider},
-    tap::Tap,
+    recorder::Tap,
+    timeouts::Timeouts,
 };

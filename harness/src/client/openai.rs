@@ -6,9 +6,9 @@ use reqwest::header::{AUTHORIZATION, HeaderMap};
 
 use super::{
     address, credentials,
-    lessons::Lessons,
-    setup::{Setup, setters, with_retry},
-    transport::{self, Question, Transport},
+    server_quirks::ServerQuirks,
+    setup::{BuilderSettings, setters, with_retry},
+    transport::{self, HttpRequest, HttpTransport},
     vendors,
 };
 use crate::{
@@ -16,7 +16,7 @@ use crate::{
     models,
     provider::{AnswerLimits, EventStream, Provider, Request},
     secret::Secrets,
-    wire::{RefusedMembers, Takes, responses},
+    wire::{ModelCapabilities, RefusedMembers, responses},
 };
 
 const BASE_URL: &str = "https://api.openai.com/v1";
@@ -45,12 +45,12 @@ const LOCAL_URL: &str = "http://127.0.0.1:8000/v1";
 #[derive(Clone)]
 pub struct OpenAIProvider {
     name: String,
-    transport: Transport,
+    transport: HttpTransport,
     url: String,
     headers: HeaderMap,
     options: responses::Options,
     /// What the provider has learned from the server's refusals.
-    lessons: Lessons,
+    lessons: ServerQuirks,
     answer_limits: AnswerLimits,
 }
 
@@ -92,7 +92,7 @@ impl OpenAIProvider {
 
     with_retry!();
 
-    fn question(&self, request: &Request<'_>) -> Result<Question, Error> {
+    fn question(&self, request: &Request<'_>) -> Result<HttpRequest, Error> {
         let own = request.settings_over(&self.options.settings);
         let request = &*request.for_model(&self.name, &self.options.model);
         let request = &*self.lessons.without_refused(request);
@@ -102,7 +102,7 @@ impl OpenAIProvider {
             options.refused = self.lessons.refused();
             let body = responses::encode_summary(request, &options)?;
             let url = address::endpoint(&self.url, "", "/compact");
-            return Ok(Question { url, headers: self.headers.clone(), body });
+            return Ok(HttpRequest { url, headers: self.headers.clone(), body });
         }
         let (way, refused) = (self.lessons.way(request), self.lessons.refused());
         let body = match own {
@@ -117,7 +117,7 @@ impl OpenAIProvider {
                 responses::encode_pieces(request, &options)?
             }
         };
-        Ok(Question { url: self.url.clone(), headers: self.headers.clone(), body })
+        Ok(HttpRequest { url: self.url.clone(), headers: self.headers.clone(), body })
     }
 }
 
@@ -171,7 +171,7 @@ impl Provider for OpenAIProvider {
 /// Builds an [`OpenAIProvider`].
 #[derive(Clone, Debug, Default)]
 pub struct OpenAIBuilder {
-    setup: Setup,
+    setup: BuilderSettings,
     /// Whether the server is the program's own, so that nothing that belongs to OpenAI is sent to it.
     is_local: bool,
 }
@@ -219,13 +219,13 @@ impl OpenAIBuilder {
         let Self { setup, is_local } = self;
         #[cfg(feature = "async-openai")]
         let setup = setup.with_template();
-        let Setup {
+        let BuilderSettings {
             key,
             base_url,
             model,
             headers: own,
             settings,
-            clocks,
+            timeouts,
             silence,
             name,
             answer_limits,
@@ -267,10 +267,10 @@ impl OpenAIBuilder {
             true => address::server(&url),
             false => "openai".to_owned(),
         });
-        let takes = Takes::of(&*name, &*model, &known);
+        let takes = ModelCapabilities::of(&*name, &*model, &known);
         responses::check(&settings)?;
         Ok(OpenAIProvider {
-            transport: Transport::build(&url, clocks, secrets)?.with_silence(silence),
+            transport: HttpTransport::build(&url, timeouts, secrets)?.with_silence(silence),
             url,
             headers,
             options: responses::Options {
@@ -284,7 +284,7 @@ impl OpenAIBuilder {
                 refused: RefusedMembers::default(),
             },
             name,
-            lessons: Lessons::default(),
+            lessons: ServerQuirks::default(),
             answer_limits,
         })
     }

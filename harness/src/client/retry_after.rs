@@ -4,11 +4,11 @@ use std::time::{Duration, SystemTime};
 
 use reqwest::header::HeaderMap;
 
-use crate::wire::wait;
+use crate::wire::retry_delay;
 
 /// The time that the server asks to wait: in milliseconds, in seconds, or until a date.
 pub(super) fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
-    let seconds = |text: &str| wait::seconds(text.trim().parse().ok()?);
+    let seconds = |text: &str| retry_delay::seconds(text.trim().parse().ok()?);
     if let Some(wait) = text(headers, "retry-after-ms").and_then(seconds) {
         let wait = wait / 1000;
         if !wait.is_zero() {
@@ -47,7 +47,7 @@ pub(super) fn reset(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
             _ => (format!("{vendor}{what}-reset"), format!("{vendor}{what}-remaining")),
         };
         let Some(given) = text(headers, &reset) else { continue };
-        let time = wait::until(given, now).or_else(|| wait::duration(given));
+        let time = retry_delay::until(given, now).or_else(|| retry_delay::duration(given));
         let Some(time) = time.filter(|time| !time.is_zero()) else { continue };
         if text(headers, &remaining) == Some("0") {
             used_up = used_up.max(Some(time));

@@ -4,7 +4,7 @@ use std::{fmt, time::Duration};
 
 use secrecy::SecretString;
 
-use super::{Clocks, address};
+use super::{Timeouts, address};
 use crate::{
     models::Models,
     provider::{AnswerLimits, Settings},
@@ -12,14 +12,14 @@ use crate::{
 
 /// The settings of a builder so far.
 #[derive(Clone, Default)]
-pub(super) struct Setup {
+pub(super) struct BuilderSettings {
     pub(super) key: Option<SecretString>,
     pub(super) base_url: Option<String>,
     pub(super) model: Option<String>,
     pub(super) name: Option<String>,
     pub(super) headers: Vec<(String, String)>,
     pub(super) settings: Settings,
-    pub(super) clocks: Clocks,
+    pub(super) timeouts: Timeouts,
     pub(super) silence: Option<Duration>,
     pub(super) answer_limits: AnswerLimits,
     pub(super) models: Models,
@@ -30,14 +30,14 @@ pub(super) struct Setup {
 
 /// Leaves out the key and the headers, which may contain one, and shows the URL without its secret
 /// parts.
-impl fmt::Debug for Setup {
+impl fmt::Debug for BuilderSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Setup")
             .field("base_url", &self.base_url.as_deref().map(address::shown))
             .field("model", &self.model)
             .field("name", &self.name)
             .field("settings", &self.settings)
-            .field("clocks", &self.clocks)
+            .field("clocks", &self.timeouts)
             .field("silence", &self.silence)
             .field("answer_limits", &self.answer_limits)
             .field("models", &self.models)
@@ -45,7 +45,7 @@ impl fmt::Debug for Setup {
     }
 }
 
-/// The setters of all builders. Each builder has a field `setup` with a [`Setup`].
+/// The setters of all builders. Each builder has a field `setup` with a [`BuilderSettings`].
 macro_rules! setters {
     () => {
         /// Sets the key. It is never printed.
@@ -128,8 +128,8 @@ macro_rules! setters {
 
         /// Sets the timeouts.
         #[must_use]
-        pub fn clocks(mut self, clocks: $crate::client::Clocks) -> Self {
-            self.setup.clocks = clocks;
+        pub fn timeouts(mut self, timeouts: $crate::client::Timeouts) -> Self {
+            self.setup.timeouts = timeouts;
             self
         }
 
@@ -170,7 +170,7 @@ macro_rules! setters {
     };
 }
 
-/// The retry policy and the tap of all providers. Each has a field `transport` with a `Transport`.
+/// The retry policy and the tap of all providers. Each has a field `transport` with a `HttpTransport`.
 macro_rules! with_retry {
     () => {
         /// Sets when a failed request is retried. The default is

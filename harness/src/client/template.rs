@@ -1,13 +1,13 @@
 //! A typed request of `async-openai` as the template of each request.
 
-use super::setup::Setup;
+use super::setup::BuilderSettings;
 use crate::error::{Error, ErrorKind};
 use serde::Serialize;
 
 /// Members that are made from the conversation and never taken from a template.
 const OURS: [&str; 4] = ["input", "messages", "stream", "stream_options"];
 
-impl Setup {
+impl BuilderSettings {
     /// Stores the members of the request.
     pub(super) fn take_template(&mut self, request: &impl Serialize) -> Result<(), Error> {
         let wrong = |err| {

@@ -9,7 +9,7 @@ use crate::{error::Error, tls};
 pub(super) fn shared() -> Result<ClientConfig, Error> {
     let mut config = tls::shared()?;
     config.alpn_protocols = vec!["http/1.1".into()];
-    if ClientBuilder::new().http2_adaptive_window(false).speaks_http2() {
+    if ClientBuilder::new().http2_adaptive_window(false).has_http2() {
         config.alpn_protocols.insert(0, "h2".into());
     }
     Ok(config)
@@ -20,30 +20,30 @@ pub(super) fn shared() -> Result<ClientConfig, Error> {
 /// called.
 #[allow(dead_code, reason = "not called in a program that has turned on `http2`")]
 trait WithoutHttp2 {
-    fn http2_adaptive_window(self, on: bool) -> Http1;
+    fn http2_adaptive_window(self, on: bool) -> Http1Only;
 }
 
 impl WithoutHttp2 for ClientBuilder {
-    fn http2_adaptive_window(self, _: bool) -> Http1 {
-        Http1
+    fn http2_adaptive_window(self, _: bool) -> Http1Only {
+        Http1Only
     }
 }
 
 #[allow(dead_code, reason = "not made in a program that has turned on `http2`")]
-struct Http1;
+struct Http1Only;
 
-trait Speaks {
-    fn speaks_http2(&self) -> bool;
+trait SupportsHttp2 {
+    fn has_http2(&self) -> bool;
 }
 
-impl Speaks for Http1 {
-    fn speaks_http2(&self) -> bool {
+impl SupportsHttp2 for Http1Only {
+    fn has_http2(&self) -> bool {
         false
     }
 }
 
-impl Speaks for ClientBuilder {
-    fn speaks_http2(&self) -> bool {
+impl SupportsHttp2 for ClientBuilder {
+    fn has_http2(&self) -> bool {
         true
     }
 }

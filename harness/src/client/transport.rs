@@ -22,23 +22,23 @@ use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Clocks, address,
-    answer::{Answer, Body, SILENCE, broken, root},
-    arrival::{self, Form},
-    clocks::after,
+    Timeouts, address,
+    answer::{AnswerBody, AnswerStream, SILENCE, broken, root},
     connection, credentials, failure,
-    lessons::{Lesson, Lessons, Sent},
-    line::{Line, Stopped},
-    tap::{Exchange, Record, Tap},
+    in_flight_request::{InFlightRequest, StopFlag},
+    recorder::{ExchangeRecord, RecordFile, Tap},
+    response_kind::{self, ResponseKind},
+    server_quirks::{RequestTraits, ServerQuirk, ServerQuirks},
+    timeouts::after,
     tls,
 };
 use crate::{
     error::{Error, ErrorKind},
     http_client::through_proxy,
-    policy::{Retry, RetryPolicy},
+    policy::{RetryLoop, RetryPolicy},
     provider::{EventStream, Request, Settings},
     secret::{CUT, Secrets, beginning},
-    wire::{self, Decoder, Dialect, Encoded, Takes, fault, optional::MemberRefusal},
+    wire::{self, Decoder, Dialect, Encoded, ModelCapabilities, fault, optional::MemberRefusal},
 };
 
 /// The maximum size of an error's body, in bytes.
@@ -58,36 +58,41 @@ const LESSONS: usize = 8;
 const WHOLE_BODY: usize = 64 * 1024 * 1024;
 
 /// One request, ready to be sent.
-pub(super) struct Question {
+pub(super) struct HttpRequest {
     pub(super) url: String,
     pub(super) headers: HeaderMap,
     pub(super) body: Encoded,
 }
 
-impl Question {
+impl HttpRequest {
     /// Sends it, until `stop` is cancelled. Nothing happens before the first poll.
     fn of(
         self,
         client: &reqwest::Client,
         stop: Option<&CancellationToken>,
-        record: impl FnOnce(&str, &HeaderMap) -> Option<Exchange>,
-    ) -> Line {
+        record: impl FnOnce(&str, &HeaderMap) -> Option<ExchangeRecord>,
+    ) -> InFlightRequest {
         let Self { url, mut headers, body } = self;
         headers.insert(CONTENT_LENGTH, body.size().into());
         let mut record = record(&address::shown(&url), &headers).map(Box::new);
-        let stopped = Stopped::default();
+        let stopped = StopFlag::default();
         let mut body = StreamedBody::new(body, stopped.clone());
         body.record = record.as_mut().and_then(|record| record.request());
         let body = reqwest::Body::wrap(body);
-        Line::new(client.post(&url).headers(headers).body(body).send(), stop, stopped, record)
+        InFlightRequest::new(
+            client.post(&url).headers(headers).body(body).send(),
+            stop,
+            stopped,
+            record,
+        )
     }
 }
 
 /// The connections to one provider, and its retry policy.
 #[derive(Clone)]
-pub(super) struct Transport {
+pub(super) struct HttpTransport {
     client: reqwest::Client,
-    clocks: Clocks,
+    timeouts: Timeouts,
     /// How long a silence after the stop reason ends an answer.
     silence: Duration,
     /// The URL of requests, as errors show it.
@@ -96,41 +101,51 @@ pub(super) struct Transport {
     proxy: Option<Arc<str>>,
     /// The secrets that no error may contain.
     secrets: Secrets,
-    retry: Retry,
+    retry: RetryLoop,
     tap: Option<Tap>,
     /// What an error with status 404 says in addition.
     not_found: Option<&'static str>,
 }
 
-impl fmt::Debug for Transport {
+impl fmt::Debug for HttpTransport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Transport")
-            .field("clocks", &self.clocks)
+            .field("clocks", &self.timeouts)
             .field("retry", &self.retry.policy)
             .finish_non_exhaustive()
     }
 }
 
-impl Transport {
+impl HttpTransport {
     /// The connections to the server at `url`.
     ///
     /// # Errors
     /// [`ErrorKind::Configuration`] if the URL is not that of an HTTP server, or if TLS or the HTTP
     /// client cannot be set up.
-    pub(super) fn build(url: &str, clocks: Clocks, secrets: Secrets) -> Result<Self, Error> {
+    pub(super) fn build(url: &str, timeouts: Timeouts, secrets: Secrets) -> Result<Self, Error> {
         address::check(url)
             .map_err(|why| Error::new(ErrorKind::Configuration, why).cleaned(&secrets))?;
-        let client = connection::keeping(clocks.connect, tls::shared()?).map_err(|err| {
+        let client = connection::keeping(timeouts.connect, tls::shared()?).map_err(|err| {
             Error::new(ErrorKind::Configuration, "the HTTP client cannot be set up")
                 .because(err)
                 .cleaned(&secrets)
         })?;
-        let retry = Retry::new(RetryPolicy::default());
+        let retry = RetryLoop::new(RetryPolicy::default());
         let proxy = reqwest::Url::parse(url.trim()).map(|url| through_proxy(&url));
         let proxy = proxy.ok().filter(|words| !words.is_empty()).map(Arc::from);
         let url = address::shown(url).into();
         let silence = SILENCE;
-        Ok(Self { client, clocks, silence, url, proxy, secrets, retry, tap: None, not_found: None })
+        Ok(Self {
+            client,
+            timeouts,
+            silence,
+            url,
+            proxy,
+            secrets,
+            retry,
+            tap: None,
+            not_found: None,
+        })
     }
 
     pub(super) fn secrets(&self) -> &Secrets {
@@ -138,7 +153,7 @@ impl Transport {
     }
 
     pub(super) fn with_retry(mut self, policy: RetryPolicy) -> Self {
-        self.retry = Retry::new(policy);
+        self.retry = RetryLoop::new(policy);
         self
     }
 
@@ -162,22 +177,24 @@ impl Transport {
     /// Sends the request, as often as the policy allows, and reads the answer. Nothing happens
     /// before the first poll.
     ///
-    /// Some properties of a server become known only by its refusals: see [`Lessons`].
+    /// Some properties of a server become known only by its refusals: see [`ServerQuirks`].
     pub(super) fn ask<'a, D: Dialect + Send + 'a>(
         &'a self,
         request: Request<'a>,
-        question: impl Fn(&Request<'a>) -> Result<Question, Error> + Copy + Send + Sync + 'a,
+        question: impl Fn(&Request<'a>) -> Result<HttpRequest, Error> + Copy + Send + Sync + 'a,
         decoder: impl Fn() -> Decoder<D> + Copy + Send + 'a,
-        (lessons, takes): (&'a Lessons, &'a Takes),
+        (lessons, takes): (&'a ServerQuirks, &'a ModelCapabilities),
     ) -> EventStream<'a> {
         self.retry.stream(request, move |request| {
             let settings = request.settings();
             let answer = async move {
-                let mut learnt: Vec<Lesson> = Vec::new();
+                let mut learnt: Vec<ServerQuirk> = Vec::new();
                 let mut failed: Option<Error> = None;
                 loop {
                     let mut sent = lessons.sent(&request);
-                    let err = match self.begun(request.clone(), question, decoder, &mut sent).await
+                    let err = match self
+                        .wait_for_start(request.clone(), question, decoder, &mut sent)
+                        .await
                     {
                         Err(err) => err,
                         Ok(answer) => {
@@ -221,7 +238,7 @@ impl Transport {
             // Data that only the request needed is freed when the answer begins.
             let answer = stream::once(Box::pin(answer));
             Box::pin(answer.try_flatten().map_err(move |err| {
-                // Mistakes of the program have nothing to do with the URL.
+                // Errors that the program causes, by its configuration or its content, get no URL.
                 let is_ours = err.is_configuration() || err.is_content();
                 let err = if is_ours { err } else { err.with_url(&self.url, self.proxy.as_ref()) };
                 let err = match self.not_found {
@@ -235,27 +252,27 @@ impl Transport {
 
     /// Sends the request once, and waits for the first event: a router accepts a request before the
     /// server behind it does, and reports that server's refusal in the stream.
-    async fn begun<'a, D: Dialect>(
+    async fn wait_for_start<'a, D: Dialect>(
         &self,
         request: Request<'a>,
-        question: impl Fn(&Request<'a>) -> Result<Question, Error>,
+        question: impl Fn(&Request<'a>) -> Result<HttpRequest, Error>,
         decoder: impl Fn() -> Decoder<D>,
-        sent: &mut Sent,
-    ) -> Result<Answer<D>, Error> {
-        self.send(request, question, decoder, sent).await?.begun().await
+        sent: &mut RequestTraits,
+    ) -> Result<AnswerStream<D>, Error> {
+        self.send(request, question, decoder, sent).await?.wait_for_start().await
     }
 
     /// Sends the request once.
     async fn send<'a, D: Dialect>(
         &self,
         request: Request<'a>,
-        question: impl Fn(&Request<'a>) -> Result<Question, Error>,
+        question: impl Fn(&Request<'a>) -> Result<HttpRequest, Error>,
         decoder: impl Fn() -> Decoder<D>,
-        sent: &mut Sent,
-    ) -> Result<Answer<D>, Error> {
-        let whole = after(self.clocks.whole_call);
-        let until = after(self.clocks.first_event).min(whole);
-        let ran_out = |_| self.clocks.ran_out(whole, 0);
+        sent: &mut RequestTraits,
+    ) -> Result<AnswerStream<D>, Error> {
+        let whole = after(self.timeouts.whole_call);
+        let until = after(self.timeouts.first_event).min(whole);
+        let ran_out = |_| self.timeouts.ran_out(whole, 0);
         let record = |url: &str, headers: &HeaderMap| {
             let tap = self.tap.as_ref()?;
             tap.begin(url, headers, self.secrets_with(request.settings()))
@@ -270,7 +287,7 @@ impl Transport {
             Err(lost) if lost.on_kept && reconnects => {
                 let client = tls::shared()
                     .ok()
-                    .and_then(|tls| connection::fresh(self.clocks.connect, tls).ok());
+                    .and_then(|tls| connection::fresh(self.timeouts.connect, tls).ok());
                 let Some(client) = client else { return Err(self.not_sent(lost.error)) };
                 line = question(&request)?.of(&client, request.stop(), record);
                 let sent = timeout_at(until, line.head()).await.map_err(ran_out)?;
@@ -283,17 +300,26 @@ impl Transport {
         if status.is_success() {
             let form = self.first(&mut line, &mut body, until, whole).await;
             match form.map_err(|err| failure::with_headers(err, &headers))? {
-                Form::Events if arrival::compression(&headers).is_none() => {
+                ResponseKind::Events if response_kind::compression(&headers).is_none() => {
                     let rest = stream::poll_fn(move |context| line.poll_chunk(context));
-                    let body: Body = Box::pin(stream::iter([Ok(body.into())]).chain(rest));
+                    let body: AnswerBody = Box::pin(stream::iter([Ok(body.into())]).chain(rest));
                     let decoder = decoder();
-                    let answer =
-                        Answer::new(decoder, Some(body), &headers, self.clocks, until, whole);
+                    let answer = AnswerStream::new(
+                        decoder,
+                        Some(body),
+                        &headers,
+                        self.timeouts,
+                        until,
+                        whole,
+                    );
                     return Ok(answer.with_silence(self.silence));
                 }
-                Form::Json if arrival::compression(&headers).is_none() => {}
-                Form::Events | Form::Json | Form::Other | Form::Undecided => {
-                    let err = arrival::foreign(
+                ResponseKind::Json if response_kind::compression(&headers).is_none() => {}
+                ResponseKind::Events
+                | ResponseKind::Json
+                | ResponseKind::Other
+                | ResponseKind::Undecided => {
+                    let err = response_kind::foreign(
                         status.as_u16(),
                         &headers,
                         &self.hidden(&body, request.settings()),
@@ -310,7 +336,7 @@ impl Transport {
             }
             let mut decoder = decoder();
             decoder.push_whole(&body).map_err(|err| match err.kind() {
-                ErrorKind::CutOff | ErrorKind::Protocol => arrival::foreign(
+                ErrorKind::CutOff | ErrorKind::Protocol => response_kind::foreign(
                     status.as_u16(),
                     &headers,
                     &self.hidden(&body, request.settings()),
@@ -318,11 +344,11 @@ impl Transport {
                 .because(err),
                 _ => err,
             })?;
-            return Ok(Answer::new(decoder, None, &headers, self.clocks, until, whole));
+            return Ok(AnswerStream::new(decoder, None, &headers, self.timeouts, until, whole));
         }
-        let mut err = match arrival::compression(&headers) {
+        let mut err = match response_kind::compression(&headers) {
             Some(encoding) => {
-                let err = Error::new(ErrorKind::Api, arrival::compressed(encoding));
+                let err = Error::new(ErrorKind::Api, response_kind::compressed(encoding));
                 failure::with_headers(err.with_status(status.as_u16()), &headers)
             }
             None => failure::of_answer(
@@ -367,18 +393,18 @@ impl Transport {
     /// Reads the beginning of a successful response, until its form is known.
     async fn first(
         &self,
-        line: &mut Line,
+        line: &mut InFlightRequest,
         body: &mut Vec<u8>,
         until: Instant,
         whole: Instant,
-    ) -> Result<Form, Error> {
+    ) -> Result<ResponseKind, Error> {
         loop {
             let came = timeout_at(until, line.chunk()).await;
-            let came = came.map_err(|_| self.clocks.ran_out(whole, 0))?.map_err(broken)?;
-            let Some(bytes) = came else { return Ok(Form::Undecided) };
+            let came = came.map_err(|_| self.timeouts.ran_out(whole, 0))?.map_err(broken)?;
+            let Some(bytes) = came else { return Ok(ResponseKind::Undecided) };
             body.extend_from_slice(&bytes);
-            match Form::of(body) {
-                Form::Undecided if body.len() < FIRST_BYTES => {}
+            match ResponseKind::of(body) {
+                ResponseKind::Undecided if body.len() < FIRST_BYTES => {}
                 form => return Ok(form),
             }
         }
@@ -388,7 +414,7 @@ impl Transport {
     /// rest is ignored, because the status matters most.
     async fn whole_body(
         &self,
-        mut line: Line,
+        mut line: InFlightRequest,
         status: StatusCode,
         body: &mut Vec<u8>,
         until: Instant,
@@ -401,7 +427,7 @@ impl Transport {
                 Ok(Ok(None)) => return Ok(()),
                 Ok(Err(_)) | Err(_) if !is_answer => return Ok(()),
                 Ok(Err(err)) => return Err(broken(err)),
-                Err(_) => return Err(self.clocks.ran_out(whole, 0)),
+                Err(_) => return Err(self.timeouts.ran_out(whole, 0)),
             }
             if !is_answer && body.len() > ERROR_BODY {
                 return Ok(());
@@ -420,7 +446,7 @@ impl Transport {
         if err.is_timeout() {
             return Error::new(
                 ErrorKind::Timeout,
-                format!("the server was not reached within {:?}", self.clocks.connect),
+                format!("the server was not reached within {:?}", self.timeouts.connect),
             )
             .because(err);
         }
@@ -450,36 +476,36 @@ struct StreamedBody {
     /// The number of bytes still to be written.
     left: usize,
     in_a_row: u32,
-    stopped: Stopped,
-    home: Home,
-    record: Option<Record>,
+    stopped: StopFlag,
+    home: BufferPool,
+    record: Option<RecordFile>,
 }
 
 impl StreamedBody {
-    fn new(body: Encoded, stopped: Stopped) -> Self {
+    fn new(body: Encoded, stopped: StopFlag) -> Self {
         let (left, body) = (body.size(), body.into_pieces());
-        Self { body, left, in_a_row: 0, stopped, home: Home::default(), record: None }
+        Self { body, left, in_a_row: 0, stopped, home: BufferPool::default(), record: None }
     }
 }
 
 /// The buffers of sent pieces, which are used again because they are still in the processor's
 /// cache.
-type Home = Arc<Mutex<Vec<Vec<u8>>>>;
+type BufferPool = Arc<Mutex<Vec<Vec<u8>>>>;
 
 /// A piece that is being sent. It returns its buffer when it is dropped.
-struct Piece {
+struct SentPiece {
     bytes: Vec<u8>,
     length: usize,
-    home: Home,
+    home: BufferPool,
 }
 
-impl AsRef<[u8]> for Piece {
+impl AsRef<[u8]> for SentPiece {
     fn as_ref(&self) -> &[u8] {
         self.bytes.get(..self.length).unwrap_or_default()
     }
 }
 
-impl Drop for Piece {
+impl Drop for SentPiece {
     fn drop(&mut self) {
         let mut home = self.home.lock().unwrap_or_else(PoisonError::into_inner);
         home.push(std::mem::take(&mut self.bytes));
@@ -515,7 +541,7 @@ impl http_body::Body for StreamedBody {
         if let Some(record) = record {
             record.write(bytes.get(..length).unwrap_or_default());
         }
-        let piece = Piece { bytes, length, home: Arc::clone(home) };
+        let piece = SentPiece { bytes, length, home: Arc::clone(home) };
         Poll::Ready((length > 0).then(|| Ok(Frame::data(Bytes::from_owner(piece)))))
     }
 }
@@ -569,7 +595,7 @@ mod tests {
 
     use http_body::Body as _;
 
-    use super::{IN_A_ROW, Stopped, StreamedBody};
+    use super::{IN_A_ROW, StopFlag, StreamedBody};
     use crate::{
         message::{Message, Transcript},
         provider::Request,
@@ -597,7 +623,7 @@ mod tests {
     fn others_have_a_turn_after_some_pieces_and_all_is_written() {
         let body = body(5_000_000);
         let size = body.size();
-        let mut pieces = StreamedBody::new(body, Stopped::default());
+        let mut pieces = StreamedBody::new(body, StopFlag::default());
         let (mut written, mut in_a_row, mut pauses) = (0, 0, 0);
         loop {
             match next(&mut pieces) {
@@ -615,7 +641,7 @@ mod tests {
 
     #[test]
     fn nothing_more_is_written_once_the_request_is_stopped() {
-        let stopped = Stopped::default();
+        let stopped = StopFlag::default();
         let mut pieces = StreamedBody::new(body(100_000), stopped.clone());
         assert!(next(&mut pieces).unwrap().unwrap() > 0);
         stopped.set();
@@ -624,7 +650,7 @@ mod tests {
 
     #[test]
     fn a_body_that_is_written_is_whole_also_if_the_request_is_stopped_then() {
-        let stopped = Stopped::default();
+        let stopped = StopFlag::default();
         let mut pieces = StreamedBody::new(body(10), stopped.clone());
         assert!(next(&mut pieces).unwrap().unwrap() > 0);
         stopped.set();

@@ -14,7 +14,7 @@ use crate::{
 
 /// The properties of one vendor.
 #[derive(Clone, Debug)]
-pub(super) struct Vendor {
+pub(super) struct VendorProfile {
     /// Its name in replies and records, and in the table of models; `None` for an unknown server.
     pub(super) name: Option<&'static str>,
     /// The end of its servers' host names.
@@ -44,7 +44,7 @@ pub(super) struct Vendor {
 }
 
 /// A server of an unknown vendor.
-const UNKNOWN: Vendor = Vendor {
+const UNKNOWN: VendorProfile = VendorProfile {
     name: None,
     host: "",
     base: None,
@@ -65,7 +65,7 @@ const UNKNOWN: Vendor = Vendor {
 
 /// A server of Moonshot, whose models are called Kimi. It refuses a turn with calls without the
 /// thinking.
-const MOONSHOT: Vendor = Vendor {
+const MOONSHOT: VendorProfile = VendorProfile {
     name: Some("moonshot"),
     host: "moonshot.ai",
     key: Some("MOONSHOT_API_KEY"),
@@ -74,8 +74,8 @@ const MOONSHOT: Vendor = Vendor {
     ..UNKNOWN
 };
 
-const VENDORS: [Vendor; 16] = [
-    Vendor {
+const VENDORS: [VendorProfile; 16] = [
+    VendorProfile {
         name: Some("openrouter"),
         host: "openrouter.ai",
         base: Some("https://openrouter.ai/api/v1"),
@@ -85,7 +85,7 @@ const VENDORS: [Vendor; 16] = [
         thinking_budget: true,
         ..UNKNOWN
     },
-    Vendor {
+    VendorProfile {
         name: Some("groq"),
         host: "groq.com",
         base: Some("https://api.groq.com/openai/v1"),
@@ -93,7 +93,7 @@ const VENDORS: [Vendor; 16] = [
         version: "/openai/v1",
         ..UNKNOWN
     },
-    Vendor {
+    VendorProfile {
         name: Some("deepseek"),
         host: "deepseek.com",
         base: Some("https://api.deepseek.com/v1"),
@@ -104,9 +104,9 @@ const VENDORS: [Vendor; 16] = [
         ..UNKNOWN
     },
     MOONSHOT,
-    Vendor { host: "moonshot.cn", ..MOONSHOT },
-    Vendor { host: "kimi.com", ..MOONSHOT },
-    Vendor {
+    VendorProfile { host: "moonshot.cn", ..MOONSHOT },
+    VendorProfile { host: "kimi.com", ..MOONSHOT },
+    VendorProfile {
         name: Some("mistral"),
         host: "mistral.ai",
         base: Some("https://api.mistral.ai/v1"),
@@ -117,7 +117,7 @@ const VENDORS: [Vendor; 16] = [
         counts_unasked: true,
         ..UNKNOWN
     },
-    Vendor {
+    VendorProfile {
         name: Some("google"),
         host: "generativelanguage.googleapis.com",
         key: Some("GEMINI_API_KEY"),
@@ -127,7 +127,7 @@ const VENDORS: [Vendor; 16] = [
         strict_form: StrictForm::Gemini,
         ..UNKNOWN
     },
-    Vendor {
+    VendorProfile {
         name: Some("vertex"),
         host: "aiplatform.googleapis.com",
         thought: ThoughtReplay::Off,
@@ -135,14 +135,14 @@ const VENDORS: [Vendor; 16] = [
         strict_form: StrictForm::Gemini,
         ..UNKNOWN
     },
-    Vendor {
+    VendorProfile {
         name: Some("xai"),
         host: "x.ai",
         base: Some("https://api.x.ai/v1"),
         key: Some("XAI_API_KEY"),
         ..UNKNOWN
     },
-    Vendor {
+    VendorProfile {
         name: Some("azure"),
         host: "azure.com",
         key: Some("AZURE_OPENAI_API_KEY"),
@@ -153,7 +153,7 @@ const VENDORS: [Vendor; 16] = [
         api_key_header: true,
         ..UNKNOWN
     },
-    Vendor {
+    VendorProfile {
         name: Some("openai"),
         host: "openai.com",
         key: Some("OPENAI_API_KEY"),
@@ -162,10 +162,20 @@ const VENDORS: [Vendor; 16] = [
         strict_form: StrictForm::OpenAI,
         ..UNKNOWN
     },
-    Vendor { name: Some("vercel"), host: "vercel.sh", thought: ThoughtReplay::Details, ..UNKNOWN },
-    Vendor { name: Some("bedrock"), host: "amazonaws.com", version: "/openai/v1", ..UNKNOWN },
-    Vendor { name: Some("bedrock"), host: "api.aws", ..UNKNOWN },
-    Vendor {
+    VendorProfile {
+        name: Some("vercel"),
+        host: "vercel.sh",
+        thought: ThoughtReplay::Details,
+        ..UNKNOWN
+    },
+    VendorProfile {
+        name: Some("bedrock"),
+        host: "amazonaws.com",
+        version: "/openai/v1",
+        ..UNKNOWN
+    },
+    VendorProfile { name: Some("bedrock"), host: "api.aws", ..UNKNOWN },
+    VendorProfile {
         name: Some("snowflake"),
         host: "snowflakecomputing.com",
         done_is_enough: true,
@@ -173,7 +183,7 @@ const VENDORS: [Vendor; 16] = [
     },
 ];
 
-impl Vendor {
+impl VendorProfile {
     /// The vendor with this host.
     pub(super) fn at(host: &str) -> Self {
         let is = |vendor: &&Self| {
@@ -207,7 +217,7 @@ impl Vendor {
 
 /// The name of the vendor at this URL, if it is known.
 pub(super) fn name_at(url: &str) -> Option<&'static str> {
-    Vendor::at(&address::host(url)).name
+    VendorProfile::at(&address::host(url)).name
 }
 
 /// The base URL from the environment: that of the vendor whose key is set, or of the server on this
@@ -258,19 +268,22 @@ mod tests {
 
     #[test]
     fn vendors_are_known_by_their_address() {
-        assert_eq!(Vendor::at("api.mistral.ai").call_ids, CallIds::Nine);
-        assert!(Vendor::at("api.mistral.ai").strict_turns);
-        assert_eq!(Vendor::at("openrouter.ai").thought, ThoughtReplay::Details);
-        assert_eq!(Vendor::at("notmistral.ai").call_ids, CallIds::Plain);
-        assert_eq!(Vendor::at("127.0.0.1").thought, ThoughtReplay::SameField);
-        assert_eq!(Vendor::at("127.0.0.1").name, None);
-        assert_eq!(Vendor::at("api.groq.com").name, Some("groq"));
-        assert_eq!(Vendor::at("us-east1-aiplatform.googleapis.com").name, Some("vertex"));
-        assert_eq!(Vendor::at("generativelanguage.googleapis.com").signed_calls, Some("google"));
-        assert_eq!(Vendor::at("not-mistral.ai").name, None);
-        assert_eq!(Vendor::at("api.groq.com").strict_form, StrictForm::Common);
-        assert_eq!(Vendor::at("me.openai.azure.com").strict_form, StrictForm::OpenAI);
-        let gemini = Vendor::at("generativelanguage.googleapis.com");
+        assert_eq!(VendorProfile::at("api.mistral.ai").call_ids, CallIds::Nine);
+        assert!(VendorProfile::at("api.mistral.ai").strict_turns);
+        assert_eq!(VendorProfile::at("openrouter.ai").thought, ThoughtReplay::Details);
+        assert_eq!(VendorProfile::at("notmistral.ai").call_ids, CallIds::Plain);
+        assert_eq!(VendorProfile::at("127.0.0.1").thought, ThoughtReplay::SameField);
+        assert_eq!(VendorProfile::at("127.0.0.1").name, None);
+        assert_eq!(VendorProfile::at("api.groq.com").name, Some("groq"));
+        assert_eq!(VendorProfile::at("us-east1-aiplatform.googleapis.com").name, Some("vertex"));
+        assert_eq!(
+            VendorProfile::at("generativelanguage.googleapis.com").signed_calls,
+            Some("google")
+        );
+        assert_eq!(VendorProfile::at("not-mistral.ai").name, None);
+        assert_eq!(VendorProfile::at("api.groq.com").strict_form, StrictForm::Common);
+        assert_eq!(VendorProfile::at("me.openai.azure.com").strict_form, StrictForm::OpenAI);
+        let gemini = VendorProfile::at("generativelanguage.googleapis.com");
         assert_eq!(gemini.strict_form, StrictForm::Gemini);
         let unsigned = [
             "api.deepseek.com",
@@ -279,7 +292,7 @@ mod tests {
             "api.kimi.com",
             "openai.com",
         ]
-        .map(|host| Vendor::at(host).unsigned_thinking);
+        .map(|host| VendorProfile::at(host).unsigned_thinking);
         assert_eq!(unsigned, [true, true, true, true, false]);
     }
 

@@ -16,11 +16,11 @@ pub use self::window::{ContextUse, Window};
 pub(crate) use self::{
     clear::{CopiedLine, LONG, clear, clear_arguments, copied_line, has_line, kept_as, tail},
     compact::{
-        Cut, OpenCalls, TAILS, asks, cost_of_form, cut, fault, in_short, is_form, of_answer,
-        schema, stand_in,
+        OpenCalls, SummaryCut, TAILS, cost_of_form, cut, fault, in_short, is_form, of_answer,
+        schema, stand_in, summary_request,
     },
     files::{FileLimits, TooMuch, too_much},
-    overflow::{Sizes, sizes},
+    overflow::{StatedSizes, sizes},
     vendor::why,
     window::percent,
 };

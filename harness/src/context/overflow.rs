@@ -71,7 +71,7 @@ const UNCOUNTED: [&str; 3] =
 
 /// The sizes that an error states, in tokens.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Sizes {
+pub(crate) struct StatedSizes {
     pub(crate) window: Option<u64>,
     pub(crate) request: Option<u64>,
     /// Whether the request may be larger: the server has counted only until it did not fit, or not at all.
@@ -79,7 +79,7 @@ pub(crate) struct Sizes {
 }
 
 /// The size of the window and the size of the request, if the error states them.
-pub(crate) fn sizes(error: &Error) -> Sizes {
+pub(crate) fn sizes(error: &Error) -> StatedSizes {
     let words = error.message().to_ascii_lowercase();
     let mut before = ' ';
     // Some write thousands with a comma.
@@ -123,12 +123,12 @@ pub(crate) fn sizes(error: &Error) -> Sizes {
     let is_least = is_next(after(&AT_LEAST), window)
         || is_next(request, after(&AT_MOST))
         || UNCOUNTED.iter().any(|known| words.contains(known));
-    Sizes { window, request, is_least }
+    StatedSizes { window, request, is_least }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Sizes, sizes};
+    use super::{StatedSizes, sizes};
     use crate::error::{Error, ErrorKind};
 
     #[test]
@@ -265,11 +265,12 @@ mod tests {
             ),
             ("max_tokens=38000cannot be greater than max_model_len=max_total_tokens=8000.", None),
         ];
-        let counted_in_part = counted_in_part
-            .map(|(words, request)| (words, Sizes { window: Some(8000), request, is_least: true }));
-        let counted = table
-            .into_iter()
-            .map(|(words, window, request)| (words, Sizes { window, request, is_least: false }));
+        let counted_in_part = counted_in_part.map(|(words, request)| {
+            (words, StatedSizes { window: Some(8000), request, is_least: true })
+        });
+        let counted = table.into_iter().map(|(words, window, request)| {
+            (words, StatedSizes { window, request, is_least: false })
+        });
         for (words, said) in counted.chain(counted_in_part) {
             let error = Error::new(ErrorKind::Api, words);
             assert_eq!(sizes(&error), said, "{words}");

@@ -164,7 +164,7 @@ impl Window {
     }
 
     /// Whether the vendor is asked for a summary of its own.
-    pub(crate) fn asks_vendor(&self) -> bool {
+    pub(crate) fn needs_vendor_summary(&self) -> bool {
         self.vendor_summaries
     }
 

@@ -144,7 +144,7 @@ impl Always {
 pub struct CallBinding {
     /// The arguments, with the defaults of those that the model left out. The tool runs with these.
     pub arguments: Arguments,
-    /// A hash of what the tool was: see [`Question::definition`](crate::policy::Question::definition).
+    /// A hash of what the tool was: see [`ApprovalRequest::definition`](crate::policy::ApprovalRequest::definition).
     pub definition: String,
     /// The folder in which the call runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -59,7 +59,7 @@ impl Wait {
 pub enum Awaited {
     /// Somebody has to decide whether the call may run.
     Approval {
-        /// The question as it is shown: a `policy::Question` as JSON.
+        /// The question as it is shown: a `policy::ApprovalRequest` as JSON.
         question: Value,
         /// Whether the call may run again if its outcome is not known.
         repeat: Repeat,

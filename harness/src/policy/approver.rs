@@ -27,7 +27,7 @@ use crate::{
 /// question alone.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub struct Question {
+pub struct ApprovalRequest {
     /// The conversation that asks: its name in its journal, or the id of its first message if it has no name.
     pub conversation: String,
     /// The person who is asked, if the run has an approver of its own
@@ -79,7 +79,7 @@ pub struct Question {
 /// Identifies a question.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
-pub struct QuestionId {
+pub struct ApprovalRequestId {
     /// The conversation that asked.
     pub conversation: String,
     /// The id of the call.
@@ -90,7 +90,7 @@ pub struct QuestionId {
     pub nonce: String,
 }
 
-impl Question {
+impl ApprovalRequest {
     /// Creates a question about this call. If the arguments cannot be decoded, none are shown; the library refuses
     /// these calls and asks nobody.
     pub fn new(call: &ToolCall, effects: SideEffects) -> Self {
@@ -119,10 +119,10 @@ impl Question {
     }
 
     /// The identity of this question.
-    pub fn id(&self) -> QuestionId {
+    pub fn id(&self) -> ApprovalRequestId {
         let Self { conversation, call, fingerprint, nonce, .. } = self;
         let (conversation, call, nonce) = (conversation.clone(), call.clone(), nonce.clone());
-        QuestionId { conversation, call, fingerprint: *fingerprint, nonce }
+        ApprovalRequestId { conversation, call, fingerprint: *fingerprint, nonce }
     }
 
     /// What an answer to the question binds.
@@ -137,7 +137,7 @@ impl Question {
 
     /// Answers that the call may run.
     pub fn yes(&self) -> Approval {
-        self.answered(Answer::Yes)
+        self.answered(ApprovalDecision::Yes)
     }
 
     /// Answers that the call may run, and that the same tool with the same decoded arguments in the same folder may
@@ -152,12 +152,12 @@ impl Question {
     /// Answers that the call may run, and that all calls of this scope may run from now on, in this conversation.
     /// Take the scope from [`scopes`](Self::scopes); with any other scope, the answer allows only this call.
     pub fn always_for(&self, scope: &Scope) -> Approval {
-        self.answered(Answer::Always { scope: scope.clone() })
+        self.answered(ApprovalDecision::Always { scope: scope.clone() })
     }
 
     /// Answers that the call may not run; the model reads the reason.
     pub fn no(&self, reason: impl Into<String>) -> Approval {
-        self.answered(Answer::No { reason: reason.into() })
+        self.answered(ApprovalDecision::No { reason: reason.into() })
     }
 
     /// Answers that the decision is made later, perhaps by another process: the call waits, and the run ends as
@@ -165,24 +165,24 @@ impl Question {
     pub fn later(&self, until: Option<SystemTime>) -> Approval {
         let since = until.map(|at| at.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis());
         let until = since.map(|at| u64::try_from(at).unwrap_or(u64::MAX));
-        self.answered(Answer::Later { until })
+        self.answered(ApprovalDecision::Later { until })
     }
 
-    fn answered(&self, answer: Answer) -> Approval {
+    fn answered(&self, answer: ApprovalDecision) -> Approval {
         Approval { question: self.id(), answer, who: None }
     }
 }
 
-/// The answer to one question, made by [`Question::yes`], [`Question::always`], [`Question::always_for`],
-/// [`Question::no`] or [`Question::later`]. If an approver returns the approval of another question, the call is
+/// The answer to one question, made by [`ApprovalRequest::yes`], [`ApprovalRequest::always`], [`ApprovalRequest::always_for`],
+/// [`ApprovalRequest::no`] or [`ApprovalRequest::later`]. If an approver returns the approval of another question, the call is
 /// denied.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Approval {
     /// The question that was shown.
-    pub question: QuestionId,
+    pub question: ApprovalRequestId,
     /// The answer.
-    pub answer: Answer,
+    pub answer: ApprovalDecision,
     /// The person who gave the answer, for the record.
     pub who: Option<String>,
 }
@@ -200,7 +200,7 @@ impl Approval {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "says", rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum Answer {
+pub enum ApprovalDecision {
     /// The call may run.
     Yes,
     /// The call may run, and so may every later call of this scope in this conversation.
@@ -221,7 +221,7 @@ pub enum Answer {
     },
 }
 
-impl fmt::Display for QuestionId {
+impl fmt::Display for ApprovalRequestId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}/{}/{}", self.conversation, self.call, self.fingerprint, self.nonce)
     }
@@ -231,7 +231,7 @@ impl fmt::Display for QuestionId {
 ///
 /// Give it to an agent with [`AgentBuilder::approver`](crate::agent::AgentBuilder::approver), or to one run with
 /// [`Sending::approver`](crate::agent::Sending::approver). The run waits for its answer, so an approver that can
-/// lose contact with the person should answer [`Question::no`] after a time.
+/// lose contact with the person should answer [`ApprovalRequest::no`] after a time.
 ///
 /// Several agents can ask the same person: give each of them a clone of the approver. A shared pointer such as
 /// `Arc` is not an approver itself, so put it inside of one.
@@ -239,10 +239,10 @@ impl fmt::Display for QuestionId {
 /// A function from the question to a future is an approver. It takes the question by value:
 ///
 /// ```
-/// use harness::policy::{Approver, Question};
+/// use harness::policy::{Approver, ApprovalRequest};
 ///
 /// fn cautious() -> impl Approver {
-///     |question: Question| async move {
+///     |question: ApprovalRequest| async move {
 ///         match question.arguments.len() {
 ///             0..4 => question.yes(),
 ///             _ => question.no("too many arguments to look at"),
@@ -259,7 +259,7 @@ impl fmt::Display for QuestionId {
 /// ```
 /// use std::{future::Future, pin::Pin};
 ///
-/// use harness::policy::{Approval, Approver, Question};
+/// use harness::policy::{Approval, Approver, ApprovalRequest};
 /// use tokio::sync::{mpsc, oneshot};
 ///
 /// /// What a button of the page says.
@@ -279,7 +279,7 @@ impl fmt::Display for QuestionId {
 /// impl Approver for WebPage {
 ///     fn ask<'a>(
 ///         &'a self,
-///         question: &'a Question,
+///         question: &'a ApprovalRequest,
 ///     ) -> Pin<Box<dyn Future<Output = Approval> + Send + 'a>> {
 ///         Box::pin(async move {
 ///             let Ok(json) = serde_json::to_string(question) else {
@@ -305,7 +305,7 @@ impl fmt::Display for QuestionId {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an approver",
     label = "not an approver",
-    note = "an approver is a function that answers a question: `|question: Question| async move {{ question.yes() }}`, or `question.no(\"why\")`",
+    note = "an approver is a function that answers a question: `|question: ApprovalRequest| async move {{ question.yes() }}`, or `question.no(\"why\")`",
     note = "`TerminalApprover::default()` (feature `terminal`) asks at the terminal"
 )]
 pub trait Approver: Send + Sync {
@@ -313,7 +313,7 @@ pub trait Approver: Send + Sync {
     /// is then withdrawn and should no longer be shown.
     fn ask<'a>(
         &'a self,
-        question: &'a Question,
+        question: &'a ApprovalRequest,
     ) -> Pin<Box<dyn Future<Output = Approval> + Send + 'a>>;
 }
 
@@ -321,7 +321,7 @@ pub trait Approver: Send + Sync {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a future of an `Approval`",
     label = "an approver that is a function returns a future of an `Approval`",
-    note = "make the answer from the question: `|question: Question| async move {{ question.yes() }}`, or `question.no(\"why\")`"
+    note = "make the answer from the question: `|question: ApprovalRequest| async move {{ question.yes() }}`, or `question.no(\"why\")`"
 )]
 pub trait ApprovalFuture: Sized {
     /// The future.
@@ -342,12 +342,12 @@ impl<A: Future<Output = Approval>> ApprovalFuture for A {
 
 impl<F, A> Approver for F
 where
-    F: Fn(Question) -> A + Send + Sync,
+    F: Fn(ApprovalRequest) -> A + Send + Sync,
     A: ApprovalFuture + Send + 'static,
 {
     fn ask<'a>(
         &'a self,
-        question: &'a Question,
+        question: &'a ApprovalRequest,
     ) -> Pin<Box<dyn Future<Output = Approval> + Send + 'a>> {
         Box::pin(self(question.clone()).into_approval())
     }

@@ -108,7 +108,7 @@ impl DataFlowPolicy {
     }
 
     /// The reason to ask a person about a call of a tool with these effects, if there is one.
-    pub(super) fn asks(&self, effects: SideEffects, taint: Taint) -> Option<&'static str> {
+    pub(super) fn reason_to_ask(&self, effects: SideEffects, taint: Taint) -> Option<&'static str> {
         // A side effect that a later version declares may carry data out, too.
         let stays = effects.is_within(&[Read, Write, Mutate]);
         (!stays && taint.private && taint.untrusted).then_some(
@@ -158,14 +158,14 @@ pub struct Taint {
 pub(crate) struct TaintTracker {
     sources: Sources,
     /// The calls of the last answer, by id.
-    calls: HashMap<String, Called>,
+    calls: HashMap<String, TrackedCall>,
     /// Whether a fact has said, since the last answer, what brought the words of the check of the answer.
     has_checked: bool,
 }
 
 /// A call of the last answer.
 #[derive(Clone, Debug)]
-struct Called {
+struct TrackedCall {
     tool: String,
     /// What its result counts as; `None` if it counts already, or nothing runs.
     reads: Option<SideEffects>,
@@ -195,7 +195,7 @@ impl TaintTracker {
                 let call = |call: &ToolCall| {
                     let name = if call.name().len() <= LONGEST_NAME { call.name() } else { "" };
                     let (tool, reads) = (name.to_owned(), Some(SideEffects::ALL));
-                    (call.id().to_owned(), Called { tool, reads })
+                    (call.id().to_owned(), TrackedCall { tool, reads })
                 };
                 self.calls = message.calls().map(call).collect();
                 self.has_checked = false;
@@ -278,8 +278,8 @@ impl TaintTracker {
         let Self { calls, sources, .. } = self;
         match calls.get(result.call_id()) {
             None => sources.add_tool("", SideEffects::ALL),
-            Some(Called { reads: None, .. }) => false,
-            Some(Called { tool, reads: Some(effects) }) => sources.add_tool(tool, *effects),
+            Some(TrackedCall { reads: None, .. }) => false,
+            Some(TrackedCall { tool, reads: Some(effects) }) => sources.add_tool(tool, *effects),
         }
     }
 
@@ -380,7 +380,7 @@ mod tests {
             let effects = SideEffects::of(effects);
             let policy = DataFlowPolicy::default();
             assert_eq!(declared(effects), Taint { private, untrusted }, "{effects}");
-            assert_eq!(policy.asks(effects, tainted).is_some(), untrusted, "{effects}");
+            assert_eq!(policy.reason_to_ask(effects, tainted).is_some(), untrusted, "{effects}");
         }
     }
 

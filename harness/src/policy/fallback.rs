@@ -10,12 +10,12 @@ use tokio::time::Instant;
 
 use super::{
     RetryPolicy,
-    relay::{Failure, Then, relay},
-    retry_provider::Retry,
+    relay::{AfterAttempt, FailedAttempt, relay},
+    retry_provider::RetryLoop,
 };
 use crate::{
     error::{Error, ErrorKind},
-    provider::{Attempt, EventStream, Provider, Request, StreamEvent, speak},
+    provider::{AttemptRecord, EventStream, Provider, Request, StreamEvent, stream_events},
     secret::Secrets,
 };
 
@@ -52,16 +52,16 @@ const COOL_DOWN: Duration = Duration::from_secs(60);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct FallbackProvider {
-    first: Member,
-    others: Vec<Member>,
+    first: FallbackMember,
+    others: Vec<FallbackMember>,
     cool_down: Duration,
     /// The secrets of all of them.
     secrets: Secrets,
     /// The retry policy that replaces the members' own policies.
-    retry: Option<Retry>,
+    retry: Option<RetryLoop>,
 }
 
-struct Member {
+struct FallbackMember {
     provider: Box<dyn Provider>,
     down_until: Mutex<Option<Instant>>,
 }
@@ -70,7 +70,7 @@ impl FallbackProvider {
     /// Creates a provider that asks this one first. The name and the model of the first one are those of the whole.
     pub fn new(first: impl Provider + 'static) -> Self {
         let secrets = first.secrets().clone();
-        let (first, others) = (Member::new(first), Vec::new());
+        let (first, others) = (FallbackMember::new(first), Vec::new());
         Self { first, others, cool_down: COOL_DOWN, secrets, retry: None }
     }
 
@@ -78,7 +78,7 @@ impl FallbackProvider {
     #[must_use]
     pub fn or(mut self, next: impl Provider + 'static) -> Self {
         self.secrets = self.secrets.and(next.secrets());
-        self.others.push(Member::new(next));
+        self.others.push(FallbackMember::new(next));
         self
     }
 
@@ -103,16 +103,16 @@ impl FallbackProvider {
     /// ```
     #[must_use]
     pub fn with_retry(mut self, policy: RetryPolicy) -> Self {
-        self.retry = Some(Retry::new(policy));
+        self.retry = Some(RetryLoop::new(policy));
         self
     }
 
-    fn members(&self) -> impl Iterator<Item = &Member> {
+    fn members(&self) -> impl Iterator<Item = &FallbackMember> {
         std::iter::once(&self.first).chain(&self.others)
     }
 
     /// All members with their numbers: first those that are up, in order, then those that are down.
-    fn order(&self) -> Vec<(usize, &Member)> {
+    fn order(&self) -> Vec<(usize, &FallbackMember)> {
         let now = Instant::now();
         let (down, mut order): (Vec<_>, Vec<_>) =
             self.members().enumerate().partition(|(_, member)| member.is_down(now));
@@ -121,7 +121,7 @@ impl FallbackProvider {
     }
 
     /// Asks a member, with as many attempts as the policy allows.
-    fn ask<'a>(&'a self, member: &'a Member, request: Request<'a>) -> EventStream<'a> {
+    fn ask<'a>(&'a self, member: &'a FallbackMember, request: Request<'a>) -> EventStream<'a> {
         match &self.retry {
             Some(retry) => retry.stream(request, |request| member.provider.stream(request)),
             None => member.provider.stream(request),
@@ -129,7 +129,7 @@ impl FallbackProvider {
     }
 }
 
-impl Member {
+impl FallbackMember {
     fn new(provider: impl Provider + 'static) -> Self {
         Self { provider: Box::new(provider), down_until: Mutex::new(None) }
     }
@@ -165,7 +165,7 @@ impl Provider for FallbackProvider {
     }
 
     fn stream<'a>(&'a self, request: Request<'a>) -> EventStream<'a> {
-        speak(move |speaker| async move {
+        stream_events(move |speaker| async move {
             let mut failed: Option<Error> = None;
             let mut order = self.order();
             if request.asks_for_summary() {
@@ -178,13 +178,15 @@ impl Provider for FallbackProvider {
                     provider: name.to_owned(),
                     model: member.provider.model().to_owned(),
                 };
-                let attempt = Attempt::begin(&request);
+                let attempt = AttemptRecord::begin(&request);
                 let asked = self.ask(member, request.clone().of_member(number));
-                let tried = relay(asked, Some(&ahead), Then::Something, &speaker).await;
-                let Err(Failure { error, said }) = tried else { return member.set_down(None) };
+                let tried = relay(asked, Some(&ahead), AfterAttempt::Something, &speaker).await;
+                let Err(FailedAttempt { error, said }) = tried else {
+                    return member.set_down(None);
+                };
                 let error = if number > 0 { error.by_fallback() } else { error };
                 if said {
-                    return speaker.say(Err(error.with_provider(name))).await;
+                    return speaker.send(Err(error.with_provider(name))).await;
                 }
                 attempt.failed();
                 // A provider that cannot take a file in the message is not down.
@@ -202,10 +204,10 @@ impl Provider for FallbackProvider {
                     Some(first) => first.followed_by(error),
                 };
                 let next = order.peek().filter(|_| goes_on);
-                let Some((_, next)) = next else { return speaker.say(Err(so_far)).await };
+                let Some((_, next)) = next else { return speaker.send(Err(so_far)).await };
                 failed = Some(so_far);
                 let (from, to) = (name.to_owned(), next.provider.name().to_owned());
-                speaker.say(Ok(StreamEvent::FallingBack { from, to, cause })).await;
+                speaker.send(Ok(StreamEvent::FallingBack { from, to, cause })).await;
             }
         })
     }

@@ -25,11 +25,13 @@ pub use self::terminal::visible;
 #[cfg(all(unix, feature = "terminal"))]
 pub use self::terminal::{Filled, TerminalApprover, TerminalForm};
 pub use self::{
-    approver::{Answer, Approval, ApprovalFuture, Approver, Question, QuestionId},
+    approver::{
+        Approval, ApprovalDecision, ApprovalFuture, ApprovalRequest, ApprovalRequestId, Approver,
+    },
     data_flow::{DataFlowPolicy, Taint},
     fallback::FallbackProvider,
-    guard::{Budget, Guardrails, Left, LimitReached, Limits, Spent},
-    permissions::{Judgement, Permissions, ProposedCall, Verdict},
+    guard::{Budget, BudgetRemaining, BudgetUsage, Guardrails, LimitReached, Limits},
+    permissions::{Permissions, PolicyDecision, ProposedCall, RuleDecision},
     retry::{GiveUp, RetryBudget, RetryPolicy, RetryScope, RetryVerdict},
     retry_provider::RetryProvider,
     retry_statuses::RetryStatuses,
@@ -37,6 +39,6 @@ pub use self::{
 };
 pub(crate) use self::{
     data_flow::TaintTracker,
-    guard::{AgentSums, Guard, Warning, rest_of, unknown_spent},
-    retry_provider::Retry,
+    guard::{AgentSums, LimitWarning, RunGuard, rest_of, unknown_spent},
+    retry_provider::RetryLoop,
 };

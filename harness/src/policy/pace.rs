@@ -16,7 +16,7 @@ const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The pace of all requests to one server. Until the server refuses a request, there is no gap.
 #[derive(Debug)]
-pub(super) struct Pace {
+pub(super) struct RateLimiter {
     /// The time between one start and the next.
     gap: Duration,
     /// The earliest start that has not been given out.
@@ -27,7 +27,7 @@ pub(super) struct Pace {
     slowed: Option<Instant>,
 }
 
-impl Pace {
+impl RateLimiter {
     pub(super) fn new(now: Instant) -> Self {
         Self { gap: Duration::ZERO, next: now, closed_until: now, slowed: None }
     }
@@ -40,7 +40,7 @@ impl Pace {
     }
 
     /// Whether a start that was given out may be used now that its time has come.
-    pub(super) fn holds(&self, now: Instant) -> bool {
+    pub(super) fn is_still_free(&self, now: Instant) -> bool {
         self.closed_until <= now
     }
 

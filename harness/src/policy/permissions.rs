@@ -22,7 +22,7 @@ const SHOWN_NAME: usize = 100;
 /// The verdict of a rule about a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Verdict {
+pub enum RuleDecision {
     /// The call may run, unless something else asks or denies.
     Allow,
     /// A person decides. If there is nobody to ask, the call does not run.
@@ -31,7 +31,7 @@ pub enum Verdict {
     Deny(String),
 }
 
-impl Verdict {
+impl RuleDecision {
     fn strictness(&self) -> u8 {
         match self {
             Self::Allow => 0,
@@ -98,7 +98,7 @@ impl<'a> ProposedCall<'a> {
 /// The decision of [`Permissions::decide`] about a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Judgement {
+pub enum PolicyDecision {
     /// The call may run.
     Allow {
         /// Who allows it.
@@ -119,7 +119,7 @@ pub enum Judgement {
 }
 
 /// A rule that decides by the call itself.
-type Rule = dyn Fn(&ProposedCall<'_>) -> Option<Verdict> + Send + Sync;
+type PermissionRule = dyn Fn(&ProposedCall<'_>) -> Option<RuleDecision> + Send + Sync;
 
 /// Decides which calls may run, which a person decides about, and which may not run.
 ///
@@ -165,7 +165,7 @@ type Rule = dyn Fn(&ProposedCall<'_>) -> Option<Verdict> + Send + Sync;
 ///     SideEffect, SideEffects,
 ///     journal::Decider,
 ///     message::Arguments,
-///     policy::{Judgement, Permissions, ProposedCall, Verdict},
+///     policy::{PolicyDecision, Permissions, ProposedCall, RuleDecision},
 /// };
 ///
 /// let permissions = Permissions::default()
@@ -173,43 +173,43 @@ type Rule = dyn Fn(&ProposedCall<'_>) -> Option<Verdict> + Send + Sync;
 ///     .deny("drop_table", "tables stay")
 ///     .rule("no sudo", |call| {
 ///         let command = call.text("command")?;
-///         command.contains("sudo").then(|| Verdict::Deny("work without sudo".to_owned()))
+///         command.contains("sudo").then(|| RuleDecision::Deny("work without sudo".to_owned()))
 ///     });
 ///
 /// let listing = Arguments::decode(r#"{"command": "ls"}"#)?;
 /// let listing = ProposedCall::new("bash", &listing, SideEffects::ALL);
-/// assert_eq!(permissions.decide(&listing), Judgement::Allow { by: Decider::ToolName });
+/// assert_eq!(permissions.decide(&listing), PolicyDecision::Allow { by: Decider::ToolName });
 ///
 /// let sudo = Arguments::decode(r#"{"command": "su\u0064o ls"}"#)?;
 /// let sudo = ProposedCall::new("bash", &sudo, SideEffects::ALL);
-/// assert!(matches!(permissions.decide(&sudo), Judgement::Deny { .. }));
+/// assert!(matches!(permissions.decide(&sudo), PolicyDecision::Deny { .. }));
 ///
 /// let cents = Arguments::decode(r#"{"cents": 100}"#)?;
 /// let effects = SideEffects::of(&[SideEffect::Network, SideEffect::Mutate]);
 /// let pay = ProposedCall::new("pay", &cents, effects);
-/// assert!(matches!(permissions.decide(&pay), Judgement::Ask { .. }));
+/// assert!(matches!(permissions.decide(&pay), PolicyDecision::Ask { .. }));
 /// # Ok::<(), harness::Error>(())
 /// ```
 ///
 /// A rule sees what the tool declares, too, so it can decide for all tools with a side effect:
 ///
 /// ```
-/// use harness::{Permissions, SideEffect, policy::Verdict};
+/// use harness::{Permissions, SideEffect, policy::RuleDecision};
 ///
 /// let permissions = Permissions::default()
 ///     .rule("no writing", |call| {
 ///         let writes = call.effects.has(SideEffect::Write);
-///         writes.then(|| Verdict::Deny("this agent does not write files".to_owned()))
+///         writes.then(|| RuleDecision::Deny("this agent does not write files".to_owned()))
 ///     })
 ///     .rule("ask before the network", |call| {
-///         call.effects.has(SideEffect::Network).then_some(Verdict::Ask)
+///         call.effects.has(SideEffect::Network).then_some(RuleDecision::Ask)
 ///     });
 /// # let _ = permissions;
 /// ```
 #[derive(Clone, Default)]
 pub struct Permissions {
-    by_name: HashMap<String, Verdict>,
-    rules: Vec<(String, Arc<Rule>)>,
+    by_name: HashMap<String, RuleDecision>,
+    rules: Vec<(String, Arc<PermissionRule>)>,
     data_flow: Option<Arc<DataFlowPolicy>>,
     allows_all: bool,
     stops_on_denial: bool,
@@ -225,26 +225,26 @@ impl Permissions {
     /// Allows the tool of this name. A rule, a review and the data flow policy may still ask or deny.
     #[must_use]
     pub fn allow(mut self, tool: impl Into<String>) -> Self {
-        self.says(tool.into(), Verdict::Allow);
+        self.restrict(tool.into(), RuleDecision::Allow);
         self
     }
 
     /// Has a person decide on each call of the tool of this name.
     #[must_use]
     pub fn ask(mut self, tool: impl Into<String>) -> Self {
-        self.says(tool.into(), Verdict::Ask);
+        self.restrict(tool.into(), RuleDecision::Ask);
         self
     }
 
     /// Denies the tool of this name; the model reads the reason.
     #[must_use]
     pub fn deny(mut self, tool: impl Into<String>, reason: impl Into<String>) -> Self {
-        self.says(tool.into(), Verdict::Deny(reason.into()));
+        self.restrict(tool.into(), RuleDecision::Deny(reason.into()));
         self
     }
 
     /// Keeps the strictest verdict on a name, whatever the order of the verdicts.
-    fn says(&mut self, tool: String, verdict: Verdict) {
+    fn restrict(&mut self, tool: String, verdict: RuleDecision) {
         match self.by_name.entry(tool) {
             Entry::Vacant(place) => {
                 place.insert(verdict);
@@ -263,7 +263,7 @@ impl Permissions {
     pub fn rule(
         mut self,
         name: impl Into<String>,
-        rule: impl Fn(&ProposedCall<'_>) -> Option<Verdict> + Send + Sync + 'static,
+        rule: impl Fn(&ProposedCall<'_>) -> Option<RuleDecision> + Send + Sync + 'static,
     ) -> Self {
         self.rules.push((name.into(), Arc::new(rule)));
         self
@@ -320,7 +320,7 @@ impl Permissions {
     }
 
     /// Decides whether this call may run, by the order of precedence that the table above shows.
-    pub fn decide(&self, call: &ProposedCall<'_>) -> Judgement {
+    pub fn decide(&self, call: &ProposedCall<'_>) -> PolicyDecision {
         self.decide_with(call, std::iter::empty())
     }
 
@@ -330,18 +330,18 @@ impl Permissions {
         &'s self,
         call: &ProposedCall<'_>,
         others: impl Iterator<Item = (&'s Self, Taint)> + Clone,
-    ) -> Judgement {
+    ) -> PolicyDecision {
         let others = others.map(|(other, taint)| (other, call.with_taint(taint)));
         let sides = std::iter::once((self, *call)).chain(others);
         let allows_all = sides.clone().any(|(side, _)| side.allows_all);
         let (mut allowed, mut asked, mut reasons) = (None, false, Vec::new());
         let said = sides.flat_map(|(side, call)| {
-            side.said(&call).into_iter().map(|said| (side.allows_all, said))
+            side.rule_outcomes(&call).into_iter().map(|said| (side.allows_all, said))
         });
         for (own_allows, (by, verdict, text)) in said {
             match verdict {
-                Verdict::Deny(reason) => return Judgement::Deny { by, reason },
-                Verdict::Ask => {
+                RuleDecision::Deny(reason) => return PolicyDecision::Deny { by, reason },
+                RuleDecision::Ask => {
                     asked = true;
                     // A question of the tool's review belongs to no side's rules.
                     let answered = if by == Decider::Review { allows_all } else { own_allows };
@@ -351,7 +351,7 @@ impl Permissions {
                         reasons.push(reason);
                     }
                 }
-                Verdict::Allow => allowed = allowed.or(Some(by)),
+                RuleDecision::Allow => allowed = allowed.or(Some(by)),
             }
         }
         if !asked && allowed.is_none() && !call.is_agent && !call.effects.needs_nobody() {
@@ -362,14 +362,14 @@ impl Permissions {
             }
         }
         match (reasons.is_empty(), asked) {
-            (true, false) => Judgement::Allow { by: allowed.unwrap_or(Decider::SideEffects) },
-            (true, true) => Judgement::Allow { by: Decider::Program },
-            (false, _) => Judgement::Ask { reasons },
+            (true, false) => PolicyDecision::Allow { by: allowed.unwrap_or(Decider::SideEffects) },
+            (true, true) => PolicyDecision::Allow { by: Decider::Program },
+            (false, _) => PolicyDecision::Ask { reasons },
         }
     }
 
     /// All verdicts of these permissions about a call: who, which, and why it asks.
-    fn said(&self, call: &ProposedCall<'_>) -> Vec<Said> {
+    fn rule_outcomes(&self, call: &ProposedCall<'_>) -> Vec<RuleOutcome> {
         let mut said = Vec::new();
         for (name, rule) in &self.rules {
             let by = Decider::Rule { name: name.clone() };
@@ -378,7 +378,7 @@ impl Permissions {
                 Ok(None) => {}
                 Err(panicked) => {
                     let reason = format!("the rule `{name}` that decides about it {panicked}");
-                    said.push((Decider::Fault, Verdict::Deny(reason), String::new()));
+                    said.push((Decider::Fault, RuleDecision::Deny(reason), String::new()));
                 }
             }
         }
@@ -388,22 +388,24 @@ impl Permissions {
         }
         if let Some(review) = call.review {
             if let Some(reason) = &review.refuses {
-                said.push((Decider::Review, Verdict::Deny(reason.clone()), String::new()));
+                said.push((Decider::Review, RuleDecision::Deny(reason.clone()), String::new()));
             }
             if let Some(reason) = &review.asks {
-                said.push((Decider::Review, Verdict::Ask, reason.clone()));
+                said.push((Decider::Review, RuleDecision::Ask, reason.clone()));
             }
         }
         let policy = self.data_flow.as_deref().filter(|_| !call.is_agent);
-        if let Some(reason) = policy.and_then(|policy| policy.asks(call.effects, call.taint)) {
-            said.push((Decider::DataFlow, Verdict::Ask, reason.to_owned()));
+        if let Some(reason) =
+            policy.and_then(|policy| policy.reason_to_ask(call.effects, call.taint))
+        {
+            said.push((Decider::DataFlow, RuleDecision::Ask, reason.to_owned()));
         }
         said
     }
 }
 
 /// A verdict about a call: who gives it, the verdict, and why it asks.
-type Said = (Decider, Verdict, String);
+type RuleOutcome = (Decider, RuleDecision, String);
 
 impl fmt::Debug for Permissions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

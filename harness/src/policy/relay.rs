@@ -4,11 +4,11 @@ use futures_util::StreamExt as _;
 
 use crate::{
     error::Error,
-    provider::{EventStream, Speaker, StreamEvent, cut_off},
+    provider::{EventSender, EventStream, StreamEvent, cut_off},
 };
 
 /// An attempt that failed.
-pub(super) struct Failure {
+pub(super) struct FailedAttempt {
     pub(super) error: Error,
     /// Whether the reader has already received some of its answer.
     pub(super) said: bool,
@@ -16,7 +16,7 @@ pub(super) struct Failure {
 
 /// Whether something can follow an attempt that has produced output.
 #[derive(Clone, Copy)]
-pub(super) enum Then {
+pub(super) enum AfterAttempt {
     Nothing,
     Something,
 }
@@ -29,19 +29,19 @@ pub(super) enum Then {
 pub(super) async fn relay<'a>(
     mut stream: EventStream<'a>,
     ahead: Option<&StreamEvent>,
-    then: Then,
-    speaker: &Speaker<'a>,
-) -> Result<(), Failure> {
+    then: AfterAttempt,
+    speaker: &EventSender<'a>,
+) -> Result<(), FailedAttempt> {
     let mut held: Vec<StreamEvent> = ahead.cloned().into_iter().collect();
     let mut said = false;
     loop {
         let item = match (said, then) {
             (false, _) => stream.next().await,
-            (true, Then::Nothing) => {
-                speaker.leave_to(stream);
+            (true, AfterAttempt::Nothing) => {
+                speaker.forward(stream);
                 return Ok(());
             }
-            (true, Then::Something) => {
+            (true, AfterAttempt::Something) => {
                 let passed = speaker.pass_on(stream).await;
                 if passed.item.is_none() && passed.complete {
                     return Ok(());
@@ -52,8 +52,8 @@ pub(super) async fn relay<'a>(
         };
         let event = match item {
             Some(Ok(event)) => event,
-            Some(Err(error)) => return Err(Failure { error, said }),
-            None => return Err(Failure { error: cut_off(), said }),
+            Some(Err(error)) => return Err(FailedAttempt { error, said }),
+            None => return Err(FailedAttempt { error: cut_off(), said }),
         };
         match &event {
             StreamEvent::Retrying { .. }
@@ -70,11 +70,11 @@ pub(super) async fn relay<'a>(
             }
             _ => {
                 for held in held.drain(..) {
-                    speaker.say(Ok(held)).await;
+                    speaker.send(Ok(held)).await;
                 }
                 said = true;
             }
         }
-        speaker.say(Ok(event)).await;
+        speaker.send(Ok(event)).await;
     }
 }

@@ -6,7 +6,7 @@ use std::{fmt, time::Duration};
 use super::RetryStatuses;
 use crate::{
     error::{Error, ErrorKind},
-    provider::Lost,
+    provider::RetryCost,
 };
 
 /// Decides when a failed call is retried and when the library gives up.
@@ -43,11 +43,11 @@ use crate::{
 /// ```
 /// use std::time::Duration;
 ///
-/// use harness::{Error, ErrorKind, policy::{RetryPolicy, RetryVerdict}, provider::Lost};
+/// use harness::{Error, ErrorKind, policy::{RetryPolicy, RetryVerdict}, provider::RetryCost};
 ///
 /// let policy = RetryPolicy { attempts: 5, ..RetryPolicy::default() };
 /// let busy = Error::new(ErrorKind::Api, "Overloaded").with_status(529);
-/// let lost = Lost { attempts: 1, time: Duration::from_secs(2) };
+/// let lost = RetryCost { attempts: 1, time: Duration::from_secs(2) };
 /// // With a chance of 0.5, the wait before the first retry is half of the base.
 /// let half = Duration::from_millis(500);
 /// assert_eq!(policy.decide(&busy, lost, lost, 0.5), RetryVerdict::Wait(half));
@@ -165,7 +165,13 @@ impl RetryPolicy {
 
     /// Decides about a failed attempt. `call` is what its call has lost, and `run` what the whole run has lost,
     /// this attempt included in both; `chance` is a random number from 0 up to, but not including, 1.
-    pub fn decide(&self, error: &Error, call: Lost, run: Lost, chance: f64) -> RetryVerdict {
+    pub fn decide(
+        &self,
+        error: &Error,
+        call: RetryCost,
+        run: RetryCost,
+        chance: f64,
+    ) -> RetryVerdict {
         use RetryScope::{Call, Run};
         // An answer that broke off before any output is treated like a broken connection.
         let last = error.last();
@@ -202,7 +208,7 @@ impl RetryPolicy {
     }
 
     /// The number of attempts that a call may make that has lost `call`, in a run that has lost `run`.
-    pub(super) fn tries(&self, call: Lost, run: Lost) -> u32 {
+    pub(super) fn tries(&self, call: RetryCost, run: RetryCost) -> u32 {
         let left = self.run.tries.saturating_sub(run.attempts);
         self.attempts.min(call.attempts.saturating_add(left))
     }
@@ -228,7 +234,7 @@ pub(super) fn refusal(error: &Error) -> Option<Duration> {
 
 impl GiveUp {
     /// The error of a call that ends for this reason.
-    pub(super) fn ends(self, failed: Error) -> Error {
+    pub(super) fn into_error(self, failed: Error) -> Error {
         match self {
             // A policy without retries has no budget that could be used up.
             Self::Lasting | Self::NoAttemptLeft { of: 1, scope: RetryScope::Call } => failed,

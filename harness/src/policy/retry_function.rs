@@ -5,7 +5,7 @@ use tokio::{runtime::Handle, time::Instant};
 use super::{RetryPolicy, RetryVerdict};
 use crate::{
     error::{Error, ErrorKind},
-    provider::Lost,
+    provider::RetryCost,
     unwind::caught,
 };
 
@@ -50,7 +50,7 @@ impl RetryPolicy {
     where
         Attempted: Future<Output = Result<T, Error>>,
     {
-        let mut lost = Lost::default();
+        let mut lost = RetryCost::default();
         let mut first: Option<Error> = None;
         loop {
             let begun = Instant::now();
@@ -67,7 +67,7 @@ impl RetryPolicy {
             };
             let wait = match verdict {
                 RetryVerdict::Wait(wait) => wait,
-                RetryVerdict::GiveUp(why) => return Err(why.ends(failed)),
+                RetryVerdict::GiveUp(why) => return Err(why.into_error(failed)),
             };
             let has_runtime = Handle::try_current().is_ok();
             let Some(Ok(over)) = has_runtime.then(|| caught(|| tokio::time::sleep(wait))) else {

@@ -7,12 +7,12 @@ use std::{
 
 use super::{
     RetryPolicy,
-    relay::{Failure, Then, relay},
+    relay::{AfterAttempt, FailedAttempt, relay},
     retry::{RetryVerdict, refusal},
 };
 use crate::{
     error::Error,
-    provider::{Attempt, EventStream, Provider, Request, StreamEvent, speak},
+    provider::{AttemptRecord, EventStream, Provider, Request, StreamEvent, stream_events},
     secret::Secrets,
 };
 
@@ -43,13 +43,13 @@ use crate::{
 /// ```
 pub struct RetryProvider<P> {
     inner: P,
-    retry: Retry,
+    retry: RetryLoop,
 }
 
 impl<P: Provider> RetryProvider<P> {
     /// Creates a provider that asks this one, with as many attempts as the policy allows.
     pub fn new(inner: P, policy: RetryPolicy) -> Self {
-        Self { inner, retry: Retry::new(policy) }
+        Self { inner, retry: RetryLoop::new(policy) }
     }
 
     /// Draws the spread of waits from this seed, so that the waits are reproducible.
@@ -88,13 +88,13 @@ impl<P: Provider> Provider for RetryProvider<P> {
 
 /// Makes the attempts of a call.
 #[derive(Clone, Debug)]
-pub(crate) struct Retry {
+pub(crate) struct RetryLoop {
     pub(crate) policy: RetryPolicy,
     /// The seeded random source, if the waits have to be reproducible.
     seeded: Option<Arc<Mutex<fastrand::Rng>>>,
 }
 
-impl Retry {
+impl RetryLoop {
     pub(crate) fn new(policy: RetryPolicy) -> Self {
         Self { policy, seeded: None }
     }
@@ -121,13 +121,14 @@ impl Retry {
         if policy.attempts <= 1 {
             return open(request);
         }
-        let then = if policy.after_output { Then::Something } else { Then::Nothing };
-        speak(move |speaker| async move {
+        let then =
+            if policy.after_output { AfterAttempt::Something } else { AfterAttempt::Nothing };
+        stream_events(move |speaker| async move {
             let mut first: Option<Error> = None;
             loop {
-                let attempt = Attempt::begin(&request);
+                let attempt = AttemptRecord::begin(&request);
                 let tried = relay(open(request.clone()), None, then, &speaker).await;
-                let Err(Failure { error, said }) = tried else { return };
+                let Err(FailedAttempt { error, said }) = tried else { return };
                 request.failed(attempt.failed());
                 let (call, run) = request.lost();
                 let verdict = policy.decide(&error, call, run, self.draw());
@@ -139,19 +140,19 @@ impl Retry {
                 let wait = match verdict {
                     RetryVerdict::Wait(wait) => wait,
                     RetryVerdict::GiveUp(why) => {
-                        return speaker.say(Err(why.ends(failed))).await;
+                        return speaker.send(Err(why.into_error(failed))).await;
                     }
                 };
                 first = Some(failed);
                 if said {
                     let cause = cause.clone();
-                    speaker.say(Ok(StreamEvent::Discarded { cause })).await;
+                    speaker.send(Ok(StreamEvent::Discarded { cause })).await;
                 }
                 let (attempt, of) = (call.attempts.saturating_add(1), policy.tries(call, run));
                 let event = StreamEvent::Retrying { attempt, of, wait, refused, cause };
                 // The wait begins when it is shown, whenever the reader asks for the next event.
                 let over = tokio::time::sleep(wait);
-                speaker.say(Ok(event)).await;
+                speaker.send(Ok(event)).await;
                 over.await;
                 request.waited(wait);
             }

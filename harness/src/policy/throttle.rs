@@ -11,9 +11,9 @@ use tokio::{
     time::{Instant, sleep, sleep_until},
 };
 
-use super::{pace::Pace, retry::refusal};
+use super::{pace::RateLimiter, retry::refusal};
 use crate::{
-    provider::{EventStream, Provider, Request, StreamEvent, speak},
+    provider::{EventStream, Provider, Request, StreamEvent, stream_events},
     secret::Secrets,
 };
 
@@ -38,21 +38,21 @@ use crate::{
 /// # Ok(())
 /// # }
 /// ```
-pub struct ThrottledProvider<P>(Arc<Inner<P>>);
+pub struct ThrottledProvider<P>(Arc<ThrottleState<P>>);
 
-struct Inner<P> {
+struct ThrottleState<P> {
     provider: P,
     at_once: usize,
     places: Semaphore,
-    pace: Mutex<Pace>,
+    pace: Mutex<RateLimiter>,
 }
 
 impl<P: Provider> ThrottledProvider<P> {
     /// Creates a provider that asks this one, with at most `at_once` requests in flight; 0 counts as 1.
     pub fn new(provider: P, at_once: usize) -> Self {
         let at_once = at_once.clamp(1, Semaphore::MAX_PERMITS);
-        let pace = Mutex::new(Pace::new(Instant::now()));
-        Self(Arc::new(Inner { provider, at_once, places: Semaphore::new(at_once), pace }))
+        let pace = Mutex::new(RateLimiter::new(Instant::now()));
+        Self(Arc::new(ThrottleState { provider, at_once, places: Semaphore::new(at_once), pace }))
     }
 
     /// The number of requests that are in flight or that hold a place and wait for their start.
@@ -61,14 +61,14 @@ impl<P: Provider> ThrottledProvider<P> {
     }
 }
 
-impl<P> Inner<P> {
-    fn pace(&self) -> MutexGuard<'_, Pace> {
+impl<P> ThrottleState<P> {
+    fn pace(&self) -> MutexGuard<'_, RateLimiter> {
         self.pace.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits for a place, and then for a start. If the server refuses another request meanwhile, it waits for
     /// another start.
-    async fn enter(&self, request: &Request<'_>) -> Place<'_> {
+    async fn enter(&self, request: &Request<'_>) -> ThrottlePermit<'_> {
         let came = Instant::now();
         // The semaphore is never closed; if it were, there would be no bound to keep.
         let permit = self.places.acquire().await.ok();
@@ -76,16 +76,16 @@ impl<P> Inner<P> {
             let start = self.pace().next_start(Instant::now());
             sleep_until(start).await;
             let now = Instant::now();
-            if self.pace().holds(now) {
+            if self.pace().is_still_free(now) {
                 request.was_in_line(now.duration_since(came));
-                return Place { started: now, _permit: permit };
+                return ThrottlePermit { started: now, _permit: permit };
             }
         }
     }
 }
 
 /// A request in flight.
-struct Place<'a> {
+struct ThrottlePermit<'a> {
     started: Instant,
     _permit: Option<SemaphorePermit<'a>>,
 }
@@ -112,7 +112,7 @@ impl<P: Provider> Provider for ThrottledProvider<P> {
     }
 
     fn stream<'a>(&'a self, request: Request<'a>) -> EventStream<'a> {
-        speak(move |speaker| async move {
+        stream_events(move |speaker| async move {
             let shared = &*self.0;
             let mut place = shared.enter(&request).await;
             let mut stream = shared.provider.stream(request.clone());
@@ -133,7 +133,7 @@ impl<P: Provider> Provider for ThrottledProvider<P> {
                         if let Some(asked) = refusal(&error) {
                             refused(asked);
                         }
-                        speaker.say(Err(error)).await;
+                        speaker.send(Err(error)).await;
                     }
                     // The provider inside retries by itself. A call that waits is not in flight.
                     Some(Ok(event @ StreamEvent::Retrying { refused: asked, wait, .. })) => {
@@ -145,7 +145,7 @@ impl<P: Provider> Provider for ThrottledProvider<P> {
                         // The provider counts its wait from now, too. It is asked for the next event only after its
                         // wait is over and a place is free.
                         let over = sleep(wait);
-                        speaker.say(Ok(event)).await;
+                        speaker.send(Ok(event)).await;
                         over.await;
                         place = shared.enter(&request).await;
                     }
@@ -154,7 +154,7 @@ impl<P: Provider> Provider for ThrottledProvider<P> {
                             answered = true;
                             shared.pace().answered();
                         }
-                        speaker.say(Ok(event)).await;
+                        speaker.send(Ok(event)).await;
                     }
                 }
             }

@@ -11,8 +11,8 @@ use futures_util::StreamExt as _;
 use serde_json::value::RawValue;
 
 use super::{
-    Progress, ProviderResponse, StopReason, StreamEvent, Usage, VendorPart,
-    repeats::{Candidate, Print, repeated},
+    JsonProgress, ProviderResponse, StopReason, StreamEvent, Usage, VendorPart,
+    repeats::{ArgumentsPrint, RepeatCandidate, repeated},
 };
 use crate::{
     error::{Error, ErrorKind},
@@ -60,12 +60,12 @@ pub async fn accumulate(
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Accumulator {
-    parts: Vec<Part>,
+    parts: Vec<AnswerPart>,
     /// The index of the last part of each kind in each block.
-    places: HashMap<(u32, Kind), usize>,
+    places: HashMap<(u32, PartKind), usize>,
     /// The indexes of the calls that the server identifies in the same way.
-    alike: HashMap<Named, Vec<usize>>,
-    cleared: Cleared,
+    alike: HashMap<CallKey, Vec<usize>>,
+    cleared: CheckedCalls,
     /// What the last event has added to a call; `None` if nothing.
     added: Option<ArgumentsChange>,
     id: Option<String>,
@@ -85,12 +85,12 @@ pub struct Accumulator {
 
 /// How the server identifies a call: by an id, or without an id by its block.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Named {
+enum CallKey {
     Id(String),
     Block(u32),
 }
 
-impl Named {
+impl CallKey {
     fn of(block: u32, given: &str) -> Self {
         match given {
             "" => Self::Block(block),
@@ -102,7 +102,7 @@ impl Named {
 /// The complete calls at the beginning of the answer that have already been checked by
 /// [`Accumulator::count_up_to`].
 #[derive(Clone, Copy, Debug, Default)]
-struct Cleared {
+struct CheckedCalls {
     /// They are all calls among this number of parts.
     parts: usize,
     calls: usize,
@@ -132,26 +132,26 @@ pub(crate) struct CallPiece<'a> {
 }
 
 #[derive(Clone, Debug)]
-struct Part {
+struct AnswerPart {
     block: u32,
-    said: Said,
+    said: PartData,
     /// The sources of its text.
     citations: Vec<Citation>,
     vendor: Option<VendorData>,
 }
 
 #[derive(Clone, Debug)]
-enum Said {
+enum PartData {
     Text(String),
     Reasoning(String),
-    Call(Call),
+    Call(PartCall),
     Image(Media),
     Audio(Media),
     Opaque,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Kind {
+enum PartKind {
     Text,
     Reasoning,
     Call,
@@ -161,25 +161,24 @@ enum Kind {
 }
 
 #[derive(Clone, Debug)]
-struct Call {
+struct PartCall {
     /// The id that results refer to.
     id: String,
     /// The id from the server.
     given: String,
     name: String,
     arguments: String,
-    progress: Progress,
+    progress: JsonProgress,
     ended: bool,
     /// Whether an earlier call has the same id, so that this call may repeat it.
     is_again: bool,
     /// Whether it repeats an earlier call.
     repeats: bool,
     /// The print of the arguments, once it has been computed.
-    print: Option<Option<Print>>,
+    print: Option<Option<ArgumentsPrint>>,
 }
 
-/// While an answer arrives, a call is compared with at most this many calls of its id. At the end
-/// it is compared with all of them.
+/// While an answer arrives, a call is compared with at most this many calls of its id. At the end it is compared with all.
 const COMPARED: usize = 16;
 
 impl Accumulator {
@@ -223,25 +222,25 @@ impl Accumulator {
                 *self = Self { discarded, taken, ..Self::default() };
             }
             StreamEvent::TextDelta { block, text } => {
-                let part = self.part(*block, Kind::Text);
-                if let Said::Text(all) = &mut part.said {
+                let part = self.part(*block, PartKind::Text);
+                if let PartData::Text(all) = &mut part.said {
                     all.push_str(text);
                 }
             }
             StreamEvent::ReasoningDelta { block, text } => {
-                let part = self.part(*block, Kind::Reasoning);
-                if let Said::Reasoning(all) = &mut part.said {
+                let part = self.part(*block, PartKind::Reasoning);
+                if let PartData::Reasoning(all) = &mut part.said {
                     all.push_str(text);
                 }
             }
             StreamEvent::Citation { block, citation } => {
-                self.part(*block, Kind::Text).citations.push(Citation::clone(citation));
+                self.part(*block, PartKind::Text).citations.push(Citation::clone(citation));
             }
             StreamEvent::Image { block, image } => {
-                self.push_part(*block, Kind::Image, Said::Image(image.clone()));
+                self.push_part(*block, PartKind::Image, PartData::Image(image.clone()));
             }
             StreamEvent::Audio { block, audio } => {
-                self.push_part(*block, Kind::Audio, Said::Audio(audio.clone()));
+                self.push_part(*block, PartKind::Audio, PartData::Audio(audio.clone()));
             }
             StreamEvent::ToolCallStart { block, id, name } => self.begin(*block, id, name),
             StreamEvent::ToolCallDelta { block, json } => {
@@ -252,7 +251,7 @@ impl Accumulator {
                 let replaces = begins && call.progress.is_empty_object();
                 if replaces {
                     call.arguments.clear();
-                    call.progress = Progress::default();
+                    call.progress = JsonProgress::default();
                 }
                 let is_whole = call.progress.is_whole(&call.arguments);
                 let says_nothing = begins && is_whole && is_empty_object(json);
@@ -272,7 +271,7 @@ impl Accumulator {
                     false => Some(ArgumentsChange { begins: true, from: 0 }),
                 };
                 call.arguments.clone_from(json);
-                call.progress = Progress::default();
+                call.progress = JsonProgress::default();
                 call.progress.read(&call.arguments);
                 self.added = added;
             }
@@ -308,8 +307,8 @@ impl Accumulator {
     /// may repeat an earlier one, as in [`written_call`](Self::written_call).
     pub(crate) fn call_piece(&self, block: u32) -> Option<CallPiece<'_>> {
         let ArgumentsChange { begins, from } = self.added?;
-        let part = self.parts.get(self.place(block, Kind::Call)?)?;
-        let Call { id, name, arguments, is_again, .. } = part.as_call()?;
+        let part = self.parts.get(self.place(block, PartKind::Call)?)?;
+        let PartCall { id, name, arguments, is_again, .. } = part.as_call()?;
         let json = arguments.get(from..)?;
         (!is_again).then_some(CallPiece { call: id, tool: name, begins, json })
     }
@@ -321,7 +320,8 @@ impl Accumulator {
 
     /// Whether tools of the vendor have left something in the answer, or it names sources.
     pub(crate) fn has_sources(&self) -> bool {
-        let has = |part: &Part| matches!(part.said, Said::Opaque) || !part.citations.is_empty();
+        let has =
+            |part: &AnswerPart| matches!(part.said, PartData::Opaque) || !part.citations.is_empty();
         self.parts.iter().any(has)
     }
 
@@ -338,7 +338,7 @@ impl Accumulator {
     }
 
     /// The model that was asked, if several were possible.
-    pub(crate) fn asked(&self) -> Option<&str> {
+    pub(crate) fn requested_model(&self) -> Option<&str> {
         self.asked.as_deref()
     }
 
@@ -351,8 +351,8 @@ impl Accumulator {
     /// for a call that may repeat an earlier one, which is known only when the answer is complete.
     /// Arguments may follow a call without arguments: some servers send `{}` first.
     pub fn written_call(&self, block: u32) -> Option<ToolCall> {
-        let part = self.parts.get(self.place(block, Kind::Call)?)?;
-        let Call { arguments, progress, ended, is_again, .. } = part.as_call()?;
+        let part = self.parts.get(self.place(block, PartKind::Call)?)?;
+        let PartCall { arguments, progress, ended, is_again, .. } = part.as_call()?;
         let is_written = *ended || progress.is_whole(arguments);
         (is_written && !is_again).then(|| part.to_call()).flatten()
     }
@@ -365,7 +365,7 @@ impl Accumulator {
         call: &ToolCall,
         are: impl Fn(&ToolCall) -> bool,
     ) -> Option<usize> {
-        let Cleared { parts, calls, ends } = &mut self.cleared;
+        let CheckedCalls { parts, calls, ends } = &mut self.cleared;
         let mut count = *calls;
         for (at, part) in self.parts.iter().enumerate().skip(*parts) {
             let so_far = match part.as_call() {
@@ -405,14 +405,14 @@ impl Accumulator {
         let usage = self.usage();
         let Self { parts, id, model, provider, .. } = self;
         let blocks = parts.into_iter().filter(|part| match (stop, &part.said) {
-            (StopReason::Refused, said) => matches!(said, Said::Text(_)),
+            (StopReason::Refused, said) => matches!(said, PartData::Text(_)),
             // Arguments that never began are not empty arguments.
-            (StopReason::Truncated, Said::Call(Call { arguments, ended, .. })) => {
+            (StopReason::Truncated, PartData::Call(PartCall { arguments, ended, .. })) => {
                 *ended && !arguments.trim().is_empty() && is_whole(arguments)
             }
             _ => true,
         });
-        let message = message_of(blocks.filter_map(Part::into_block).collect());
+        let message = message_of(blocks.filter_map(AnswerPart::into_block).collect());
         let message = match stop {
             StopReason::Paused => message.as_ref().map(Message::paused),
             _ => message,
@@ -436,10 +436,10 @@ impl Accumulator {
         };
         for mut part in self.parts {
             let is_kept = match &part.said {
-                Said::Text(_) | Said::Image(_) | Said::Audio(_) => true,
-                Said::Reasoning(_) => part.vendor.is_some() && is_whole_so_far,
-                Said::Call(Call { arguments, ended, .. }) => *ended && is_whole(arguments),
-                Said::Opaque => {
+                PartData::Text(_) | PartData::Image(_) | PartData::Audio(_) => true,
+                PartData::Reasoning(_) => part.vendor.is_some() && is_whole_so_far,
+                PartData::Call(PartCall { arguments, ended, .. }) => *ended && is_whole(arguments),
+                PartData::Opaque => {
                     is_whole_so_far = false;
                     drop_thinking(&mut blocks);
                     false
@@ -448,7 +448,7 @@ impl Accumulator {
             if !is_whole_so_far {
                 part.vendor = None;
             }
-            blocks.extend(Some(part).filter(|_| is_kept).and_then(Part::into_block));
+            blocks.extend(Some(part).filter(|_| is_kept).and_then(AnswerPart::into_block));
         }
         drop_thinking(&mut blocks);
         if let Some(Block::Text(last)) = blocks.last_mut() {
@@ -470,28 +470,31 @@ impl Accumulator {
             }
             last.ended = true;
         }
-        let named = Named::of(block, given);
+        let named = CallKey::of(block, given);
         let same_id = self.alike.get(&named).map_or(0, Vec::len);
         self.alike.entry(named).or_default().push(self.parts.len());
-        let call = Call {
+        let call = PartCall {
             id: self.unique_id(block, given, same_id),
             given: given.to_owned(),
             name: name.to_owned(),
             arguments: String::new(),
-            progress: Progress::default(),
+            progress: JsonProgress::default(),
             ended: false,
             is_again: same_id > 0,
             repeats: false,
             print: None,
         };
-        self.push_part(block, Kind::Call, Said::Call(call));
+        self.push_part(block, PartKind::Call, PartData::Call(call));
         self.added = Some(ArgumentsChange { begins: true, from: 0 });
     }
 
     /// Finds out whether a call that has just ended repeats an earlier one with its id.
     fn compare(&mut self, at: usize) {
-        let Some(Part { block, said: Said::Call(call), .. }) = self.parts.get(at) else { return };
-        let alike = self.alike.get(&Named::of(*block, &call.given)).map_or(&[][..], Vec::as_slice);
+        let Some(AnswerPart { block, said: PartData::Call(call), .. }) = self.parts.get(at) else {
+            return;
+        };
+        let alike =
+            self.alike.get(&CallKey::of(*block, &call.given)).map_or(&[][..], Vec::as_slice);
         // Later calls with the same id have usually not ended yet.
         let up_to = alike.partition_point(|place| *place <= at);
         let first = up_to.saturating_sub(COMPARED);
@@ -507,21 +510,28 @@ impl Accumulator {
         asked: impl Fn(usize) -> bool,
     ) -> Vec<(usize, usize)> {
         for at in alike {
-            if let Some(Part { said: Said::Call(call), .. }) = self.parts.get_mut(*at) {
-                call.print.get_or_insert_with(|| Print::of(&call.arguments));
+            if let Some(AnswerPart { said: PartData::Call(call), .. }) = self.parts.get_mut(*at) {
+                call.print.get_or_insert_with(|| ArgumentsPrint::of(&call.arguments));
             }
         }
         let calls = alike.iter().filter_map(|at| {
             let call = self.parts.get(*at)?.as_call()?;
             let print = call.print.unwrap_or_default();
             let (name, arguments) = (call.name.as_str(), call.arguments.as_str());
-            let stands = call.stands_for_another();
-            Some(Candidate { at: *at, name, arguments, print, stands, fills: call.fills() })
+            let stands = call.is_placeholder();
+            Some(RepeatCandidate {
+                at: *at,
+                name,
+                arguments,
+                print,
+                stands,
+                fills: call.can_fill(),
+            })
         });
         let found: Vec<(usize, Option<usize>)> =
             repeated(calls).into_iter().filter(|(at, _)| asked(*at)).collect();
         for (at, earlier) in &found {
-            if let Some(Part { said: Said::Call(call), .. }) = self.parts.get_mut(*at) {
+            if let Some(AnswerPart { said: PartData::Call(call), .. }) = self.parts.get_mut(*at) {
                 call.repeats = earlier.is_some();
             }
             if let Some(earlier) = earlier {
@@ -533,17 +543,17 @@ impl Accumulator {
 
     /// If the earlier call is a placeholder, gives it the arguments of the call that repeats it.
     fn fill(&mut self, earlier: usize, at: usize) {
-        let call = |at| self.parts.get(at).and_then(Part::as_call);
-        if !call(earlier).is_some_and(Call::stands_for_another) {
+        let call = |at| self.parts.get(at).and_then(AnswerPart::as_call);
+        if !call(earlier).is_some_and(PartCall::is_placeholder) {
             return;
         }
-        let by = call(at).filter(|by| by.fills());
+        let by = call(at).filter(|by| by.can_fill());
         let by = by.map(|by| (by.arguments.clone(), by.progress, by.print));
-        if let (Some(by), Some(Part { said: Said::Call(call), .. })) =
+        if let (Some(by), Some(AnswerPart { said: PartData::Call(call), .. })) =
             (by, self.parts.get_mut(earlier))
         {
             (call.arguments, call.progress, call.print) = by;
-            self.cleared = Cleared::default();
+            self.cleared = CheckedCalls::default();
         }
     }
 
@@ -558,11 +568,11 @@ impl Accumulator {
                 }
             }
         }
-        self.parts.retain(|part| !part.repeats());
+        self.parts.retain(|part| !part.is_repeat());
     }
 
     /// The index of the last part of this kind in a block.
-    fn place(&self, block: u32, kind: Kind) -> Option<usize> {
+    fn place(&self, block: u32, kind: PartKind) -> Option<usize> {
         let last = self.parts.last().filter(|last| last.block == block && last.kind() == kind);
         match last {
             Some(_) => self.parts.len().checked_sub(1),
@@ -570,16 +580,16 @@ impl Accumulator {
         }
     }
 
-    fn push_part(&mut self, block: u32, kind: Kind, said: Said) -> usize {
+    fn push_part(&mut self, block: u32, kind: PartKind, said: PartData) -> usize {
         let at = self.parts.len();
         self.places.insert((block, kind), at);
-        self.parts.push(Part { block, said, citations: Vec::new(), vendor: None });
+        self.parts.push(AnswerPart { block, said, citations: Vec::new(), vendor: None });
         at
     }
 
     /// The part of this kind in a block. It is created if the block has none.
     #[inline]
-    fn part(&mut self, block: u32, kind: Kind) -> &mut Part {
+    fn part(&mut self, block: u32, kind: PartKind) -> &mut AnswerPart {
         let mut at = self.parts.len().saturating_sub(1);
         // Nearly always it is the last part.
         if !self.parts.get(at).is_some_and(|part| part.block == block && part.kind() == kind) {
@@ -590,37 +600,41 @@ impl Accumulator {
     }
 
     #[cold]
-    fn other_part(&mut self, block: u32, kind: Kind) -> usize {
+    fn other_part(&mut self, block: u32, kind: PartKind) -> usize {
         self.place(block, kind).unwrap_or_else(|| {
             let said = match kind {
-                Kind::Text => Said::Text(String::new()),
-                Kind::Reasoning => Said::Reasoning(String::new()),
-                Kind::Call | Kind::Image | Kind::Audio | Kind::Opaque => Said::Opaque,
+                PartKind::Text => PartData::Text(String::new()),
+                PartKind::Reasoning => PartData::Reasoning(String::new()),
+                PartKind::Call | PartKind::Image | PartKind::Audio | PartKind::Opaque => {
+                    PartData::Opaque
+                }
             };
             self.push_part(block, kind, said)
         })
     }
 
     /// The last call of a block, with its index.
-    fn last_call(&mut self, block: u32) -> Option<(usize, &mut Call)> {
-        let at = self.place(block, Kind::Call)?;
+    fn last_call(&mut self, block: u32) -> Option<(usize, &mut PartCall)> {
+        let at = self.place(block, PartKind::Call)?;
         match &mut self.parts.get_mut(at)?.said {
-            Said::Call(call) => Some((at, call)),
-            Said::Text(_) | Said::Reasoning(_) | Said::Image(_) | Said::Audio(_) | Said::Opaque => {
-                None
-            }
+            PartData::Call(call) => Some((at, call)),
+            PartData::Text(_)
+            | PartData::Reasoning(_)
+            | PartData::Image(_)
+            | PartData::Audio(_)
+            | PartData::Opaque => None,
         }
     }
 
-    fn call(&mut self, block: u32) -> Result<(usize, &mut Call), Error> {
+    fn call(&mut self, block: u32) -> Result<(usize, &mut PartCall), Error> {
         self.last_call(block)
             .ok_or_else(|| protocol(format!("arguments came for block {block}, which is no call")))
     }
 
     /// A call whose arguments are about to change.
-    fn changing(&mut self, block: u32) -> Result<&mut Call, Error> {
+    fn changing(&mut self, block: u32) -> Result<&mut PartCall, Error> {
         if self.last_call(block).is_some_and(|(_, call)| call.ended) {
-            self.cleared = Cleared::default();
+            self.cleared = CheckedCalls::default();
         }
         let (_, call) = self.call(block)?;
         call.print = None;
@@ -629,11 +643,11 @@ impl Accumulator {
 
     fn vendor(&mut self, block: u32, part: VendorPart, data: &VendorData) -> Result<(), Error> {
         let part = match part {
-            VendorPart::Text => self.part(block, Kind::Text),
-            VendorPart::Reasoning => self.part(block, Kind::Reasoning),
-            VendorPart::Opaque => self.part(block, Kind::Opaque),
+            VendorPart::Text => self.part(block, PartKind::Text),
+            VendorPart::Reasoning => self.part(block, PartKind::Reasoning),
+            VendorPart::Opaque => self.part(block, PartKind::Opaque),
             VendorPart::ToolCall => {
-                let call = self.place(block, Kind::Call).and_then(|at| self.parts.get_mut(at));
+                let call = self.place(block, PartKind::Call).and_then(|at| self.parts.get_mut(at));
                 call.ok_or_else(|| {
                     protocol(format!("vendor data came for block {block}, which is no call"))
                 })?
@@ -681,49 +695,51 @@ fn numbered(base: &str, after: usize, is_free: impl Fn(&str) -> bool) -> String 
     of(free)
 }
 
-impl Call {
+impl PartCall {
     /// Whether it is a call whose arguments have not come: the arguments of the next call with its
     /// id and name may belong to it.
-    fn stands_for_another(&self) -> bool {
+    fn is_placeholder(&self) -> bool {
         self.ended && !self.given.is_empty() && are_none(&self.arguments)
     }
 
     /// Whether it has arguments for which an earlier call of its id may be a placeholder.
-    fn fills(&self) -> bool {
+    fn can_fill(&self) -> bool {
         let arguments = self.arguments.trim();
         let is_object = self.print.flatten().is_some() && arguments.starts_with('{');
         is_object && !are_none(arguments) && !self.given.is_empty()
     }
 }
 
-impl Part {
-    fn as_call(&self) -> Option<&Call> {
+impl AnswerPart {
+    fn as_call(&self) -> Option<&PartCall> {
         match &self.said {
-            Said::Call(call) => Some(call),
-            Said::Text(_) | Said::Reasoning(_) | Said::Image(_) | Said::Audio(_) | Said::Opaque => {
-                None
-            }
+            PartData::Call(call) => Some(call),
+            PartData::Text(_)
+            | PartData::Reasoning(_)
+            | PartData::Image(_)
+            | PartData::Audio(_)
+            | PartData::Opaque => None,
         }
     }
 
     #[inline]
-    fn kind(&self) -> Kind {
+    fn kind(&self) -> PartKind {
         match self.said {
-            Said::Text(_) => Kind::Text,
-            Said::Reasoning(_) => Kind::Reasoning,
-            Said::Call(_) => Kind::Call,
-            Said::Image(_) => Kind::Image,
-            Said::Audio(_) => Kind::Audio,
-            Said::Opaque => Kind::Opaque,
+            PartData::Text(_) => PartKind::Text,
+            PartData::Reasoning(_) => PartKind::Reasoning,
+            PartData::Call(_) => PartKind::Call,
+            PartData::Image(_) => PartKind::Image,
+            PartData::Audio(_) => PartKind::Audio,
+            PartData::Opaque => PartKind::Opaque,
         }
     }
 
-    fn repeats(&self) -> bool {
+    fn is_repeat(&self) -> bool {
         self.as_call().is_some_and(|call| call.repeats)
     }
 
     fn to_call(&self) -> Option<ToolCall> {
-        let Call { id, name, arguments, .. } = self.as_call()?;
+        let PartCall { id, name, arguments, .. } = self.as_call()?;
         Some(ToolCall::new(id, name, arguments).with_vendor(self.vendor.clone()))
     }
 
@@ -732,25 +748,25 @@ impl Part {
     fn into_block(self) -> Option<Block> {
         let Self { block: _, said, citations, vendor } = self;
         match said {
-            Said::Text(text)
+            PartData::Text(text)
                 if text.trim().is_empty() && vendor.is_none() && citations.is_empty() =>
             {
                 None
             }
-            Said::Text(mut text) => {
+            PartData::Text(mut text) => {
                 // It is kept as long as the conversation, and needs no capacity for growth.
                 text.shrink_to_fit();
                 let text = TextBlock::new(text).with_citations(citations).with_vendor(vendor);
                 Some(Block::Text(text))
             }
-            Said::Reasoning(text) if text.is_empty() && vendor.is_none() => None,
-            Said::Reasoning(text) => Some(Block::Reasoning(ReasoningBlock::new(text, vendor))),
-            Said::Call(Call { id, name, arguments, .. }) => {
+            PartData::Reasoning(text) if text.is_empty() && vendor.is_none() => None,
+            PartData::Reasoning(text) => Some(Block::Reasoning(ReasoningBlock::new(text, vendor))),
+            PartData::Call(PartCall { id, name, arguments, .. }) => {
                 Some(Block::ToolCall(ToolCall::new(id, name, arguments).with_vendor(vendor)))
             }
-            Said::Image(image) => Some(Block::Image(image)),
-            Said::Audio(audio) => Some(Block::Audio(audio)),
-            Said::Opaque => vendor.map(Block::Vendor),
+            PartData::Image(image) => Some(Block::Image(image)),
+            PartData::Audio(audio) => Some(Block::Audio(audio)),
+            PartData::Opaque => vendor.map(Block::Vendor),
         }
     }
 }

@@ -13,7 +13,7 @@ use serde_json::Value;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum AnswerWay {
+pub enum OutputMode {
     /// By the vendor: the request contains the schema as the format of the answer.
     Schema,
     /// By a tool whose arguments are the answer.
@@ -22,7 +22,7 @@ pub enum AnswerWay {
     Words,
 }
 
-impl fmt::Display for AnswerWay {
+impl fmt::Display for OutputMode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Schema => "schema",
@@ -34,7 +34,7 @@ impl fmt::Display for AnswerWay {
 
 /// What a request with a schema for its answer is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum About {
+pub(crate) enum RequestPurpose {
     /// A conversation, in which the model may also do something else.
     Conversation,
     /// The answer alone.
@@ -47,17 +47,17 @@ pub(crate) enum About {
 /// asks for it.
 ///
 /// A provider chooses how the model is told, and [reports](Self::told_by) its choice. For [a
-/// tool](AnswerWay::Tool), it adds [`tool`](Self::tool) to the tools of the request and emits the
+/// tool](OutputMode::Tool), it adds [`tool`](Self::tool) to the tools of the request and emits the
 /// call like any other: the agent takes its arguments as the text of the answer.
 #[derive(Debug)]
-pub struct AnswerSchema {
+pub struct OutputSchema {
     tool: ToolSchema,
     message: usize,
-    about: About,
-    way: Mutex<Option<AnswerWay>>,
+    about: RequestPurpose,
+    way: Mutex<Option<OutputMode>>,
 }
 
-impl AnswerSchema {
+impl OutputSchema {
     /// An answer that fits this schema, which must be that of an object, to the message with this
     /// index. `name` must differ from the names of the tools.
     pub fn new(name: impl Into<String>, schema: Value, message: usize) -> Self {
@@ -66,17 +66,17 @@ impl AnswerSchema {
             .to_owned();
         let name = name.into();
         let tool = ToolSchema { name, description, input_schema: schema };
-        Self { tool, message, about: About::Conversation, way: Mutex::new(None) }
+        Self { tool, message, about: RequestPurpose::Conversation, way: Mutex::new(None) }
     }
 
     /// The same for a request that is about nothing but this answer. Where it is not known that the vendor holds its model to a
-    /// schema, the model has to call the tool for the answer, at the latest if it is asked [again](About::AnswerAgain).
-    pub(crate) fn forced(mut self, about: About) -> Self {
+    /// schema, the model has to call the tool for the answer, at the latest if it is asked [again](RequestPurpose::AnswerAgain).
+    pub(crate) fn forced(mut self, about: RequestPurpose) -> Self {
         self.about = about;
         self
     }
 
-    pub(crate) fn about(&self) -> About {
+    pub(crate) fn about(&self) -> RequestPurpose {
         self.about
     }
 
@@ -101,12 +101,12 @@ impl AnswerSchema {
     }
 
     /// Records how the model is told. A later call replaces an earlier one.
-    pub fn told_by(&self, way: AnswerWay) {
+    pub fn told_by(&self, way: OutputMode) {
         *self.way.lock().unwrap_or_else(PoisonError::into_inner) = Some(way);
     }
 
     /// How the model was told, if a provider has recorded it.
-    pub fn way(&self) -> Option<AnswerWay> {
+    pub fn way(&self) -> Option<OutputMode> {
         *self.way.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -54,7 +54,7 @@ const fn forms() -> [[u8; 8]; 256] {
 
 /// How a text is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum EscapeMode {
     /// Unchanged.
     AsIs,
     /// By the steps that are kept.
@@ -105,19 +105,19 @@ pub(super) fn put(out: &mut Vec<u8>, text: &[u8]) {
 
 /// Decides how this text is written, and returns the number of bytes written then. The steps are
 /// appended to `steps`.
-pub(super) fn plan(text: &[u8], steps: &mut Vec<u8>) -> (Way, usize) {
+pub(super) fn plan(text: &[u8], steps: &mut Vec<u8>) -> (EscapeMode, usize) {
     let before = steps.len();
     let most = text.len() / BYTES_PER_STEP;
-    let (mut way, mut size, mut done) = (Way::AsIs, text.len(), 0);
+    let (mut way, mut size, mut done) = (EscapeMode::AsIs, text.len(), 0);
     each_escaped(text, |at, byte| {
         let length = form(byte).len();
         size += length - 1;
         let mut run = at - done;
         done = at + 1;
-        if way == Way::Bytes {
+        if way == EscapeMode::Bytes {
             return;
         }
-        way = Way::Steps;
+        way = EscapeMode::Steps;
         while run >= usize::from(PLAIN) {
             steps.push(PLAIN);
             run -= usize::from(PLAIN);
@@ -127,7 +127,7 @@ pub(super) fn plan(text: &[u8], steps: &mut Vec<u8>) -> (Way, usize) {
         steps.push(if length == 2 { run } else { run | LONG });
         if steps.len() - before > most {
             steps.truncate(before);
-            way = Way::Bytes;
+            way = EscapeMode::Bytes;
         }
     });
     (way, size)
@@ -218,9 +218,9 @@ mod tests {
             let mut out = vec![b'?'; piece];
             let rest = text.as_bytes().get(from..).unwrap();
             let (read, wrote) = match way {
-                Way::AsIs => as_is(rest, &mut out),
-                Way::Bytes => by_bytes(rest, &mut out),
-                Way::Steps => {
+                EscapeMode::AsIs => as_is(rest, &mut out),
+                EscapeMode::Bytes => by_bytes(rest, &mut out),
+                EscapeMode::Steps => {
                     let (read, wrote, taken) = by_steps(rest, steps.get(done..).unwrap(), &mut out);
                     done += taken;
                     (read, wrote)

@@ -14,7 +14,7 @@ pub(crate) struct FoundTools {
 
 /// The searches whose results are sent.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Found<'a> {
+pub(crate) struct ToolSearches<'a> {
     all: &'a [FoundTools],
     /// The results in messages of the transcript before this index are not sent.
     from: usize,
@@ -24,7 +24,7 @@ pub(crate) struct Found<'a> {
     searched: Option<&'a HashSet<String>>,
 }
 
-impl<'a> Found<'a> {
+impl<'a> ToolSearches<'a> {
     pub(crate) fn new(all: &'a [FoundTools], from: usize) -> Self {
         Self { all, from, ..Self::default() }
     }

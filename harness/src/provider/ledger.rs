@@ -12,7 +12,7 @@ use super::Request;
 
 /// What failures have cost so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Lost {
+pub struct RetryCost {
     /// The number of failed tries.
     pub attempts: u32,
     /// The duration of the failed tries, and of the waits after them.
@@ -23,20 +23,20 @@ pub struct Lost {
 ///
 /// An agent makes one for each run and adds it to every [`Request`]. A clone is the same record.
 #[derive(Clone, Debug, Default)]
-pub struct Ledger(Arc<Record>);
+pub struct RetryAccounting(Arc<RetryRecord>);
 
 #[derive(Debug, Default)]
-struct Record {
-    lost: Mutex<Lost>,
+struct RetryRecord {
+    lost: Mutex<RetryCost>,
     /// For a call that several providers may answer: the record of each of them.
-    members: Mutex<Vec<Ledger>>,
+    members: Mutex<Vec<RetryAccounting>>,
     /// How long the call has waited in queues, for all providers together.
     in_line: Arc<Mutex<Duration>>,
 }
 
-impl Ledger {
+impl RetryAccounting {
     /// What failures have cost so far.
-    pub fn lost(&self) -> Lost {
+    pub fn lost(&self) -> RetryCost {
         *self.0.lost.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -54,7 +54,7 @@ impl Ledger {
         if members.len() <= number {
             members.resize_with(number.saturating_add(1), || {
                 let in_line = Arc::clone(&self.0.in_line);
-                Self(Arc::new(Record { in_line, ..Record::default() }))
+                Self(Arc::new(RetryRecord { in_line, ..RetryRecord::default() }))
             });
         }
         members.get(number).cloned().unwrap_or_default()
@@ -73,16 +73,16 @@ impl Ledger {
 
 /// One try, seen from the layer that makes it. What lower layers have already added to the run's
 /// record is not added again.
-pub(crate) struct Attempt<'r> {
+pub(crate) struct AttemptRecord<'r> {
     request: &'r Request<'r>,
-    before: Lost,
+    before: RetryCost,
     in_line: Duration,
     begun: Instant,
 }
 
-impl<'r> Attempt<'r> {
+impl<'r> AttemptRecord<'r> {
     pub(crate) fn begin(request: &'r Request<'_>) -> Self {
-        let before = request.ledger().map(Ledger::lost).unwrap_or_default();
+        let before = request.ledger().map(RetryAccounting::lost).unwrap_or_default();
         Self { request, before, in_line: request.call().in_line(), begun: Instant::now() }
     }
 

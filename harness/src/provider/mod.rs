@@ -23,32 +23,32 @@ mod wanted;
 
 use std::sync::Arc;
 
-pub(crate) use self::found::{Found, FoundTools};
-pub(crate) use self::plan::{Cursor, Draft, Part};
+pub(crate) use self::found::{FoundTools, ToolSearches};
+pub(crate) use self::plan::{BodyDraft, EncodedPart, PartCursor};
 pub(crate) use self::request::VendorsView;
-pub(crate) use self::sent::Written;
+pub(crate) use self::sent::EncodedMessages;
 pub(crate) use self::settings::merge;
 pub use self::{
     accumulate::{Accumulator, accumulate},
-    answer::{AnswerSchema, AnswerWay},
+    answer::{OutputMode, OutputSchema},
     context::ContextTokens,
     event::{StreamEvent, VendorPart},
-    ledger::{Ledger, Lost},
+    ledger::{RetryAccounting, RetryCost},
     limits::AnswerLimits,
     request::Request,
     response::{ProviderResponse, StopReason, Usage},
-    sent::Sent,
+    sent::EncodedPrefix,
     settings::{Effort, PromptCache, Settings, ToolChoice},
     wanted::WantedItem,
 };
 pub(crate) use self::{
     accumulate::{CallPiece, breaks_off, cut_off},
-    answer::{About, in_words},
+    answer::{RequestPurpose, in_words},
     context::{ContextMeter, tokens_of},
-    ledger::Attempt,
-    progress::Progress,
+    ledger::AttemptRecord,
+    progress::JsonProgress,
     response::update_count,
-    speak::{Speaker, speak},
+    speak::{EventSender, stream_events},
 };
 use crate::{error::Error, secret::Secrets};
 

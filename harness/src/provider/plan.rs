@@ -1,7 +1,7 @@
 //! Encoded messages without their long texts. The long texts are read from the messages while the
 //! request is sent.
 
-use super::escape::{Way, as_is, by_bytes, by_steps, plan, put};
+use super::escape::{EscapeMode, as_is, by_bytes, by_steps, plan, put};
 use crate::message::{Block, MediaSource, Message, ToolContent};
 
 /// Texts of at least this many bytes are not copied into a plan. For each of them, the plan keeps
@@ -10,11 +10,11 @@ const LONG: usize = 128;
 
 /// Some encoded messages.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Part {
+pub(crate) struct EncodedPart {
     /// The bytes of everything but the long texts.
     ready: Vec<u8>,
     /// The long texts, in order.
-    texts: Vec<Held>,
+    texts: Vec<LongText>,
     /// How the characters of the texts are escaped.
     steps: Vec<u8>,
     /// The number of bytes of the texts when they are sent.
@@ -23,9 +23,9 @@ pub(crate) struct Part {
 
 /// A long text of a message.
 #[derive(Clone, Debug)]
-struct Held {
+struct LongText {
     message: Message,
-    place: Place,
+    place: TextPosition,
     /// Its start in the text at this place, and its length in bytes.
     from: u32,
     size: u32,
@@ -33,12 +33,12 @@ struct Held {
     before: u32,
     /// The index of its first step.
     steps: u32,
-    way: Way,
+    way: EscapeMode,
 }
 
 /// The place of a text in its message: the block, and the part of the block.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct TextPosition {
     block: u32,
     part: u32,
 }
@@ -47,7 +47,7 @@ struct Place {
 const VENDOR: u32 = u32::MAX;
 
 /// The text at a place.
-fn at(message: &Message, Place { block, part }: Place) -> Option<&str> {
+fn at(message: &Message, TextPosition { block, part }: TextPosition) -> Option<&str> {
     let block = message.blocks().get(usize::try_from(block).ok()?)?;
     let data = match block {
         Block::Text(text) if part == VENDOR => text.vendor(),
@@ -78,7 +78,7 @@ fn of_file(source: &MediaSource) -> Option<&str> {
 }
 
 /// All places of a message.
-fn places(message: &Message) -> impl Iterator<Item = Place> + '_ {
+fn places(message: &Message) -> impl Iterator<Item = TextPosition> + '_ {
     (0_u32..).zip(message.blocks()).flat_map(|(number, block)| {
         let parts = match block {
             Block::ToolResult(result) => u32::try_from(result.content().len()).unwrap_or(0),
@@ -86,11 +86,11 @@ fn places(message: &Message) -> impl Iterator<Item = Place> + '_ {
         };
         let has_data = matches!(block, Block::Text(_) | Block::ToolCall(_) | Block::Reasoning(_));
         let vendor = has_data.then_some(VENDOR);
-        (0..parts).chain(vendor).map(move |part| Place { block: number, part })
+        (0..parts).chain(vendor).map(move |part| TextPosition { block: number, part })
     })
 }
 
-impl Part {
+impl EncodedPart {
     pub(crate) fn of(ready: Vec<u8>) -> Self {
         Self { ready, ..Self::default() }
     }
@@ -126,7 +126,7 @@ impl Part {
 
     /// The number of bytes of memory that it needs.
     pub(crate) fn weight(&self) -> usize {
-        self.ready.len() + self.steps.len() + self.texts.len() * size_of::<Held>()
+        self.ready.len() + self.steps.len() + self.texts.len() * size_of::<LongText>()
     }
 
     /// Frees unused capacity, because the part may be kept as long as the conversation.
@@ -139,7 +139,7 @@ impl Part {
 
 /// The lengths of a part's lists at one moment.
 #[derive(Clone, Copy)]
-pub(crate) struct Mark {
+pub(crate) struct DraftMark {
     ready: usize,
     texts: usize,
     steps: usize,
@@ -148,24 +148,24 @@ pub(crate) struct Mark {
 
 /// A part that is being written: ready bytes, and the long texts of the current message.
 #[derive(Debug, Default)]
-pub(crate) struct Draft {
-    part: Part,
+pub(crate) struct BodyDraft {
+    part: EncodedPart,
     message: Option<Message>,
     /// The memory addresses where each long text of the message begins and ends, in order.
-    found: Vec<(usize, usize, Place)>,
+    found: Vec<(usize, usize, TextPosition)>,
 }
 
-impl Draft {
+impl BodyDraft {
     /// Continues a part.
-    pub(crate) fn of(part: Part) -> Self {
+    pub(crate) fn of(part: EncodedPart) -> Self {
         Self { part, ..Self::default() }
     }
 
-    pub(crate) fn into_part(self) -> Part {
+    pub(crate) fn into_part(self) -> EncodedPart {
         self.part
     }
 
-    pub(crate) fn part(&self) -> &Part {
+    pub(crate) fn part(&self) -> &EncodedPart {
         &self.part
     }
 
@@ -219,7 +219,7 @@ impl Draft {
         let Some((begin, _, place)) = found.filter(|(_, until, _)| end <= *until) else {
             return false;
         };
-        let Part { ready, texts, steps, sent } = &mut self.part;
+        let EncodedPart { ready, texts, steps, sent } = &mut self.part;
         let number = |number: usize| u32::try_from(number).ok();
         let (Some(from), Some(size), Some(before), Some(first)) =
             (number(from - begin), number(text.len()), number(ready.len()), number(steps.len()))
@@ -228,11 +228,11 @@ impl Draft {
         };
         let (way, written) = match is_escaped {
             true => plan(text.as_bytes(), steps),
-            false => (Way::AsIs, text.len()),
+            false => (EscapeMode::AsIs, text.len()),
         };
         *sent += written;
         let (message, place) = (message.clone(), *place);
-        texts.push(Held { message, place, from, size, before, steps: first, way });
+        texts.push(LongText { message, place, from, size, before, steps: first, way });
         true
     }
 
@@ -277,15 +277,15 @@ impl Draft {
         self.part.ready.extend_from_slice(json.as_bytes());
     }
 
-    pub(crate) fn mark(&self) -> Mark {
-        let Part { ready, texts, steps, sent } = &self.part;
-        Mark { ready: ready.len(), texts: texts.len(), steps: steps.len(), sent: *sent }
+    pub(crate) fn mark(&self) -> DraftMark {
+        let EncodedPart { ready, texts, steps, sent } = &self.part;
+        DraftMark { ready: ready.len(), texts: texts.len(), steps: steps.len(), sent: *sent }
     }
 
     /// Removes and returns everything that was added since the mark.
-    pub(crate) fn split_off(&mut self, mark: Mark) -> Part {
+    pub(crate) fn split_off(&mut self, mark: DraftMark) -> EncodedPart {
         let part = &mut self.part;
-        let mut rest = Part {
+        let mut rest = EncodedPart {
             ready: part.ready.split_off(mark.ready),
             texts: part.texts.split_off(mark.texts),
             steps: part.steps.split_off(mark.steps),
@@ -303,7 +303,7 @@ impl Draft {
 
 /// How much of a part has been written.
 #[derive(Debug, Default)]
-pub(crate) struct Cursor {
+pub(crate) struct PartCursor {
     ready: usize,
     text: usize,
     /// How many bytes of the current text have been read, and how many steps done.
@@ -311,10 +311,10 @@ pub(crate) struct Cursor {
     steps: usize,
 }
 
-impl Cursor {
+impl PartCursor {
     /// Writes as much as fits. Returns the number of bytes written, and whether the part is
     /// complete.
-    pub(crate) fn write(&mut self, part: &Part, out: &mut [u8]) -> (usize, bool) {
+    pub(crate) fn write(&mut self, part: &EncodedPart, out: &mut [u8]) -> (usize, bool) {
         let mut done = 0;
         loop {
             let text = part.texts.get(self.text);
@@ -336,15 +336,15 @@ impl Cursor {
         }
     }
 
-    fn write_text(&mut self, part: &Part, held: &Held, out: &mut [u8]) -> (usize, bool) {
+    fn write_text(&mut self, part: &EncodedPart, held: &LongText, out: &mut [u8]) -> (usize, bool) {
         let until = held.from as usize + held.size as usize;
         let text = at(&held.message, held.place).map(str::as_bytes);
         let rest = text.and_then(|text| text.get(held.from as usize + self.read..until));
         let rest = rest.unwrap_or_default();
         let (read, wrote) = match held.way {
-            Way::AsIs => as_is(rest, out),
-            Way::Bytes => by_bytes(rest, out),
-            Way::Steps => {
+            EscapeMode::AsIs => as_is(rest, out),
+            EscapeMode::Bytes => by_bytes(rest, out),
+            EscapeMode::Steps => {
                 let next = part.texts.get(self.text + 1);
                 let until = next.map_or(part.steps.len(), |next| next.steps as usize);
                 let steps = part.steps.get(held.steps as usize + self.steps..until);

@@ -9,7 +9,7 @@ const BARE: usize = 64;
 
 /// How far a growing JSON text has been read.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Progress {
+pub(crate) struct JsonProgress {
     /// The number of bytes read.
     read: usize,
     /// The first byte that is not white space.
@@ -18,11 +18,11 @@ pub(crate) struct Progress {
     solid: usize,
     /// The number of open brackets.
     depth: usize,
-    state: State,
+    state: JsonState,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-enum State {
+enum JsonState {
     /// Only white space so far.
     #[default]
     Blank,
@@ -40,43 +40,43 @@ enum State {
     Broken,
 }
 
-impl Progress {
+impl JsonProgress {
     /// Reads the new part of a text that begins with everything that was read before.
     pub(crate) fn read(&mut self, text: &str) {
         while let Some(byte) = text.as_bytes().get(self.read).copied() {
             let is_space = matches!(byte, b' ' | b'\t' | b'\n' | b'\r');
             self.solid += usize::from(!is_space);
             self.state = match (self.state, byte) {
-                (state @ (State::Blank | State::Whole), _) if is_space => state,
-                (State::Whole | State::Broken | State::Bare, _) => {
-                    if self.state == State::Whole {
-                        self.state = State::Broken;
+                (state @ (JsonState::Blank | JsonState::Whole), _) if is_space => state,
+                (JsonState::Whole | JsonState::Broken | JsonState::Bare, _) => {
+                    if self.state == JsonState::Whole {
+                        self.state = JsonState::Broken;
                     }
                     self.read = text.len();
                     return;
                 }
-                (State::Escaped, _) => State::Quoted,
-                (State::Quoted, b'\\') => State::Escaped,
-                (State::Quoted, b'"') => self.closed(text),
-                (State::Quoted, _) => {
+                (JsonState::Escaped, _) => JsonState::Quoted,
+                (JsonState::Quoted, b'\\') => JsonState::Escaped,
+                (JsonState::Quoted, b'"') => self.closed(text),
+                (JsonState::Quoted, _) => {
                     let rest = text.as_bytes().get(self.read..).unwrap_or_default();
                     self.read += memchr::memchr2(b'"', b'\\', rest).unwrap_or(rest.len());
                     continue;
                 }
-                (State::Blank | State::Open, _) => {
+                (JsonState::Blank | JsonState::Open, _) => {
                     self.first.get_or_insert(byte);
                     match byte {
-                        b'"' => State::Quoted,
+                        b'"' => JsonState::Quoted,
                         b'{' | b'[' => {
                             self.depth += 1;
-                            State::Open
+                            JsonState::Open
                         }
                         b'}' | b']' if self.depth > 0 => {
                             self.depth -= 1;
                             self.closed(text)
                         }
-                        _ if self.depth > 0 => State::Open,
-                        _ => State::Bare,
+                        _ if self.depth > 0 => JsonState::Open,
+                        _ => JsonState::Bare,
                     }
                 }
             };
@@ -86,26 +86,26 @@ impl Progress {
 
     /// Handles a bracket or quote that closes at the current byte. If it ends the value, the value
     /// is parsed now.
-    fn closed(&self, text: &str) -> State {
+    fn closed(&self, text: &str) -> JsonState {
         match self.depth {
-            0 if is_json(text.get(..=self.read).unwrap_or_default()) => State::Whole,
-            0 => State::Broken,
-            _ => State::Open,
+            0 if is_json(text.get(..=self.read).unwrap_or_default()) => JsonState::Whole,
+            0 => JsonState::Broken,
+            _ => JsonState::Open,
         }
     }
 
     /// Whether everything that was read is one valid value. `text` is the text that was read.
     pub(crate) fn is_whole(&self, text: &str) -> bool {
         match self.state {
-            State::Whole => true,
-            State::Bare => text.len() <= BARE && is_json(text),
+            JsonState::Whole => true,
+            JsonState::Bare => text.len() <= BARE && is_json(text),
             _ => false,
         }
     }
 
     /// Whether everything that was read is an object without members.
     pub(crate) fn is_empty_object(&self) -> bool {
-        self.state == State::Whole && self.is_object() && self.solid == 2
+        self.state == JsonState::Whole && self.is_object() && self.solid == 2
     }
 
     /// Whether the text begins as an object.
@@ -120,7 +120,7 @@ fn is_json(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Progress, is_json};
+    use super::{JsonProgress, is_json};
 
     #[test]
     fn any_text_is_whole_at_any_place_where_parsing_says_so() {
@@ -145,7 +145,7 @@ mod tests {
         ];
         for text in texts {
             for cut in 1..4 {
-                let (mut progress, mut so_far) = (Progress::default(), String::new());
+                let (mut progress, mut so_far) = (JsonProgress::default(), String::new());
                 for (at, char) in text.chars().enumerate() {
                     so_far.push(char);
                     if at % cut == 0 {

@@ -9,14 +9,14 @@ use crate::message::{Arguments, Fingerprint, MAX_VALUES, count_values};
 
 /// Identifies arguments independently of their formatting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Print {
+pub(super) struct ArgumentsPrint {
     hash: Fingerprint,
     /// Whether the object is inside a JSON string. No tool accepts this, but a repeat may be
     /// formatted so.
     is_wrapped: bool,
 }
 
-impl Print {
+impl ArgumentsPrint {
     /// The print of these arguments; `None` if they are not JSON or are incomplete.
     pub(super) fn of(arguments: &str) -> Option<Self> {
         if let Ok(decoded) = Arguments::decode(arguments) {
@@ -38,11 +38,11 @@ impl Print {
 }
 
 /// A call that may repeat an earlier one, or be repeated.
-pub(super) struct Candidate<'a> {
+pub(super) struct RepeatCandidate<'a> {
     pub(super) at: usize,
     pub(super) name: &'a str,
     pub(super) arguments: &'a str,
-    pub(super) print: Option<Print>,
+    pub(super) print: Option<ArgumentsPrint>,
     /// Whether it may be a placeholder for arguments that follow, and whether it may be those
     /// arguments.
     pub(super) stands: bool,
@@ -55,23 +55,24 @@ const COMPARED: usize = 16;
 /// For each of these calls, which all have the same id from the server, the last earlier call that
 /// it repeats. A call without a name can repeat a call with any name.
 pub(super) fn repeated<'a>(
-    calls: impl Iterator<Item = Candidate<'a>>,
+    calls: impl Iterator<Item = RepeatCandidate<'a>>,
 ) -> Vec<(usize, Option<usize>)> {
     // Both maps contain each call twice: under its name and under no name.
     let mut named: HashMap<Option<&str>, Vec<(usize, &str)>> = HashMap::new();
-    let mut printed: HashMap<(Option<&str>, Print), usize> = HashMap::new();
+    let mut printed: HashMap<(Option<&str>, ArgumentsPrint), usize> = HashMap::new();
     // The last call of each name without arguments, and the last one with arguments.
     let mut empty: HashMap<&str, usize> = HashMap::new();
     let mut full: HashMap<Option<&str>, usize> = HashMap::new();
     let mut found = Vec::new();
-    for Candidate { at, name, arguments, print, stands, fills } in calls {
+    for RepeatCandidate { at, name, arguments, print, stands, fills } in calls {
         let key = Some(name).filter(|name| !name.is_empty());
         let others = named.get(&key).map_or(&[][..], Vec::as_slice);
         // A call that began again without any arguments is a part of every earlier call.
         let earlier = if arguments.trim().is_empty() {
             others.last().map(|(at, _)| *at)
         } else if let Some(print) = print {
-            let spelled = |is_wrapped| printed.get(&(key, Print { is_wrapped, ..print })).copied();
+            let spelled =
+                |is_wrapped| printed.get(&(key, ArgumentsPrint { is_wrapped, ..print })).copied();
             // An object in a string repeats only another object in a string.
             spelled(false).max(spelled(true).filter(|_| print.is_wrapped))
         } else {

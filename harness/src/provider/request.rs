@@ -5,7 +5,9 @@ use std::{borrow::Cow, sync::Arc, time::Duration};
 use harness_schema::{EncodedSchema, SchemaCache, SchemaForm, ToolSchema};
 use tokio_util::sync::CancellationToken;
 
-use super::{AnswerSchema, Effort, Found, Ledger, Lost, Sent, Settings};
+use super::{
+    Effort, EncodedPrefix, OutputSchema, RetryAccounting, RetryCost, Settings, ToolSearches,
+};
 use crate::{
     error::Error,
     message::{Message, Messages, Transcript},
@@ -24,7 +26,7 @@ pub struct Request<'a> {
     tools: &'a [ToolSchema],
     forms: Option<&'a SchemaCache>,
     /// The searches that found tools among these.
-    found: Found<'a>,
+    found: ToolSearches<'a>,
     settings: Option<&'a Settings>,
     /// The answer may have this many tokens, even if `max_tokens` is lower.
     least_tokens: Option<u32>,
@@ -33,8 +35,8 @@ pub struct Request<'a> {
     room: Option<(u32, bool)>,
     /// The same after a refusal. It also lowers the default of a wire.
     lowered: Option<u32>,
-    answer: Option<&'a AnswerSchema>,
-    sent: Option<&'a Sent>,
+    answer: Option<&'a OutputSchema>,
+    sent: Option<&'a EncodedPrefix>,
     /// The thinking of messages before this index is not sent.
     thinking_from: usize,
     /// The messages that one model gets in place of the others.
@@ -46,9 +48,9 @@ pub struct Request<'a> {
     summarizes: bool,
     open_turn: usize,
     stop: Option<&'a CancellationToken>,
-    ledger: Option<Ledger>,
+    ledger: Option<RetryAccounting>,
     /// The failures of this call.
-    call: Ledger,
+    call: RetryAccounting,
     retried_outside: bool,
     reconnects: Option<bool>,
 }
@@ -82,7 +84,7 @@ impl<'a> Request<'a> {
             messages: transcript.sendable()?,
             tools: &[],
             forms: None,
-            found: Found::default(),
+            found: ToolSearches::default(),
             settings: None,
             least_tokens: None,
             room: None,
@@ -96,7 +98,7 @@ impl<'a> Request<'a> {
             open_turn: 0,
             stop: None,
             ledger: None,
-            call: Ledger::default(),
+            call: RetryAccounting::default(),
             retried_outside: false,
             reconnects: None,
         })
@@ -126,7 +128,7 @@ impl<'a> Request<'a> {
 
     /// Adds the searches that found some of the tools.
     #[must_use]
-    pub(crate) fn with_found(mut self, found: Found<'a>) -> Self {
+    pub(crate) fn with_found(mut self, found: ToolSearches<'a>) -> Self {
         self.found = found;
         self
     }
@@ -162,14 +164,14 @@ impl<'a> Request<'a> {
 
     /// Adds the schema of the answer, if the answer has to fit one.
     #[must_use]
-    pub fn with_answer(mut self, answer: Option<&'a AnswerSchema>) -> Self {
+    pub fn with_answer(mut self, answer: Option<&'a OutputSchema>) -> Self {
         self.answer = answer;
         self
     }
 
     /// Adds the run's record of failures. Without it, each call counts as a run of its own.
     #[must_use]
-    pub fn with_ledger(mut self, ledger: Option<&Ledger>) -> Self {
+    pub fn with_ledger(mut self, ledger: Option<&RetryAccounting>) -> Self {
         self.ledger = ledger.cloned();
         self
     }
@@ -177,7 +179,7 @@ impl<'a> Request<'a> {
     /// Adds the encoded messages of an earlier request. Without them, all messages are encoded
     /// again.
     #[must_use]
-    pub fn with_sent(mut self, sent: Option<&'a Sent>) -> Self {
+    pub fn with_sent(mut self, sent: Option<&'a EncodedPrefix>) -> Self {
         self.sent = sent;
         self
     }
@@ -232,7 +234,7 @@ impl<'a> Request<'a> {
     }
 
     /// Whether [`for_model`](Self::for_model) has replaced the messages.
-    pub(crate) fn begins_with_summary(&self) -> bool {
+    pub(crate) fn has_summary_first(&self) -> bool {
         self.began.is_some()
     }
 
@@ -296,7 +298,7 @@ impl<'a> Request<'a> {
     }
 
     /// The encoded messages of an earlier request.
-    pub fn sent(&self) -> Option<&'a Sent> {
+    pub fn sent(&self) -> Option<&'a EncodedPrefix> {
         self.sent
     }
 
@@ -355,7 +357,7 @@ impl<'a> Request<'a> {
     }
 
     /// The schema of the answer, if the answer has to fit one.
-    pub fn answer(&self) -> Option<&'a AnswerSchema> {
+    pub fn answer(&self) -> Option<&'a OutputSchema> {
         self.answer
     }
 
@@ -365,7 +367,7 @@ impl<'a> Request<'a> {
     }
 
     /// The searches that found tools.
-    pub(crate) fn found(&self) -> Found<'a> {
+    pub(crate) fn found(&self) -> ToolSearches<'a> {
         self.found
     }
 
@@ -378,7 +380,7 @@ impl<'a> Request<'a> {
     }
 
     /// The run's record of failures.
-    pub fn ledger(&self) -> Option<&Ledger> {
+    pub fn ledger(&self) -> Option<&RetryAccounting> {
         self.ledger.as_ref()
     }
 
@@ -395,13 +397,13 @@ impl<'a> Request<'a> {
 
     /// What failures have cost this call, and the run. Without a run's record, the call is the
     /// whole run.
-    pub(crate) fn lost(&self) -> (Lost, Lost) {
+    pub(crate) fn lost(&self) -> (RetryCost, RetryCost) {
         let call = self.call.lost();
-        (call, self.ledger.as_ref().map_or(call, Ledger::lost))
+        (call, self.ledger.as_ref().map_or(call, RetryAccounting::lost))
     }
 
     /// The failures of this call.
-    pub(super) fn call(&self) -> &Ledger {
+    pub(super) fn call(&self) -> &RetryAccounting {
         &self.call
     }
 

@@ -14,44 +14,48 @@ use futures_core::Stream;
 use super::{EventStream, StreamEvent, cut_off};
 use crate::error::Error;
 
-type Item = Result<StreamEvent, Error>;
+type EventItem = Result<StreamEvent, Error>;
 
 /// The stream of the events that the block emits. The block runs only while the stream is polled,
 /// and continues after an event only when the next one is wanted.
-pub(crate) fn speak<'a, F>(block: impl FnOnce(Speaker<'a>) -> F) -> EventStream<'a>
+pub(crate) fn stream_events<'a, F>(block: impl FnOnce(EventSender<'a>) -> F) -> EventStream<'a>
 where
     F: Future<Output = ()> + Send + 'a,
 {
     let shared = Arc::new(Mutex::default());
-    let running = Box::pin(block(Speaker(Arc::clone(&shared))));
-    Box::pin(Speech { passing: None, complete: false, block: Some(Block { running, shared }) })
+    let running = Box::pin(block(EventSender(Arc::clone(&shared))));
+    Box::pin(SentEvents {
+        passing: None,
+        complete: false,
+        block: Some(SenderBlock { running, shared }),
+    })
 }
 
 /// Emits events.
-pub(crate) struct Speaker<'a>(Arc<Mutex<Shared<'a>>>);
+pub(crate) struct EventSender<'a>(Arc<Mutex<SenderState<'a>>>);
 
 /// The data that the block and the stream exchange.
 #[derive(Default)]
-struct Shared<'a> {
-    said: Option<Item>,
+struct SenderState<'a> {
+    said: Option<EventItem>,
     /// A stream whose events are to pass through.
     passing: Option<EventStream<'a>>,
     /// That stream, after the pass-through has ended.
-    passed: Option<Passed<'a>>,
+    passed: Option<ForwardedStream<'a>>,
 }
 
 /// A stream whose events have passed through.
-pub(crate) struct Passed<'a> {
+pub(crate) struct ForwardedStream<'a> {
     pub(crate) stream: EventStream<'a>,
     /// Its last item, which was not handed out; `None` if the stream has ended.
-    pub(crate) item: Option<Item>,
+    pub(crate) item: Option<EventItem>,
     /// Whether the last event that was handed out completed the answer.
     pub(crate) complete: bool,
 }
 
-impl<'a> Speaker<'a> {
+impl<'a> EventSender<'a> {
     /// Emits an event, and waits until the next one is wanted.
-    pub(crate) async fn say(&self, item: Item) {
+    pub(crate) async fn send(&self, item: EventItem) {
         lock(&self.0).said = Some(item);
         let mut handed_out = false;
         // Pending without a waker: the stream yields the event, and its caller polls it again for
@@ -65,7 +69,7 @@ impl<'a> Speaker<'a> {
 
     /// Passes a stream's events through, until it fails, ends, or emits an event that is not part
     /// of the answer (a retry, a fallback, a discarded beginning).
-    pub(crate) async fn pass_on(&self, stream: EventStream<'a>) -> Passed<'a> {
+    pub(crate) async fn pass_on(&self, stream: EventStream<'a>) -> ForwardedStream<'a> {
         lock(&self.0).passing = Some(stream);
         poll_fn(|_| match lock(&self.0).passed.take() {
             Some(passed) => Poll::Ready(passed),
@@ -75,40 +79,40 @@ impl<'a> Speaker<'a> {
     }
 
     /// Passes all further events of a stream through. The block ends, so that its data is released.
-    pub(crate) fn leave_to(&self, stream: EventStream<'a>) {
+    pub(crate) fn forward(&self, stream: EventStream<'a>) {
         lock(&self.0).passing = Some(stream);
     }
 }
 
-fn lock<'s, 'a>(shared: &'s Mutex<Shared<'a>>) -> MutexGuard<'s, Shared<'a>> {
+fn lock<'s, 'a>(shared: &'s Mutex<SenderState<'a>>) -> MutexGuard<'s, SenderState<'a>> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-struct Speech<'a> {
+struct SentEvents<'a> {
     passing: Option<EventStream<'a>>,
     /// Whether the last event that was handed out completed the answer.
     complete: bool,
-    block: Option<Block<'a>>,
+    block: Option<SenderBlock<'a>>,
 }
 
-struct Block<'a> {
+struct SenderBlock<'a> {
     running: Pin<Box<dyn Future<Output = ()> + Send + 'a>>,
-    shared: Arc<Mutex<Shared<'a>>>,
+    shared: Arc<Mutex<SenderState<'a>>>,
 }
 
-impl Speech<'_> {
-    fn hand_out(&mut self, item: Item) -> Poll<Option<Item>> {
+impl SentEvents<'_> {
+    fn hand_out(&mut self, item: EventItem) -> Poll<Option<EventItem>> {
         self.complete = matches!(item, Ok(StreamEvent::Completed { .. }));
         Poll::Ready(Some(item))
     }
 
     /// Returns a stream to the block, with the item that the block is to handle.
-    fn hand_back(&mut self, item: Option<Item>) -> Option<Poll<Option<Item>>> {
+    fn hand_back(&mut self, item: Option<EventItem>) -> Option<Poll<Option<EventItem>>> {
         let stream = self.passing.take()?;
         match &self.block {
             Some(block) => {
                 let complete = self.complete;
-                lock(&block.shared).passed = Some(Passed { stream, item, complete });
+                lock(&block.shared).passed = Some(ForwardedStream { stream, item, complete });
                 None
             }
             None => Some(match item {
@@ -124,10 +128,10 @@ impl Speech<'_> {
     }
 }
 
-impl Stream for Speech<'_> {
-    type Item = Item;
+impl Stream for SentEvents<'_> {
+    type Item = EventItem;
 
-    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Item>> {
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<EventItem>> {
         let this = &mut *self;
         loop {
             if let Some(stream) = &mut this.passing {

@@ -7,7 +7,7 @@ use futures_util::StreamExt as _;
 use super::{Chaos, Fault};
 use crate::{
     error::{Error, ErrorKind},
-    provider::{EventStream, Provider, Request, Speaker, StreamEvent, speak},
+    provider::{EventSender, EventStream, Provider, Request, StreamEvent, stream_events},
     secret::Secrets,
 };
 
@@ -77,21 +77,21 @@ impl<P: Provider> ChaosProvider<P> {
         mut stream: EventStream<'_>,
         fault: Fault,
         mut events: usize,
-        speaker: &Speaker<'_>,
+        speaker: &EventSender<'_>,
     ) {
         while let Some(item) = stream.next().await {
             let last = matches!(item, Ok(StreamEvent::Completed { .. }) | Err(_));
             if events > 0 && !last {
                 events -= 1;
-                speaker.say(item).await;
+                speaker.send(item).await;
                 continue;
             }
             let failure = match fault {
                 Fault::Duplicate => {
                     if let Ok(event) = &item {
-                        speaker.say(Ok(event.clone())).await;
+                        speaker.send(Ok(event.clone())).await;
                     }
-                    speaker.say(item).await;
+                    speaker.send(item).await;
                     break;
                 }
                 Fault::Garbage => Error::new(ErrorKind::Protocol, "an event cannot be understood"),
@@ -105,10 +105,10 @@ impl<P: Provider> ChaosProvider<P> {
                     Error::new(ErrorKind::CutOff, "the connection broke in the middle")
                 }
             };
-            return speaker.say(Err(failure)).await;
+            return speaker.send(Err(failure)).await;
         }
         while let Some(item) = stream.next().await {
-            speaker.say(item).await;
+            speaker.send(item).await;
         }
     }
 }
@@ -135,16 +135,16 @@ impl<P: Provider> Provider for ChaosProvider<P> {
     }
 
     fn stream<'a>(&'a self, request: Request<'a>) -> EventStream<'a> {
-        speak(move |speaker| async move {
+        stream_events(move |speaker| async move {
             let mut stream = self.inner.stream(request);
             let Some((fault, mut random)) = self.chaos.draw() else {
                 while let Some(item) = stream.next().await {
-                    speaker.say(item).await;
+                    speaker.send(item).await;
                 }
                 return;
             };
             match self.refusal(fault, &mut random).await {
-                Some(error) => speaker.say(Err(error)).await,
+                Some(error) => speaker.send(Err(error)).await,
                 None => self.begin(stream, fault, random.usize(..8), &speaker).await,
             }
         })

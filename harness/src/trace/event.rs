@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     journal::{AnswerCheck, Decider, InterruptCause, Limit},
     message::CallOutcome,
-    provider::{AnswerWay, ContextTokens, StopReason, Usage},
+    provider::{ContextTokens, OutputMode, StopReason, Usage},
     tool::{ReconcileFault, SideEffects},
 };
 
@@ -130,7 +130,7 @@ pub enum Happened {
         response: Option<String>,
         /// How the model was given the schema of its answer, if there is one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        answer_way: Option<AnswerWay>,
+        answer_way: Option<OutputMode>,
     },
     /// It was decided whether a call may run.
     CallDecided {

@@ -15,8 +15,8 @@ use super::{
 use crate::{
     journal::{Decision, Fact, InterruptCause},
     message::{Block, Message, ToolCall, ToolResult},
-    policy::Warning,
-    provider::{AnswerWay, ContextTokens},
+    policy::LimitWarning,
+    provider::{ContextTokens, OutputMode},
     tool::cut,
     unwind::{caught, dropped},
 };
@@ -51,7 +51,7 @@ pub(crate) struct Tracer {
     turn: u32,
     context: ContextTokens,
     response: Option<String>,
-    answer_way: Option<AnswerWay>,
+    answer_way: Option<OutputMode>,
     spans: Spans,
     /// Whether the receiver of the spans has panicked.
     deaf: bool,
@@ -181,7 +181,7 @@ impl Tracer {
         &mut self,
         context: ContextTokens,
         response: Option<String>,
-        way: Option<AnswerWay>,
+        way: Option<OutputMode>,
     ) {
         (self.context, self.response, self.answer_way) = (context, response, way);
     }
@@ -254,12 +254,12 @@ impl Tracer {
     }
 
     /// The program was warned.
-    pub(crate) fn warning(&mut self, warning: &Warning) {
-        let (Warning::Near(reached) | Warning::Unknown(reached)) = warning;
+    pub(crate) fn warning(&mut self, warning: &LimitWarning) {
+        let (LimitWarning::Near(reached) | LimitWarning::Unknown(reached)) = warning;
         let (limit, detail) = (reached.limit, self.secrets.hide(&reached.detail, None));
         self.write(match warning {
-            Warning::Near(_) => Happened::LimitNear { limit, detail },
-            Warning::Unknown(_) => Happened::LimitUnknown { limit, detail },
+            LimitWarning::Near(_) => Happened::LimitNear { limit, detail },
+            LimitWarning::Unknown(_) => Happened::LimitUnknown { limit, detail },
         });
     }
 

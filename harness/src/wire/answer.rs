@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::{
     message::Message,
     models::SchemaAnswers,
-    provider::{About, AnswerSchema, AnswerWay, Effort, Request, Settings, ToolChoice},
+    provider::{Effort, OutputMode, OutputSchema, Request, RequestPurpose, Settings, ToolChoice},
 };
 
 /// The name of the format, which the vendors require.
@@ -28,10 +28,10 @@ pub(super) struct ServerSupport {
     /// How the model is held to the schema of an answer that is forced.
     pub(super) forced: SchemaEnforcement,
     /// The way to use, if it is fixed.
-    pub(super) way: Option<AnswerWay>,
+    pub(super) way: Option<OutputMode>,
 }
 
-/// How a model is held to the schema of a [forced](AnswerSchema::forced) answer.
+/// How a model is held to the schema of a [forced](OutputSchema::forced) answer.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum SchemaEnforcement {
     /// Like other answers: what the server does is known.
@@ -46,7 +46,7 @@ pub(super) enum SchemaEnforcement {
 
 /// How one request asks for its answer.
 pub(super) struct OutputPlan<'a> {
-    answer: &'a AnswerSchema,
+    answer: &'a OutputSchema,
     /// The schema for the vendor's mode, and whether the model is held to it.
     pub(super) format: Option<(Value, bool)>,
     /// The tools, including the one for the answer.
@@ -73,11 +73,11 @@ impl<'a> OutputPlan<'a> {
             !matches!(settings.tool_choice, Some(ToolChoice::Forbidden | ToolChoice::Tool(_)));
         let forced = match answer.about() {
             _ if !request.tools().is_empty() => SchemaEnforcement::AsOthers,
-            About::Conversation => SchemaEnforcement::AsOthers,
-            About::AnswerAgain if server.forced == SchemaEnforcement::ByKeywords => {
+            RequestPurpose::Conversation => SchemaEnforcement::AsOthers,
+            RequestPurpose::AnswerAgain if server.forced == SchemaEnforcement::ByKeywords => {
                 SchemaEnforcement::ByCall
             }
-            About::Answer | About::AnswerAgain => server.forced,
+            RequestPurpose::Answer | RequestPurpose::AnswerAgain => server.forced,
         };
         let must_call = forced == SchemaEnforcement::ByCall && may_force(settings);
         let held = if settings.strict_tools == Some(true) { request.tools() } else { &[] };
@@ -91,20 +91,20 @@ impl<'a> OutputPlan<'a> {
         };
         let format = match server.way {
             None if is_open && !must_call => format(),
-            Some(AnswerWay::Schema) => format(),
+            Some(OutputMode::Schema) => format(),
             _ => None,
         };
         let way = match (&format, server.way) {
-            (Some(_), _) => AnswerWay::Schema,
-            (None, Some(AnswerWay::Words)) => AnswerWay::Words,
-            (None, _) if may_call => AnswerWay::Tool,
-            (None, _) => AnswerWay::Words,
+            (Some(_), _) => OutputMode::Schema,
+            (None, Some(OutputMode::Words)) => OutputMode::Words,
+            (None, _) if may_call => OutputMode::Tool,
+            (None, _) => OutputMode::Words,
         };
         answer.told_by(way);
-        let is_tool = way == AnswerWay::Tool;
+        let is_tool = way == OutputMode::Tool;
         let tools =
             is_tool.then(|| request.tools().iter().chain([answer.tool()]).cloned().collect());
-        let words = way == AnswerWay::Words || way == AnswerWay::Schema && server.in_words;
+        let words = way == OutputMode::Words || way == OutputMode::Schema && server.in_words;
         Some(Self { answer, format, tools, must_call: is_tool && must_call, words })
     }
 
@@ -136,7 +136,7 @@ fn may_force(settings: &Settings) -> bool {
 }
 
 /// The message with this index in the form that is sent.
-pub(super) fn said(plan: Option<&OutputPlan<'_>>, at: usize, message: &Message) -> Message {
+pub(super) fn sent_form(plan: Option<&OutputPlan<'_>>, at: usize, message: &Message) -> Message {
     plan.and_then(|plan| plan.message(at, message)).unwrap_or_else(|| message.clone())
 }
 
@@ -156,7 +156,7 @@ pub(super) fn form(plan: Option<&OutputPlan<'_>>) -> String {
 /// `too many states for serving`. llama.cpp: `Cannot use custom grammar constraints with tools`.
 /// Ollama: `does not support tools`. Others use a code, such as `unsupported_response_format`, or
 /// name their own field, such as `generation_config.response_schema` or `guided_json`.
-pub(crate) fn refuses(way: AnswerWay, err: &crate::error::Error) -> bool {
+pub(crate) fn is_way_refused(way: OutputMode, err: &crate::error::Error) -> bool {
     if !matches!(err.status(), Some(400 | 404 | 415 | 422 | 500 | 501)) {
         return false;
     }
@@ -164,7 +164,7 @@ pub(crate) fn refuses(way: AnswerWay, err: &crate::error::Error) -> bool {
     let words = words.to_ascii_lowercase();
     let says = |all: &[&str]| all.iter().any(|part| words.contains(part));
     match way {
-        AnswerWay::Schema => says(&[
+        OutputMode::Schema => says(&[
             "response_format",
             "response format",
             "output_config",
@@ -188,7 +188,7 @@ pub(crate) fn refuses(way: AnswerWay, err: &crate::error::Error) -> bool {
             "guided_",
             "too many states",
         ]),
-        AnswerWay::Tool => {
+        OutputMode::Tool => {
             let of_tools = says(&["tool", "function call", "functions"]);
             let no = [
                 "not support",
@@ -200,12 +200,12 @@ pub(crate) fn refuses(way: AnswerWay, err: &crate::error::Error) -> bool {
             ];
             of_tools && says(&no) || says(&["tool_choice", "tool choice"])
         }
-        AnswerWay::Words => false,
+        OutputMode::Words => false,
     }
 }
 
 /// Whether the refusal applies to every schema.
-pub(crate) fn refuses_all(err: &crate::error::Error) -> bool {
+pub(crate) fn is_every_schema_refused(err: &crate::error::Error) -> bool {
     let words = err.message().to_ascii_lowercase();
     let of_all = [
         "not support",
@@ -227,12 +227,12 @@ pub(crate) fn refuses_all(err: &crate::error::Error) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{AnswerWay, refuses};
+    use super::{OutputMode, is_way_refused};
     use crate::error::{Error, ErrorKind};
 
     #[test]
     fn refusals_of_a_way_are_known_by_their_words() {
-        use AnswerWay::{Schema, Tool, Words};
+        use OutputMode::{Schema, Tool, Words};
         let table = [
             (
                 400,
@@ -261,7 +261,7 @@ mod tests {
         ];
         for (status, words, refused) in table {
             let err = Error::new(ErrorKind::Api, words).with_status(status);
-            let is = |way| refuses(way, &err);
+            let is = |way| is_way_refused(way, &err);
             if refused.is_none() && status != 500 {
                 assert!(!is(Schema) && !is(Tool), "{words}");
             }

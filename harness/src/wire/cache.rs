@@ -7,13 +7,13 @@
 
 use super::{
     json::{JsonBody, comma, member, put, raw},
-    media::Takes,
+    media::ModelCapabilities,
     names,
     optional::{OptionalMember, RefusedMembers},
 };
 use crate::{
     models::CacheLife,
-    provider::{Draft, PromptCache, Request, Settings},
+    provider::{BodyDraft, PromptCache, Request, Settings},
 };
 
 /// The maximum length of a key.
@@ -23,7 +23,7 @@ pub(super) fn write(
     body: &mut JsonBody<'_>,
     request: &Request<'_>,
     settings: &Settings,
-    takes: &Takes,
+    takes: &ModelCapabilities,
 ) {
     let cache = settings.prompt_cache.unwrap_or_default();
     // Other servers of these protocols may refuse unknown members.
@@ -67,7 +67,11 @@ pub(super) fn anthropic(cache: PromptCache) -> Option<&'static str> {
 /// only up to marks, and the vendor itself sets one only after the newest message. A program that
 /// sets a key indicates that its conversations begin alike. Without a key, each conversation has
 /// its own key and finds only itself.
-pub(super) fn marks_system(settings: &Settings, takes: &Takes, refused: RefusedMembers) -> bool {
+pub(super) fn marks_system(
+    settings: &Settings,
+    takes: &ModelCapabilities,
+    refused: RefusedMembers,
+) -> bool {
     settings.cache_key.is_some()
         && !refused.has(OptionalMember::CacheBreakpoint)
         && matches!(takes.provider(), "openai" | "azure")
@@ -76,7 +80,7 @@ pub(super) fn marks_system(settings: &Settings, takes: &Takes, refused: RefusedM
 }
 
 /// A marked text, as the only part of a message.
-pub(super) fn marked(out: &mut Draft, kind: &str, words: &str) {
+pub(super) fn marked(out: &mut BodyDraft, kind: &str, words: &str) {
     comma(out);
     raw(out, "{");
     member(out, "type", kind);

@@ -8,9 +8,9 @@ use std::{
 };
 
 use super::{
-    cited,
-    halves::{self, SurrogateHalves, TextOwner},
-    shape::{EventShape, VaryingPlaces},
+    citations,
+    delta_fast_path::{EventShape, VaryingPlaces},
+    surrogates::{self, SurrogateHalves, TextOwner},
 };
 use crate::{
     error::{Error, ErrorKind},
@@ -175,7 +175,7 @@ impl<D: Dialect> Decoder<D> {
         let alike = shape.read(bytes).filter(|alike| alike.length <= out.limits.event)?;
         let stopped = out.stopped(dialect);
         let result = dialect.again(*delta, alike.text, out)?;
-        *heard += u64::from(out.counts(stopped));
+        *heard += u64::from(out.is_event(stopped));
         known.served = known.served.saturating_add(1);
         *bytes = bytes.get(alike.length..).unwrap_or_default();
         Some(result)
@@ -192,7 +192,7 @@ impl<D: Dialect> Decoder<D> {
                 let is_common = read(data, dialect, out, pace, heard)?;
                 // A piece that ends inside a record contains no whole one, and more such pieces
                 // will follow.
-                let is_wanted = is_common && record.is_some() && known.wants();
+                let is_wanted = is_common && record.is_some() && known.needs_shape();
                 if is_wanted {
                     delta = places(data, dialect);
                     if delta.is_none() {
@@ -295,7 +295,7 @@ impl<D: Dialect> Decoder<D> {
 
 impl<D> KnownDelta<D> {
     /// Whether a shape should be made of this record, if it is a delta.
-    fn wants(&mut self) -> bool {
+    fn needs_shape(&mut self) -> bool {
         let wants = self.pause == 0;
         self.pause = self.pause.saturating_sub(1);
         self.missed = self.missed.saturating_add(1);
@@ -347,17 +347,17 @@ fn read<D: Dialect>(
         let result = dialect.read_common(record.data, out);
         pace.tried(result.is_some());
         if let Some(is_event) = result {
-            *heard = heard.saturating_add(u64::from(is_event? && out.counts(stopped)));
+            *heard = heard.saturating_add(u64::from(is_event? && out.is_event(stopped)));
             return Ok(true);
         }
     }
     let mut data = text(record.data);
-    if let Some(marked) = halves::marked(&data) {
+    if let Some(marked) = surrogates::marked(&data) {
         out.halves.seen = true;
         data = Cow::Owned(marked);
     }
     let is_event = dialect.read(&text(record.event), &data, out)?;
-    *heard = heard.saturating_add(u64::from(is_event && out.counts(stopped)));
+    *heard = heard.saturating_add(u64::from(is_event && out.is_event(stopped)));
     Ok(false)
 }
 
@@ -365,14 +365,14 @@ fn read<D: Dialect>(
 fn text(bytes: &[u8]) -> Cow<'_, str> {
     match std::str::from_utf8(bytes) {
         Ok(text) => Cow::Borrowed(text),
-        Err(_) => Cow::Owned(halves::text_of(bytes)),
+        Err(_) => Cow::Owned(surrogates::text_of(bytes)),
     }
 }
 
 /// The error of an event that is not JSON, with its beginning quoted.
 pub(super) fn not_understood(data: &str, err: serde_json::Error) -> Error {
     // Unescaped, because a key with a quote in it is recognized only in this form, and on one line.
-    let data = halves::joined(data).replace(|c: char| c.is_control(), " ");
+    let data = surrogates::joined(data).replace(|c: char| c.is_control(), " ");
     let quoted = beginning(&data, 120);
     Error::new(ErrorKind::Protocol, format!("an event of the answer is not JSON: `{quoted}`"))
         .because(err)
@@ -413,7 +413,7 @@ impl EventSink {
 
     /// Whether a record that has been read since then counts as an event. After the stop reason, one without content only
     /// keeps the connection open.
-    fn counts(&mut self, stopped: Option<usize>) -> bool {
+    fn is_event(&mut self, stopped: Option<usize>) -> bool {
         let Some(before) = stopped else { return true };
         self.goes_on = self.events.iter().skip(before).any(|event| {
             matches!(
@@ -428,7 +428,7 @@ impl EventSink {
     }
 
     pub(super) fn started(&mut self, id: Option<String>, model: Option<String>) {
-        let whole = |text: String| match halves::joined(&text) {
+        let whole = |text: String| match surrogates::joined(&text) {
             Cow::Borrowed(_) => text,
             Cow::Owned(joined) => joined,
         };
@@ -471,7 +471,7 @@ impl EventSink {
     }
 
     pub(super) fn citation(&mut self, block: u32, json: &str) -> Result<(), Error> {
-        let Some(citation) = cited::citation(json) else { return Ok(()) };
+        let Some(citation) = citations::citation(json) else { return Ok(()) };
         self.cited(block, citation)
     }
 
@@ -497,7 +497,7 @@ impl EventSink {
     pub(super) fn call_start(&mut self, block: u32, id: &str, name: &str) -> Result<(), Error> {
         self.grow(id.len().saturating_add(name.len()))?;
         self.calls.insert(block, 0);
-        let [id, name] = [id, name].map(|text| halves::joined(text).into_owned());
+        let [id, name] = [id, name].map(|text| surrogates::joined(text).into_owned());
         self.events.push_back(StreamEvent::ToolCallStart { block, id, name });
         Ok(())
     }
@@ -578,7 +578,7 @@ impl EventSink {
         json: String,
     ) -> Result<(), Error> {
         self.grow(json.len())?;
-        let json = match halves::escaped(&json) {
+        let json = match surrogates::escaped(&json) {
             Cow::Borrowed(_) => json,
             Cow::Owned(escaped) => escaped,
         };
@@ -617,11 +617,11 @@ impl EventSink {
 
     /// Counts text that a dialect keeps for later. It is counted again when it is emitted.
     pub(super) fn kept(&mut self, text: &str) -> Result<(), Error> {
-        self.keeps(text.len())
+        self.keep_bytes(text.len())
     }
 
     /// The same for this number of bytes.
-    pub(super) fn keeps(&mut self, size: usize) -> Result<(), Error> {
+    pub(super) fn keep_bytes(&mut self, size: usize) -> Result<(), Error> {
         self.grow(size)
     }
 

@@ -7,7 +7,7 @@ use super::{json::JsonBody, media::Recipient, optional::RefusedMembers};
 use crate::{
     error::{Error, ErrorKind},
     message::{Block, Message, Messages, Role},
-    provider::{Cursor, Draft, Part, Request, Settings, Written},
+    provider::{BodyDraft, EncodedMessages, EncodedPart, PartCursor, Request, Settings},
 };
 
 /// Parts below this size grow; above it, a new part begins.
@@ -26,7 +26,7 @@ const MARGIN: usize = 128;
 /// is sent.
 #[derive(Clone, Debug)]
 pub struct Encoded {
-    parts: Vec<Arc<Part>>,
+    parts: Vec<Arc<EncodedPart>>,
     sent: RefusedMembers,
 }
 
@@ -58,7 +58,8 @@ impl Encoded {
             }
             let at = bytes.len();
             bytes.resize(at.saturating_add(part.size()).saturating_add(MARGIN), 0);
-            let (count, _) = Cursor::default().write(part, bytes.get_mut(at..).unwrap_or_default());
+            let (count, _) =
+                PartCursor::default().write(part, bytes.get_mut(at..).unwrap_or_default());
             bytes.truncate(at + count);
         }
         bytes
@@ -73,8 +74,8 @@ impl Encoded {
 
 /// Writes a body piece by piece.
 pub(crate) struct BodyPieces {
-    parts: std::vec::IntoIter<Arc<Part>>,
-    current: Option<(Arc<Part>, Cursor)>,
+    parts: std::vec::IntoIter<Arc<EncodedPart>>,
+    current: Option<(Arc<EncodedPart>, PartCursor)>,
     room: usize,
 }
 
@@ -89,7 +90,7 @@ impl BodyPieces {
         let mut done = 0;
         loop {
             if self.current.is_none() {
-                self.current = self.parts.next().map(|part| (part, Cursor::default()));
+                self.current = self.parts.next().map(|part| (part, PartCursor::default()));
             }
             let Some((part, cursor)) = &mut self.current else { return done };
             let (wrote, all) = cursor.write(part, out.get_mut(done..).unwrap_or_default());
@@ -188,7 +189,7 @@ pub(super) fn conversation(
     form: MessageEncoding,
     request: &Request<'_>,
     recipient: Recipient<'_>,
-    write: impl Fn(&mut Draft, &Messages, &Message) -> PrefixStability,
+    write: impl Fn(&mut BodyDraft, &Messages, &Message) -> PrefixStability,
 ) -> Result<Encoded, Error> {
     let messages = request.messages();
     let MessageEncoding { is: form, mark } = form;
@@ -221,7 +222,7 @@ pub(super) fn conversation(
         }
         _ => None,
     };
-    let mut new = Draft::of(new.unwrap_or_default());
+    let mut new = BodyDraft::of(new.unwrap_or_default());
     // The number of messages and of parts that stay the same.
     let mut changes = None;
     // The number of messages that must stay the same so that the encoded ones do.
@@ -255,7 +256,7 @@ pub(super) fn conversation(
             let rest = new.split_off(mark);
             finish(&mut parts, std::mem::take(&mut new).into_part());
             changes = Some((at, parts.len()));
-            new = Draft::of(rest);
+            new = BodyDraft::of(rest);
         }
     }
     finish(&mut parts, new.into_part());
@@ -273,7 +274,7 @@ pub(super) fn conversation(
         let (form, messages) = (form.to_owned(), messages.range(..stay));
         let end = end.filter(|(_, end)| *end <= kept);
         let parts = parts.iter().take(kept).cloned().collect();
-        sent.keep(Written { form, messages, parts, end });
+        sent.keep(EncodedMessages { form, messages, parts, end });
     }
     if let (Some((_, mark)), Some((_, end))) = (mark, end)
         && let Some(last) = end.checked_sub(1).and_then(|last| parts.get_mut(last))
@@ -292,9 +293,10 @@ pub(super) fn conversation(
 }
 
 /// The end of every body.
-static END: LazyLock<Arc<Part>> = LazyLock::new(|| Arc::new(Part::of(b"]}".to_vec())));
+static END: LazyLock<Arc<EncodedPart>> =
+    LazyLock::new(|| Arc::new(EncodedPart::of(b"]}".to_vec())));
 
-fn finish(parts: &mut Vec<Arc<Part>>, mut new: Part) {
+fn finish(parts: &mut Vec<Arc<EncodedPart>>, mut new: EncodedPart) {
     if !new.is_empty() {
         new.shrink();
         parts.push(Arc::new(new));

@@ -6,9 +6,8 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use super::{
-    halves,
+    retry_delay, surrogates,
     tolerant::{ObjectMembers, RawJson, TolerantObject, TolerantText},
-    wait,
 };
 use crate::{
     error::{Error, ErrorKind},
@@ -44,8 +43,8 @@ fn is_of_a_constant(byte: u8) -> bool {
 /// "code"}`, and Google's, which may be in a list: `[{"error": {"message", "code": 429, "status":
 /// "RESOURCE_EXHAUSTED", "details": []}}]`.
 pub(super) fn in_json(body: &str) -> Option<Error> {
-    let body = halves::joined(body);
-    let body = halves::readable(&body);
+    let body = surrogates::joined(body);
+    let body = surrogates::readable(&body);
     let members = members_of(&body)?;
     let mut said = ErrorBody::default();
     for name in ["error", "detail", "errors", "error_message"] {
@@ -98,7 +97,7 @@ impl ErrorBody {
                 let details: Vec<RawJson<'_>> = serde_json::from_str(json).unwrap_or_default();
                 let delay = |it: &RawJson<'_>| text(ObjectMembers::of(it.get()).get("retryDelay"));
                 let delay = details.iter().find_map(delay);
-                self.wait = self.wait.or_else(|| wait::duration(&delay?));
+                self.wait = self.wait.or_else(|| retry_delay::duration(&delay?));
             }
             Some(_) | None => {}
         }
@@ -134,7 +133,7 @@ impl ErrorBody {
         let Self { message, code, number, kind, param, request_id, wait } = self;
         let message = message.unwrap_or_else(|| "the vendor gives no reason".to_owned());
         // A stream has no headers for it, so the waiting time is only in the message.
-        let wait = wait.or_else(|| wait::in_words(&message));
+        let wait = wait.or_else(|| retry_delay::in_words(&message));
         let exceeds = exceeds_limit(&message);
         let mut err = Error::new(ErrorKind::Api, message);
         if exceeds {
@@ -188,7 +187,7 @@ pub(super) fn is_told(json: &str) -> bool {
 
 /// The error in an event that is named an error.
 pub(super) fn in_event(data: &str) -> Error {
-    in_json(data).unwrap_or_else(|| Error::new(ErrorKind::Api, halves::joined(data.trim())))
+    in_json(data).unwrap_or_else(|| Error::new(ErrorKind::Api, surrogates::joined(data.trim())))
 }
 
 /// The error of a response with an unsuccessful status, with any body.
@@ -205,7 +204,7 @@ pub(crate) fn of_body(status: u16, body: &[u8]) -> Error {
 ///
 /// Source of the words, beside the vendors' pages: openclaw/openclaw#107221, bastani-inc/atomic#1720, openai/codex#8119 and
 /// openai/codex#1227.
-pub(crate) fn refuses_thinking(err: &Error) -> bool {
+pub(crate) fn is_thinking_refused(err: &Error) -> bool {
     let words = err.message().to_ascii_lowercase();
     let says = |parts: &[&str]| parts.iter().any(|part| words.contains(part));
     let of_thinking = says(&["thinking", "reasoning", "encrypted"]);

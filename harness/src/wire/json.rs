@@ -7,20 +7,20 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::{
-    halves,
     optional::{OptionalMember, RefusedMembers},
+    surrogates,
     tolerant::ObjectMembers,
 };
 use crate::{
     error::{Error, ErrorKind},
     message::is_strict,
-    provider::{Draft, Part, merge},
+    provider::{BodyDraft, EncodedPart, merge},
 };
 
 /// The body of a request, written member by member. A member that the program's `extra` replaces is
 /// not written. An object is merged with that in `extra` at the end.
 pub(super) struct JsonBody<'a> {
-    out: Draft,
+    out: BodyDraft,
     extra: &'a Map<String, Value>,
     /// The request's own objects that `extra` adds members to.
     merged: Map<String, Value>,
@@ -47,7 +47,7 @@ impl<'a> JsonBody<'a> {
             ));
         }
         let (merged, sent) = Default::default();
-        Ok(Self { out: Draft::of(Part::of(vec![b'{'])), extra, merged, refused, sent })
+        Ok(Self { out: BodyDraft::of(EncodedPart::of(vec![b'{'])), extra, merged, refused, sent })
     }
 
     /// Whether an optional member is to be written: the server has not refused it. If so, it counts as sent.
@@ -60,7 +60,7 @@ impl<'a> JsonBody<'a> {
     }
 
     /// Writes an optional member. A member that the program gives in `extra` is the program's.
-    pub(super) fn optional(&mut self, member: OptionalMember, write: impl FnOnce(&mut Draft)) {
+    pub(super) fn optional(&mut self, member: OptionalMember, write: impl FnOnce(&mut BodyDraft)) {
         if self.extra.contains_key(member.name()) || self.may_send(member) {
             self.member(member.name(), write);
         }
@@ -72,14 +72,14 @@ impl<'a> JsonBody<'a> {
     }
 
     /// Writes a member, unless `extra` replaces it or is merged with it.
-    pub(super) fn member(&mut self, name: &str, write: impl FnOnce(&mut Draft)) {
+    pub(super) fn member(&mut self, name: &str, write: impl FnOnce(&mut BodyDraft)) {
         match self.extra.get(name) {
             None => {
                 key(&mut self.out, name);
                 write(&mut self.out);
             }
             Some(more) if more.is_object() => {
-                let mut own = Draft::default();
+                let mut own = BodyDraft::default();
                 write(&mut own);
                 if let Ok(mut own) = serde_json::from_slice::<Value>(own.ready()) {
                     merge(&mut own, more);
@@ -104,7 +104,7 @@ impl<'a> JsonBody<'a> {
 
     /// Writes the tools: first `own`, then those in `extra`, such as tools that the vendor executes
     /// itself.
-    pub(super) fn tools(&mut self, own: impl FnOnce(&mut Draft)) {
+    pub(super) fn tools(&mut self, own: impl FnOnce(&mut BodyDraft)) {
         let more = self.extra.get("tools").and_then(Value::as_array);
         let before = self.out.len();
         key(&mut self.out, "tools");
@@ -124,7 +124,7 @@ impl<'a> JsonBody<'a> {
     }
 
     /// The whole body up to the first element of the list `last`, which is its last member.
-    pub(super) fn finish(mut self, last: &str) -> Draft {
+    pub(super) fn finish(mut self, last: &str) -> BodyDraft {
         for (name, value) in self.extra {
             // `null` removes a member that is written by default.
             if !value.is_null() && name != "tools" {
@@ -150,7 +150,7 @@ impl<'a> JsonBody<'a> {
 
 /// Reserves memory for these tools at once: a growing buffer is sometimes copied, depending on the
 /// allocator.
-pub(super) fn room_for(out: &mut Draft, tools: &[ToolSchema], parameters: &[EncodedSchema]) {
+pub(super) fn room_for(out: &mut BodyDraft, tools: &[ToolSchema], parameters: &[EncodedSchema]) {
     /// The size of a tool's JSON besides its own texts.
     const AROUND: usize = 128;
     let sizes = tools.iter().zip(parameters).map(|(tool, parameters)| {
@@ -160,21 +160,21 @@ pub(super) fn room_for(out: &mut Draft, tools: &[ToolSchema], parameters: &[Enco
 }
 
 /// Writes the name of the next member of the current object.
-pub(super) fn key(out: &mut Draft, name: &str) {
+pub(super) fn key(out: &mut BodyDraft, name: &str) {
     comma(out);
     put(out, name);
     out.push(b':');
 }
 
 /// Writes a comma if something precedes it.
-pub(super) fn comma(out: &mut Draft) {
+pub(super) fn comma(out: &mut BodyDraft) {
     if !matches!(out.last(), None | Some(b'{' | b'[' | b':' | b',')) {
         out.push(b',');
     }
 }
 
 /// Writes a value. For texts, use [`text`].
-pub(super) fn put(out: &mut Draft, value: &(impl Serialize + ?Sized)) {
+pub(super) fn put(out: &mut BodyDraft, value: &(impl Serialize + ?Sized)) {
     let out = out.ready();
     let at = out.len();
     if serde_json::to_writer(&mut *out, value).is_err() {
@@ -185,12 +185,16 @@ pub(super) fn put(out: &mut Draft, value: &(impl Serialize + ?Sized)) {
 }
 
 /// Writes a text.
-pub(super) fn text(out: &mut Draft, text: &str) {
+pub(super) fn text(out: &mut BodyDraft, text: &str) {
     out.put_text(text);
 }
 
 /// Writes several texts as one.
-pub(super) fn texts<'a>(out: &mut Draft, texts: impl IntoIterator<Item = &'a str>, between: &str) {
+pub(super) fn texts<'a>(
+    out: &mut BodyDraft,
+    texts: impl IntoIterator<Item = &'a str>,
+    between: &str,
+) {
     out.push(b'"');
     for (at, text) in texts.into_iter().enumerate() {
         if at > 0 {
@@ -202,30 +206,30 @@ pub(super) fn texts<'a>(out: &mut Draft, texts: impl IntoIterator<Item = &'a str
 }
 
 /// Writes text that is already JSON.
-pub(super) fn raw(out: &mut Draft, json: &str) {
+pub(super) fn raw(out: &mut BodyDraft, json: &str) {
     out.put_json(json);
 }
 
 /// Writes a text member of the current object.
-pub(super) fn member(out: &mut Draft, name: &str, text: &str) {
+pub(super) fn member(out: &mut BodyDraft, name: &str, text: &str) {
     key(out, name);
     out.put_text(text);
 }
 
 /// Writes a file as a data URL.
-pub(super) fn data_url(out: &mut Draft, mime: &str, data: &str) {
+pub(super) fn data_url(out: &mut BodyDraft, mime: &str, data: &str) {
     texts(out, ["data:", mime, ";base64,", data], "");
 }
 
 /// Vendor data in a form that can be sent. JSON that some reader would refuse or read differently
 /// would make the whole body unreadable, so it is left out. Half a character is sent as U+FFFD.
 pub(super) fn sendable(json: &str) -> Option<Cow<'_, str>> {
-    let json = halves::readable(json);
+    let json = surrogates::readable(json);
     is_strict(&json).then_some(json)
 }
 
 /// Writes the members of an object, except those with these names, into the current object.
-pub(super) fn members(out: &mut Draft, json: &str, without: &[&str]) {
+pub(super) fn members(out: &mut BodyDraft, json: &str, without: &[&str]) {
     for (name, value) in &ObjectMembers::of(json).0 {
         if !without.contains(&&**name) {
             key(out, name);
@@ -238,7 +242,7 @@ pub(super) fn members(out: &mut Draft, json: &str, without: &[&str]) {
 /// empty object, because the result of the call tells the model what was wrong. Half a character is
 /// sent as U+FFFD.
 pub(super) fn object(arguments: &str) -> Cow<'_, str> {
-    let arguments = halves::readable(arguments.trim());
+    let arguments = surrogates::readable(arguments.trim());
     match arguments.starts_with('{') && is_strict(&arguments) {
         true => arguments,
         false => Cow::Borrowed("{}"),

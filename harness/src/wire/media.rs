@@ -18,13 +18,13 @@ use crate::{
 /// The provider, the model and the kinds of files that the model accepts, as far as the table of
 /// models knows them.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Takes {
+pub struct ModelCapabilities {
     provider: String,
     model: String,
     known: Model,
 }
 
-impl Takes {
+impl ModelCapabilities {
     /// The abilities of this model at this provider. `provider` is its
     /// [`name`](crate::Provider::name); files with an id are sent only if this provider's vendor
     /// stores them.
@@ -92,7 +92,7 @@ pub(super) struct CarriedFiles {
 /// The recipient of a request: the model, and the protocol.
 #[derive(Clone, Copy)]
 pub(super) struct Recipient<'a> {
-    pub(super) takes: &'a Takes,
+    pub(super) takes: &'a ModelCapabilities,
     pub(super) places: &'a CarriedFiles,
 }
 
@@ -215,7 +215,7 @@ impl Recipient<'_> {
                 return self.kept_by(provider, id).map(|()| FilePart::Image(Cow::Borrowed(media)));
             }
             MediaSource::Data { data, .. } => {
-                fits(data.len(), self.places.picture_size)?;
+                check_size(data.len(), self.places.picture_size)?;
                 begin_of(data)
             }
             MediaSource::Text { text, .. } => {
@@ -263,7 +263,7 @@ impl Recipient<'_> {
                 }
             };
         };
-        fits(data.len(), self.places.size)?;
+        check_size(data.len(), self.places.size)?;
         if !is_base64(data) {
             return Err("its data is not base64".into());
         }
@@ -289,7 +289,7 @@ impl Recipient<'_> {
         let MediaSource::Data { mime, data } = media.source() else {
             return Err("this protocol takes sound only by its bytes".into());
         };
-        fits(data.len(), self.places.size)?;
+        check_size(data.len(), self.places.size)?;
         if !is_base64(data) {
             return Err("its data is not base64".into());
         }
@@ -363,7 +363,7 @@ impl Recipient<'_> {
     }
 
     /// Whether a file of these results is sent as a file, and not as text.
-    pub(super) fn shows(&self, message: &Message) -> bool {
+    pub(super) fn is_sent_as_file(&self, message: &Message) -> bool {
         message.results().any(|result| self.shown(result.content()).next().is_some())
     }
 
@@ -423,7 +423,7 @@ pub(super) fn begin_of(data: &str) -> Vec<u8> {
     STANDARD.decode(begin).unwrap_or_default()
 }
 
-fn fits(size: usize, most: usize) -> Result<(), Cow<'static, str>> {
+fn check_size(size: usize, most: usize) -> Result<(), Cow<'static, str>> {
     match size {
         0 => Err(EMPTY.into()),
         size if size <= most => Ok(()),

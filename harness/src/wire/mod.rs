@@ -3,23 +3,23 @@
 
 pub(crate) mod answer;
 mod cache;
-mod choice;
-mod cited;
+mod citations;
 mod decoder;
+mod delta_fast_path;
 mod effort;
 mod encoded;
 pub(crate) mod fault;
-mod halves;
 mod json;
+mod json_walk;
 mod media;
 mod names;
 pub(crate) mod optional;
 mod reader;
+pub(crate) mod retry_delay;
 mod scan;
-mod shape;
+mod surrogates;
 mod tolerant;
-pub(crate) mod wait;
-mod walk;
+mod tool_choice;
 
 /// The names of the wires: each has a module of this name. Tests and benchmarks that run on every wire iterate over them.
 ///
@@ -43,5 +43,7 @@ pub fn error_of(status: u16, body: &[u8]) -> crate::error::Error {
     fault::of_body(status, body)
 }
 
-pub use self::{decoder::Decoder, encoded::Encoded, media::Takes, optional::RefusedMembers};
+pub use self::{
+    decoder::Decoder, encoded::Encoded, media::ModelCapabilities, optional::RefusedMembers,
+};
 pub use crate::sse::{Record, SseParser};

@@ -163,7 +163,7 @@ impl OptionalMember {
             Self::DeferLoading => &["*.tool_search", "*.tool_reference"],
             _ => &[],
         };
-        refusal.names(self.row().path) || also.iter().any(|path| refusal.names(path))
+        refusal.is_about(self.row().path) || also.iter().any(|path| refusal.is_about(path))
     }
 }
 
@@ -361,7 +361,7 @@ impl MemberRefusal {
     }
 
     /// Whether it names the member with this path.
-    fn names(&self, path: &str) -> bool {
+    fn is_about(&self, path: &str) -> bool {
         self.named.iter().any(|named| match (path.strip_prefix("*."), path.strip_prefix('=')) {
             // A word without its place may stand anywhere.
             (Some(leaf), _) => named.iter().any(|name| name == leaf),
@@ -381,7 +381,7 @@ impl MemberRefusal {
         let is_optional =
             |member: &&OptionalMember| member.is_refused_by(self) && sent(member.row().path);
         let optional = OptionalMember::ALL.iter().find(is_optional);
-        let asked = ASKED.iter().find(|(path, _)| self.names(path) && sent(path));
+        let asked = ASKED.iter().find(|(path, _)| self.is_about(path) && sent(path));
         let (name, setting, about) = match (asked, optional) {
             (Some((path, setting)), _) => (name(path), *setting, None),
             (None, Some(member)) => (member.name(), member.row().setting, Some(member.row())),

@@ -15,7 +15,7 @@ use serde::{
     forward_to_deserialize_any,
 };
 
-use super::walk::JsonWalk;
+use super::json_walk::JsonWalk;
 
 /// The maximum nesting depth of lists and objects. `serde_json` handles deeper ones.
 const DEEPEST: u32 = 60;
@@ -161,7 +161,7 @@ struct NestedReader<'a, 'de> {
 
 impl NestedReader<'_, '_> {
     /// Whether another element or member begins here.
-    fn goes_on(&mut self) -> Result<bool, GivenUp> {
+    fn has_another(&mut self) -> Result<bool, GivenUp> {
         match (self.reader.walk.next(), std::mem::replace(&mut self.is_first, false)) {
             (Some(byte), _) if byte == self.end => Ok(false),
             (Some(_), true) => Ok(true),
@@ -185,7 +185,7 @@ impl<'de> MapAccess<'de> for NestedReader<'_, 'de> {
         &mut self,
         seed: K,
     ) -> Result<Option<K::Value>, GivenUp> {
-        if !self.goes_on()? {
+        if !self.has_another()? {
             return Ok(None);
         }
         let name = text(self.reader.walk.name().ok_or(GivenUp)?)?;
@@ -204,7 +204,7 @@ impl<'de> SeqAccess<'de> for NestedReader<'_, 'de> {
         &mut self,
         seed: T,
     ) -> Result<Option<T::Value>, GivenUp> {
-        match self.goes_on()? {
+        match self.has_another()? {
             true => seed.deserialize(&mut *self.reader).map(Some),
             false => Ok(None),
         }

@@ -9,7 +9,7 @@ use serde::{
 };
 use serde_json::value::RawValue;
 
-use super::{halves, reader, walk::JsonWalk};
+use super::{json_walk::JsonWalk, reader, surrogates};
 
 /// Text. A number counts as its digits, and any other value as empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -49,7 +49,7 @@ pub(super) struct RawArguments<'a>(pub(super) Cow<'a, str>);
 impl<'a> RawArguments<'a> {
     fn of(RawJson(json): RawJson<'a>) -> Self {
         Self(match json.starts_with(['{', '[']) {
-            true => halves::escaped(json),
+            true => surrogates::escaped(json),
             false => text_in(json),
         })
     }
@@ -134,10 +134,10 @@ impl<'a> RawJson<'a> {
     }
 
     /// The value that comes next; `None` if it contains half a character, which must be handled
-    /// first: see `halves`.
+    /// first: see `surrogates`.
     pub(super) fn walk(walk: &mut JsonWalk<'a>) -> Option<Self> {
         let json = std::str::from_utf8(walk.value()?).ok()?;
-        halves::marked(json).is_none().then_some(Self(json))
+        surrogates::marked(json).is_none().then_some(Self(json))
     }
 
     /// The list of values that comes next; an empty list for `null`.

@@ -15,7 +15,7 @@ enum Says {
 const ALL: [Says; 3] = [Says::Yes, Says::Always, Says::No];
 
 impl Says {
-    fn about(self, question: &Question) -> Approval {
+    fn about(self, question: &ApprovalRequest) -> Approval {
         match self {
             Self::Yes => question.yes(),
             Self::Always => question.always(),
@@ -137,7 +137,7 @@ async fn answered_twice(
     let agent = mailing(&world, 2);
     let mut chat = agent.open(&journal, CHAT).await.expect("new");
     chat.send("Go.").await.expect_err("it waits");
-    let questions: Vec<Question> =
+    let questions: Vec<ApprovalRequest> =
         chat.waiting().iter().map(|open| open.question().expect("a question").clone()).collect();
     let mut decided = None;
     match ends {

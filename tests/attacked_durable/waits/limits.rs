@@ -178,7 +178,7 @@ async fn all_that_waits_over_restarts_in_any_order() {
         let form = Tool::external("form", "Asks.", schema, READ);
         Agent::builder(model)
             .tools([tool("mail", NETWORK, world), form, book])
-            .approver(|question: Question| async move { question.later(None) })
+            .approver(|question: ApprovalRequest| async move { question.later(None) })
             .build()
             .expect("an agent")
     }

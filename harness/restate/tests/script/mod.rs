@@ -25,7 +25,7 @@ use harness::{
     Agent, Error, ErrorKind, Message, Role, SideEffect, SideEffects, Tool,
     agent::Steps,
     context::Window,
-    policy::{Guardrails, Limits, Question},
+    policy::{Guardrails, Limits, ApprovalRequest},
     testing::{RecordedRequest, ScriptedProvider, ScriptedReply, reply},
     tool::{Reconciled, ToolLimits, ToolSearch},
 };
@@ -321,7 +321,7 @@ pub fn agent(world: &Arc<World>) -> Result<Agent, Error> {
     let always: Vec<_> = tools.iter().map(|tool| tool.name().to_owned()).collect();
     let days =
         std::env::var("MAIL_WAITS").ok().and_then(|ms| ms.parse().ok()).map(Duration::from_millis);
-    let later = move |question: Question| async move {
+    let later = move |question: ApprovalRequest| async move {
         question.later(days.map(|wait| SystemTime::now() + wait))
     };
     let limits = match std::env::var_os("BIG") {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     journal::{Always, CallBinding, Decider, Decision, Reason},
-    policy::Question,
+    policy::ApprovalRequest,
     tool::Scope,
 };
 
@@ -46,7 +46,7 @@ impl Grant {
     }
 
     /// Whether the grant is about the calls of this question, whatever has changed since.
-    fn is_about(&self, question: &Question) -> bool {
+    fn covers(&self, question: &ApprovalRequest) -> bool {
         let known = |reason: &Reason| self.reasons.contains(reason);
         self.tool == question.tool
             && self.person == question.person
@@ -55,8 +55,12 @@ impl Grant {
     }
 
     /// Why the grant does not answer this question with this binding: it is not about it, or this has changed since.
-    pub(super) fn check(&self, question: &Question, now: &CallBinding) -> Result<(), Vec<String>> {
-        if !self.is_about(question) {
+    pub(super) fn check(
+        &self,
+        question: &ApprovalRequest,
+        now: &CallBinding,
+    ) -> Result<(), Vec<String>> {
+        if !self.covers(question) {
             return Err(Vec::new());
         }
         let is_exact = question.scopes.first() == Some(&self.scope);

@@ -7,7 +7,7 @@ use crate::{
     agent::{Machine, call_states::idempotency_key},
     journal::{Awaited, Wait, now},
     message::{Arguments, CallOutcome, Fingerprint, ProgramValue, ToolCall, ToolResult},
-    policy::Question,
+    policy::ApprovalRequest,
     tool::ToolOutput,
 };
 
@@ -32,7 +32,7 @@ pub struct OpenCall {
 
 impl OpenCall {
     /// The question to show to a person, if the call waits for a decision.
-    pub fn question(&self) -> Option<Question> {
+    pub fn question(&self) -> Option<ApprovalRequest> {
         question(self.wait.as_ref()?)
     }
 
@@ -105,7 +105,7 @@ impl Settlement {
 }
 
 /// The question that a call waits for.
-pub(super) fn question(wait: &Wait) -> Option<Question> {
+pub(super) fn question(wait: &Wait) -> Option<ApprovalRequest> {
     match &wait.awaited {
         Awaited::Approval { question, .. } => serde_json::from_value(question.clone()).ok(),
         Awaited::Result | Awaited::Answer { .. } | Awaited::Agent { .. } => None,

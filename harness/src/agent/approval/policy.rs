@@ -12,7 +12,7 @@ use crate::{
     },
     journal::{Always, CallBinding, Decider, Decision, Reason, Repeat, Sources, now},
     message::{Arguments, ToolCall},
-    policy::{Answer, Approval, Approver, Judgement, ProposedCall, Question},
+    policy::{Approval, ApprovalDecision, ApprovalRequest, Approver, PolicyDecision, ProposedCall},
     tool::{Review, Reviewed, Scope, SideEffects, Tool, ToolRegistry},
     unwind::{Shielded, caught},
 };
@@ -22,7 +22,7 @@ pub(in crate::agent) enum ApprovalOutcome {
     /// The decision.
     Decided(Decision),
     /// A person has to decide. The person sees the review.
-    NeedsPerson(Box<Question>, Option<Review>),
+    NeedsPerson(Box<ApprovalRequest>, Option<Review>),
     /// The person decides later, until this time.
     Deferred { until: Option<u64> },
 }
@@ -64,8 +64,8 @@ impl<'a> ApprovalPolicy<'a> {
         }
         let arguments = tool.arguments_of(call).ok()?;
         match self.judge(tool, &arguments, None) {
-            Judgement::Allow { by } => Some(self.allow(tool, by, None)),
-            Judgement::Ask { .. } | Judgement::Deny { .. } => None,
+            PolicyDecision::Allow { by } => Some(self.allow(tool, by, None)),
+            PolicyDecision::Ask { .. } | PolicyDecision::Deny { .. } => None,
         }
     }
 
@@ -86,15 +86,15 @@ impl<'a> ApprovalPolicy<'a> {
         let defaults = tool.fill_defaults(&mut arguments);
         let review = self.tools().review_off_loop(tool, &arguments).await;
         let reasons = match self.judge(tool, &arguments, review.as_ref()) {
-            Judgement::Allow { by } => {
+            PolicyDecision::Allow { by } => {
                 let reviewed = review.map(Reviewed::unseen).map(Arc::new);
                 return Decided(self.allow(tool, by, reviewed));
             }
-            Judgement::Deny { by, reason } => {
+            PolicyDecision::Deny { by, reason } => {
                 let reason = self.tools().readable_text(&reason);
                 return Decided(Decision::Deny { reason, by });
             }
-            Judgement::Ask { reasons } => reasons,
+            PolicyDecision::Ask { reasons } => reasons,
         };
         // Nobody is asked about a call that cannot run.
         if !self.is_valid_for(tool, &arguments) {
@@ -132,7 +132,7 @@ impl<'a> ApprovalPolicy<'a> {
         caught(|| tool.check(arguments).is_ok()).unwrap_or(false)
     }
 
-    fn judge(self, tool: &Tool, arguments: &Arguments, review: Option<&Review>) -> Judgement {
+    fn judge(self, tool: &Tool, arguments: &Arguments, review: Option<&Review>) -> PolicyDecision {
         let proposed = ProposedCall::new(tool.name(), arguments, tool.side_effects())
             .of_agent(tool.is_agent())
             .with_review(review)
@@ -148,8 +148,8 @@ impl<'a> ApprovalPolicy<'a> {
         tool: &Tool,
         reasons: Vec<Reason>,
         review: Option<&Review>,
-    ) -> Question {
-        let mut question = Question::new(call, tool.side_effects());
+    ) -> ApprovalRequest {
+        let mut question = ApprovalRequest::new(call, tool.side_effects());
         self.conversation.clone_into(&mut question.conversation);
         question.person = self.person().map(str::to_owned);
         let caller = self.options.and_then(|options| options.caller.as_ref());
@@ -208,9 +208,9 @@ impl<'a> ApprovalPolicy<'a> {
     /// about it holds, unless the call is denied now.
     pub(in crate::agent) fn still_allows(self, call: &ToolCall, approved: &ApprovedCall) -> bool {
         match self.judge_again(call, approved) {
-            None | Some(Judgement::Allow { .. }) => true,
-            Some(Judgement::Deny { .. }) => false,
-            Some(Judgement::Ask { reasons }) => match &approved.by_grant {
+            None | Some(PolicyDecision::Allow { .. }) => true,
+            Some(PolicyDecision::Deny { .. }) => false,
+            Some(PolicyDecision::Ask { reasons }) => match &approved.by_grant {
                 None => approved.binding.is_some(),
                 Some((call, scope)) => {
                     let reasons = self.hide_secrets(reasons);
@@ -232,10 +232,10 @@ impl<'a> ApprovalPolicy<'a> {
 
     /// Whether the rules of this process deny a call that was allowed elsewhere.
     pub(in crate::agent) fn is_denied(self, call: &ToolCall, approved: &ApprovedCall) -> bool {
-        matches!(self.judge_again(call, approved), Some(Judgement::Deny { .. }))
+        matches!(self.judge_again(call, approved), Some(PolicyDecision::Deny { .. }))
     }
 
-    fn judge_again(self, call: &ToolCall, approved: &ApprovedCall) -> Option<Judgement> {
+    fn judge_again(self, call: &ToolCall, approved: &ApprovedCall) -> Option<PolicyDecision> {
         let tool = self.tools().get(call.name())?;
         let arguments = approved.arguments(call, tool).ok()?;
         let review = approved.reviewed.as_ref().map(|reviewed| &reviewed.review);
@@ -262,7 +262,7 @@ impl<'a> ApprovalPolicy<'a> {
     /// Asks a person.
     pub(in crate::agent) async fn ask(
         self,
-        question: &Question,
+        question: &ApprovalRequest,
         repeat: Repeat,
         review: Option<&Review>,
     ) -> ApprovalOutcome {
@@ -278,7 +278,7 @@ impl<'a> ApprovalPolicy<'a> {
             Err(panicked) => Err(panicked),
         };
         match answered {
-            Ok(Approval { question: about, answer: Answer::Later { until }, .. })
+            Ok(Approval { question: about, answer: ApprovalDecision::Later { until }, .. })
                 if about == question.id() =>
             {
                 ApprovalOutcome::Deferred { until }
@@ -323,7 +323,7 @@ fn bound(decision: Decision, seen: CallBinding) -> Decision {
 /// The decision in an approval, bound to what the person saw. `None` if it is for another question or contains no
 /// decision.
 pub(super) fn decide(
-    question: &Question,
+    question: &ApprovalRequest,
     repeat: Repeat,
     review: Option<&Review>,
     approval: Approval,
@@ -337,17 +337,17 @@ pub(super) fn decide(
     let person = |always| Decider::Person { who, at: now(), always };
     let binding = Arc::new(question.binding());
     let always = match answer {
-        Answer::Later { .. } => return None,
-        Answer::No { reason } => {
+        ApprovalDecision::Later { .. } => return None,
+        ApprovalDecision::No { reason } => {
             let reason = tools.readable_text(&reason);
             return Some(Decision::Deny { reason, by: person(None) });
         }
-        Answer::Always { scope } if question.scopes.contains(&scope) => {
+        ApprovalDecision::Always { scope } if question.scopes.contains(&scope) => {
             let (tool, reasons) = (question.tool.clone(), question.reasons.clone());
             let always = Always::new(scope, tool, reasons, Arc::clone(&binding));
             Some(Box::new(always.for_person(question.person.clone())))
         }
-        Answer::Yes | Answer::Always { .. } => None,
+        ApprovalDecision::Yes | ApprovalDecision::Always { .. } => None,
     };
     Some(Decision::Allow {
         side_effects: question.effects,
@@ -375,7 +375,7 @@ pub(in crate::agent) fn repeat_of(tool: &Tool, in_journal: bool) -> Repeat {
 
 /// The reason for a denial where a person would have to decide, in words for the model. What the program can do about it is
 /// in the trace.
-fn nobody(question: &Question) -> String {
+fn nobody(question: &ApprovalRequest) -> String {
     let reasons = question.reasons.iter().map(|reason| reason.text.as_str());
     let changes = question.changes.iter().map(String::as_str);
     let why: Vec<&str> = reasons.chain(changes).collect();

@@ -18,7 +18,7 @@ use crate::{
     error::Error,
     journal::{Fact, VendorSummary},
     message::{Block, Message, Messages, Role, ToolCall, ToolContent, ToolResult, Transcript},
-    provider::{Found, FoundTools, Usage, VendorsView},
+    provider::{FoundTools, ToolSearches, Usage, VendorsView},
 };
 
 /// What is sent of a transcript, and what is known of its size.
@@ -428,8 +428,8 @@ impl Machine {
 
     /// The found tools, with the number of summarized messages: only those whose results are still
     /// sent count.
-    pub(in crate::agent) fn found_now(&self) -> Found<'_> {
-        Found::new(&self.window.found, self.summed_up())
+    pub(in crate::agent) fn found_now(&self) -> ToolSearches<'_> {
+        ToolSearches::new(&self.window.found, self.summed_up())
     }
 
     pub(super) fn add_found_tools(&mut self, call: &str, tools: &[String]) -> Result<(), Error> {

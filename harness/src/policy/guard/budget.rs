@@ -6,9 +6,9 @@ use tokio::time::Instant;
 
 use super::{
     Guardrails, Limits,
-    budget_limits::Chain,
-    node::{Node, RunPart, State},
-    sum::Charge,
+    budget_limits::BudgetChain,
+    node::{BudgetNode, BudgetState, RunPart},
+    sum::FactCharge,
 };
 use crate::{
     error::Error,
@@ -19,7 +19,7 @@ use crate::{
 
 /// The amounts that were spent so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Spent {
+pub struct BudgetUsage {
     /// The number of turns: answers of a model, including those that broke off, and requests that are under way. A
     /// process that has ended during a run counts as a turn, too.
     pub turns: u32,
@@ -39,7 +39,7 @@ pub struct Spent {
 /// What is left of all limits that apply. `None` if there is no limit; for tokens and cost also if the amount used
 /// so far is unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Left {
+pub struct BudgetRemaining {
     /// The number of times that the model may still be asked in this run.
     pub turns: Option<u32>,
     /// The number of calls that may still run.
@@ -55,7 +55,7 @@ pub struct Left {
 }
 
 /// Writes the limits in words for a person or a model, such as `12 turns, 80 tool calls, 4 min`.
-impl fmt::Display for Left {
+impl fmt::Display for BudgetRemaining {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { turns, tool_calls, input_tokens, output_tokens, cost, time } = self;
         let told = [
@@ -85,7 +85,7 @@ impl fmt::Display for Left {
 /// and cost can pass a limit by one answer of each agent. Calls cannot pass a limit, because they are reserved
 /// before they start.
 #[derive(Clone)]
-pub struct Budget(Arc<Node>);
+pub struct Budget(Arc<BudgetNode>);
 
 impl Budget {
     /// Creates a budget of the program's own, for the runs [`within`](crate::agent::Sending::within) it, such as
@@ -155,7 +155,7 @@ impl Budget {
 
     /// Counts what agents have spent in a process that is gone, here and in all budgets that this one is within.
     pub(crate) fn charge_agents(&self, spent: &CallSpent) {
-        self.begun().charge(&Charge::of_agents(spent), 0);
+        self.start_run().charge(&FactCharge::of_agents(spent), 0);
     }
 
     /// Creates the budget of a run that starts over within the same outer budgets as this one.
@@ -167,23 +167,23 @@ impl Budget {
     }
 
     fn made(scope: LimitScope, said: Limits, run: Option<RunPart>) -> Self {
-        Self(Node::new(scope, said, run))
+        Self(BudgetNode::new(scope, said, run))
     }
 
     /// What was spent so far, with everything that was spent within this budget, also by agents that calls run.
-    pub fn spent(&self) -> Spent {
+    pub fn spent(&self) -> BudgetUsage {
         let state = self.0.lock();
         let spent = state.sum.spent();
-        Spent { turns: spent.turns.saturating_add(state.asking), ..spent }
+        BudgetUsage { turns: spent.turns.saturating_add(state.asking), ..spent }
     }
 
     /// What is left of its own limits and of the limits of all budgets that it is within: the least of each.
-    pub fn left(&self) -> Left {
+    pub fn left(&self) -> BudgetRemaining {
         let mut left = self.0.lock().left_of_run();
         let (mut calls, mut input, mut output, mut cost) = (None, None, None, None);
         for node in self.nodes() {
             let state = node.lock();
-            let State { limits, sum, aside, .. } = &*state;
+            let BudgetState { limits, sum, aside, .. } = &*state;
             let called = sum.tool_calls.saturating_add(*aside);
             let known = |used: Option<u64>| used.or((sum.turns == 0).then_some(0));
             let of_tokens =
@@ -210,36 +210,36 @@ impl Budget {
         let others = outer.nodes();
         let mut state = self.0.lock();
         for node in others {
-            if !Arc::ptr_eq(&node, &self.0) && !state.stands_within(&node) {
+            if !Arc::ptr_eq(&node, &self.0) && !state.is_within(&node) {
                 state.above.push(node);
             }
         }
     }
 
     /// Sets the time at which the run ends at the latest.
-    pub(crate) fn ends(&self, at: Option<Instant>) {
+    pub(crate) fn set_deadline(&self, at: Option<Instant>) {
         if let Some(run) = &mut self.0.lock().run {
             run.ends = at;
         }
     }
 
     /// This budget and all that it is within.
-    fn nodes(&self) -> Vec<Arc<Node>> {
+    fn nodes(&self) -> Vec<Arc<BudgetNode>> {
         let above = self.0.lock().above.clone();
         std::iter::once(Arc::clone(&self.0)).chain(above).collect()
     }
 
     /// The same, for a run that begins now: the budgets that it is within no longer change.
-    pub(super) fn begun(&self) -> Chain {
-        Chain::new(self.nodes())
+    pub(super) fn start_run(&self) -> BudgetChain {
+        BudgetChain::new(self.nodes())
     }
 }
 
 /// What is left of an amount: `None` if there is no limit, `Some(None)` if it is unknown.
-type Rest<T> = Option<Option<T>>;
+type RemainingAmount<T> = Option<Option<T>>;
 
 /// The lesser of two. If one of them is unknown, so is the lesser.
-fn least<T: PartialOrd>(one: Rest<T>, other: Rest<T>) -> Rest<T> {
+fn least<T: PartialOrd>(one: RemainingAmount<T>, other: RemainingAmount<T>) -> RemainingAmount<T> {
     match (one, other) {
         (None, rest) | (rest, None) => rest,
         (Some(None), Some(_)) | (Some(_), Some(None)) => Some(None),
@@ -247,16 +247,16 @@ fn least<T: PartialOrd>(one: Rest<T>, other: Rest<T>) -> Rest<T> {
     }
 }
 
-impl State {
-    fn left_of_run(&self) -> Left {
-        let Some(run) = &self.run else { return Left::default() };
+impl BudgetState {
+    fn left_of_run(&self) -> BudgetRemaining {
+        let Some(run) = &self.run else { return BudgetRemaining::default() };
         let turns = run.turns.saturating_add(run.asking.into());
         let time = match run.ends {
             Some(ends) => Some(ends.saturating_duration_since(Instant::now())),
             None => run.rails.time,
         };
         let turns = run.rails.turns.map(|limit| limit.saturating_sub(turns));
-        Left { turns, time, ..Left::default() }
+        BudgetRemaining { turns, time, ..BudgetRemaining::default() }
     }
 }
 

@@ -5,8 +5,8 @@ use std::sync::{Arc, MutexGuard};
 
 use super::{
     LimitReached,
-    node::{Node, State},
-    sum::Charge,
+    node::{BudgetNode, BudgetState},
+    sum::FactCharge,
 };
 use crate::{
     journal::{Limit, LimitScope},
@@ -19,35 +19,35 @@ const NEAR: u64 = 80;
 /// The reason why the number of tokens is unknown.
 pub(super) const NO_TOKENS: &str = "the provider does not say how many tokens it used";
 
-pub(super) struct Chain {
+pub(super) struct BudgetChain {
     /// The budget of the run, of its conversation and of its agent, and then the budgets around them.
-    nodes: Vec<Arc<Node>>,
+    nodes: Vec<Arc<BudgetNode>>,
     /// The order in which several of them may be locked at once.
     by_id: Vec<usize>,
 }
 
 /// A limit that the program has to be told of: whose it is, and whether it is near or cannot be held.
-pub(super) struct Noticed {
+pub(super) struct NoticedLimit {
     pub(super) node: u64,
     pub(super) is_near: bool,
     pub(super) reached: LimitReached,
 }
 
-impl Chain {
-    pub(super) fn new(nodes: Vec<Arc<Node>>) -> Self {
+impl BudgetChain {
+    pub(super) fn new(nodes: Vec<Arc<BudgetNode>>) -> Self {
         let mut by_id: Vec<usize> = (0..nodes.len()).collect();
         by_id.sort_unstable_by_key(|at| nodes.get(*at).map(|node| node.id));
         Self { nodes, by_id }
     }
 
     /// Whose limit it is, from the view of the run.
-    fn scope(&self, node: &Arc<Node>) -> LimitScope {
+    fn scope(&self, node: &Arc<BudgetNode>) -> LimitScope {
         let own = self.nodes.iter().take(3).any(|own| Arc::ptr_eq(own, node));
         if own { node.scope } else { LimitScope::Outer }
     }
 
     /// Counts the cost of a fact. `were_aside` of its calls had been set aside.
-    pub(super) fn charge(&self, charge: &Charge, were_aside: u32) {
+    pub(super) fn charge(&self, charge: &FactCharge, were_aside: u32) {
         for node in &self.nodes {
             let mut state = node.lock();
             state.sum.add(charge);
@@ -81,7 +81,7 @@ impl Chain {
     /// Sets `calls` calls aside in each budget, or in none if one of them has fewer left than `needed`, of which
     /// this run has already set `own` aside.
     pub(super) fn set_aside(&self, calls: u32, needed: u32, own: u32) -> Result<(), LimitReached> {
-        let mut held: Vec<(&Arc<Node>, MutexGuard<'_, State>)> = self
+        let mut held: Vec<(&Arc<BudgetNode>, MutexGuard<'_, BudgetState>)> = self
             .by_id
             .iter()
             .filter_map(|at| self.nodes.get(*at))
@@ -115,7 +115,7 @@ impl Chain {
     pub(super) fn overspent(&self) -> Option<LimitReached> {
         self.nodes.iter().find_map(|node| {
             let state = node.lock();
-            let State { limits, sum, .. } = &*state;
+            let BudgetState { limits, sum, .. } = &*state;
             let tokens = [
                 (Limit::InputTokens, sum.usage.input, limits.input()),
                 (Limit::OutputTokens, sum.usage.output, limits.output()),
@@ -137,24 +137,24 @@ impl Chain {
                 );
                 return Some(self.reached(node, Limit::Cost, detail));
             }
-            let why = sum.unknown.cost.as_deref().filter(|_| limits.refuses_unknown_cost())?;
+            let why = sum.unknown.cost.as_deref().filter(|_| limits.can_refuse_unknown_cost())?;
             Some(self.reached(node, Limit::UnknownCost, why.to_owned()))
         })
     }
 
     /// The budget that refuses a model of unknown cost, if there is one.
-    pub(super) fn refuses_unknown_cost(&self, why: &str) -> Option<LimitReached> {
+    pub(super) fn limit_on_unknown_cost(&self, why: &str) -> Option<LimitReached> {
         let mut nodes = self.nodes.iter();
-        let node = nodes.find(|node| node.lock().limits.refuses_unknown_cost())?;
+        let node = nodes.find(|node| node.lock().limits.can_refuse_unknown_cost())?;
         Some(self.reached(node, Limit::UnknownCost, why.to_owned()))
     }
 
     /// The limits that are near or cannot be held.
-    pub(super) fn noticed(&self) -> Vec<Noticed> {
+    pub(super) fn noticed(&self) -> Vec<NoticedLimit> {
         let mut noticed = Vec::new();
         for node in &self.nodes {
             let state = node.lock();
-            let State { said, limits, sum, .. } = &*state;
+            let BudgetState { said, limits, sum, .. } = &*state;
             let whose = whose(self.scope(node), node.scope);
             let count = |used: Option<u64>, allowed: Option<u64>| {
                 allowed.map(|allowed| percent(used.unwrap_or(0), allowed))
@@ -198,13 +198,13 @@ impl Chain {
                 };
                 let (is_near, detail) = told;
                 let reached = LimitReached { limit, scope: self.scope(node), detail };
-                noticed.push(Noticed { node: node.id, is_near, reached });
+                noticed.push(NoticedLimit { node: node.id, is_near, reached });
             }
         }
         noticed
     }
 
-    fn reached(&self, node: &Arc<Node>, limit: Limit, detail: String) -> LimitReached {
+    fn reached(&self, node: &Arc<BudgetNode>, limit: Limit, detail: String) -> LimitReached {
         let scope = self.scope(node);
         let detail = match scope {
             LimitScope::Outer => format!("{detail}: the limit{}", whose(scope, node.scope)),

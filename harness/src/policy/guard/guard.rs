@@ -9,9 +9,9 @@ use std::{
 
 use super::{
     Budget, Guardrails,
-    budget_limits::{self, Chain, NO_TOKENS},
-    repeats::{Came, Repeats, with_note},
-    sum::{Charge, Sum, Unknown, spent_by_agents, unknown_spent},
+    budget_limits::{self, BudgetChain, NO_TOKENS},
+    repeats::{CountedResult, RepeatCounter, with_note},
+    sum::{ChargeSum, FactCharge, UnknownAmounts, spent_by_agents, unknown_spent},
 };
 use crate::{
     journal::{Awaited, Decision, Fact, Limit, LimitScope, RunLimits, SummaryRequest, Wait},
@@ -34,7 +34,7 @@ pub struct LimitReached {
 
 /// What the program is told before a limit ends the run. Each warning comes once in a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Warning {
+pub(crate) enum LimitWarning {
     /// At least 80 percent of a limit are used.
     Near(LimitReached),
     /// A limit is set and cannot be held, because it is unknown how much is used.
@@ -42,7 +42,7 @@ pub(crate) enum Warning {
 }
 
 /// A model and its price, as it was looked up last.
-struct Known {
+struct PricedModel {
     provider: String,
     model: String,
     asked: Option<String>,
@@ -52,33 +52,33 @@ struct Known {
 /// A call of the last answer, and how it ended.
 struct OfAnswer {
     call: ToolCall,
-    end: Option<End>,
+    end: Option<CallEnd>,
 }
 
 /// How a call ended.
-enum End {
+enum CallEnd {
     Denied,
-    Finished(CallOutcome, Option<Came>),
+    Finished(CallOutcome, Option<CountedResult>),
 }
 
 /// Holds the limits of a run: the fold of its facts, and the budgets that the run is within. A message of the user
 /// begins a run and resets everything that belongs to the run alone.
-pub(crate) struct Guard {
+pub(crate) struct RunGuard {
     rails: Arc<Guardrails>,
     models: Arc<Models>,
     budget: Budget,
-    chain: Chain,
+    chain: BudgetChain,
     /// What the run itself has spent, without the agents that its calls run.
-    own: Sum,
+    own: ChargeSum,
     /// The number of calls in a row that failed or were denied.
     failed_calls: u32,
     /// Whether the model is being asked.
     asking: bool,
     /// The price that was looked up last.
-    known: Option<Known>,
+    known: Option<PricedModel>,
     /// The price that was looked up last before this run. It is not the price of what this run has
     /// asked.
-    known_before: Option<Known>,
+    known_before: Option<PricedModel>,
     /// The number of calls that the run has set aside.
     aside: u32,
     /// The calls of the last answer, in order.
@@ -89,12 +89,12 @@ pub(crate) struct Guard {
     open: usize,
     /// The calls of the last answer that have started and are counted.
     started: HashSet<String>,
-    repeats: Repeats,
+    repeats: RepeatCounter,
     /// The limits that the program was warned of, with the budget's id.
     warned: Vec<(Option<u64>, Limit)>,
 }
 
-impl Guard {
+impl RunGuard {
     /// Creates a guard with these guardrails, which may be shared, and with the limits of this budget and of all
     /// budgets around it.
     pub(crate) fn new(
@@ -105,9 +105,9 @@ impl Guard {
         Self {
             rails: rails.into(),
             models: models.into(),
-            chain: budget.begun(),
+            chain: budget.start_run(),
             budget,
-            own: Sum::default(),
+            own: ChargeSum::default(),
             failed_calls: 0,
             asking: false,
             known: None,
@@ -117,7 +117,7 @@ impl Guard {
             places: HashMap::new(),
             open: 0,
             started: HashSet::new(),
-            repeats: Repeats::default(),
+            repeats: RepeatCounter::default(),
             warned: Vec::new(),
         }
     }
@@ -126,7 +126,7 @@ impl Guard {
     /// counted instead.
     pub(crate) fn charge_agents(&self, fact: &Fact) {
         if let Some((_, spent)) = spent_by_agents(fact) {
-            self.chain.charge(&Charge::of_agents(spent), 0);
+            self.chain.charge(&FactCharge::of_agents(spent), 0);
         }
     }
 
@@ -146,19 +146,19 @@ impl Guard {
     }
 
     /// The run goes on: it may be within other budgets than before.
-    pub(crate) fn goes_on(&mut self) {
-        self.chain = self.budget.begun();
+    pub(crate) fn resume(&mut self) {
+        self.chain = self.budget.start_run();
         self.chain.turns(self.own.turns);
     }
 
     /// The run goes on with the open calls of the run `before`, and with limits of its own.
-    pub(crate) fn goes_on_from(&mut self, before: &Self) {
+    pub(crate) fn resume_from(&mut self, before: &Self) {
         self.started.clone_from(&before.started);
     }
 
     /// The run comes after the run `before` of the same agent: the price that was looked up last is the
     /// same.
-    pub(crate) fn comes_after(&mut self, before: &mut Self) {
+    pub(crate) fn continue_after(&mut self, before: &mut Self) {
         self.known_before = before.known.take().or(before.known_before.take());
     }
 
@@ -168,7 +168,7 @@ impl Guard {
     }
 
     /// Called when a request to the model starts: calls that are still set aside are given back.
-    pub(crate) fn asked(&mut self) {
+    pub(crate) fn begin_request(&mut self) {
         self.give_back();
         self.is_asking(true);
     }
@@ -188,12 +188,12 @@ impl Guard {
             self.started.clear();
         }
         if let Fact::UserSaid { .. } | Fact::Resumed { limits: Some(_), .. } = fact {
-            self.own = Sum::default();
+            self.own = ChargeSum::default();
             self.failed_calls = 0;
             self.calls.clear();
             self.places.clear();
             self.open = 0;
-            self.repeats = Repeats::default();
+            self.repeats = RepeatCounter::default();
             self.warned.clear();
         }
         let charge = self.charge_of(fact);
@@ -209,7 +209,7 @@ impl Guard {
                 self.finished(result);
             }
             Fact::CallDecided { call, decision: Decision::Deny { .. } } => {
-                self.comes(call, End::Denied);
+                self.end_call(call, CallEnd::Denied);
             }
             _ => {}
         }
@@ -217,11 +217,11 @@ impl Guard {
 
     /// Counts a request that was under way when its process ended: nobody knows what it has cost.
     pub(crate) fn request_was_lost(&mut self) {
-        self.charge(&Charge::of_agents(&unknown_spent(REQUEST_LOST)));
+        self.charge(&FactCharge::of_agents(&unknown_spent(REQUEST_LOST)));
     }
 
     /// The cost of a fact, computed from it and from the facts before it.
-    fn charge_of(&mut self, fact: &Fact) -> Charge {
+    fn charge_of(&mut self, fact: &Fact) -> FactCharge {
         match fact {
             Fact::ModelReplied { usage, provider, model, asked_model, .. } => {
                 let mut charge =
@@ -242,15 +242,15 @@ impl Guard {
             // would never end.
             Fact::Interrupted { usage, asked, .. } => {
                 // An answer that was cut off has cost more than was reported.
-                let unknown = Unknown { broke_off: *asked, ..Unknown::default() };
+                let unknown = UnknownAmounts { broke_off: *asked, ..UnknownAmounts::default() };
                 let price = self.known.as_ref().and_then(|known| known.price);
                 let money = at_least(price, usage);
-                Charge {
+                FactCharge {
                     turns: u32::from(*asked),
                     usage: *usage,
                     money,
                     unknown,
-                    ..Charge::default()
+                    ..FactCharge::default()
                 }
             }
             // A call that begins again, with its answer or after its process has ended, is the same call.
@@ -258,12 +258,12 @@ impl Guard {
             // A call that the program answers does not start here.
             | Fact::CallWaits { call, wait: Wait { awaited: Awaited::Result, .. } } => {
                 let is_new = self.started.insert(call.clone());
-                Charge { tool_calls: is_new.into(), ..Charge::default() }
+                FactCharge { tool_calls: is_new.into(), ..FactCharge::default() }
             }
             // The process may have ended while the model answered. If this were not a turn, a run that ends its
             // process each time would never end.
-            Fact::Reopened { .. } => Charge { turns: 1, ..Charge::default() },
-            _ => Charge::default(),
+            Fact::Reopened { .. } => FactCharge { turns: 1, ..FactCharge::default() },
+            _ => FactCharge::default(),
         }
     }
 
@@ -273,7 +273,7 @@ impl Guard {
         provider: &str,
         model: &str,
         asked_model: Option<&str>,
-    ) -> Charge {
+    ) -> FactCharge {
         let price = self.price(provider, model, asked_model);
         let untold = usage.input.is_none() || usage.output.is_none();
         let why = match (price, untold) {
@@ -281,13 +281,18 @@ impl Guard {
             (Some(_), true) => Some(NO_TOKENS.into()),
             (Some(_), false) => None,
         };
-        let unknown = Unknown {
+        let unknown = UnknownAmounts {
             broke_off: false,
             input: usage.input.is_none(),
             output: usage.output.is_none(),
             cost: why,
         };
-        Charge { usage: *usage, money: at_least(price, usage), unknown, ..Charge::default() }
+        FactCharge {
+            usage: *usage,
+            money: at_least(price, usage),
+            unknown,
+            ..FactCharge::default()
+        }
     }
 
     /// The limit that forbids to ask this model of this provider, if there is one.
@@ -313,7 +318,7 @@ impl Guard {
         }
         match self.price(provider, model, None) {
             Some(_) => None,
-            None => self.chain.refuses_unknown_cost(&no_price(provider, model)),
+            None => self.chain.limit_on_unknown_cost(&no_price(provider, model)),
         }
     }
 
@@ -358,7 +363,7 @@ impl Guard {
     /// Whether a call may start before the answer that asks for it, and so far for `so_far` calls, is complete. It
     /// may if all calls so far are among those that run, and if as many calls are left as one answer can have. The
     /// call is then set aside. All other limits were checked before the model was asked.
-    pub(crate) fn starts_early(&mut self, so_far: usize) -> bool {
+    pub(crate) fn can_start_early(&mut self, so_far: usize) -> bool {
         if self.of_one_answer(so_far) != so_far {
             return false;
         }
@@ -372,7 +377,7 @@ impl Guard {
     /// Counts a call that started early and that the final answer did not contain. It has run, although it is not
     /// in the facts.
     pub(crate) fn dropped(&mut self) {
-        self.charge(&Charge { tool_calls: 1, ..Charge::default() });
+        self.charge(&FactCharge { tool_calls: 1, ..FactCharge::default() });
     }
 
     /// The result as the model reads it: with a note if the model has had it too often.
@@ -386,7 +391,7 @@ impl Guard {
     }
 
     /// The warnings for the program; each comes only once.
-    pub(crate) fn warnings(&mut self) -> Vec<Warning> {
+    pub(crate) fn warnings(&mut self) -> Vec<LimitWarning> {
         let mut warnings = Vec::new();
         let counts = [
             (Limit::Turns, self.own.turns, self.rails.turns),
@@ -397,7 +402,7 @@ impl Guard {
             let percent = budget_limits::percent(used.into(), allowed.into());
             if budget_limits::is_near(percent) && self.is_new(None, limit) {
                 let detail = budget_limits::near(limit, "", percent);
-                warnings.push(Warning::Near(LimitReached {
+                warnings.push(LimitWarning::Near(LimitReached {
                     limit,
                     scope: LimitScope::Run,
                     detail,
@@ -407,8 +412,8 @@ impl Guard {
         for noticed in self.chain.noticed() {
             if self.is_new(Some(noticed.node), noticed.reached.limit) {
                 warnings.push(match noticed.is_near {
-                    true => Warning::Near(noticed.reached),
-                    false => Warning::Unknown(noticed.reached),
+                    true => LimitWarning::Near(noticed.reached),
+                    false => LimitWarning::Unknown(noticed.reached),
                 });
             }
         }
@@ -418,7 +423,7 @@ impl Guard {
     /// The price of this model at this provider, also if another model was asked for. The last price is kept, since
     /// most look-ups repeat.
     fn price(&mut self, provider: &str, model: &str, asked: Option<&str>) -> Option<Price> {
-        let is_it = |known: &&Known| {
+        let is_it = |known: &&PricedModel| {
             (known.provider.as_str(), known.model.as_str()) == (provider, model)
                 && known.asked.as_deref() == asked
         };
@@ -431,7 +436,8 @@ impl Guard {
         }
         let price = self.models.price(provider, model, asked);
         let asked = asked.map(str::to_owned);
-        self.known = Some(Known { provider: provider.into(), model: model.into(), asked, price });
+        self.known =
+            Some(PricedModel { provider: provider.into(), model: model.into(), asked, price });
         price
     }
 
@@ -452,7 +458,7 @@ impl Guard {
     }
 
     /// Counts a charge here and in all budgets. Calls that start were set aside before, if the loop asked.
-    fn charge(&mut self, charge: &Charge) {
+    fn charge(&mut self, charge: &FactCharge) {
         let were_aside = charge.tool_calls.min(self.aside);
         self.aside = self.aside.saturating_sub(were_aside);
         self.own.add(charge);
@@ -478,28 +484,28 @@ impl Guard {
     fn finished(&mut self, result: &ToolResult) {
         let place = self.places.get(result.call_id()).and_then(|place| self.calls.get(*place));
         let came = place.filter(|it| !self.rails.polling.contains(it.call.name()));
-        let came = came.and_then(|it| Came::of(&it.call, result));
-        self.comes(result.call_id(), End::Finished(result.outcome(), came));
+        let came = came.and_then(|it| CountedResult::of(&it.call, result));
+        self.end_call(result.call_id(), CallEnd::Finished(result.outcome(), came));
     }
 
     /// Notes that a call has ended. The ends are counted when all calls of the answer have ended, in the order of
     /// the calls, because the order in which calls end is random.
-    fn comes(&mut self, call: &str, end: End) {
+    fn end_call(&mut self, call: &str, end: CallEnd) {
         let place = self.places.get(call).and_then(|place| self.calls.get_mut(*place));
-        let Some(place) = place else { return self.counts(end) };
+        let Some(place) = place else { return self.count_end(end) };
         if place.end.replace(end).is_none() {
             self.open = self.open.saturating_sub(1);
         }
         if self.open == 0 {
-            let ends: Vec<End> = self.calls.iter_mut().filter_map(|it| it.end.take()).collect();
-            ends.into_iter().for_each(|end| self.counts(end));
+            let ends: Vec<CallEnd> = self.calls.iter_mut().filter_map(|it| it.end.take()).collect();
+            ends.into_iter().for_each(|end| self.count_end(end));
         }
     }
 
-    fn counts(&mut self, end: End) {
+    fn count_end(&mut self, end: CallEnd) {
         let (outcome, came) = match end {
-            End::Denied => (CallOutcome::Failed, None),
-            End::Finished(outcome, came) => (outcome, came),
+            CallEnd::Denied => (CallOutcome::Failed, None),
+            CallEnd::Finished(outcome, came) => (outcome, came),
         };
         match outcome {
             CallOutcome::Succeeded => self.failed_calls = 0,
@@ -518,7 +524,7 @@ impl Guard {
     }
 }
 
-impl fmt::Debug for Guard {
+impl fmt::Debug for RunGuard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Guard")
             .field("rails", &self.rails)
@@ -528,7 +534,7 @@ impl fmt::Debug for Guard {
 }
 
 /// Gives back what was set aside, however the run ended.
-impl Drop for Guard {
+impl Drop for RunGuard {
     fn drop(&mut self) {
         self.ended();
     }
@@ -563,9 +569,9 @@ mod tests {
         tool::{SideEffect, SideEffects},
     };
 
-    fn spent(facts: &[Fact]) -> super::super::Spent {
+    fn spent(facts: &[Fact]) -> super::super::BudgetUsage {
         let budget = Budget::new(Limits::new());
-        let mut guard = Guard::new(Guardrails::none(), Models::default(), budget);
+        let mut guard = RunGuard::new(Guardrails::none(), Models::default(), budget);
         facts.iter().for_each(|fact| guard.apply(fact));
         guard.budget().spent()
     }

@@ -40,13 +40,13 @@ use crate::{
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "named")]
-    tool_calls: Amount<u32>,
+    tool_calls: LimitSetting<u32>,
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "named")]
-    input_tokens: Amount<u64>,
+    input_tokens: LimitSetting<u64>,
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "named")]
-    output_tokens: Amount<u64>,
+    output_tokens: LimitSetting<u64>,
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "named")]
-    cost: Amount<f64>,
+    cost: LimitSetting<f64>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     refuse_unknown_cost: bool,
 }
@@ -55,10 +55,12 @@ pub struct Limits {
 const NO_AMOUNT: f64 = -1.0;
 
 /// An amount: left open, or set to a limit, or set to no limit.
-type Amount<T> = Option<Option<T>>;
+type LimitSetting<T> = Option<Option<T>>;
 
-/// A member that is present is set, even if it is `null`.
-fn named<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Amount<T>, D::Error> {
+/// `null` is set to no limit. Only a member that is missing leaves the amount open.
+fn named<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    from: D,
+) -> Result<LimitSetting<T>, D::Error> {
     Option::<T>::deserialize(from).map(Some)
 }
 
@@ -211,7 +213,7 @@ impl Limits {
     }
 
     /// Whether a model without a price is refused.
-    pub(super) fn refuses_unknown_cost(&self) -> bool {
+    pub(super) fn can_refuse_unknown_cost(&self) -> bool {
         self.refuse_unknown_cost
     }
 }

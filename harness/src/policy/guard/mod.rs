@@ -12,12 +12,12 @@ mod repeats;
 mod sum;
 
 pub use self::{
-    budget::{Budget, Left, Spent},
+    budget::{Budget, BudgetRemaining, BudgetUsage},
     guard::LimitReached,
     guardrails::Guardrails,
     limits::Limits,
 };
 pub(crate) use self::{
-    guard::{Guard, Warning},
+    guard::{LimitWarning, RunGuard},
     sum::{AgentSums, rest_of, unknown_spent},
 };

@@ -7,24 +7,24 @@ use std::sync::{
 
 use tokio::time::Instant;
 
-use super::{Guardrails, Limits, sum::Sum};
+use super::{Guardrails, Limits, sum::ChargeSum};
 use crate::journal::LimitScope;
 
-pub(super) struct Node {
+pub(super) struct BudgetNode {
     /// Numbered in the order of creation. Code that locks several nodes at once locks them in this order.
     pub(super) id: u64,
     pub(super) scope: LimitScope,
-    state: Mutex<State>,
+    state: Mutex<BudgetState>,
 }
 
-pub(super) struct State {
+pub(super) struct BudgetState {
     /// The limits that the program has set.
     pub(super) said: Limits,
     /// The limits that apply; for a run they include the defaults.
     pub(super) limits: Limits,
     /// All budgets that this one is within, each once, the nearest first.
-    pub(super) above: Vec<Arc<Node>>,
-    pub(super) sum: Sum,
+    pub(super) above: Vec<Arc<BudgetNode>>,
+    pub(super) sum: ChargeSum,
     /// The number of calls that are set aside and have not started.
     pub(super) aside: u32,
     /// The number of requests that are under way, here and within this budget.
@@ -48,14 +48,14 @@ impl RunPart {
     }
 }
 
-impl Node {
+impl BudgetNode {
     pub(super) fn new(scope: LimitScope, said: Limits, run: Option<RunPart>) -> Arc<Self> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
-        let mut state = State {
+        let mut state = BudgetState {
             said: Limits::new(),
             limits: Limits::new(),
             above: Vec::new(),
-            sum: Sum::default(),
+            sum: ChargeSum::default(),
             aside: 0,
             asking: 0,
             run,
@@ -65,12 +65,12 @@ impl Node {
         Arc::new(Self { id, scope, state: Mutex::new(state) })
     }
 
-    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, BudgetState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl BudgetState {
     /// Sets limits; those that `limits` leaves open stay as they were.
     pub(super) fn limit(&mut self, limits: &Limits) {
         self.said = limits.over(&self.said);
@@ -80,7 +80,7 @@ impl State {
         };
     }
 
-    pub(super) fn stands_within(&self, node: &Arc<Node>) -> bool {
+    pub(super) fn is_within(&self, node: &Arc<BudgetNode>) -> bool {
         self.above.iter().any(|above| Arc::ptr_eq(above, node))
     }
 }

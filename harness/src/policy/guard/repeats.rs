@@ -20,21 +20,21 @@ const NOTE: &str = "Note: you have had this very result before. Repeating the ca
 
 /// The results that the model has had so far, and in how many turns.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Repeats {
+pub(super) struct RepeatCounter {
     turn: u32,
     /// The last result of each call.
     results: HashMap<u64, u64>,
-    heard: HashMap<u64, Heard>,
+    heard: HashMap<u64, ResultTurns>,
 }
 
 #[derive(Clone, Debug)]
-struct Heard {
+struct ResultTurns {
     tool: String,
     turns: u32,
     last: u32,
 }
 
-impl Heard {
+impl ResultTurns {
     fn new(tool: &str) -> Self {
         Self { tool: tool.to_owned(), turns: 0, last: 0 }
     }
@@ -49,7 +49,7 @@ impl Heard {
 }
 
 /// A result of a call, as it is counted.
-pub(super) struct Came {
+pub(super) struct CountedResult {
     tool: String,
     call: u64,
     thing: u64,
@@ -58,14 +58,14 @@ pub(super) struct Came {
     shows_news: bool,
 }
 
-impl Came {
+impl CountedResult {
     /// The result of a call; `None` if it does not count as a repetition of others.
     pub(super) fn of(call: &ToolCall, result: &ToolResult) -> Option<Self> {
         Some(Self {
             thing: thing(call, result)?,
             tool: call.name().to_owned(),
             call: of_call(call),
-            said: said(result),
+            said: outcome_hash(result),
             shows_news: !result.is_error() && call.name() != READ_RESULT,
         })
     }
@@ -73,32 +73,33 @@ impl Came {
 
 /// The result that was repeated most often in this run.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Repeated {
+pub(super) struct RepeatedResult {
     pub(super) tool: String,
     pub(super) turns: u32,
 }
 
-impl Repeats {
+impl RepeatCounter {
     /// Called when the model has answered: for results from here on, it knew the results before.
     pub(super) fn turn(&mut self) {
         self.turn = self.turn.saturating_add(1);
     }
 
     /// Counts the result of a call.
-    pub(super) fn apply(&mut self, came: Came) {
-        let Came { tool, call, thing, said, shows_news } = came;
+    pub(super) fn apply(&mut self, came: CountedResult) {
+        let CountedResult { tool, call, thing, said, shows_news } = came;
         let before = self.results.insert(call, said);
         if before != Some(said) && shows_news {
             // A new result shows that the model does not repeat itself.
             self.heard.clear();
         }
-        self.heard.entry(thing).or_insert_with(|| Heard::new(&tool)).count(self.turn);
+        self.heard.entry(thing).or_insert_with(|| ResultTurns::new(&tool)).count(self.turn);
     }
 
     /// The number of turns in which this result was had, this one included.
     pub(super) fn turns_with(&self, call: &ToolCall, result: &ToolResult) -> u32 {
         let Some(thing) = thing(call, result) else { return 0 };
-        let fresh = !result.is_error() && self.results.get(&of_call(call)) != Some(&said(result));
+        let fresh =
+            !result.is_error() && self.results.get(&of_call(call)) != Some(&outcome_hash(result));
         match self.heard.get(&thing) {
             Some(heard) if !fresh && heard.last == self.turn => heard.turns,
             Some(heard) if !fresh => heard.turns.saturating_add(1),
@@ -107,9 +108,9 @@ impl Repeats {
     }
 
     /// The result that was repeated most often.
-    pub(super) fn most(&self) -> Option<Repeated> {
+    pub(super) fn most(&self) -> Option<RepeatedResult> {
         let most = self.heard.values().max_by_key(|heard| (heard.turns, &heard.tool))?;
-        Some(Repeated { tool: most.tool.clone(), turns: most.turns })
+        Some(RepeatedResult { tool: most.tool.clone(), turns: most.turns })
     }
 }
 
@@ -128,7 +129,7 @@ fn noted(result: &ToolResult) -> bool {
 fn thing(call: &ToolCall, result: &ToolResult) -> Option<u64> {
     let mut hasher = DefaultHasher::new();
     call.name().hash(&mut hasher);
-    said(result).hash(&mut hasher);
+    outcome_hash(result).hash(&mut hasher);
     match result.outcome() {
         CallOutcome::Succeeded => of_call(call).hash(&mut hasher),
         CallOutcome::Failed => {}
@@ -190,7 +191,7 @@ fn without_names<'a>(text: &'a str, names: &[String]) -> Cow<'a, str> {
 }
 
 /// A hash of the outcome and the content of a result, without the library's own note.
-fn said(result: &ToolResult) -> u64 {
+fn outcome_hash(result: &ToolResult) -> u64 {
     let mut hasher = DefaultHasher::new();
     result.outcome().hash(&mut hasher);
     let own = usize::from(noted(result));

@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use super::Spent;
+use super::BudgetUsage;
 use crate::{
     journal::{CallSpent, Fact},
     models::Money,
@@ -14,18 +14,18 @@ use crate::{
 
 /// The cost of one fact.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Charge {
+pub(super) struct FactCharge {
     pub(super) turns: u32,
     pub(super) tool_calls: u32,
     pub(super) usage: Usage,
     /// The cost of its known tokens.
     pub(super) money: Money,
-    pub(super) unknown: Unknown,
+    pub(super) unknown: UnknownAmounts,
 }
 
 /// What is unknown about a charge or a sum.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Unknown {
+pub(super) struct UnknownAmounts {
     /// An answer broke off, and has cost more than was reported.
     pub(super) broke_off: bool,
     /// An answer did not report the tokens sent.
@@ -38,15 +38,15 @@ pub(super) struct Unknown {
 
 /// The sum of all charges so far. Their order makes no difference.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Sum {
+pub(super) struct ChargeSum {
     pub(super) turns: u32,
     pub(super) tool_calls: u32,
     pub(super) usage: Usage,
     pub(super) money: Money,
-    pub(super) unknown: Unknown,
+    pub(super) unknown: UnknownAmounts,
 }
 
-impl Charge {
+impl FactCharge {
     /// The charge for the agents that a call has run.
     pub(super) fn of_agents(spent: &CallSpent) -> Self {
         Self {
@@ -54,7 +54,7 @@ impl Charge {
             tool_calls: spent.tool_calls,
             usage: spent.usage,
             money: Money::of_units(spent.cost),
-            unknown: Unknown {
+            unknown: UnknownAmounts {
                 broke_off: spent.broke_off,
                 input: spent.unknown_input,
                 output: spent.unknown_output,
@@ -64,7 +64,7 @@ impl Charge {
     }
 }
 
-impl Sum {
+impl ChargeSum {
     /// The sum beyond `part`, as plain data; `None` if nothing is left.
     pub(super) fn beyond(&self, part: &CallSpent) -> Option<Box<CallSpent>> {
         let Self { turns, tool_calls, usage, money, unknown } = self;
@@ -87,13 +87,13 @@ impl Sum {
         (!is_nothing).then(|| Box::new(rest))
     }
 
-    pub(super) fn add(&mut self, charge: &Charge) {
-        let Charge { turns, tool_calls, usage, money, unknown } = charge;
+    pub(super) fn add(&mut self, charge: &FactCharge) {
+        let FactCharge { turns, tool_calls, usage, money, unknown } = charge;
         self.turns = self.turns.saturating_add(*turns);
         self.tool_calls = self.tool_calls.saturating_add(*tool_calls);
         self.usage.add(usage);
         self.money = self.money.plus(*money);
-        let Unknown { broke_off, input, output, cost } = unknown;
+        let UnknownAmounts { broke_off, input, output, cost } = unknown;
         self.unknown.broke_off |= broke_off;
         self.unknown.input |= input;
         self.unknown.output |= output;
@@ -108,9 +108,9 @@ impl Sum {
         known.then_some(self.money)
     }
 
-    pub(super) fn spent(&self) -> Spent {
-        let Unknown { broke_off, input, output, cost: _ } = &self.unknown;
-        Spent {
+    pub(super) fn spent(&self) -> BudgetUsage {
+        let UnknownAmounts { broke_off, input, output, cost: _ } = &self.unknown;
+        BudgetUsage {
             turns: self.turns,
             tool_calls: self.tool_calls,
             usage: self.usage,
@@ -147,7 +147,7 @@ pub(crate) fn unknown_spent(why: &str) -> CallSpent {
 /// because their process is gone.
 #[derive(Debug, Default)]
 pub(crate) struct AgentSums {
-    said: HashMap<String, Sum>,
+    said: HashMap<String, ChargeSum>,
     untold: HashMap<String, CallSpent>,
     /// The calls that run agents whose conversations are in no journal, until a fact states what these have spent.
     unkept: HashSet<String>,
@@ -175,12 +175,12 @@ impl AgentSums {
     fn states(&mut self, call: &str, spent: Option<&CallSpent>) {
         self.unkept.remove(call);
         let Some(spent) = spent else { return };
-        self.said.entry(call.to_owned()).or_default().add(&Charge::of_agents(spent));
+        self.said.entry(call.to_owned()).or_default().add(&FactCharge::of_agents(spent));
         self.untold.remove(call);
     }
 
     /// Whether a call runs agents whose conversations are in no journal, and no fact states what these have spent.
-    pub(crate) fn runs_unkept(&self, call: &str) -> bool {
+    pub(crate) fn has_unkept_agents(&self, call: &str) -> bool {
         self.unkept.contains(call)
     }
 
@@ -188,21 +188,25 @@ impl AgentSums {
     pub(crate) fn counted(&self, call: &str) -> Option<Box<CallSpent>> {
         let mut sum = self.said.get(call).cloned().unwrap_or_default();
         let untold = self.untold.get(call);
-        untold.iter().for_each(|untold| sum.add(&Charge::of_agents(untold)));
+        untold.iter().for_each(|untold| sum.add(&FactCharge::of_agents(untold)));
         sum.beyond(&CallSpent::default())
     }
 
     /// Notes an amount that was spent in a process that is gone and that no fact states yet.
-    pub(crate) fn counts(&mut self, call: &str, spent: CallSpent) {
+    pub(crate) fn add_unstated(&mut self, call: &str, spent: CallSpent) {
         self.untold.insert(call.to_owned(), spent);
     }
 
     /// The amount that the next fact of a call states for its agents, which have spent `here` in this process.
-    pub(crate) fn told(&self, call: &str, here: Option<Box<CallSpent>>) -> Option<Box<CallSpent>> {
+    pub(crate) fn take_unstated(
+        &self,
+        call: &str,
+        here: Option<Box<CallSpent>>,
+    ) -> Option<Box<CallSpent>> {
         let Some(before) = self.untold.get(call) else { return here };
-        let mut sum = Sum::default();
-        sum.add(&Charge::of_agents(before));
-        here.iter().for_each(|here| sum.add(&Charge::of_agents(here)));
+        let mut sum = ChargeSum::default();
+        sum.add(&FactCharge::of_agents(before));
+        here.iter().for_each(|here| sum.add(&FactCharge::of_agents(here)));
         sum.beyond(&CallSpent::default())
     }
 }
@@ -212,7 +216,7 @@ pub(crate) fn rest_of<'a>(
     whole: impl IntoIterator<Item = &'a CallSpent>,
     part: &CallSpent,
 ) -> Option<Box<CallSpent>> {
-    let mut sum = Sum::default();
-    whole.into_iter().for_each(|spent| sum.add(&Charge::of_agents(spent)));
+    let mut sum = ChargeSum::default();
+    whole.into_iter().for_each(|spent| sum.add(&FactCharge::of_agents(spent)));
     sum.beyond(part)
 }

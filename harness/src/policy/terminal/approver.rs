@@ -3,7 +3,7 @@
 use std::{future::Future, io, path::PathBuf, pin::Pin};
 
 use super::{pages::ask, standing::talk_at};
-use crate::policy::{Approval, Approver, Question};
+use crate::policy::{Approval, ApprovalRequest, Approver};
 
 /// Asks the person at the terminal of this program whether a call may run. Feature `terminal`, on Unix
 /// only.
@@ -88,7 +88,7 @@ impl TerminalApprover {
         Self { device: device.into() }
     }
 
-    async fn answer(&self, question: &Question) -> io::Result<Approval> {
+    async fn answer(&self, question: &ApprovalRequest) -> io::Result<Approval> {
         let asked = question.clone();
         let talk = move |talk: &_, pen, opening| ask(talk, pen, &asked, opening);
         talk_at(&self.device, Some(&question.conversation), talk).await
@@ -98,7 +98,7 @@ impl TerminalApprover {
 impl Approver for TerminalApprover {
     fn ask<'a>(
         &'a self,
-        question: &'a Question,
+        question: &'a ApprovalRequest,
     ) -> Pin<Box<dyn Future<Output = Approval> + Send + 'a>> {
         Box::pin(async move {
             let device = self.device.display();

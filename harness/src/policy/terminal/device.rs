@@ -26,7 +26,7 @@ const ALIAS: &str = "/dev/tty";
 
 /// Identifies a terminal, whatever name it was opened by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Identity {
+pub(super) enum TerminalId {
     /// The terminal that controls this process: `/dev/tty` is another name of it.
     Controlling,
     /// Another terminal, by the number of its device.
@@ -35,22 +35,22 @@ pub(super) enum Identity {
 
 /// An open terminal. Reading and writing never block.
 #[derive(Debug)]
-pub(super) struct Terminal {
+pub(super) struct OpenTerminal {
     pub(super) file: File,
-    pub(super) identity: Identity,
+    pub(super) identity: TerminalId,
     /// Made with the lock: a system has few of them, and many questions may wait.
-    watch: OnceLock<Option<Watch>>,
+    watch: OnceLock<Option<WriteWatch>>,
 }
 
-impl Terminal {
+impl OpenTerminal {
     pub(super) fn open(device: &Path) -> io::Result<Self> {
         let named = open(device)?;
         if !isatty(&named) {
             return Err(io::Error::other("it is not a terminal"));
         }
         let identity = match controls(&named) {
-            true => Identity::Controlling,
-            false => Identity::Device(named.metadata()?.rdev()),
+            true => TerminalId::Controlling,
+            false => TerminalId::Device(named.metadata()?.rdev()),
         };
         // The alias is one file for all terminals of the machine, so a lock of it would be one for all of them.
         let file = match is_alias(&named) {
@@ -64,7 +64,7 @@ impl Terminal {
     /// it when the process ends, however it ends.
     pub(super) fn lock(&self) -> io::Result<bool> {
         let front = tcgetpgrp(&self.file);
-        if self.identity == Identity::Controlling && front.is_ok_and(|front| front != getpgrp()) {
+        if self.identity == TerminalId::Controlling && front.is_ok_and(|front| front != getpgrp()) {
             // This stops a process in the background until it is in front, before it holds the lock: the process in
             // front would wait for it. It fails if the process cannot be stopped.
             tcflow(&self.file, Action::OOn)?;
@@ -73,7 +73,7 @@ impl Terminal {
             Err(Errno::WOULDBLOCK | Errno::INTR) => Ok(false),
             // There are systems that lock no devices. There, only the questions of one process wait for each other.
             Ok(()) | Err(_) => {
-                self.watch.get_or_init(|| Watch::of(&self.file, self.identity));
+                self.watch.get_or_init(|| WriteWatch::of(&self.file, self.identity));
                 Ok(true)
             }
         }
@@ -86,7 +86,7 @@ impl Terminal {
     /// Whether anything was written to the terminal since this was asked before, by whatever process. Always `false`
     /// where the system does not tell.
     pub(super) fn was_written(&self) -> bool {
-        self.watch.get().and_then(Option::as_ref).is_some_and(Watch::has_seen)
+        self.watch.get().and_then(Option::as_ref).is_some_and(WriteWatch::has_seen)
     }
 }
 
@@ -135,11 +135,11 @@ fn name_in_proc() -> Option<PathBuf> {
 /// Learns from the system that a terminal was written to.
 #[cfg(target_os = "linux")]
 #[derive(Debug)]
-struct Watch(File);
+struct WriteWatch(File);
 
 #[cfg(target_os = "linux")]
-impl Watch {
-    fn of(terminal: &File, identity: Identity) -> Option<Self> {
+impl WriteWatch {
+    fn of(terminal: &File, identity: TerminalId) -> Option<Self> {
         use std::os::fd::AsRawFd as _;
 
         use rustix::fs::inotify::{CreateFlags, WatchFlags, add_watch, init};
@@ -147,7 +147,7 @@ impl Watch {
         let watch = init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).ok()?;
         let opened = format!("/proc/self/fd/{}", terminal.as_raw_fd());
         add_watch(&watch, opened, WatchFlags::MODIFY).ok()?;
-        if identity == Identity::Controlling {
+        if identity == TerminalId::Controlling {
             // What is written by the alias is reported for the alias, for all terminals alike.
             let _ = add_watch(&watch, ALIAS, WatchFlags::MODIFY);
         }
@@ -168,11 +168,11 @@ impl Watch {
 
 #[cfg(not(target_os = "linux"))]
 #[derive(Debug)]
-enum Watch {}
+enum WriteWatch {}
 
 #[cfg(not(target_os = "linux"))]
-impl Watch {
-    fn of(_: &File, _: Identity) -> Option<Self> {
+impl WriteWatch {
+    fn of(_: &File, _: TerminalId) -> Option<Self> {
         None
     }
 

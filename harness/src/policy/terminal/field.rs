@@ -4,8 +4,8 @@ use harness_schema::SchemaChecker;
 use serde_json::{Map, Number, Value};
 
 use super::{
-    secrets::{names_a_secret, speaks_of_a_secret},
-    sheet::{Sheet, Style},
+    secrets::{has_words_of_a_secret, is_secret_name},
+    sheet::{RowSheet, RowStyle},
 };
 
 /// The typed text that stands for an empty text.
@@ -26,11 +26,11 @@ pub(super) const SECRET: &str = "Warning: this seems to ask for a secret. A form
 
 /// A field of a form.
 #[derive(Clone, Debug)]
-pub(super) struct Field {
+pub(super) struct FormField {
     name: String,
     is_required: bool,
     schema: Value,
-    kind: Kind,
+    kind: FieldKind,
     /// The value that the person has given.
     given: Option<Value>,
     /// The positions of the choices that were typed: two choices may have the same value.
@@ -39,40 +39,40 @@ pub(super) struct Field {
 
 /// The kind of value that is typed into a field.
 #[derive(Clone, Debug)]
-enum Kind {
+enum FieldKind {
     Text,
     Number,
     Truth,
-    One(Vec<Choice>),
-    Several(Vec<Choice>),
+    One(Vec<FieldChoice>),
+    Several(Vec<FieldChoice>),
     /// Anything else is typed as JSON.
     Json,
 }
 
 /// A value that a person can choose.
 #[derive(Clone, Debug)]
-struct Choice {
+struct FieldChoice {
     value: Value,
     title: Option<String>,
 }
 
 /// The fields of a form, in the order of its schema.
-pub(super) fn fields(schema: &Value) -> Vec<Field> {
+pub(super) fn fields(schema: &Value) -> Vec<FormField> {
     let required: Vec<&str> =
         schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     let properties = schema["properties"].as_object().into_iter().flatten();
-    let field = |(name, schema): (&String, &Value)| Field {
+    let field = |(name, schema): (&String, &Value)| FormField {
         name: name.clone(),
         is_required: required.contains(&name.as_str()),
         schema: schema.clone(),
-        kind: Kind::of(schema),
+        kind: FieldKind::of(schema),
         given: None,
         places: Vec::new(),
     };
     properties.map(field).collect()
 }
 
-impl Kind {
+impl FieldKind {
     fn of(schema: &Value) -> Self {
         if let Some(choices) = choices(schema) {
             return Self::One(choices);
@@ -88,10 +88,10 @@ impl Kind {
 }
 
 /// The values that a schema lists, with their titles.
-fn choices(schema: &Value) -> Option<Vec<Choice>> {
+fn choices(schema: &Value) -> Option<Vec<FieldChoice>> {
     if let Some(values) = schema["enum"].as_array() {
         let title = |at: usize| schema["enumNames"].get(at).and_then(Value::as_str);
-        let choice = |(at, value): (usize, &Value)| Choice {
+        let choice = |(at, value): (usize, &Value)| FieldChoice {
             value: value.clone(),
             title: title(at).map(str::to_owned),
         };
@@ -100,12 +100,12 @@ fn choices(schema: &Value) -> Option<Vec<Choice>> {
     let listed = schema["oneOf"].as_array().or_else(|| schema["anyOf"].as_array())?;
     let choice = |it: &Value| {
         let title = it["title"].as_str().map(str::to_owned);
-        Some(Choice { value: it.get("const")?.clone(), title })
+        Some(FieldChoice { value: it.get("const")?.clone(), title })
     };
     listed.iter().map(choice).collect()
 }
 
-impl Field {
+impl FormField {
     /// A member of the schema that is a text.
     fn word(&self, member: &str) -> Option<&str> {
         self.schema.get(member)?.as_str()
@@ -117,18 +117,18 @@ impl Field {
     }
 
     /// Shows what the requester says about the field, on rows with a bar, and what to type, on a row without one.
-    pub(super) fn tell(&self, sheet: &mut Sheet) {
+    pub(super) fn tell(&self, sheet: &mut RowSheet) {
         sheet.line("field", &self.name);
         if let Some(title) = self.word("title") {
             sheet.line("titled", title);
         }
         if let Some(description) = self.word("description") {
-            sheet.text("about", description, |_| Style::Plain);
+            sheet.text("about", description, |_| RowStyle::Plain);
         }
         self.tell_limits(sheet);
-        if let Kind::One(choices) | Kind::Several(choices) = &self.kind {
+        if let FieldKind::One(choices) | FieldKind::Several(choices) = &self.kind {
             for (place, choice) in choices.iter().enumerate() {
-                sheet.line(&format!("[{}]", place + 1), &choice.told());
+                sheet.line(&format!("[{}]", place + 1), &choice.description());
             }
         }
         if let Some(default) = self.default() {
@@ -140,7 +140,7 @@ impl Field {
         let title = self.word("title").unwrap_or_default();
         let about = self.word("description").unwrap_or_default();
         sheet.own(&self.wanted());
-        if names_a_secret(&self.name) || names_a_secret(title) || speaks_of_a_secret(about) {
+        if is_secret_name(&self.name) || is_secret_name(title) || has_words_of_a_secret(about) {
             sheet.own(SECRET);
         }
     }
@@ -181,7 +181,7 @@ impl Field {
     }
 
     /// Shows the value that will be sent, or that there is none.
-    pub(super) fn tell_given(&self, sheet: &mut Sheet) {
+    pub(super) fn tell_given(&self, sheet: &mut RowSheet) {
         sheet.line("field", &self.name);
         match &self.given {
             Some(value) => self.tell_value(sheet, "value", value, &self.places),
@@ -190,13 +190,13 @@ impl Field {
     }
 
     /// Shows a value of this field. `places` has the positions of its choices, if they were typed.
-    fn tell_value(&self, sheet: &mut Sheet, label: &str, value: &Value, places: &[usize]) {
+    fn tell_value(&self, sheet: &mut RowSheet, label: &str, value: &Value, places: &[usize]) {
         let told = |value: &Value, typed: Option<&usize>| match &self.kind {
-            Kind::One(choices) | Kind::Several(choices) => {
+            FieldKind::One(choices) | FieldKind::Several(choices) => {
                 let first = || choices.iter().position(|choice| choice.value == *value);
                 let place = typed.copied().or_else(first)?;
                 // The title is behind the number, so that it cannot be taken for anything else.
-                Some(format!("[{}] {}", place + 1, choices.get(place)?.told()))
+                Some(format!("[{}] {}", place + 1, choices.get(place)?.description()))
             }
             _ => None,
         };
@@ -210,7 +210,7 @@ impl Field {
             Value::Array(_) => sheet.line(label, "[]"),
             value => match (told(value, places.first()), value) {
                 (Some(told), _) => sheet.line(label, &told),
-                (None, Value::String(text)) => sheet.text(label, text, |_| Style::Plain),
+                (None, Value::String(text)) => sheet.text(label, text, |_| RowStyle::Plain),
                 (None, value) => sheet.line(label, &value.to_string()),
             },
         }
@@ -220,22 +220,22 @@ impl Field {
     fn wanted(&self) -> String {
         let is_integer = self.word("type") == Some("integer");
         match &self.kind {
-            Kind::Text => format!(
+            FieldKind::Text => format!(
                 "Type a text. {EMPTY} is an empty one, and // begins one that starts with a slash."
             ),
-            Kind::Number if is_integer => "Type a whole number.".to_owned(),
-            Kind::Number => "Type a number.".to_owned(),
-            Kind::Truth => "Type yes or no.".to_owned(),
-            Kind::One(_) => "Type the number of one of these.".to_owned(),
-            Kind::Several(_) => {
+            FieldKind::Number if is_integer => "Type a whole number.".to_owned(),
+            FieldKind::Number => "Type a number.".to_owned(),
+            FieldKind::Truth => "Type yes or no.".to_owned(),
+            FieldKind::One(_) => "Type the number of one of these.".to_owned(),
+            FieldKind::Several(_) => {
                 format!("Type the numbers of some of these, with spaces between. {NONE} is none.")
             }
-            Kind::Json => "Type a value as JSON.".to_owned(),
+            FieldKind::Json => "Type a value as JSON.".to_owned(),
         }
     }
 
     /// Shows the limits that the schema sets, each with its name there.
-    fn tell_limits(&self, sheet: &mut Sheet) {
+    fn tell_limits(&self, sheet: &mut RowSheet) {
         let limits = [
             "format",
             "pattern",
@@ -264,8 +264,8 @@ impl Field {
         let mut places = Vec::new();
         let wrong = |text: &str| Err(vec![text.to_owned()]);
         let value = match &self.kind {
-            Kind::Text if typed == EMPTY => Value::from(""),
-            Kind::Text => {
+            FieldKind::Text if typed == EMPTY => Value::from(""),
+            FieldKind::Text => {
                 if line.chars().any(char::is_control) {
                     return wrong("a key was pressed that is not a character; type it again");
                 }
@@ -275,24 +275,24 @@ impl Field {
                     Some(_) => return wrong(SLASH),
                 }
             }
-            Kind::Number => match serde_json::from_str::<Number>(typed) {
+            FieldKind::Number => match serde_json::from_str::<Number>(typed) {
                 Ok(number) => Value::Number(number),
                 Err(_) => return wrong("it is not a number, such as 17 or -2.5"),
             },
-            Kind::Truth => match typed.to_ascii_lowercase().as_str() {
+            FieldKind::Truth => match typed.to_ascii_lowercase().as_str() {
                 "y" | "yes" | "true" => Value::Bool(true),
                 "n" | "no" | "false" => Value::Bool(false),
                 _ => return wrong("it is neither yes nor no"),
             },
-            Kind::One(choices) => match chosen(choices, typed) {
+            FieldKind::One(choices) => match chosen(choices, typed) {
                 Some((place, value)) => {
                     places.push(place);
                     value
                 }
                 None => return wrong("none of these has this number; type the one in brackets"),
             },
-            Kind::Several(_) if typed == NONE => Value::Array(Vec::new()),
-            Kind::Several(choices) => {
+            FieldKind::Several(_) if typed == NONE => Value::Array(Vec::new()),
+            FieldKind::Several(choices) => {
                 let typed = typed.split([' ', ',']).filter(|word| !word.is_empty());
                 let mut all: Vec<Value> = Vec::new();
                 for word in typed {
@@ -307,7 +307,7 @@ impl Field {
                 }
                 Value::Array(all)
             }
-            Kind::Json => match serde_json::from_str(typed) {
+            FieldKind::Json => match serde_json::from_str(typed) {
                 Ok(value) => value,
                 Err(err) => return Err(vec![format!("it is not JSON: {err}")]),
             },
@@ -324,8 +324,8 @@ impl Field {
     }
 }
 
-impl Choice {
-    fn told(&self) -> String {
+impl FieldChoice {
+    fn description(&self) -> String {
         let value = match &self.value {
             Value::String(text) => text.clone(),
             value => value.to_string(),
@@ -338,13 +338,13 @@ impl Choice {
 }
 
 /// The choice whose number was typed, and its place.
-fn chosen(choices: &[Choice], typed: &str) -> Option<(usize, Value)> {
+fn chosen(choices: &[FieldChoice], typed: &str) -> Option<(usize, Value)> {
     let place = typed.parse::<usize>().ok()?.checked_sub(1)?;
     choices.get(place).map(|choice| (place, choice.value.clone()))
 }
 
 /// The values that were given, as the object that the form describes.
-pub(super) fn object(fields: Vec<Field>) -> Map<String, Value> {
+pub(super) fn object(fields: Vec<FormField>) -> Map<String, Value> {
     fields.into_iter().filter_map(|field| Some((field.name, field.given?))).collect()
 }
 
@@ -352,15 +352,15 @@ pub(super) fn object(fields: Vec<Field>) -> Map<String, Value> {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{Field, Sheet, fields};
+    use super::{FormField, RowSheet, fields};
 
-    fn field(schema: &Value) -> Field {
+    fn field(schema: &Value) -> FormField {
         let schema = json!({"type": "object", "properties": {"it": schema}, "required": ["it"]});
         fields(&schema).remove(0)
     }
 
-    fn shown(tell: impl Fn(&mut Sheet)) -> String {
-        let mut sheet = Sheet::new(80);
+    fn shown(tell: impl Fn(&mut RowSheet)) -> String {
+        let mut sheet = RowSheet::new(80);
         tell(&mut sheet);
         sheet.rows.into_iter().map(|row| row.text + "\n").collect()
     }
@@ -387,7 +387,7 @@ mod tests {
         let mut one =
             field(&json!({"enum": ["a", "b", "a"], "enumNames": ["No", "Yes", "Delete"]}));
         one.take("3").expect("a choice");
-        for tell in [Field::tell, Field::tell_given] {
+        for tell in [FormField::tell, FormField::tell_given] {
             let rows = shown(|sheet| tell(&one, sheet));
             assert!(rows.contains("| [3] Delete (a)"), "{rows}");
         }

@@ -6,12 +6,12 @@ use std::{io, path::PathBuf};
 use serde_json::{Map, Value};
 
 use super::{
-    field::{Field, SECRET, fields, object},
-    pages::{COVERED, EARLY, LOWEST, Opening, Pen, open, prompt},
-    secrets::speaks_of_a_secret,
-    sheet::{NARROWEST, Row, Sheet, Style, broken},
+    field::{FormField, SECRET, fields, object},
+    pages::{COVERED, EARLY, LOWEST, QuestionOpening, TerminalPen, open, prompt},
+    secrets::has_words_of_a_secret,
+    sheet::{NARROWEST, RowSheet, RowStyle, ScreenRow, broken},
     standing::talk_at,
-    talk::{Ended, Meanwhile, Size, Talk},
+    talk::{StrayInput, TalkEnd, TerminalSize, TerminalTalk},
 };
 
 /// The rows that a page leaves for its title, its prompt and the typed line.
@@ -117,26 +117,31 @@ impl TerminalForm {
     /// Fails if there is no such terminal, and if it cannot be read or written.
     pub async fn fill(&self, from: &str, message: &str, schema: &Value) -> io::Result<Filled> {
         let form =
-            Form { from: from.to_owned(), message: message.to_owned(), fields: fields(schema) };
+            OpenForm { from: from.to_owned(), message: message.to_owned(), fields: fields(schema) };
         talk_at(&self.device, None, move |talk, pen, opening| form.fill(talk, pen, opening)).await
     }
 }
 
-struct Form {
+struct OpenForm {
     from: String,
     message: String,
-    fields: Vec<Field>,
+    fields: Vec<FormField>,
 }
 
 /// A line that was typed below a page.
-enum Typed {
+enum TypedLine {
     Line(String),
     Back,
     Ends(Filled),
 }
 
-impl Form {
-    fn fill(mut self, talk: &Talk, pen: Pen, opening: Opening) -> Result<Filled, Ended> {
+impl OpenForm {
+    fn fill(
+        mut self,
+        talk: &TerminalTalk,
+        pen: TerminalPen,
+        opening: QuestionOpening,
+    ) -> Result<Filled, TalkEnd> {
         open(talk, pen, opening)?;
         let count = self.fields.len();
         let mut faults: Vec<String> = Vec::new();
@@ -145,7 +150,7 @@ impl Form {
         loop {
             let field = step.checked_sub(1).and_then(|at| self.fields.get(at));
             let is_last = step > count;
-            let screen = Screen { talk, pen, asks_consent: is_last };
+            let screen = FormScreen { talk, pen, asks_consent: is_last };
             let words = match field {
                 None if is_last => "Give these values? [y]es, /back, /decline, /cancel:".to_owned(),
                 None => {
@@ -157,7 +162,7 @@ impl Form {
                 }
             };
             let rows = |columns| {
-                let mut sheet = Sheet::new(columns);
+                let mut sheet = RowSheet::new(columns);
                 if !faults.is_empty() {
                     sheet.own("What you typed was not taken:");
                 }
@@ -172,13 +177,13 @@ impl Form {
                 sheet.rows
             };
             let line = match screen.page(&rows, &words)? {
-                Typed::Ends(filled) => return Ok(filled),
-                Typed::Back => {
+                TypedLine::Ends(filled) => return Ok(filled),
+                TypedLine::Back => {
                     faults.clear();
                     step = step.saturating_sub(1);
                     continue;
                 }
-                Typed::Line(line) => line,
+                TypedLine::Line(line) => line,
             };
             faults.clear();
             let field = step.checked_sub(1).and_then(|at| self.fields.get_mut(at));
@@ -199,15 +204,15 @@ impl Form {
         }
     }
 
-    fn begin(&self, sheet: &mut Sheet) {
+    fn begin(&self, sheet: &mut RowSheet) {
         sheet.line("from", &self.from);
-        sheet.text("asks", &self.message, |_| Style::Plain);
-        if speaks_of_a_secret(&self.message) {
+        sheet.text("asks", &self.message, |_| RowStyle::Plain);
+        if has_words_of_a_secret(&self.message) {
             sheet.own(SECRET);
         }
     }
 
-    fn review(&self, sheet: &mut Sheet) {
+    fn review(&self, sheet: &mut RowSheet) {
         sheet.line("to", &self.from);
         for field in &self.fields {
             field.tell_given(sheet);
@@ -220,19 +225,23 @@ impl Form {
 
 /// The terminal on which a form is shown.
 #[derive(Clone, Copy)]
-struct Screen<'a> {
-    talk: &'a Talk,
-    pen: Pen,
+struct FormScreen<'a> {
+    talk: &'a TerminalTalk,
+    pen: TerminalPen,
     /// Whether a line below the last part gives the values.
     asks_consent: bool,
 }
 
-impl Screen<'_> {
+impl FormScreen<'_> {
     /// Shows rows page by page and returns the line that is typed below the last one.
-    fn page(self, rows: &dyn Fn(usize) -> Vec<Row>, words: &str) -> Result<Typed, Ended> {
+    fn page(
+        self,
+        rows: &dyn Fn(usize) -> Vec<ScreenRow>,
+        words: &str,
+    ) -> Result<TypedLine, TalkEnd> {
         loop {
             let size = self.talk.size();
-            let Size { columns, rows: height } = size;
+            let TerminalSize { columns, rows: height } = size;
             if columns < NARROWEST || height < LOWEST {
                 let text = format!(
                     "This terminal ({columns} x {height}) is too small. Give it {NARROWEST} x {LOWEST} at least and \
@@ -241,7 +250,7 @@ impl Screen<'_> {
                 self.write(&[], None, size)?;
                 prompt(self.talk, &text, size)?;
                 match self.typed()? {
-                    Typed::Ends(filled) => return Ok(Typed::Ends(filled)),
+                    TypedLine::Ends(filled) => return Ok(TypedLine::Ends(filled)),
                     _ => continue,
                 }
             }
@@ -252,9 +261,15 @@ impl Screen<'_> {
     }
 
     /// Returns `None` if the terminal has changed its size: what was shown may have left the screen.
-    fn pages(self, rows: &[Row], words: &str, size: Size) -> Result<Option<Typed>, Ended> {
+    fn pages(
+        self,
+        rows: &[ScreenRow],
+        words: &str,
+        size: TerminalSize,
+    ) -> Result<Option<TypedLine>, TalkEnd> {
         let around = AROUND.max(broken(words, size.columns).len() + 3);
-        let pages: Vec<&[Row]> = rows.chunks(size.rows.saturating_sub(around).max(1)).collect();
+        let pages: Vec<&[ScreenRow]> =
+            rows.chunks(size.rows.saturating_sub(around).max(1)).collect();
         let count = pages.len();
         let mut at = 0;
         let mut note = None;
@@ -263,12 +278,12 @@ impl Screen<'_> {
             self.write(pages.get(at).copied().unwrap_or_default(), note.take(), size)?;
             if is_last && self.asks_consent {
                 match self.talk.let_read()? {
-                    Meanwhile::Nothing => self.talk.write(self.pen.prompt_row().as_bytes())?,
-                    Meanwhile::Keys => {
+                    StrayInput::Nothing => self.talk.write(self.pen.prompt_row().as_bytes())?,
+                    StrayInput::Keys => {
                         note = Some(EARLY);
                         continue;
                     }
-                    Meanwhile::End => return Ok(Some(Typed::Ends(Filled::Cancelled))),
+                    StrayInput::End => return Ok(Some(TypedLine::Ends(Filled::Cancelled))),
                 }
             }
             let words = match (is_last, count) {
@@ -280,7 +295,7 @@ impl Screen<'_> {
             };
             prompt(self.talk, &words, size)?;
             let typed = self.typed()?;
-            if let Typed::Ends(_) = typed {
+            if let TypedLine::Ends(_) = typed {
                 return Ok(Some(typed));
             }
             if self.talk.size() != size {
@@ -291,23 +306,28 @@ impl Screen<'_> {
                 continue;
             }
             match typed {
-                Typed::Back if at > 0 => at -= 1,
-                Typed::Back => return Ok(Some(Typed::Back)),
+                TypedLine::Back if at > 0 => at -= 1,
+                TypedLine::Back => return Ok(Some(TypedLine::Back)),
                 typed if is_last => return Ok(Some(typed)),
-                Typed::Line(line) if line.is_empty() => at += 1,
+                TypedLine::Line(line) if line.is_empty() => at += 1,
                 // A line that was typed before the last page was shown is not a value: the page is shown again.
                 _ => {}
             }
         }
     }
 
-    fn write(self, rows: &[Row], note: Option<&str>, size: Size) -> Result<(), Ended> {
+    fn write(
+        self,
+        rows: &[ScreenRow],
+        note: Option<&str>,
+        size: TerminalSize,
+    ) -> Result<(), TalkEnd> {
         let mut page = self.pen.begin(size);
         if let Some(note) = note {
-            page += &self.pen.row(&Row { text: note.to_owned(), style: Style::Plain });
+            page += &self.pen.row(&ScreenRow { text: note.to_owned(), style: RowStyle::Plain });
         }
         for text in broken(TITLE, size.columns) {
-            page += &self.pen.row(&Row { text, style: Style::Plain });
+            page += &self.pen.row(&ScreenRow { text, style: RowStyle::Plain });
         }
         for row in rows {
             page += &self.pen.row(row);
@@ -315,13 +335,13 @@ impl Screen<'_> {
         self.talk.write_page(page.as_bytes())
     }
 
-    fn typed(self) -> Result<Typed, Ended> {
-        let Some(line) = self.talk.line()? else { return Ok(Typed::Ends(Filled::Cancelled)) };
+    fn typed(self) -> Result<TypedLine, TalkEnd> {
+        let Some(line) = self.talk.line()? else { return Ok(TypedLine::Ends(Filled::Cancelled)) };
         Ok(match line.trim() {
-            "/decline" => Typed::Ends(Filled::Declined),
-            "/cancel" => Typed::Ends(Filled::Cancelled),
-            "/back" => Typed::Back,
-            _ => Typed::Line(line),
+            "/decline" => TypedLine::Ends(Filled::Declined),
+            "/cancel" => TypedLine::Ends(Filled::Cancelled),
+            "/back" => TypedLine::Back,
+            _ => TypedLine::Line(line),
         })
     }
 }

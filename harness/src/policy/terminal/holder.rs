@@ -15,14 +15,14 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// Tells the person, on the standard error, when a process that was stopped (Ctrl-Z) keeps the terminal: nobody else can
 /// ask there until it goes on or ends.
 #[derive(Default)]
-pub(super) struct Holder {
+pub(super) struct TerminalHolder {
     looked: Option<Instant>,
     told: Option<u32>,
 }
 
-impl Holder {
+impl TerminalHolder {
     /// The terminal was not free.
-    pub(super) fn waits(&mut self, terminal: &File) {
+    pub(super) fn note_waiting(&mut self, terminal: &File) {
         if self.looked.replace(Instant::now()).is_some_and(|last| last.elapsed() < PAUSE) {
             return;
         }

@@ -10,7 +10,7 @@ use icu_properties::{
 
 /// How a character is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Looks {
+pub(super) enum CharacterLook {
     /// It is plainly visible and takes at most this many cells.
     Plain(usize),
     /// It is drawn onto the character before it.
@@ -26,24 +26,24 @@ const BLANK: [char; 5] = ['\u{2800}', '\u{fffc}', '\u{13441}', '\u{13442}', '\u{
 /// three, and one that terminals draw as nothing.
 const ODD: [char; 4] = ['\u{387}', '\u{17a4}', '\u{17d8}', '\u{a8fa}'];
 
-pub(super) fn looks(c: char) -> Looks {
+pub(super) fn look_of(c: char) -> CharacterLook {
     if matches!(c, ' '..='~') {
-        return Looks::Plain(1);
+        return CharacterLook::Plain(1);
     }
-    if acts(c) || ODD.contains(&c) || joins(c) || from_the_right(c) {
-        return Looks::Hidden;
+    if is_unsafe(c) || ODD.contains(&c) || joins(c) || from_the_right(c) {
+        return CharacterLook::Hidden;
     }
     match GeneralCategory::for_char(c) {
-        GeneralCategory::NonspacingMark | GeneralCategory::SpacingMark => Looks::Mark,
+        GeneralCategory::NonspacingMark | GeneralCategory::SpacingMark => CharacterLook::Mark,
         // Spaces other than that of the keyboard, and marks that enclose the letter before them.
-        GeneralCategory::SpaceSeparator | GeneralCategory::EnclosingMark => Looks::Hidden,
-        category => Looks::Plain(cells(c, category)),
+        GeneralCategory::SpaceSeparator | GeneralCategory::EnclosingMark => CharacterLook::Hidden,
+        category => CharacterLook::Plain(cells(c, category)),
     }
 }
 
 /// Whether a terminal would obey this character, show nothing of it, or show the text around it in another order.
 /// Such a character must not appear in any text on a screen.
-pub(super) fn acts(c: char) -> bool {
+pub(super) fn is_unsafe(c: char) -> bool {
     let unknown = matches!(
         GeneralCategory::for_char(c),
         GeneralCategory::Control
@@ -137,7 +137,7 @@ pub(super) fn script(c: char) -> Option<&'static str> {
 mod tests {
     use unicode_width::UnicodeWidthChar as _;
 
-    use super::{Looks, looks};
+    use super::{CharacterLook, look_of};
 
     #[test]
     fn whatever_a_person_would_not_see_is_hidden() {
@@ -158,13 +158,13 @@ mod tests {
             "אبݐ\u{660}\u{20dd}\u{488}\u{1161}\u{11a8}\u{d7cb}",
         ];
         for c in hidden.concat().chars() {
-            assert_eq!(looks(c), Looks::Hidden, "{c:?}");
+            assert_eq!(look_of(c), CharacterLook::Hidden, "{c:?}");
         }
         for c in "Ab9~ äßЖяΩ漢字かなカ한글ไท€–“”…→⚙😀½".chars() {
-            assert!(matches!(looks(c), Looks::Plain(_)), "{c:?}: {:?}", looks(c));
+            assert!(matches!(look_of(c), CharacterLook::Plain(_)), "{c:?}: {:?}", look_of(c));
         }
         for c in "\u{300}\u{301}\u{483}\u{93e}\u{e31}".chars() {
-            assert_eq!(looks(c), Looks::Mark, "{c:?}");
+            assert_eq!(look_of(c), CharacterLook::Mark, "{c:?}");
         }
     }
 
@@ -173,13 +173,13 @@ mod tests {
         let mut wrong = Vec::new();
         for c in '\0'..=char::MAX {
             let widest = c.width().unwrap_or(0).max(c.width_cjk().unwrap_or(0));
-            let fits = match looks(c) {
-                Looks::Plain(cells) => (1..=cells).contains(&widest),
-                Looks::Mark => widest <= 1,
-                Looks::Hidden => true,
+            let fits = match look_of(c) {
+                CharacterLook::Plain(cells) => (1..=cells).contains(&widest),
+                CharacterLook::Mark => widest <= 1,
+                CharacterLook::Hidden => true,
             };
             if !fits {
-                wrong.push(format!("{c:?} U+{:04x} {:?}, but {widest}", u32::from(c), looks(c)));
+                wrong.push(format!("{c:?} U+{:04x} {:?}, but {widest}", u32::from(c), look_of(c)));
             }
         }
         assert!(wrong.is_empty(), "{wrong:#?}");

@@ -1,12 +1,12 @@
 //! Shows a question page by page and reads the answer. *Yes* is not accepted before the last page was shown.
 
 use super::{
-    device::Identity,
+    device::TerminalId,
     reset::{empty_screen, reset},
-    sheet::{NARROWEST, Row, Style, broken, key, rows},
-    talk::{Ended, Meanwhile, Size, Talk},
+    sheet::{NARROWEST, RowStyle, ScreenRow, broken, key, rows},
+    talk::{StrayInput, TalkEnd, TerminalSize, TerminalTalk},
 };
-use crate::policy::{Approval, Question};
+use crate::policy::{Approval, ApprovalRequest};
 
 /// The number of rows of the smallest terminal on which a question is shown.
 pub(super) const LOWEST: usize = 10;
@@ -23,20 +23,20 @@ pub(super) const COVERED: &str = "(Shown again: it was overwritten.)";
 
 /// How to draw on this terminal.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Pen {
+pub(super) struct TerminalPen {
     /// Whether the terminal obeys escape sequences.
     escapes: bool,
 }
 
-impl Pen {
+impl TerminalPen {
     /// The environment variable `TERM` describes only the terminal that controls this process. All other terminals
     /// are assumed to obey.
-    pub(super) fn of(terminal: Identity) -> Self {
+    pub(super) fn of(terminal: TerminalId) -> Self {
         let dumb = || std::env::var_os("TERM").is_some_and(|kind| kind == "dumb");
-        Self { escapes: terminal != Identity::Controlling || !dumb() }
+        Self { escapes: terminal != TerminalId::Controlling || !dumb() }
     }
 
-    pub(super) fn begin(self, size: Size) -> String {
+    pub(super) fn begin(self, size: TerminalSize) -> String {
         if self.escapes { empty_screen(size) } else { "\r\n".to_owned() }
     }
 
@@ -45,11 +45,13 @@ impl Pen {
         if self.escapes { "\r\x1b[K" } else { "\r\n" }
     }
 
-    pub(super) fn row(self, row: &Row) -> String {
+    pub(super) fn row(self, row: &ScreenRow) -> String {
         match (self.escapes, row.style) {
-            (true, Style::Given | Style::Added) => format!("\x1b[1m{}\x1b[0m\x1b[K\r\n", row.text),
-            (true, Style::Removed) => format!("\x1b[4m{}\x1b[0m\x1b[K\r\n", row.text),
-            (true, Style::Plain) => format!("{}\x1b[K\r\n", row.text),
+            (true, RowStyle::Given | RowStyle::Added) => {
+                format!("\x1b[1m{}\x1b[0m\x1b[K\r\n", row.text)
+            }
+            (true, RowStyle::Removed) => format!("\x1b[4m{}\x1b[0m\x1b[K\r\n", row.text),
+            (true, RowStyle::Plain) => format!("{}\x1b[K\r\n", row.text),
             (false, _) => format!("{}\r\n", row.text),
         }
     }
@@ -63,7 +65,7 @@ impl Pen {
 
 /// The meaning of a typed line.
 #[derive(Debug, PartialEq, Eq)]
-enum Said {
+enum TypedAnswer {
     Nothing,
     Yes,
     No(Option<String>),
@@ -74,7 +76,7 @@ enum Said {
     Unknown,
 }
 
-impl Said {
+impl TypedAnswer {
     fn of(line: Option<&str>, scopes: usize) -> Self {
         let line = match line {
             // The end of the input.
@@ -103,7 +105,7 @@ impl Said {
 
 /// What is shown before a question, depending on the question before it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Opening {
+pub(super) struct QuestionOpening {
     /// The question before was withdrawn while it was on the screen.
     pub(super) after_one_taken_back: bool,
     /// The question before came from another conversation.
@@ -112,11 +114,11 @@ pub(super) struct Opening {
 
 /// Asks until there is an answer.
 pub(super) fn ask(
-    talk: &Talk,
-    pen: Pen,
-    question: &Question,
-    opening: Opening,
-) -> Result<Approval, Ended> {
+    talk: &TerminalTalk,
+    pen: TerminalPen,
+    question: &ApprovalRequest,
+    opening: QuestionOpening,
+) -> Result<Approval, TalkEnd> {
     open(talk, pen, opening)?;
     let chat = question.conversation.as_str();
     let chat = Some(chat).filter(|chat| opening.names_chat && !chat.is_empty());
@@ -125,7 +127,8 @@ pub(super) fn ask(
         let told = if size.columns < NARROWEST || size.rows < LOWEST {
             too_small(talk, pen, question, size)?
         } else {
-            Shown { talk, pen, question, size, rows: rows(question, chat, size.columns) }.told()?
+            QuestionPages { talk, pen, question, size, rows: rows(question, chat, size.columns) }
+                .show()?
         };
         if let Some(approval) = told {
             return Ok(approval);
@@ -135,7 +138,11 @@ pub(super) fn ask(
 
 /// Drops the keys that were pressed before. After a question that was withdrawn, the person has to press Enter
 /// first, so that a key which was meant for that question does not answer this one.
-pub(super) fn open(talk: &Talk, pen: Pen, opening: Opening) -> Result<(), Ended> {
+pub(super) fn open(
+    talk: &TerminalTalk,
+    pen: TerminalPen,
+    opening: QuestionOpening,
+) -> Result<(), TalkEnd> {
     talk.forget_keys()?;
     if opening.after_one_taken_back {
         let text = "The question before this one was taken back. Press Enter to see the next one:";
@@ -148,38 +155,38 @@ pub(super) fn open(talk: &Talk, pen: Pen, opening: Opening) -> Result<(), Ended>
 }
 
 fn too_small(
-    talk: &Talk,
-    pen: Pen,
-    question: &Question,
-    size: Size,
-) -> Result<Option<Approval>, Ended> {
-    let Size { columns, rows } = size;
+    talk: &TerminalTalk,
+    pen: TerminalPen,
+    question: &ApprovalRequest,
+    size: TerminalSize,
+) -> Result<Option<Approval>, TalkEnd> {
+    let TerminalSize { columns, rows } = size;
     let text = format!(
         "This terminal ({columns} x {rows}) is too small to show what would run. Give it {NARROWEST} \
          x {LOWEST} at least and press Enter, or say [n]o:"
     );
     talk.write(pen.begin(size).as_bytes())?;
     prompt(talk, &text, size)?;
-    match Said::of(talk.line()?.as_deref(), 0) {
-        Said::No(reason) => Ok(Some(no(question, reason))),
+    match TypedAnswer::of(talk.line()?.as_deref(), 0) {
+        TypedAnswer::No(reason) => Ok(Some(no(question, reason))),
         _ => Ok(None),
     }
 }
 
 /// A question, laid out for a terminal of this size.
-struct Shown<'a> {
-    talk: &'a Talk,
-    pen: Pen,
-    question: &'a Question,
-    size: Size,
-    rows: Vec<Row>,
+struct QuestionPages<'a> {
+    talk: &'a TerminalTalk,
+    pen: TerminalPen,
+    question: &'a ApprovalRequest,
+    size: TerminalSize,
+    rows: Vec<ScreenRow>,
 }
 
-impl Shown<'_> {
+impl QuestionPages<'_> {
     /// Shows all pages and returns the answer, or `None` if the question has to be laid out again.
-    fn told(&self) -> Result<Option<Approval>, Ended> {
+    fn show(&self) -> Result<Option<Approval>, TalkEnd> {
         let height = self.height();
-        let pages: Vec<&[Row]> = self.rows.chunks(height).collect();
+        let pages: Vec<&[ScreenRow]> = self.rows.chunks(height).collect();
         let last = pages.len().saturating_sub(1);
         let (mut page, mut passed_over) = (0, 0);
         let mut note = None;
@@ -187,12 +194,12 @@ impl Shown<'_> {
             self.page(pages.get(page).copied().unwrap_or_default(), note.take())?;
             if page == last {
                 match self.talk.let_read()? {
-                    Meanwhile::Nothing => self.talk.write(self.pen.prompt_row().as_bytes())?,
-                    Meanwhile::Keys => {
+                    StrayInput::Nothing => self.talk.write(self.pen.prompt_row().as_bytes())?,
+                    StrayInput::Keys => {
                         note = Some(EARLY);
                         continue;
                     }
-                    Meanwhile::End => return Ok(Some(no(self.question, None))),
+                    StrayInput::End => return Ok(Some(no(self.question, None))),
                 }
             }
             let words = match page == last {
@@ -203,12 +210,12 @@ impl Shown<'_> {
                 }
             };
             prompt(self.talk, &words, self.size)?;
-            let said = Said::of(self.talk.line()?.as_deref(), self.question.scopes.len());
-            if let Said::No(reason) = said {
+            let said = TypedAnswer::of(self.talk.line()?.as_deref(), self.question.scopes.len());
+            if let TypedAnswer::No(reason) = said {
                 return Ok(Some(no(self.question, reason)));
             }
             // A resized terminal may no longer show what was shown.
-            if self.talk.size() != self.size || said == Said::Again {
+            if self.talk.size() != self.size || said == TypedAnswer::Again {
                 return Ok(None);
             }
             if self.talk.is_covered()? {
@@ -216,13 +223,13 @@ impl Shown<'_> {
                 continue;
             }
             match said {
-                Said::Nothing if page < last => page += 1,
-                Said::End if page < last => {
+                TypedAnswer::Nothing if page < last => page += 1,
+                TypedAnswer::End if page < last => {
                     passed_over = last - page - 1;
                     page = last;
                 }
-                Said::Yes if page == last => return Ok(Some(self.question.yes())),
-                Said::Always(scope) if page == last => {
+                TypedAnswer::Yes if page == last => return Ok(Some(self.question.yes())),
+                TypedAnswer::Always(scope) if page == last => {
                     let scope = self.question.scopes.get(scope);
                     return Ok(scope.map(|scope| self.question.always_for(scope)));
                 }
@@ -242,13 +249,13 @@ impl Shown<'_> {
         self.size.rows.saturating_sub(prompt.unwrap_or(1) + 3).max(1)
     }
 
-    fn page(&self, rows: &[Row], note: Option<&str>) -> Result<(), Ended> {
+    fn page(&self, rows: &[ScreenRow], note: Option<&str>) -> Result<(), TalkEnd> {
         let mut page = self.pen.begin(self.size);
         if let Some(note) = note {
-            page += &self.pen.row(&Row { text: note.to_owned(), style: Style::Plain });
+            page += &self.pen.row(&ScreenRow { text: note.to_owned(), style: RowStyle::Plain });
         }
         let title = format!("May this call run? ({})", self.hash());
-        page += &self.pen.row(&Row { text: title, style: Style::Plain });
+        page += &self.pen.row(&ScreenRow { text: title, style: RowStyle::Plain });
         for row in rows {
             page += &self.pen.row(row);
         }
@@ -289,11 +296,11 @@ fn words_between(page: usize, pages: usize, more: usize) -> String {
 
 /// Writes a prompt: the program's own text, all ASCII, in the rows that were counted for it. What was typed before is
 /// dropped.
-pub(super) fn prompt(talk: &Talk, words: &str, size: Size) -> Result<(), Ended> {
+pub(super) fn prompt(talk: &TerminalTalk, words: &str, size: TerminalSize) -> Result<(), TalkEnd> {
     talk.write_prompt(format!("{} ", broken(words, size.columns).join("\r\n")).as_bytes())
 }
 
-fn no(question: &Question, reason: Option<String>) -> Approval {
+fn no(question: &ApprovalRequest, reason: Option<String>) -> Approval {
     let said = "the person at the terminal said no";
     match reason {
         None => question.no(said),

@@ -1,6 +1,6 @@
 //! Undoes what text that was printed before may have done to the terminal, and scrolls that text away.
 
-use super::talk::Size;
+use super::talk::TerminalSize;
 
 /// What is reset, in this order, with the reason. A sequence that a terminal does not know does nothing. The cursor
 /// stays in its row, so that text of the program scrolls away and is not erased.
@@ -69,7 +69,7 @@ pub(super) fn reset() -> String {
 
 /// Undoes them, and begins an empty screen. What stood on the screen is scrolled away and not erased: it may be
 /// protected from being erased, and a person may want to read it again.
-pub(super) fn empty_screen(size: Size) -> String {
+pub(super) fn empty_screen(size: TerminalSize) -> String {
     let mut screen = reset();
     screen += "\x1b[J";
     screen += &"\r\n".repeat(size.rows);

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use super::letter::{Looks, acts, looks};
+use super::letter::{CharacterLook, is_unsafe, look_of};
 use crate::secret::SecretNames;
 
 /// Words that name a secret anywhere in a longer word, such as `mypassword1`, or written as several words, such as
@@ -219,21 +219,21 @@ const LETTERS: usize = 32;
 const JOINED: usize = 4;
 
 /// The names, in the letters that they look like.
-struct Signs {
+struct SecretSigns {
     inside: Vec<String>,
     at_the_end: Vec<String>,
     whole: Vec<String>,
 }
 
-static SIGNS: LazyLock<Signs> = LazyLock::new(|| {
+static SIGNS: LazyLock<SecretSigns> = LazyLock::new(|| {
     let folded = |signs: &[&str]| signs.iter().map(|sign| fold(sign)).collect();
-    Signs { inside: folded(&INSIDE), at_the_end: folded(&AT_THE_END), whole: folded(&WHOLE) }
+    SecretSigns { inside: folded(&INSIDE), at_the_end: folded(&AT_THE_END), whole: folded(&WHOLE) }
 });
 
 /// Whether a text mentions a password, a token, a key, a code by which a person signs in, or what pays: anywhere in the
 /// text, in the singular or plural, in letters and digits that look like those of the word, and with invisible characters
 /// between them. A needless warning costs less than a missing one.
-pub(super) fn speaks_of_a_secret(text: &str) -> bool {
+pub(super) fn has_words_of_a_secret(text: &str) -> bool {
     let is_digit_letter = |c: char| matches!(c, '0' | '1' | '3' | '4' | '5' | '7' | '@' | '$');
     let names = |text: &str| mentions(&words(text));
     names(text)
@@ -242,18 +242,18 @@ pub(super) fn speaks_of_a_secret(text: &str) -> bool {
 }
 
 /// Whether the name of a field is that of a secret, or speaks of one.
-pub(super) fn names_a_secret(name: &str) -> bool {
-    SecretNames::default().has(name) || speaks_of_a_secret(name)
+pub(super) fn is_secret_name(name: &str) -> bool {
+    SecretNames::default().has(name) || has_words_of_a_secret(name)
 }
 
 /// A word of a text, in the letters that it looks like.
-struct Word {
+struct FoldedWord {
     text: String,
     /// Whether all of its letters are in upper case.
     is_upper: bool,
 }
 
-fn mentions(words: &[Word]) -> bool {
+fn mentions(words: &[FoldedWord]) -> bool {
     let near = |at: usize, signs: &[&str]| {
         let around = words.get(at.saturating_sub(NEAR)..words.len().min(at + NEAR + 1));
         around.into_iter().flatten().any(|word| signs.contains(&word.text.as_str()))
@@ -301,13 +301,13 @@ fn singular(word: &str) -> &str {
 
 /// The words of a text. A letter in upper case begins a word behind one in lower case, and before one in lower case if the
 /// letters before it are in upper case, as in `userPIN` and `OTPCode`. Single letters with gaps between them form one word.
-fn words(text: &str) -> Vec<Word> {
+fn words(text: &str) -> Vec<FoldedWord> {
     let mut words: Vec<Vec<(char, bool)>> = vec![Vec::new()];
     for c in text.chars() {
         match shape(c) {
-            Shape::Nothing => {}
-            Shape::Gap => words.push(Vec::new()),
-            Shape::Letter(letter, is_upper) => {
+            LetterShape::Nothing => {}
+            LetterShape::Gap => words.push(Vec::new()),
+            LetterShape::Letter(letter, is_upper) => {
                 let before =
                     words.last().and_then(|word| word.last()).map(|(_, is_upper)| *is_upper);
                 if is_upper && before == Some(false) {
@@ -326,7 +326,7 @@ fn words(text: &str) -> Vec<Word> {
             }
         }
     }
-    let mut joined: Vec<Word> = Vec::new();
+    let mut joined: Vec<FoldedWord> = Vec::new();
     let mut letters = 0;
     for word in words.into_iter().filter(|word| !word.is_empty()) {
         let is_upper = word.iter().all(|(letter, is_upper)| *is_upper || letter.is_numeric());
@@ -337,7 +337,7 @@ fn words(text: &str) -> Vec<Word> {
                 before.text.push_str(&text);
                 before.is_upper &= is_upper;
             }
-            None => joined.push(Word { text, is_upper }),
+            None => joined.push(FoldedWord { text, is_upper }),
         }
         letters = if is_alone { letters + 1 } else { 0 };
     }
@@ -359,14 +359,14 @@ fn letter_for(c: char) -> char {
 
 fn fold(word: &str) -> String {
     let letter = |c| match shape(c) {
-        Shape::Letter(letter, _) => Some(letter),
-        Shape::Nothing | Shape::Gap => None,
+        LetterShape::Letter(letter, _) => Some(letter),
+        LetterShape::Nothing | LetterShape::Gap => None,
     };
     word.chars().filter_map(letter).collect()
 }
 
 /// What a reader sees of a character.
-enum Shape {
+enum LetterShape {
     /// It is invisible.
     Nothing,
     /// It separates words.
@@ -375,12 +375,12 @@ enum Shape {
     Letter(char, bool),
 }
 
-fn shape(c: char) -> Shape {
+fn shape(c: char) -> LetterShape {
     if c.is_whitespace() {
-        return Shape::Gap;
+        return LetterShape::Gap;
     }
-    if acts(c) && !c.is_control() || looks(c) == Looks::Mark {
-        return Shape::Nothing;
+    if is_unsafe(c) && !c.is_control() || look_of(c) == CharacterLook::Mark {
+        return LetterShape::Nothing;
     }
     // Full-width letters have the order of ASCII.
     let c = match c {
@@ -388,10 +388,10 @@ fn shape(c: char) -> Shape {
         c => c,
     };
     if !c.is_alphanumeric() {
-        return Shape::Gap;
+        return LetterShape::Gap;
     }
     let lower = c.to_lowercase().next().unwrap_or(c);
-    Shape::Letter(alike(lower), c.is_uppercase())
+    LetterShape::Letter(alike(lower), c.is_uppercase())
 }
 
 /// The Latin letter that a small Greek or Cyrillic letter, or a letter with a diacritic, looks like.

@@ -1,6 +1,6 @@
 //! Which texts of forms speak of a secret, and which do not.
 
-use super::{names_a_secret, speaks_of_a_secret};
+use super::{has_words_of_a_secret, is_secret_name};
 
 /// Written to look like a word without being it.
 const DISGUISED: [&str; 20] = [
@@ -243,14 +243,15 @@ fn a_text_that_speaks_of_a_secret_anywhere_and_in_any_form_is_known() {
     let missed: Vec<&str> = [&DISGUISED[..], &SECRET, &ELSEWHERE]
         .concat()
         .into_iter()
-        .filter(|text| !speaks_of_a_secret(text) || !names_a_secret(text))
+        .filter(|text| !has_words_of_a_secret(text) || !is_secret_name(text))
         .collect();
     assert_eq!(missed, Vec::<&str>::new());
-    assert!(names_a_secret("pin") && names_a_secret("x_auth"));
+    assert!(is_secret_name("pin") && is_secret_name("x_auth"));
 }
 
 #[test]
 fn other_texts_do_not_warn() {
-    let warned: Vec<&str> = HARMLESS.into_iter().filter(|text| speaks_of_a_secret(text)).collect();
+    let warned: Vec<&str> =
+        HARMLESS.into_iter().filter(|text| has_words_of_a_secret(text)).collect();
     assert_eq!(warned, Vec::<&str>::new());
 }

@@ -25,10 +25,10 @@ use serde_json::Value;
 
 use super::{
     letter::script,
-    units::{Unit, units},
+    units::{TextUnit, units},
 };
 use crate::{
-    journal::Decider, journal::Reason, message::Arguments, policy::Question, tool::Preview,
+    journal::Decider, journal::Reason, message::Arguments, policy::ApprovalRequest, tool::Preview,
 };
 
 /// The columns of a label, of a label with its bar, and of the narrowest screen.
@@ -48,7 +48,7 @@ const COUNTED: usize = 8;
 /// How a row is drawn. There are no colours, since a program that wrote to the terminal before may have changed
 /// them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Style {
+pub(super) enum RowStyle {
     Plain,
     /// An argument that the model gave.
     Given,
@@ -58,14 +58,18 @@ pub(super) enum Style {
 
 /// One row of the screen.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Row {
+pub(super) struct ScreenRow {
     pub(super) text: String,
-    pub(super) style: Style,
+    pub(super) style: RowStyle,
 }
 
 /// The rows of a question on a screen of `columns` columns, at least [`NARROWEST`].
-pub(super) fn rows(question: &Question, chat: Option<&str>, columns: usize) -> Vec<Row> {
-    let mut sheet = Sheet::new(columns);
+pub(super) fn rows(
+    question: &ApprovalRequest,
+    chat: Option<&str>,
+    columns: usize,
+) -> Vec<ScreenRow> {
+    let mut sheet = RowSheet::new(columns);
     sheet.head(question, chat);
     sheet.arguments(&question.arguments);
     sheet.defaults(&question.defaults);
@@ -84,19 +88,19 @@ pub(super) fn key(scope: usize) -> String {
     if scope == 0 { "a".to_owned() } else { scope.to_string() }
 }
 
-pub(super) struct Sheet {
-    pub(super) rows: Vec<Row>,
+pub(super) struct RowSheet {
+    pub(super) rows: Vec<ScreenRow>,
     /// The cells behind the bar.
     room: usize,
 }
 
-impl Sheet {
+impl RowSheet {
     /// Creates an empty sheet for a screen of `columns` columns.
     pub(super) fn new(columns: usize) -> Self {
         Self { rows: Vec::new(), room: columns.saturating_sub(MARGIN + 1) }
     }
 
-    fn head(&mut self, question: &Question, chat: Option<&str>) {
+    fn head(&mut self, question: &ApprovalRequest, chat: Option<&str>) {
         if let Some(chat) = chat {
             self.line("chat", chat);
         }
@@ -113,7 +117,7 @@ impl Sheet {
     }
 
     /// Adds why a person is asked, what the tool declares, and where it runs.
-    fn surroundings(&mut self, question: &Question) {
+    fn surroundings(&mut self, question: &ApprovalRequest) {
         for change in &question.changes {
             self.line("changed", change);
         }
@@ -151,7 +155,7 @@ impl Sheet {
             many => self.line("args", &format!("{many} values")),
         }
         for (path, value) in &values {
-            self.value("arg", path, value, Style::Given);
+            self.value("arg", path, value, RowStyle::Given);
         }
     }
 
@@ -174,15 +178,15 @@ impl Sheet {
             }
         }
         if !together.is_empty() {
-            self.put("defaults", together, Style::Plain);
+            self.put("defaults", together, RowStyle::Plain);
         }
         for (path, value) in &long {
-            self.value("default", path, value, Style::Plain);
+            self.value("default", path, value, RowStyle::Plain);
         }
     }
 
     /// Adds an innermost value: a short one behind its name, a longer text on rows of its own.
-    fn value(&mut self, label: &str, path: &str, value: &Value, style: Style) {
+    fn value(&mut self, label: &str, path: &str, value: &Value, style: RowStyle) {
         let (label, shown) = match value {
             Value::String(text) => {
                 if size(text, &[]).is_some() {
@@ -204,11 +208,11 @@ impl Sheet {
 
     fn preview(&mut self, preview: &Preview) {
         match preview {
-            Preview::Text(text) => self.text("preview", text, |_| Style::Plain),
+            Preview::Text(text) => self.text("preview", text, |_| RowStyle::Plain),
             Preview::Diff(diff) => self.text("diff", diff, |line| match line.chars().next() {
-                Some('+') => Style::Added,
-                Some('-') => Style::Removed,
-                _ => Style::Plain,
+                Some('+') => RowStyle::Added,
+                Some('-') => RowStyle::Removed,
+                _ => RowStyle::Plain,
             }),
         }
     }
@@ -216,17 +220,17 @@ impl Sheet {
     /// Adds the program's own text, all ASCII, on rows without a bar: no value can begin such a row.
     pub(super) fn own(&mut self, words: &str) {
         let rows = broken(words, self.room + MARGIN + 1);
-        self.rows.extend(rows.into_iter().map(|text| Row { text, style: Style::Plain }));
+        self.rows.extend(rows.into_iter().map(|text| ScreenRow { text, style: RowStyle::Plain }));
     }
 
     /// Adds a text on one line; a line break in it is escaped.
     pub(super) fn line(&mut self, label: &str, text: &str) {
-        self.put(label, units(text), Style::Plain);
+        self.put(label, units(text), RowStyle::Plain);
     }
 
     /// Adds a text of any number of lines, with its size unless it is short.
-    pub(super) fn text(&mut self, label: &str, text: &str, style: impl Fn(&str) -> Style) {
-        let lines: Vec<(Vec<Unit>, Style)> =
+    pub(super) fn text(&mut self, label: &str, text: &str, style: impl Fn(&str) -> RowStyle) {
+        let lines: Vec<(Vec<TextUnit>, RowStyle)> =
             lines(text).into_iter().map(|(units, line)| (units, style(line))).collect();
         if let Some(size) = size(text, &lines) {
             self.line("size", &size);
@@ -239,12 +243,12 @@ impl Sheet {
     }
 
     /// Adds one line behind its bar. Its continuation rows have a colon instead of the bar.
-    fn put(&mut self, label: &str, units: Vec<Unit>, style: Style) {
+    fn put(&mut self, label: &str, units: Vec<TextUnit>, style: RowStyle) {
         for (place, text) in wrapped(units, self.room).into_iter().enumerate() {
             let (label, bar) = if place == 0 { (label, '|') } else { ("", ':') };
             let space = if text.is_empty() { "" } else { " " };
             let text = format!("{label:>LABEL$} {bar}{space}{text}");
-            self.rows.push(Row { text, style });
+            self.rows.push(ScreenRow { text, style });
         }
     }
 }
@@ -284,19 +288,19 @@ fn flatten<'v>(pointer: String, value: &'v Value, into: &mut Vec<(String, &'v Va
 }
 
 /// The name of an argument. A colon in it is escaped, so that it cannot look like the end of the name.
-fn name_of(path: &str) -> Vec<Unit> {
+fn name_of(path: &str) -> Vec<TextUnit> {
     let mut name = units(path);
     for unit in &mut name {
-        if let Unit::Plain(c @ ':', _) = *unit {
-            *unit = Unit::Escaped(c);
+        if let TextUnit::Plain(c @ ':', _) = *unit {
+            *unit = TextUnit::Escaped(c);
         }
     }
     name
 }
 
 /// A sign of the program's own between two values, with a space.
-fn sign(sign: char) -> [Unit; 2] {
-    [Unit::Plain(sign, 1), Unit::Plain(' ', 1)]
+fn sign(sign: char) -> [TextUnit; 2] {
+    [TextUnit::Plain(sign, 1), TextUnit::Plain(' ', 1)]
 }
 
 /// A name, escaped as a part of a JSON pointer.
@@ -305,7 +309,7 @@ fn token(name: &str) -> String {
 }
 
 /// The lines of a text as units, each with its text. Many empty lines in a row become one unit.
-fn lines(text: &str) -> Vec<(Vec<Unit>, &str)> {
+fn lines(text: &str) -> Vec<(Vec<TextUnit>, &str)> {
     let mut lines = Vec::new();
     let mut rest = text.split('\n').peekable();
     while let Some(line) = rest.next() {
@@ -318,7 +322,7 @@ fn lines(text: &str) -> Vec<(Vec<Unit>, &str)> {
             empty += 1;
         }
         if empty > EMPTY_LINES {
-            lines.push((vec![Unit::EmptyLines(empty)], ""));
+            lines.push((vec![TextUnit::EmptyLines(empty)], ""));
         } else {
             lines.extend((0..empty).map(|_| (Vec::new(), "")));
         }
@@ -327,7 +331,7 @@ fn lines(text: &str) -> Vec<(Vec<Unit>, &str)> {
 }
 
 /// The size of a text in words; `None` if the text is short, has one line and is all ASCII.
-fn size(text: &str, lines: &[(Vec<Unit>, Style)]) -> Option<String> {
+fn size(text: &str, lines: &[(Vec<TextUnit>, RowStyle)]) -> Option<String> {
     let characters = text.chars().count();
     let foreign = text.chars().filter(|c| !c.is_ascii()).count();
     if (1..=SHORT).contains(&characters) && !text.contains('\n') && foreign == 0 {
@@ -363,15 +367,15 @@ fn size(text: &str, lines: &[(Vec<Unit>, Style)]) -> Option<String> {
 
 /// Breaks a line into rows of `room` cells. A space at the end of a row, where a person would not see it, or at the
 /// beginning of the next row is escaped.
-fn wrapped(units: Vec<Unit>, room: usize) -> Vec<String> {
+fn wrapped(units: Vec<TextUnit>, room: usize) -> Vec<String> {
     let mut rows = Vec::new();
-    let mut row: Vec<Unit> = Vec::new();
+    let mut row: Vec<TextUnit> = Vec::new();
     let mut used = 0;
     let mut units = units.into_iter().peekable();
     while let Some(unit) = units.next() {
         // Marks stay with their letter.
         let mut piece = vec![unit];
-        while let Some(mark) = units.next_if(|unit| matches!(unit, Unit::Mark(_))) {
+        while let Some(mark) = units.next_if(|unit| matches!(unit, TextUnit::Mark(_))) {
             piece.push(mark);
         }
         let cells: usize = piece.iter().map(|unit| unit.cells()).sum();
@@ -383,13 +387,13 @@ fn wrapped(units: Vec<Unit>, room: usize) -> Vec<String> {
             }
             row = match spaces {
                 0 => Vec::new(),
-                1 => vec![Unit::Escaped(' ')],
-                spaces => vec![Unit::Run(' ', spaces)],
+                1 => vec![TextUnit::Escaped(' ')],
+                spaces => vec![TextUnit::Run(' ', spaces)],
             };
             used = row.iter().map(|unit| unit.cells()).sum();
         }
         if row.is_empty() && !rows.is_empty() && is_space(unit) {
-            piece = vec![Unit::Escaped(' ')];
+            piece = vec![TextUnit::Escaped(' ')];
         }
         used += piece.iter().map(|unit| unit.cells()).sum::<usize>();
         row.append(&mut piece);
@@ -398,12 +402,12 @@ fn wrapped(units: Vec<Unit>, room: usize) -> Vec<String> {
     rows
 }
 
-fn is_space(unit: Unit) -> bool {
-    matches!(unit, Unit::Plain(' ', _))
+fn is_space(unit: TextUnit) -> bool {
+    matches!(unit, TextUnit::Plain(' ', _))
 }
 
-fn text(units: &[Unit]) -> String {
-    units.iter().map(Unit::to_string).collect()
+fn text(units: &[TextUnit]) -> String {
+    units.iter().map(TextUnit::to_string).collect()
 }
 
 /// Who asks for a person's decision, in words.

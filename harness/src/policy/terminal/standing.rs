@@ -4,10 +4,10 @@
 use std::{io, path::Path, sync::Arc, time::Instant};
 
 use super::{
-    device::Terminal,
-    pages::{Opening, Pen},
-    talk::{Ended, Talk},
-    turns::{Turn, turn_at},
+    device::OpenTerminal,
+    pages::{QuestionOpening, TerminalPen},
+    talk::{TalkEnd, TerminalTalk},
+    turns::{TerminalTurn, turn_at},
 };
 
 /// Runs a talk with the person at a terminal when it is its turn. `conversation` is the conversation that asks, if
@@ -15,30 +15,36 @@ use super::{
 pub(super) async fn talk_at<T: Send + 'static>(
     device: &Path,
     conversation: Option<&str>,
-    talk: impl FnOnce(&Talk, Pen, Opening) -> Result<T, Ended> + Send + 'static,
+    talk: impl FnOnce(&TerminalTalk, TerminalPen, QuestionOpening) -> Result<T, TalkEnd>
+    + Send
+    + 'static,
 ) -> io::Result<T> {
-    let terminal = Terminal::open(device)?;
+    let terminal = OpenTerminal::open(device)?;
     let turn = turn_at(terminal.identity).await;
-    let pen = Pen::of(terminal.identity);
-    Standing { talk: Arc::new(Talk::new(terminal)), pen, turn }.answer(conversation, talk).await
+    let pen = TerminalPen::of(terminal.identity);
+    ShownQuestion { talk: Arc::new(TerminalTalk::new(terminal)), pen, turn }
+        .answer(conversation, talk)
+        .await
 }
 
 /// A question that is shown at a terminal. Dropping it withdraws it.
-struct Standing {
-    talk: Arc<Talk>,
-    pen: Pen,
+struct ShownQuestion {
+    talk: Arc<TerminalTalk>,
+    pen: TerminalPen,
     /// Given to the next question when the talk has ended.
-    turn: Turn,
+    turn: TerminalTurn,
 }
 
-impl Standing {
+impl ShownQuestion {
     async fn answer<T: Send + 'static>(
         mut self,
         conversation: Option<&str>,
-        ask: impl FnOnce(&Talk, Pen, Opening) -> Result<T, Ended> + Send + 'static,
+        ask: impl FnOnce(&TerminalTalk, TerminalPen, QuestionOpening) -> Result<T, TalkEnd>
+        + Send
+        + 'static,
     ) -> io::Result<T> {
         let before = conversation.and_then(|it| self.turn.conversation.replace(it.to_owned()));
-        let opening = Opening {
+        let opening = QuestionOpening {
             after_one_taken_back: self.turn.taken_back.is_some(),
             names_chat: before.is_some_and(|before| Some(before.as_str()) != conversation),
         };
@@ -55,13 +61,13 @@ impl Standing {
                 self.talk.end(b"");
                 Ok(answer)
             }
-            Err(Ended::Failed(err)) => Err(err),
-            Err(Ended::TakenBack) => Err(io::Error::other("the question was taken back")),
+            Err(TalkEnd::Failed(err)) => Err(err),
+            Err(TalkEnd::TakenBack) => Err(io::Error::other("the question was taken back")),
         }
     }
 }
 
-impl Drop for Standing {
+impl Drop for ShownQuestion {
     fn drop(&mut self) {
         if self.talk.end(self.pen.taken_back().as_bytes()) {
             self.turn.taken_back = Some(Arc::clone(&self.talk));

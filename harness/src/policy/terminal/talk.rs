@@ -13,7 +13,7 @@ use rustix::{
 };
 use tokio::time::Instant;
 
-use super::{device::Terminal, holder::Holder};
+use super::{device::OpenTerminal, holder::TerminalHolder};
 
 /// The pause before the next try if a terminal has no key or accepts no more text.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -33,37 +33,37 @@ const YIELD: Duration = Duration::from_millis(150);
 const LINE: usize = 4096;
 
 /// The size that is assumed for a terminal of unknown size.
-const SIZE: Size = Size { columns: 80, rows: 24 };
+const SIZE: TerminalSize = TerminalSize { columns: 80, rows: 24 };
 
 /// The size of a terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Size {
+pub(super) struct TerminalSize {
     pub(super) columns: usize,
     pub(super) rows: usize,
 }
 
 /// Why a talk ended without an answer.
 #[derive(Debug)]
-pub(super) enum Ended {
+pub(super) enum TalkEnd {
     TakenBack,
     Failed(io::Error),
 }
 
-impl From<Errno> for Ended {
+impl From<Errno> for TalkEnd {
     fn from(err: Errno) -> Self {
         Self::Failed(err.into())
     }
 }
 
 #[derive(Debug)]
-pub(super) struct Talk {
-    terminal: Terminal,
-    state: Mutex<State>,
+pub(super) struct TerminalTalk {
+    terminal: OpenTerminal,
+    state: Mutex<TalkState>,
     changed: Condvar,
 }
 
 #[derive(Debug)]
-struct State {
+struct TalkState {
     /// Whether the question has not been withdrawn or answered.
     live: bool,
     /// Whether anything of the question is on the screen.
@@ -74,7 +74,7 @@ struct State {
 
 /// What was typed while a question was being read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Meanwhile {
+pub(super) enum StrayInput {
     Nothing,
     /// Keys, which were dropped.
     Keys,
@@ -82,27 +82,27 @@ pub(super) enum Meanwhile {
     End,
 }
 
-impl Talk {
-    pub(super) fn new(terminal: Terminal) -> Self {
-        let state = State { live: true, on_screen: false, covered: false };
+impl TerminalTalk {
+    pub(super) fn new(terminal: OpenTerminal) -> Self {
+        let state = TalkState { live: true, on_screen: false, covered: false };
         Self { terminal, state: Mutex::new(state), changed: Condvar::new() }
     }
 
     /// Waits until no other process asks at this terminal. If this process has asked there in the last moments, others
     /// come first.
-    pub(super) fn claim(&self, released: Option<std::time::Instant>) -> Result<(), Ended> {
+    pub(super) fn claim(&self, released: Option<std::time::Instant>) -> Result<(), TalkEnd> {
         let not_ready = || io::Error::from(io::ErrorKind::WouldBlock);
         while released.is_some_and(|released| released.elapsed() < YIELD) {
             self.pause(self.state()?, not_ready())?;
         }
-        let mut holder = Holder::default();
+        let mut holder = TerminalHolder::default();
         // Stopping a process in the background must not happen with the state locked.
         loop {
-            if self.terminal.lock().map_err(Ended::Failed)? {
+            if self.terminal.lock().map_err(TalkEnd::Failed)? {
                 // If the question was withdrawn meanwhile, nobody unlocks the terminal any more.
                 return self.state().map(drop).inspect_err(|_| self.terminal.unlock());
             }
-            holder.waits(&self.terminal.file);
+            holder.note_waiting(&self.terminal.file);
             self.pause(self.state()?, not_ready())?;
         }
     }
@@ -123,7 +123,7 @@ impl Talk {
     }
 
     /// Writes a page, which begins with an empty screen.
-    pub(super) fn write_page(&self, bytes: &[u8]) -> Result<(), Ended> {
+    pub(super) fn write_page(&self, bytes: &[u8]) -> Result<(), TalkEnd> {
         let mut state = self.state()?;
         self.terminal.was_written();
         state.covered = false;
@@ -132,12 +132,12 @@ impl Talk {
     }
 
     /// Writes all bytes.
-    pub(super) fn write(&self, bytes: &[u8]) -> Result<(), Ended> {
+    pub(super) fn write(&self, bytes: &[u8]) -> Result<(), TalkEnd> {
         self.put(bytes).map(drop)
     }
 
     /// Writes a prompt, and drops what was typed before it stood there whole.
-    pub(super) fn write_prompt(&self, bytes: &[u8]) -> Result<(), Ended> {
+    pub(super) fn write_prompt(&self, bytes: &[u8]) -> Result<(), TalkEnd> {
         self.forget_keys()?;
         if self.put(bytes)? {
             self.forget_keys()?;
@@ -146,7 +146,7 @@ impl Talk {
     }
 
     /// Writes all bytes. Returns whether the terminal made it wait.
-    fn put(&self, bytes: &[u8]) -> Result<bool, Ended> {
+    fn put(&self, bytes: &[u8]) -> Result<bool, TalkEnd> {
         let mut rest = bytes;
         let mut waited = false;
         while !rest.is_empty() {
@@ -170,7 +170,7 @@ impl Talk {
 
     /// Whether somebody else has written to the terminal since the page was begun: the person may have answered what
     /// stands there now.
-    pub(super) fn is_covered(&self) -> Result<bool, Ended> {
+    pub(super) fn is_covered(&self) -> Result<bool, TalkEnd> {
         let mut state = self.state()?;
         state.covered |= self.terminal.was_written();
         Ok(state.covered)
@@ -178,29 +178,29 @@ impl Talk {
 
     /// Gives the person the time to read the page that was written, and drops what is typed meanwhile. It returns early
     /// if there is something.
-    pub(super) fn let_read(&self) -> Result<Meanwhile, Ended> {
+    pub(super) fn let_read(&self) -> Result<StrayInput, TalkEnd> {
         self.forget_keys()?;
         let drawn = Instant::now();
         let mut keys = [0; LINE];
         while drawn.elapsed() < READING {
             let state = self.state()?;
             match (&self.terminal.file).read(&mut keys) {
-                Ok(0) => return Ok(Meanwhile::End),
+                Ok(0) => return Ok(StrayInput::End),
                 Ok(read) => {
                     let keys = keys.get(..read).unwrap_or_default();
                     let ends = keys.iter().any(|key| is_end(*key));
-                    return Ok(if ends { Meanwhile::End } else { Meanwhile::Keys });
+                    return Ok(if ends { StrayInput::End } else { StrayInput::Keys });
                 }
                 Err(err) => self.pause(state, err)?,
             }
         }
         // A line that was begun in this time is not passed on before it is ended.
         self.forget_keys()?;
-        Ok(Meanwhile::Nothing)
+        Ok(StrayInput::Nothing)
     }
 
     /// Drops the keys that were pressed until now.
-    pub(super) fn forget_keys(&self) -> Result<(), Ended> {
+    pub(super) fn forget_keys(&self) -> Result<(), TalkEnd> {
         let _state = self.state()?;
         // In a background process this stops the program until it is in the foreground again, as a read would. If
         // the process cannot be stopped, the read reports the error.
@@ -213,10 +213,10 @@ impl Talk {
         tcgetattr(&self.terminal.file).is_err()
     }
 
-    pub(super) fn size(&self) -> Size {
+    pub(super) fn size(&self) -> TerminalSize {
         match tcgetwinsize(&self.terminal.file) {
             Ok(size) if size.ws_col > 0 && size.ws_row > 0 => {
-                Size { columns: size.ws_col.into(), rows: size.ws_row.into() }
+                TerminalSize { columns: size.ws_col.into(), rows: size.ws_row.into() }
             }
             Ok(_) | Err(_) => SIZE,
         }
@@ -224,7 +224,7 @@ impl Talk {
 
     /// The next typed line, or `None` at the end of the input. It also works if another part of the program has
     /// switched off line mode and echo.
-    pub(super) fn line(&self) -> Result<Option<String>, Ended> {
+    pub(super) fn line(&self) -> Result<Option<String>, TalkEnd> {
         let mut line = Vec::new();
         loop {
             let keys = self.keys()?;
@@ -261,7 +261,7 @@ impl Talk {
     }
 
     /// The keys that were pressed: at least one, or none at the end of the input.
-    fn keys(&self) -> Result<Vec<u8>, Ended> {
+    fn keys(&self) -> Result<Vec<u8>, TalkEnd> {
         let mut keys = vec![0; LINE];
         loop {
             let state = self.state()?;
@@ -276,21 +276,21 @@ impl Talk {
     }
 
     /// The state, unless the question was withdrawn. The holder of the guard has the terminal to itself.
-    fn state(&self) -> Result<MutexGuard<'_, State>, Ended> {
+    fn state(&self) -> Result<MutexGuard<'_, TalkState>, TalkEnd> {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if state.live { Ok(state) } else { Err(Ended::TakenBack) }
+        if state.live { Ok(state) } else { Err(TalkEnd::TakenBack) }
     }
 
     /// Waits a moment if the terminal was not ready, or until the question is withdrawn.
-    fn pause(&self, state: MutexGuard<'_, State>, err: io::Error) -> Result<(), Ended> {
+    fn pause(&self, state: MutexGuard<'_, TalkState>, err: io::Error) -> Result<(), TalkEnd> {
         match err.kind() {
             io::ErrorKind::Interrupted => Ok(()),
             io::ErrorKind::WouldBlock => {
                 let (state, _) =
                     self.changed.wait_timeout(state, PAUSE).unwrap_or_else(PoisonError::into_inner);
-                if state.live { Ok(()) } else { Err(Ended::TakenBack) }
+                if state.live { Ok(()) } else { Err(TalkEnd::TakenBack) }
             }
-            _ => Err(Ended::Failed(err)),
+            _ => Err(TalkEnd::Failed(err)),
         }
     }
 }

@@ -7,28 +7,28 @@ use serde_json::{Map, Value, json};
 use unicode_width::UnicodeWidthStr as _;
 
 use super::{
-    letter::{Looks, looks},
-    sheet::{NARROWEST, Style, rows},
+    letter::{CharacterLook, look_of},
+    sheet::{NARROWEST, RowStyle, rows},
     visible,
 };
 use crate::{
     journal::Decider,
     journal::Reason,
     message::{Arguments, ToolCall},
-    policy::Question,
+    policy::ApprovalRequest,
     tool::{Preview, Scope, SideEffects},
 };
 
-fn question(arguments: &Value) -> Question {
-    Question::new(&ToolCall::new("call_1", "bash", arguments.to_string()), SideEffects::ALL)
+fn question(arguments: &Value) -> ApprovalRequest {
+    ApprovalRequest::new(&ToolCall::new("call_1", "bash", arguments.to_string()), SideEffects::ALL)
 }
 
 /// The rows of a question. It checks that each of them is one row of the screen.
-fn screen(question: &Question, columns: usize) -> Vec<String> {
+fn screen(question: &ApprovalRequest, columns: usize) -> Vec<String> {
     let rows: Vec<String> = rows(question, None, columns).into_iter().map(|row| row.text).collect();
     for row in &rows {
         for c in row.chars() {
-            assert!(looks(c) != Looks::Hidden, "{c:?} is shown in {row:?}");
+            assert!(look_of(c) != CharacterLook::Hidden, "{c:?} is shown in {row:?}");
         }
         assert!(row.width().max(row.width_cjk()) < columns, "{row:?} is wider than {columns}");
         let margin: Vec<char> = row.chars().take(10).collect();
@@ -188,8 +188,11 @@ fn the_arguments_come_first_in_bold_and_one_line_says_why() {
     let declared = "it declares `read, write, network, mutate`";
     question.reasons = vec![Reason::new(Decider::SideEffects, declared)];
     let rows = rows(&question, None, 80);
-    let given: Vec<&str> =
-        rows.iter().filter(|row| row.style == Style::Given).map(|row| row.text.as_str()).collect();
+    let given: Vec<&str> = rows
+        .iter()
+        .filter(|row| row.style == RowStyle::Given)
+        .map(|row| row.text.as_str())
+        .collect();
     assert_eq!(given, ["     arg | command: ls | wc -l"]);
     let texts: Vec<&str> = rows.iter().map(|row| row.text.as_str()).collect();
     let expected = [

@@ -9,15 +9,15 @@ use std::{
 
 use tokio::sync::OwnedMutexGuard;
 
-use super::{device::Identity, talk::Talk};
+use super::{device::TerminalId, talk::TerminalTalk};
 
 /// What is known about the question before.
 #[derive(Debug, Default)]
-pub(super) struct Before {
+pub(super) struct PreviousQuestion {
     /// The talk of the question, if it was withdrawn while it was on the screen: a key that is meant for it may
     /// still arrive. As long as the talk keeps the terminal open, the system gives its device number to no other
     /// terminal.
-    pub(super) taken_back: Option<Arc<Talk>>,
+    pub(super) taken_back: Option<Arc<TerminalTalk>>,
     /// The conversation that asked it.
     pub(super) conversation: Option<String>,
     /// When it was answered or withdrawn.
@@ -25,18 +25,18 @@ pub(super) struct Before {
 }
 
 /// The turn to ask at one terminal. Dropping it lets the next question ask.
-pub(super) type Turn = OwnedMutexGuard<Before>;
+pub(super) type TerminalTurn = OwnedMutexGuard<PreviousQuestion>;
 
 /// All terminals at which this process has asked. Their number is limited by the number of device numbers.
-static TERMINALS: LazyLock<Mutex<HashMap<Identity, Arc<tokio::sync::Mutex<Before>>>>> =
+static TERMINALS: LazyLock<Mutex<HashMap<TerminalId, Arc<tokio::sync::Mutex<PreviousQuestion>>>>> =
     LazyLock::new(Mutex::default);
 
 /// Waits until it is this question's turn, in the order of arrival. Dropping the future leaves the queue.
-pub(super) async fn turn_at(terminal: Identity) -> Turn {
+pub(super) async fn turn_at(terminal: TerminalId) -> TerminalTurn {
     queue_of(terminal).lock_owned().await
 }
 
-fn queue_of(terminal: Identity) -> Arc<tokio::sync::Mutex<Before>> {
+fn queue_of(terminal: TerminalId) -> Arc<tokio::sync::Mutex<PreviousQuestion>> {
     let mut terminals = TERMINALS.lock().unwrap_or_else(PoisonError::into_inner);
     for queue in terminals.values() {
         let Ok(mut before) = queue.try_lock() else { continue };

@@ -6,7 +6,7 @@
 
 use std::{collections::BTreeSet, fmt};
 
-use super::letter::{Looks, carries_marks, is_letter, look_alike, looks};
+use super::letter::{CharacterLook, carries_marks, is_letter, look_alike, look_of};
 
 /// If there are more spaces in a row, only their number is shown.
 const SPACES: usize = 16;
@@ -19,7 +19,7 @@ const MARKS: usize = 3;
 
 /// A piece of a line. A line can be broken between two of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Unit {
+pub(super) enum TextUnit {
     /// A visible character and the number of its cells.
     Plain(char, usize),
     /// A mark on the letter before it.
@@ -32,7 +32,7 @@ pub(super) enum Unit {
     EmptyLines(usize),
 }
 
-impl fmt::Display for Unit {
+impl fmt::Display for TextUnit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::Plain(c, _) | Self::Mark(c) => write!(f, "{c}"),
@@ -45,7 +45,7 @@ impl fmt::Display for Unit {
     }
 }
 
-impl Unit {
+impl TextUnit {
     /// The number of cells that the unit takes at most.
     pub(super) fn cells(self) -> usize {
         match self {
@@ -62,7 +62,7 @@ impl Unit {
 }
 
 /// The units of one line, which has no line break.
-pub(super) fn units(line: &str) -> Vec<Unit> {
+pub(super) fn units(line: &str) -> Vec<TextUnit> {
     let line: Vec<char> = line.chars().collect();
     let mixed = mixed(&line);
     let ends_visibly = line.iter().rposition(|c| *c != ' ').map_or(0, |last| last + 1);
@@ -70,26 +70,26 @@ pub(super) fn units(line: &str) -> Vec<Unit> {
     let mut at = 0;
     while let Some(&c) = line.get(at) {
         let rest = line.get(at..).unwrap_or_default();
-        let plain = match looks(c) {
-            Looks::Plain(_) if c == '\\' && begins_an_escape(rest) => None,
-            Looks::Plain(_) if mixed.get(at) == Some(&true) => None,
-            Looks::Plain(_) if c == ' ' && (at >= ends_visibly || is_wide(rest)) => None,
-            Looks::Plain(cells) => Some(Unit::Plain(c, cells)),
-            Looks::Mark => takes_a_mark(&units).then_some(Unit::Mark(c)),
-            Looks::Hidden => None,
+        let plain = match look_of(c) {
+            CharacterLook::Plain(_) if c == '\\' && is_escape_start(rest) => None,
+            CharacterLook::Plain(_) if mixed.get(at) == Some(&true) => None,
+            CharacterLook::Plain(_) if c == ' ' && (at >= ends_visibly || is_wide(rest)) => None,
+            CharacterLook::Plain(cells) => Some(TextUnit::Plain(c, cells)),
+            CharacterLook::Mark => can_take_mark(&units).then_some(TextUnit::Mark(c)),
+            CharacterLook::Hidden => None,
         };
         let unit = plain.unwrap_or_else(|| spelled_out(rest, c));
-        at += if let Unit::Run(_, times) = unit { times } else { 1 };
+        at += if let TextUnit::Run(_, times) = unit { times } else { 1 };
         units.push(unit);
     }
     units
 }
 
 /// The unit for a character that is not shown as itself, together with the equal characters that follow it.
-fn spelled_out(rest: &[char], c: char) -> Unit {
+fn spelled_out(rest: &[char], c: char) -> TextUnit {
     let fewest = if matches!(c, ' ' | '\t') { 2 } else { SAME + 1 };
     let same = rest.iter().take_while(|other| **other == c).count();
-    if same < fewest { Unit::Escaped(c) } else { Unit::Run(c, same) }
+    if same < fewest { TextUnit::Escaped(c) } else { TextUnit::Run(c, same) }
 }
 
 /// Whether the line goes on with more spaces than a person can count.
@@ -98,15 +98,15 @@ fn is_wide(rest: &[char]) -> bool {
 }
 
 /// Whether a backslash could be read as the beginning of `\u{..}` or `\{..}`.
-fn begins_an_escape(rest: &[char]) -> bool {
+fn is_escape_start(rest: &[char]) -> bool {
     matches!(rest, ['\\', '{', ..] | ['\\', 'u', '{', ..])
 }
 
 /// Whether a mark after these units is drawn onto a letter that is shown and does not have too many marks.
-fn takes_a_mark(units: &[Unit]) -> bool {
-    let marks = units.iter().rev().take_while(|unit| matches!(unit, Unit::Mark(_))).count();
+fn can_take_mark(units: &[TextUnit]) -> bool {
+    let marks = units.iter().rev().take_while(|unit| matches!(unit, TextUnit::Mark(_))).count();
     let before = units.len().checked_sub(marks + 1).and_then(|at| units.get(at));
-    marks < MARKS && matches!(before, Some(Unit::Plain(c, _)) if carries_marks(*c))
+    marks < MARKS && matches!(before, Some(TextUnit::Plain(c, _)) if carries_marks(*c))
 }
 
 /// Which non-ASCII characters are in a word that mixes letters of several scripts, such as a Cyrillic `а` among
@@ -116,7 +116,7 @@ fn mixed(line: &[char]) -> Vec<bool> {
     if line.iter().all(char::is_ascii) {
         return mixed;
     }
-    let in_word = |c: char| is_letter(c) || looks(c) == Looks::Mark;
+    let in_word = |c: char| is_letter(c) || look_of(c) == CharacterLook::Mark;
     let mut at = 0;
     while at < line.len() {
         let word = line.get(at..).unwrap_or_default();

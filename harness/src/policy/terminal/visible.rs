@@ -1,6 +1,6 @@
 //! Makes running text of others safe for a terminal.
 
-use super::letter::{Looks, acts, looks};
+use super::letter::{CharacterLook, is_unsafe, look_of};
 
 /// If there are more marks in a row, they are escaped, since a pile of marks covers other rows.
 const MARKS: usize = 4;
@@ -26,13 +26,13 @@ pub fn visible(text: &str) -> String {
     let mut before = None;
     let mut rest = text.chars().peekable();
     while let Some(c) = rest.next() {
-        marks = if looks(c) == Looks::Mark { marks + 1 } else { 0 };
+        marks = if look_of(c) == CharacterLook::Mark { marks + 1 } else { 0 };
         let stays = match c {
             '\n' | '\t' => true,
             '\r' => rest.peek() == Some(&'\n'),
             // Joiners and variation selectors inside of emoji and of words of some scripts.
             '\u{200c}' | '\u{200d}' | '\u{fe0e}' | '\u{fe0f}' => joins(before, c),
-            _ => !acts(c) && marks <= MARKS,
+            _ => !is_unsafe(c) && marks <= MARKS,
         };
         if stays {
             shown.push(c);
@@ -52,7 +52,9 @@ fn joins(before: Option<char>, c: char) -> bool {
         Some(before @ ('\u{fe0e}' | '\u{fe0f}')) => c == '\u{200d}' && before != c,
         Some(before) => {
             let keycap = matches!(before, '0'..='9' | '#' | '*');
-            keycap || !before.is_ascii() && (looks(before) != Looks::Hidden || !acts(before))
+            keycap
+                || !before.is_ascii()
+                    && (look_of(before) != CharacterLook::Hidden || !is_unsafe(before))
         }
     }
 }

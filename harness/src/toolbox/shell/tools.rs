@@ -88,7 +88,7 @@ pub async fn bash(
 /// An agent asks its approver before each command, and denies all of them if it has none:
 ///
 /// ```no_run
-/// use harness::{Agent, AnthropicProvider, policy::Question, toolbox::Bash};
+/// use harness::{Agent, AnthropicProvider, policy::ApprovalRequest, toolbox::Bash};
 ///
 /// #[tokio::main]
 /// async fn main() -> Result<(), harness::Error> {
@@ -98,7 +98,7 @@ pub async fn bash(
 ///         .with_inherited_variables(["CARGO_HOME", "SSH_AUTH_SOCK"])?;
 ///     let agent = Agent::builder(AnthropicProvider::from_env()?)
 ///         .tools(bash.tools())
-///         .approver(|question: Question| async move {
+///         .approver(|question: ApprovalRequest| async move {
 ///             match question.arguments.get("command").and_then(|it| it.as_str()) {
 ///                 Some("git status") => question.yes(),
 ///                 _ => question.no("only `git status` is allowed here"),

@@ -7,9 +7,9 @@ use crate::{
     error::Error,
     provider::VendorPart,
     wire::{
-        cited,
+        citations,
         decoder::EventSink,
-        halves,
+        surrogates,
         tolerant::{ObjectMembers, elements, join, quote, text_of},
     },
 };
@@ -82,7 +82,7 @@ impl OpenBlock {
                 for citation in &citations {
                     out.citation(number, citation)?;
                 }
-                let citations = citations.into_iter().filter(|json| cited::goes_back(json));
+                let citations = citations.into_iter().filter(|json| citations::is_returnable(json));
                 let citations = citations.map(str::to_owned).collect();
                 OpenBlockKind::Text { citations }
             }
@@ -99,7 +99,7 @@ impl OpenBlock {
                 let input = members.get("input").unwrap_or_default();
                 let empty = matches!(input, "" | "null") || ObjectMembers::of(input).0.is_empty();
                 let input =
-                    if empty && !is_scalar(input) { "".into() } else { halves::escaped(input) };
+                    if empty && !is_scalar(input) { "".into() } else { surrogates::escaped(input) };
                 let extra = join(members.0.iter().filter_map(|(name, value)| {
                     let known = matches!(&**name, "type" | "id" | "name" | "input");
                     (!known).then(|| (&**name, value.get()))
@@ -131,7 +131,7 @@ impl OpenBlock {
     }
 
     /// Whether pieces of arguments belong to it.
-    pub(super) fn takes_input(&self) -> bool {
+    pub(super) fn can_take_input(&self) -> bool {
         matches!(self.kind, OpenBlockKind::Call { .. } | OpenBlockKind::Opaque { .. })
     }
 
@@ -164,13 +164,13 @@ impl OpenBlock {
     }
 
     /// Its type and id, if it is a vendor block that needs a result.
-    pub(super) fn wants(&self) -> Option<(String, String)> {
+    pub(super) fn awaited_result(&self) -> Option<(String, String)> {
         let OpenBlockKind::Opaque { kind, id, .. } = &self.kind else { return None };
         kind.ends_with("_use").then(|| (kind.clone(), id.clone()))
     }
 
     /// The id of the call whose result it is.
-    pub(super) fn answers(&self) -> Option<String> {
+    pub(super) fn answered_call(&self) -> Option<String> {
         match &self.kind {
             OpenBlockKind::Opaque { answers, .. } if !answers.is_empty() => Some(answers.clone()),
             _ => None,
@@ -233,7 +233,7 @@ impl OpenBlock {
         if let OpenBlockKind::Text { citations } = &mut self.kind {
             out.source(json)?;
             out.citation(self.number, json)?;
-            if cited::goes_back(json) {
+            if citations::is_returnable(json) {
                 citations.push(json.to_owned());
             }
         }

@@ -10,15 +10,15 @@ use serde::{Deserialize, Deserializer};
 
 use super::{
     block::{DeltaTarget, OpenBlock},
-    walked::{AnthropicCommonEvent, DeltaContent},
+    common_event::{AnthropicCommonEvent, DeltaContent},
 };
 use crate::{
     error::{Error, ErrorKind},
     provider::{AnswerLimits, StopReason, Usage, WantedItem, update_count},
     wire::{
         decoder::{Decoder, Dialect, EventSink, not_understood},
+        delta_fast_path::VaryingPlaces,
         fault, reader, scan,
-        shape::VaryingPlaces,
         tolerant::{
             ObjectMembers, RawJson, TolerantCount, TolerantList, TolerantObject, TolerantText,
             text_of,
@@ -27,18 +27,18 @@ use crate::{
 };
 
 /// A decoder for one answer.
-pub fn decoder(limits: AnswerLimits) -> Decoder<Answer> {
-    Decoder::with(Answer::default(), limits)
+pub fn decoder(limits: AnswerLimits) -> Decoder<AnthropicAnswer> {
+    Decoder::with(AnthropicAnswer::default(), limits)
 }
 
 /// A decoder for the answer to a request for the vendor's own summary.
-pub fn summary_decoder(limits: AnswerLimits) -> Decoder<Answer> {
-    Decoder::with(Answer { is_summary: true, ..Answer::default() }, limits)
+pub fn summary_decoder(limits: AnswerLimits) -> Decoder<AnthropicAnswer> {
+    Decoder::with(AnthropicAnswer { is_summary: true, ..AnthropicAnswer::default() }, limits)
 }
 
 /// The answer so far.
 #[derive(Debug, Default)]
-pub struct Answer {
+pub struct AnthropicAnswer {
     /// Whether it must be a summary by the vendor.
     is_summary: bool,
     id: Option<String>,
@@ -201,7 +201,7 @@ pub(crate) struct BlockDelta {
     what: DeltaTarget,
 }
 
-impl Dialect for Answer {
+impl Dialect for AnthropicAnswer {
     type Delta = BlockDelta;
 
     fn read(&mut self, event: &str, data: &str, out: &mut EventSink) -> Result<bool, Error> {
@@ -345,7 +345,7 @@ impl Dialect for Answer {
     }
 }
 
-impl Answer {
+impl AnthropicAnswer {
     fn start(&mut self, message: AnthropicMessage<'_>, out: &mut EventSink) -> Result<(), Error> {
         let id = message.id.owned();
         if self.started {
@@ -439,7 +439,7 @@ impl Answer {
         delta: &AnthropicDelta<'_>,
         out: &mut EventSink,
     ) -> Result<(), Error> {
-        let takes_input = self.block(index).is_some_and(|block| block.takes_input());
+        let takes_input = self.block(index).is_some_and(|block| block.can_take_input());
         if &*delta.kind == "input_json_delta" && !takes_input {
             if delta.partial_json.is_empty() {
                 return Ok(());
@@ -531,8 +531,9 @@ impl Answer {
     /// The block that the answer waits for besides calls: one that needs a result and has none. The
     /// vendor's own blocks get their result in a later answer, if there are calls to run first.
     fn wanted(&self) -> Option<WantedItem> {
-        let answered: HashSet<String> = self.blocks.iter().filter_map(OpenBlock::answers).collect();
-        let mut wanted = self.blocks.iter().filter_map(OpenBlock::wants);
+        let answered: HashSet<String> =
+            self.blocks.iter().filter_map(OpenBlock::answered_call).collect();
+        let mut wanted = self.blocks.iter().filter_map(OpenBlock::awaited_result);
         let (kind, _) = wanted.find(|(kind, id)| {
             let is_own = matches!(kind.as_str(), "server_tool_use" | "mcp_tool_use");
             let is_later = is_own && self.calls;

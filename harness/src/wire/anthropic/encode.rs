@@ -20,18 +20,19 @@ use crate::{
         ToolCall, ToolResult, VendorData, in_line,
     },
     models::{Model, Models, SchemaAnswers},
-    provider::{AnswerWay, Draft, Found, Request, Settings, ToolChoice},
+    provider::{BodyDraft, OutputMode, Request, Settings, ToolChoice, ToolSearches},
     secret::beginning,
     wire::{
         Encoded,
         answer::{self, OutputPlan, SchemaEnforcement, ServerSupport},
-        cache, choice,
+        cache,
         encoded::{MessageEncoding, PrefixStability, conversation, thinking_from, turn_start},
         json::{JsonBody, comma, key, member, members, object, raw, room_for, sendable, text},
-        media::{CarriedFiles, FilePart, Recipient, Takes, line},
+        media::{CarriedFiles, FilePart, ModelCapabilities, Recipient, line},
         names,
         optional::{OptionalMember, RefusedMembers},
         tolerant::{ObjectMembers, text_of},
+        tool_choice,
     },
 };
 
@@ -43,12 +44,12 @@ pub struct Options {
     /// The settings.
     pub settings: Settings,
     /// Which kinds of files and which options the model accepts.
-    pub takes: Takes,
+    pub takes: ModelCapabilities,
     /// The members that the server has refused by their names. They are left out.
     pub refused: RefusedMembers,
     /// How the model is told the schema of its answer, if the request has one. `None`: chosen by
     /// the vendor, the model and the schema.
-    pub answer_way: Option<AnswerWay>,
+    pub answer_way: Option<OutputMode>,
     /// Whether tools that were found by a search are marked, so that the vendor reads them at the place of the search,
     /// and everything before it from its cache. Other servers of this protocol may not support it.
     ///
@@ -67,7 +68,7 @@ impl Options {
     pub fn new(model: impl Into<String>) -> Self {
         let model = model.into();
         let models = Models::default();
-        let takes = Takes::of("anthropic", &*model, &models);
+        let takes = ModelCapabilities::of("anthropic", &*model, &models);
         let defers_tools = models.find("anthropic", &model).deferred_tools.unwrap_or(false);
         Self {
             refused: RefusedMembers::at("anthropic", &model),
@@ -118,8 +119,7 @@ pub fn encode(request: &Request<'_>, options: &Options) -> Result<Vec<u8>, Error
     encode_pieces(request, options).map(Encoded::into_bytes)
 }
 
-/// Like [`encode`], but in pieces: messages that an earlier request has [sent](Request::with_sent)
-/// are not encoded again.
+/// Like [`encode`], but in pieces: messages that an earlier request has [sent](Request::with_sent) are not encoded again.
 ///
 /// # Errors
 /// The same as [`encode`].
@@ -150,7 +150,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
         }
         None => request,
     };
-    choice::check(request, settings)?;
+    tool_choice::check(request, settings)?;
     let summarizes = request.asks_for_summary();
     if summarizes && extra.contains_key("context_management") {
         return Err(Error::new(
@@ -217,7 +217,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     }
     let strict = strict_tools.unwrap_or(false);
     let defers = *defers_tools && !refused.has(OptionalMember::DeferLoading);
-    let found = DeferredTools::of(request, defers, &choice::named(settings));
+    let found = DeferredTools::of(request, defers, &tool_choice::named(settings));
     if !found.tools.is_empty() {
         body.may_send(OptionalMember::DeferLoading);
     }
@@ -244,8 +244,8 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
         false => thinking_from(request, settings, has_budget),
     };
     // Such a request contains one summary, as its first block.
-    let first_alone = summarizes || request.begins_with_summary();
-    let summary_at = first_alone.then(|| request.begins_with_summary().then_some(0));
+    let first_alone = summarizes || request.has_summary_first();
+    let summary_at = first_alone.then(|| request.has_summary_first().then_some(0));
     let is = format!(
         "{WIRE} {thinking_from} {unsigned_thinking}{}{}{}",
         if first_alone { " summary" } else { "" },
@@ -269,7 +269,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     conversation(body, "messages", b"", form, request, to, |out, before, message| {
         let at = before.len();
         let after = request.messages().range(at.saturating_add(1)..);
-        let message = &answer::said(plan.as_ref(), at, message);
+        let message = &answer::sent_form(plan.as_ref(), at, message);
         let summaries = summary_at.is_none_or(|first| first == Some(at));
         let thinking = match unsigned_thinking {
             // Of each turn with calls, such a server wants the thinking.
@@ -327,7 +327,7 @@ fn marked(request: &Request<'_>, extra: &Map<String, serde_json::Value>) -> Opti
     None
 }
 
-fn breakpoint(out: &mut Draft, mark: Option<&str>) {
+fn breakpoint(out: &mut BodyDraft, mark: Option<&str>) {
     if let Some(mark) = mark {
         key(out, "cache_control");
         raw(out, mark);
@@ -336,7 +336,7 @@ fn breakpoint(out: &mut Draft, mark: Option<&str>) {
 
 /// The tools that are read at the place of the search that found them.
 struct DeferredTools<'a> {
-    found: Found<'a>,
+    found: ToolSearches<'a>,
     tools: Vec<&'a str>,
 }
 
@@ -378,7 +378,7 @@ impl<'a> DeferredTools<'a> {
 }
 
 fn tools(
-    out: &mut Draft,
+    out: &mut BodyDraft,
     request: &Request<'_>,
     strict: bool,
     found: &DeferredTools<'_>,
@@ -430,7 +430,7 @@ fn choice(choice: Option<&ToolChoice>, parallel: Option<bool>) -> Option<serde_j
 
 /// Writes one message, unless no part of it can be sent. Returns how long its bytes stay the same.
 fn encode_message(
-    out: &mut Draft,
+    out: &mut BodyDraft,
     message: &Message,
     (at, after): (usize, &Messages),
     (thinking, summaries): (SentThinking, bool),
@@ -623,7 +623,7 @@ fn result_of(data: &VendorData, message: &Message, after: &Messages) -> VendorRe
     if goes_on { VendorResultPlace::Later } else { VendorResultPlace::NotBehind(after.len()) }
 }
 
-fn encode_block(out: &mut Draft, block: &Block, to: Recipient<'_>) {
+fn encode_block(out: &mut BodyDraft, block: &Block, to: Recipient<'_>) {
     match block {
         Block::Text(text) => encode_text(out, text),
         Block::Image(media) => encode_media(out, MediaKind::Image, media, to),
@@ -647,7 +647,7 @@ fn is_block(json: &str) -> bool {
 }
 
 /// Writes text, unless it is only white space, which is refused.
-fn encode_text(out: &mut Draft, text: &TextBlock) {
+fn encode_text(out: &mut BodyDraft, text: &TextBlock) {
     if text.text().trim().is_empty() {
         return;
     }
@@ -660,7 +660,7 @@ fn encode_text(out: &mut Draft, text: &TextBlock) {
 }
 
 /// Writes thinking, byte for byte. Thinking that is not signed has no meaning for most servers.
-fn encode_reasoning(out: &mut Draft, reasoning: &ReasoningBlock, sent: SentThinking) {
+fn encode_reasoning(out: &mut BodyDraft, reasoning: &ReasoningBlock, sent: SentThinking) {
     let Some(json) = ours(reasoning.vendor()) else {
         if sent == SentThinking::All && !reasoning.text().is_empty() {
             comma(out);
@@ -681,7 +681,7 @@ fn encode_reasoning(out: &mut Draft, reasoning: &ReasoningBlock, sent: SentThink
     out.push(b'}');
 }
 
-fn encode_call(out: &mut Draft, call: &ToolCall) {
+fn encode_call(out: &mut BodyDraft, call: &ToolCall) {
     comma(out);
     raw(out, r#"{"type":"tool_use""#);
     member(out, "id", &names::id(call.id(), ID_LIMIT));
@@ -694,7 +694,7 @@ fn encode_call(out: &mut Draft, call: &ToolCall) {
 }
 
 /// Writes the tools that a search has found, which the vendor reads instead of the result's text.
-fn encode_found(out: &mut Draft, result: &ToolResult, tools: &[&str]) {
+fn encode_found(out: &mut BodyDraft, result: &ToolResult, tools: &[&str]) {
     comma(out);
     raw(out, r#"{"type":"tool_result""#);
     member(out, "tool_use_id", &names::id(result.call_id(), ID_LIMIT));
@@ -708,7 +708,7 @@ fn encode_found(out: &mut Draft, result: &ToolResult, tools: &[&str]) {
     raw(out, "]}");
 }
 
-fn encode_result(out: &mut Draft, result: &ToolResult, to: Recipient<'_>) {
+fn encode_result(out: &mut BodyDraft, result: &ToolResult, to: Recipient<'_>) {
     comma(out);
     raw(out, r#"{"type":"tool_result""#);
     member(out, "tool_use_id", &names::id(result.call_id(), ID_LIMIT));
@@ -737,7 +737,7 @@ fn encode_result(out: &mut Draft, result: &ToolResult, to: Recipient<'_>) {
     out.push(b'}');
 }
 
-fn encode_words(out: &mut Draft, text: &str) {
+fn encode_words(out: &mut BodyDraft, text: &str) {
     if !text.trim().is_empty() {
         comma(out);
         raw(out, r#"{"type":"text""#);
@@ -747,7 +747,7 @@ fn encode_words(out: &mut Draft, text: &str) {
 }
 
 /// Writes a file, or the text that replaces it.
-fn encode_media(out: &mut Draft, kind: MediaKind, media: &Media, to: Recipient<'_>) {
+fn encode_media(out: &mut BodyDraft, kind: MediaKind, media: &Media, to: Recipient<'_>) {
     let (kind, media) = match to.part_or_line(kind, media) {
         Err(words) => return encode_words(out, &words),
         Ok(FilePart::Image(image)) => ("image", image),

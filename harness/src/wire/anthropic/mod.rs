@@ -3,14 +3,14 @@
 //! See the vendor's documentation of the Messages API and of its streaming.
 
 mod block;
+mod common_event;
 mod decode;
 mod encode;
 mod thinking;
-mod walked;
 
 pub(crate) use self::encode::check;
 pub use self::{
-    decode::{Answer, decoder, summary_decoder},
+    decode::{AnthropicAnswer, decoder, summary_decoder},
     encode::{Options, encode, encode_pieces},
 };
 

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     error::Error,
-    provider::{Progress, VendorPart},
+    provider::{JsonProgress, VendorPart},
     wire::{decoder::EventSink, tolerant::RawJson},
 };
 
@@ -44,7 +44,7 @@ struct StreamedCall {
     wire_id: String,
     name: String,
     arguments: String,
-    progress: Progress,
+    progress: JsonProgress,
     /// The number that identifies the call in the events.
     number: u32,
     /// Whether its start has been emitted.
@@ -164,7 +164,7 @@ impl AnswerCalls {
             wire_id: String::new(),
             name: String::new(),
             arguments: String::new(),
-            progress: Progress::default(),
+            progress: JsonProgress::default(),
             number: number.saturating_add(first),
             begun: false,
             sent: 0,
@@ -212,7 +212,7 @@ impl AnswerCalls {
     fn start_over(&mut self, at: usize, arguments: &str, out: &mut EventSink) -> Result<(), Error> {
         let Some(call) = self.calls.get_mut(at) else { return Ok(()) };
         arguments.clone_into(&mut call.arguments);
-        call.progress = Progress::default();
+        call.progress = JsonProgress::default();
         let (begun, number) = (call.begun, call.number);
         if begun {
             call.sent = arguments.len();
@@ -256,7 +256,7 @@ impl AnswerCalls {
         if let Some(call) = self.calls.get_mut(at).filter(|call| !call.ended) {
             if call.sent == 0 {
                 call.arguments = unwrapped(&call.arguments);
-                call.progress = Progress::default();
+                call.progress = JsonProgress::default();
                 self.read(at);
             }
             self.hand_on(at, true, out)?;

@@ -7,17 +7,17 @@ use super::{
     Origin, ThinkTags, WIRE,
     calls::AnswerCalls,
     chunk::{CallDelta, ChatChunk, ChunkChoice, ChunkDelta},
+    common_event::ChunkContents,
     media::AnswerMedia,
     thought::{AnswerThinking, ThinkTagSplitter},
-    walked::ChunkContents,
 };
 use crate::{
     error::{Error, ErrorKind},
     provider::{AnswerLimits, StopReason, Usage, VendorPart, WantedItem},
     wire::{
         decoder::{Decoder, Dialect, EventSink, EventText, not_understood},
-        fault, halves, reader, scan,
-        shape::VaryingPlaces,
+        delta_fast_path::VaryingPlaces,
+        fault, reader, scan, surrogates,
         tolerant::{
             ObjectMembers, RawJson, TolerantCount, TolerantObject, TolerantText, join, text_in,
         },
@@ -26,7 +26,7 @@ use crate::{
 
 /// The settings for reading a server's answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Reading {
+pub struct DecodeOptions {
     /// Whether the text contains thinking.
     pub think_tags: ThinkTags,
     /// Whether `[DONE]` ends an answer without a stop reason. Most servers give a stop reason, and
@@ -38,11 +38,11 @@ pub struct Reading {
 }
 
 /// A decoder for one answer.
-pub fn decoder(limits: AnswerLimits, reading: Reading) -> Decoder<Answer> {
-    let Reading { think_tags, done_is_enough, origin } = reading;
+pub fn decoder(limits: AnswerLimits, reading: DecodeOptions) -> Decoder<ChatAnswer> {
+    let DecodeOptions { think_tags, done_is_enough, origin } = reading;
     let splitter = ThinkTagSplitter::new(think_tags);
     let calls = AnswerCalls::of(origin);
-    Decoder::with(Answer { splitter, done_is_enough, calls, ..Answer::default() }, limits)
+    Decoder::with(ChatAnswer { splitter, done_is_enough, calls, ..ChatAnswer::default() }, limits)
 }
 
 /// The number of the text's block. Thinking precedes it, and calls follow it.
@@ -62,7 +62,7 @@ const FAILURES: [&str; 2] = ["error", "insufficient_system_resource"];
 
 /// The answer so far.
 #[derive(Debug, Default)]
-pub struct Answer {
+pub struct ChatAnswer {
     started: bool,
     splitter: Option<ThinkTagSplitter>,
     done_is_enough: bool,
@@ -87,7 +87,7 @@ pub(crate) enum PlainChunk {
     Thought(&'static str),
 }
 
-impl Dialect for Answer {
+impl Dialect for ChatAnswer {
     type Delta = PlainChunk;
 
     fn read(&mut self, event: &str, data: &str, out: &mut EventSink) -> Result<bool, Error> {
@@ -143,7 +143,7 @@ impl Dialect for Answer {
         if !said.finish.is_empty() && FAILURES.contains(&said.finish.trim()) {
             return None;
         }
-        Some(self.said(said, out).map(|()| true))
+        Some(self.read_contents(said, out).map(|()| true))
     }
 
     fn delta(&self, data: &str, places: &mut VaryingPlaces) -> Option<PlainChunk> {
@@ -203,8 +203,8 @@ impl Dialect for Answer {
     }
 }
 
-impl Answer {
-    fn said(&mut self, said: ChunkContents<'_>, out: &mut EventSink) -> Result<(), Error> {
+impl ChatAnswer {
+    fn read_contents(&mut self, said: ChunkContents<'_>, out: &mut EventSink) -> Result<(), Error> {
         if !self.started && (said.has_choice || !said.id.is_empty() || !said.model.is_empty()) {
             self.started = true;
             out.started(TolerantText(said.id).owned(), TolerantText(said.model).owned());
@@ -315,11 +315,11 @@ impl Answer {
     fn message(&mut self, message: &ChunkDelta<'_>, out: &mut EventSink) -> Result<(), Error> {
         if self.said == 0 && self.calls.is_empty() {
             self.delta(message, out)?;
-            self.said = halves::without_last(&message.content.text).len();
+            self.said = surrogates::without_last(&message.content.text).len();
             return Ok(());
         }
         // The first half of a character at the end will be a whole character the next time.
-        let all = halves::without_last(&message.content.text);
+        let all = surrogates::without_last(&message.content.text);
         self.words(all.get(self.said..).unwrap_or_default(), out)
     }
 

@@ -13,19 +13,20 @@ use crate::{
         VendorData,
     },
     models::{Models, SchemaAnswers, Thinking},
-    provider::{AnswerWay, Draft, Effort, Request, Settings, ToolChoice},
+    provider::{BodyDraft, Effort, OutputMode, Request, Settings, ToolChoice},
     wire::{
         Encoded,
         answer::{self, NAME, OutputPlan, SchemaEnforcement, ServerSupport},
-        cache, choice, effort,
+        cache, effort,
         encoded::{MessageEncoding, PrefixStability, conversation, thinking_from},
         json::{
             JsonBody, comma, data_url, key, member, object, raw, room_for, sendable, text, texts,
         },
-        media::{CarriedFiles, FilePart, Recipient, Takes, file_name},
+        media::{CarriedFiles, FilePart, ModelCapabilities, Recipient, file_name},
         names,
         optional::{OptionalMember, RefusedMembers},
         tolerant::{ObjectMembers, text_of},
+        tool_choice,
     },
 };
 
@@ -58,12 +59,12 @@ pub struct Options {
     /// The form of tool schemas in strict mode.
     pub strict_form: StrictForm,
     /// Which kinds of files and which options the model accepts.
-    pub takes: Takes,
+    pub takes: ModelCapabilities,
     /// The members that the server has refused by their names. They are left out.
     pub refused: RefusedMembers,
     /// How the model is told the schema of its answer, if the request has one. `None`: chosen by
     /// the vendor, the model and the schema.
-    pub answer_way: Option<AnswerWay>,
+    pub answer_way: Option<OutputMode>,
     /// Whether the server takes a [budget](Effort::Tokens) of tokens for thinking, as
     /// `reasoning.max_tokens`.
     ///
@@ -88,7 +89,7 @@ impl Options {
     /// Options that most servers accept.
     pub fn new(model: impl Into<String>) -> Self {
         let model = model.into();
-        let takes = Takes::of("", &*model, &Models::default());
+        let takes = ModelCapabilities::of("", &*model, &Models::default());
         Self {
             takes,
             model,
@@ -177,7 +178,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
         }
         None => request,
     };
-    choice::check(request, settings)?;
+    tool_choice::check(request, settings)?;
     check(options)?;
     let mut body = JsonBody::new(extra, &["messages", "stream"], *refused)?;
     body.value("model", model);
@@ -226,9 +227,9 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     };
     body.tools(|out| tools(out, request, told));
     if !request.tools().is_empty() {
-        choice::write(&mut body, forced, (tool_choice.as_ref(), *parallel_calls), choice);
+        tool_choice::write(&mut body, forced, (tool_choice.as_ref(), *parallel_calls), choice);
     }
-    let mut leading = Draft::default();
+    let mut leading = BodyDraft::default();
     if let Some(system) = request.system().filter(|system| !system.trim().is_empty()) {
         raw(&mut leading, r#"{"role":"system""#);
         if cache::marks_system(settings, &options.takes, *refused)
@@ -255,7 +256,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
         // A server that requires all thinking refuses a turn without it.
         let thinks = before.len() >= thinking_from || matches!(thought, ThoughtReplay::Field(_));
         let thought = if thinks { thought } else { &ThoughtReplay::Off };
-        let message = &answer::said(plan.as_ref(), before.len(), message);
+        let message = &answer::sent_form(plan.as_ref(), before.len(), message);
         encode_message(out, before, message, thought, options, to);
         PrefixStability::Always
     })
@@ -299,7 +300,7 @@ fn choice(choice: &ToolChoice) -> serde_json::Value {
     }
 }
 
-fn tools(out: &mut Draft, request: &Request<'_>, told: SchemaForm) {
+fn tools(out: &mut BodyDraft, request: &Request<'_>, told: SchemaForm) {
     let parameters = request.parameters(told);
     room_for(out, request.tools(), &parameters);
     for (tool, EncodedSchema { json, strict }) in request.tools().iter().zip(&*parameters) {
@@ -318,7 +319,7 @@ fn tools(out: &mut Draft, request: &Request<'_>, told: SchemaForm) {
 }
 
 fn encode_message(
-    out: &mut Draft,
+    out: &mut BodyDraft,
     before: &Messages,
     message: &Message,
     thought: &ThoughtReplay,
@@ -326,7 +327,7 @@ fn encode_message(
     to: Recipient<'_>,
 ) {
     let is_sent = match message.role() {
-        Role::User => speaks(message),
+        Role::User => has_content(message),
         Role::Assistant => is_written(message),
         Role::Tool => true,
     };
@@ -343,7 +344,7 @@ fn encode_message(
             for result in message.results() {
                 encode_result(out, result, options.call_ids, to);
             }
-            if options.strict_turns && to.shows(message) {
+            if options.strict_turns && to.is_sent_as_file(message) {
                 turns::bridge_results(out);
             }
             encode_shown(out, message, to);
@@ -352,7 +353,7 @@ fn encode_message(
 }
 
 /// Whether any part of a user message is sent.
-pub(super) fn speaks(message: &Message) -> bool {
+pub(super) fn has_content(message: &Message) -> bool {
     message.blocks().iter().any(|block| match block {
         Block::Text(text) => !text.text().trim().is_empty(),
         block => block.media().is_some(),
@@ -366,7 +367,7 @@ enum UserPart<'a> {
 }
 
 /// Writes a user message with only text.
-fn encode_said<'a>(out: &mut Draft, words: impl IntoIterator<Item = &'a str>) {
+fn encode_said<'a>(out: &mut BodyDraft, words: impl IntoIterator<Item = &'a str>) {
     comma(out);
     raw(out, r#"{"role":"user""#);
     key(out, "content");
@@ -374,7 +375,7 @@ fn encode_said<'a>(out: &mut Draft, words: impl IntoIterator<Item = &'a str>) {
     out.push(b'}');
 }
 
-fn encode_user(out: &mut Draft, message: &Message, to: Recipient<'_>) {
+fn encode_user(out: &mut BodyDraft, message: &Message, to: Recipient<'_>) {
     if message.blocks().iter().all(|block| block.media().is_none()) {
         let texts = message.blocks().iter().filter_map(|block| match block {
             Block::Text(text) => Some(text.text()),
@@ -417,7 +418,7 @@ fn encode_user(out: &mut Draft, message: &Message, to: Recipient<'_>) {
 
 /// Writes one message: thinking in its field, text, then calls.
 fn encode_assistant(
-    out: &mut Draft,
+    out: &mut BodyDraft,
     message: &Message,
     thought: &ThoughtReplay,
     options: &Options,
@@ -476,13 +477,13 @@ fn is_refusal(message: &Message) -> bool {
     })
 }
 
-fn encode_thought(out: &mut Draft, message: &Message, replay: &ThoughtReplay, calls: bool) {
+fn encode_thought(out: &mut BodyDraft, message: &Message, replay: &ThoughtReplay, calls: bool) {
     // Thinking without data of this wire comes from another vendor.
     let blocks = message.blocks().iter().filter_map(|block| match block {
         Block::Reasoning(reasoning) => data_of(reasoning).map(|data| (reasoning, data)),
         _ => None,
     });
-    let text = |out: &mut Draft, name: &str| {
+    let text = |out: &mut BodyDraft, name: &str| {
         let thoughts = blocks.clone().map(|(reasoning, _)| reasoning.text());
         if calls || thoughts.clone().any(|text| !text.is_empty()) {
             key(out, name);
@@ -524,7 +525,7 @@ fn field_of(data: &str) -> Option<&'static str> {
 }
 
 /// Writes a call without its last brace.
-fn encode_call(out: &mut Draft, call: &ToolCall, ids: CallIds) {
+fn encode_call(out: &mut BodyDraft, call: &ToolCall, ids: CallIds) {
     comma(out);
     raw(out, r#"{"type":"function""#);
     member(out, "id", &call_id(call.id(), ids));
@@ -535,7 +536,7 @@ fn encode_call(out: &mut Draft, call: &ToolCall, ids: CallIds) {
     out.push(b'}');
 }
 
-fn encode_result(out: &mut Draft, result: &ToolResult, ids: CallIds, to: Recipient<'_>) {
+fn encode_result(out: &mut BodyDraft, result: &ToolResult, ids: CallIds, to: Recipient<'_>) {
     comma(out);
     raw(out, r#"{"role":"tool""#);
     member(out, "tool_call_id", &call_id(result.call_id(), ids));
@@ -553,8 +554,8 @@ fn encode_result(out: &mut Draft, result: &ToolResult, ids: CallIds, to: Recipie
 }
 
 /// Results cannot contain files on this wire, so the files follow after all results.
-fn encode_shown(out: &mut Draft, message: &Message, to: Recipient<'_>) {
-    if !to.shows(message) {
+fn encode_shown(out: &mut BodyDraft, message: &Message, to: Recipient<'_>) {
+    if !to.is_sent_as_file(message) {
         return;
     }
     comma(out);
@@ -566,7 +567,7 @@ fn encode_shown(out: &mut Draft, message: &Message, to: Recipient<'_>) {
     raw(out, "]}");
 }
 
-fn encode_words(out: &mut Draft, text: &str) {
+fn encode_words(out: &mut BodyDraft, text: &str) {
     if !text.trim().is_empty() {
         comma(out);
         raw(out, r#"{"type":"text""#);
@@ -575,7 +576,7 @@ fn encode_words(out: &mut Draft, text: &str) {
     }
 }
 
-fn encode_file(out: &mut Draft, part: &FilePart<'_>) {
+fn encode_file(out: &mut BodyDraft, part: &FilePart<'_>) {
     match part {
         FilePart::Image(media) => {
             comma(out);

@@ -5,7 +5,7 @@
 use super::WIRE;
 use crate::{
     message::ToolCall,
-    provider::Draft,
+    provider::BodyDraft,
     wire::{
         json::{key, put, raw, sendable},
         names,
@@ -50,14 +50,14 @@ pub(super) fn of_call(call: &ToolCall, origin: Origin) -> Option<String> {
 }
 
 /// Writes the data that is sent back with a call.
-pub(super) fn write(out: &mut Draft, extra: &str) {
+pub(super) fn write(out: &mut BodyDraft, extra: &str) {
     key(out, "extra_content");
     raw(out, extra);
 }
 
 /// Writes a signature for another model's call: the documented value with which the vendor does not
 /// check it. See <https://ai.google.dev/gemini-api/docs/thought-signatures>.
-pub(super) fn write_skipped(out: &mut Draft, vendor: &str) {
+pub(super) fn write_skipped(out: &mut BodyDraft, vendor: &str) {
     let proof = serde_json::json!({ "thought_signature": "skip_thought_signature_validator" });
     key(out, "extra_content");
     out.push(b'{');

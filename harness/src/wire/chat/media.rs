@@ -11,7 +11,7 @@ use crate::{
     message::{self, Citation},
     provider::VendorPart,
     wire::{
-        cited,
+        citations,
         decoder::EventSink,
         media::{begin_of, sound},
         names,
@@ -52,7 +52,7 @@ struct AnswerAudio {
 }
 
 impl AnswerAudio {
-    fn says_anything(&self) -> bool {
+    fn has_content(&self) -> bool {
         !self.id.is_empty() || !self.data.is_empty() || !self.transcript.is_empty()
     }
 
@@ -88,7 +88,7 @@ impl AnswerMedia {
         out: &mut EventSink,
     ) -> Result<(), Error> {
         for json in found {
-            if let Some(source) = cited::citation(json.get()) {
+            if let Some(source) = citations::citation(json.get()) {
                 self.source(source, out)?;
             }
         }
@@ -129,7 +129,7 @@ impl AnswerMedia {
                 }
                 inner => text_of(inner.or_else(|| members.get("url"))),
             };
-            let Some(image) = cited::image(&url) else { continue };
+            let Some(image) = citations::image(&url) else { continue };
             if self.seen.insert(names::hash(&url)) {
                 out.part()?;
                 self.pictures = self.pictures.saturating_add(1);
@@ -174,7 +174,7 @@ impl AnswerMedia {
         for source in sources.filter(|_| self.annotations.is_empty()) {
             out.cited(text, source)?;
         }
-        if let Some(sound) = self.audio.take().filter(AnswerAudio::says_anything) {
+        if let Some(sound) = self.audio.take().filter(AnswerAudio::has_content) {
             let (sound, json) = sound.parts();
             let size = sound.as_ref().map_or(0, message::Media::room);
             if let Some(sound) = sound.filter(|_| size <= out.room()) {

@@ -6,18 +6,18 @@
 
 mod calls;
 mod chunk;
+mod common_event;
 mod decode;
 mod encode;
 mod extra;
 mod media;
 mod thought;
 mod turns;
-mod walked;
 
 pub(crate) use self::encode::check;
-pub(crate) use self::turns::{needs_bridge, wants_turns};
+pub(crate) use self::turns::{is_alternation_required, needs_bridge};
 pub use self::{
-    decode::{Answer, Reading, decoder},
+    decode::{ChatAnswer, DecodeOptions, decoder},
     encode::{CallIds, Options, ThoughtReplay, encode, encode_pieces},
     extra::Origin,
     thought::ThinkTags,

@@ -9,14 +9,14 @@
 //! items instead of turns. A local server with these protocols fills its template itself; if the
 //! template refuses, use Chat Completions for the same model.
 
-use super::encode::{PLACES, is_written, speaks};
+use super::encode::{PLACES, has_content, is_written};
 use crate::{
     error::Error,
     message::{Message, Messages, Role},
-    provider::Draft,
+    provider::BodyDraft,
     wire::{
         json::{comma, raw},
-        media::{Recipient, Takes},
+        media::{ModelCapabilities, Recipient},
     },
 };
 
@@ -26,7 +26,7 @@ const OF_MODEL: &str = r#"{"role":"assistant","content":"OK."}"#;
 const OF_PERSON: &str = r#"{"role":"user","content":"Go on."}"#;
 
 /// Writes the message that is needed between these messages and one with this role.
-pub(super) fn bridge(out: &mut Draft, before: &Messages, role: Role, to: Recipient<'_>) {
+pub(super) fn bridge(out: &mut BodyDraft, before: &Messages, role: Role, to: Recipient<'_>) {
     let between = match (last(before, to), role) {
         (Some(Role::User | Role::Tool), Role::User) => OF_MODEL,
         (Some(Role::Assistant) | None, Role::Assistant) => OF_PERSON,
@@ -37,22 +37,22 @@ pub(super) fn bridge(out: &mut Draft, before: &Messages, role: Role, to: Recipie
 }
 
 /// Writes the message that is needed before the files of tools, which are sent as a user message.
-pub(super) fn bridge_results(out: &mut Draft) {
+pub(super) fn bridge_results(out: &mut BodyDraft) {
     comma(out);
     raw(out, OF_MODEL);
 }
 
 /// Whether a conversation can only be sent with extra messages, because its roles do not alternate.
-pub(crate) fn needs_bridge(messages: &Messages, takes: &Takes) -> bool {
+pub(crate) fn needs_bridge(messages: &Messages, takes: &ModelCapabilities) -> bool {
     let to = Recipient { takes, places: &PLACES };
-    let mut out = Draft::default();
+    let mut out = BodyDraft::default();
     for (at, message) in messages.iter().enumerate() {
         let before = &messages.range(..at);
         match message.role() {
             role @ (Role::User | Role::Assistant) if is_sent(message) => {
                 bridge(&mut out, before, role, to);
             }
-            Role::Tool if to.shows(message) => return true,
+            Role::Tool if to.is_sent_as_file(message) => return true,
             _ => {}
         }
         if out.len() > 0 {
@@ -66,14 +66,14 @@ pub(crate) fn needs_bridge(messages: &Messages, takes: &Takes) -> bool {
 fn last(messages: &Messages, to: Recipient<'_>) -> Option<Role> {
     let last = messages.iter().rev().find(|message| is_sent(message))?;
     Some(match last.role() {
-        Role::Tool if to.shows(last) => Role::User,
+        Role::Tool if to.is_sent_as_file(last) => Role::User,
         role => role,
     })
 }
 
 fn is_sent(message: &Message) -> bool {
     match message.role() {
-        Role::User => speaks(message),
+        Role::User => has_content(message),
         Role::Assistant => is_written(message),
         Role::Tool => true,
     }
@@ -87,7 +87,7 @@ fn is_sent(message: &Message) -> bool {
 /// status 400 or 500. Perplexity: `user or tool message(s) should alternate with assistant
 /// message(s)`, and `user and assistant roles should be alternating`. DeepSeek: `does not support
 /// successive user or assistant messages`.
-pub(crate) fn wants_turns(err: &Error) -> bool {
+pub(crate) fn is_alternation_required(err: &Error) -> bool {
     let words = err.message().to_ascii_lowercase();
     let says = |part: &str| words.contains(part);
     let both = (says("user") && says("assistant")) || says("between user and model");

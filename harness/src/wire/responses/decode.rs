@@ -9,17 +9,17 @@ use serde::Deserialize;
 
 use super::{
     SUMMARY, WIRE,
+    common_event::ResponsesCommonEvent,
     item::{ItemEvent, ItemEventKind, OpenItem, call_id, is_call},
     summary,
-    walked::ResponsesCommonEvent,
 };
 use crate::{
     error::{Error, ErrorKind},
     provider::{AnswerLimits, StopReason, Usage, VendorPart, WantedItem},
     wire::{
         decoder::{Decoder, Dialect, EventSink, not_understood},
+        delta_fast_path::VaryingPlaces,
         fault, reader, scan,
-        shape::VaryingPlaces,
         tolerant::{
             ObjectMembers, RawJson, TolerantCount, TolerantList, TolerantObject, TolerantText,
             text_of,
@@ -28,18 +28,18 @@ use crate::{
 };
 
 /// A decoder for one answer.
-pub fn decoder(limits: AnswerLimits) -> Decoder<Answer> {
-    Decoder::with(Answer::default(), limits)
+pub fn decoder(limits: AnswerLimits) -> Decoder<ResponsesAnswer> {
+    Decoder::with(ResponsesAnswer::default(), limits)
 }
 
 /// A decoder for the answer to a request for the vendor's own summary.
-pub fn summary_decoder(limits: AnswerLimits) -> Decoder<Answer> {
-    Decoder::with(Answer { is_summary: true, ..Answer::default() }, limits)
+pub fn summary_decoder(limits: AnswerLimits) -> Decoder<ResponsesAnswer> {
+    Decoder::with(ResponsesAnswer { is_summary: true, ..ResponsesAnswer::default() }, limits)
 }
 
 /// The answer so far.
 #[derive(Debug, Default)]
-pub struct Answer {
+pub struct ResponsesAnswer {
     /// Whether it must be a summary by the vendor.
     is_summary: bool,
     started: bool,
@@ -89,7 +89,7 @@ struct ResponsesEvent<'a> {
 }
 
 impl ResponsesEvent<'_> {
-    fn told(&self) -> ItemEvent<'_> {
+    fn item_event(&self) -> ItemEvent<'_> {
         ItemEvent {
             delta: &self.delta,
             text: &self.text,
@@ -159,7 +159,7 @@ pub(crate) struct ItemDelta {
     summary: u64,
 }
 
-impl Dialect for Answer {
+impl Dialect for ResponsesAnswer {
     type Delta = ItemDelta;
 
     fn read(&mut self, event: &str, data: &str, out: &mut EventSink) -> Result<bool, Error> {
@@ -234,7 +234,7 @@ impl Dialect for Answer {
             _ => {
                 if let Some(what) = ItemEventKind::of(kind.as_bytes()) {
                     let item = self.find(parsed.output_index, &parsed.item_id, what, out)?;
-                    item.told(what, parsed.told(), out)?;
+                    item.read_event(what, parsed.item_event(), out)?;
                 }
             }
         }
@@ -272,9 +272,9 @@ impl Dialect for Answer {
             kind => match ItemEventKind::of(kind) {
                 Some(what) => {
                     let at = index.0.and_then(|_| self.position(index, ""))?;
-                    let item = self.items.get_mut(at).filter(|item| item.takes(what))?;
+                    let item = self.items.get_mut(at).filter(|item| item.can_take(what))?;
                     let names = what == ItemEventKind::ArgumentsDone && item.is_unnamed();
-                    item.told(what, (!names).then(|| common.told())?, out)
+                    item.read_event(what, (!names).then(|| common.item_event())?, out)
                 }
                 // The event has no data of its own. An event without this prefix may be an error.
                 None => return kind.starts_with(b"response.").then_some(Ok(true)),
@@ -315,7 +315,7 @@ impl Dialect for Answer {
     ) -> Option<Result<(), Error>> {
         let at = self.position(TolerantCount(Some(output)), "")?;
         let item = self.items.get_mut(at)?;
-        if !item.takes(what) {
+        if !item.can_take(what) {
             return None;
         }
         let told = ItemEvent {
@@ -324,7 +324,7 @@ impl Dialect for Answer {
             summary_index: summary,
             ..ItemEvent::default()
         };
-        Some(item.told(what, told, out))
+        Some(item.read_event(what, told, out))
     }
 
     /// Here the stop reason is in the last event.
@@ -341,7 +341,7 @@ impl Dialect for Answer {
     }
 }
 
-impl Answer {
+impl ResponsesAnswer {
     fn start(&mut self, response: &ResponseObject<'_>, out: &mut EventSink) {
         if !std::mem::replace(&mut self.started, true) {
             out.started(response.id.owned(), response.model.owned());
@@ -461,7 +461,7 @@ impl Answer {
         if !id.is_empty() {
             self.ids.insert(id.to_owned(), last);
         }
-        if let Some(taken) = item.taken() {
+        if let Some(taken) = item.event_kind() {
             self.open.entry(taken).or_default().push(last);
         }
         self.items.push(item);
@@ -553,8 +553,9 @@ impl Answer {
 
     /// The item that the program is asked to execute, if the vendor has not executed it.
     fn wanted(&self) -> Option<WantedItem> {
-        let answered: HashSet<&str> = self.items.iter().filter_map(OpenItem::answers).collect();
-        let mut wanted = self.items.iter().filter_map(OpenItem::wants);
+        let answered: HashSet<&str> =
+            self.items.iter().filter_map(OpenItem::answered_call).collect();
+        let mut wanted = self.items.iter().filter_map(OpenItem::awaited_result);
         let (kind, _) = wanted.find(|(_, id)| id.is_empty() || !answered.contains(id.as_str()))?;
         Some(WantedItem::new(kind))
     }

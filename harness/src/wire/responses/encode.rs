@@ -19,21 +19,22 @@ use crate::{
         ToolCall, ToolResult, VendorData,
     },
     models::{Models, SchemaAnswers},
-    provider::{AnswerWay, Draft, Effort, Found, Request, Settings, ToolChoice},
+    provider::{BodyDraft, Effort, OutputMode, Request, Settings, ToolChoice, ToolSearches},
     wire::{
         Encoded,
         answer::{self, NAME, OutputPlan, SchemaEnforcement, ServerSupport},
-        cache, choice, effort,
+        cache, effort,
         encoded::{MessageEncoding, PrefixStability, conversation, thinking_from},
-        halves,
         json::{
             JsonBody, comma, data_url, key, member, members, object, put, raw, room_for, sendable,
             text, texts,
         },
-        media::{CarriedFiles, FilePart, Recipient, Takes, file_name},
+        media::{CarriedFiles, FilePart, ModelCapabilities, Recipient, file_name},
         names,
         optional::{OptionalMember, RefusedMembers},
+        surrogates,
         tolerant::{ObjectMembers, text_of},
+        tool_choice,
     },
 };
 
@@ -45,12 +46,12 @@ pub struct Options {
     /// The settings.
     pub settings: Settings,
     /// Which kinds of files and which options the model accepts.
-    pub takes: Takes,
+    pub takes: ModelCapabilities,
     /// The members that the server has refused by their names. They are left out.
     pub refused: RefusedMembers,
     /// How the model is told the schema of its answer, if the request has one. `None`: chosen by
     /// the vendor, the model and the schema.
-    pub answer_way: Option<AnswerWay>,
+    pub answer_way: Option<OutputMode>,
     /// Whether tools that a search has found are sent in the output of that search, after everything that the model has
     /// read already, so that the prompt cache keeps what came before. With `false`, they are sent at the end of the
     /// request's list of tools.
@@ -64,7 +65,7 @@ impl Options {
     pub fn new(model: impl Into<String>) -> Self {
         let model = model.into();
         let models = Models::default();
-        let takes = Takes::of("openai", &*model, &models);
+        let takes = ModelCapabilities::of("openai", &*model, &models);
         let defers_tools = models.find("openai", &model).deferred_tools.unwrap_or(false);
         let (settings, refused) = Default::default();
         Self { model, settings, takes, refused, answer_way: None, defers_tools }
@@ -135,7 +136,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
         }
         None => request,
     };
-    choice::check(request, settings)?;
+    tool_choice::check(request, settings)?;
     check(settings)?;
     let mut body = JsonBody::new(extra, &["input", "stream"], *refused)?;
     body.value("model", model);
@@ -175,7 +176,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     body.maybe("safety_identifier", user.as_ref());
     cache::write(&mut body, request, settings, &options.takes);
     let system = request.system().filter(|system| !system.trim().is_empty());
-    let mut leading = Draft::default();
+    let mut leading = BodyDraft::default();
     match system {
         // Only a content part can carry a cache mark, so the prompt becomes a developer message.
         Some(system)
@@ -190,7 +191,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     }
     let strict = strict_tools.unwrap_or(false);
     let defers = *defers_tools && !refused.has(OptionalMember::DeferLoading);
-    let loaded = LoadedTools::of(request, strict, defers, &choice::named(settings));
+    let loaded = LoadedTools::of(request, strict, defers, &tool_choice::named(settings));
     if loaded.search.is_some() {
         body.may_send(OptionalMember::DeferLoading);
     }
@@ -199,7 +200,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
         let says_strict = strict || body.may_send(OptionalMember::Strict);
         body.tools(|out| tools(out, request, (strict, says_strict), &loaded));
         let forced = plan.as_ref().and_then(OutputPlan::forced);
-        choice::write(&mut body, forced, (tool_choice.as_ref(), *parallel_calls), choice);
+        tool_choice::write(&mut body, forced, (tool_choice.as_ref(), *parallel_calls), choice);
     } else {
         body.tools(|_| ());
     }
@@ -213,7 +214,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     let form = MessageEncoding { is, mark: None };
     let to = Recipient { takes, places: &PLACES };
     conversation(body, "input", leading.ready(), form, request, to, |out, before, message| {
-        let message = &answer::said(plan.as_ref(), before.len(), message);
+        let message = &answer::sent_form(plan.as_ref(), before.len(), message);
         encode_message(out, before, message, before.len() >= thinking_from, &loaded, to);
         PrefixStability::Always
     })
@@ -258,7 +259,7 @@ fn choice(choice: &ToolChoice) -> serde_json::Value {
 /// vendor does not support such outputs.
 #[derive(Default)]
 pub(super) struct LoadedTools<'a> {
-    found: Found<'a>,
+    found: ToolSearches<'a>,
     /// The name of the search tool, if it is sent as the vendor's own type of tool.
     search: Option<&'a str>,
     /// The definition of each found tool, by its name.
@@ -275,11 +276,11 @@ impl<'a> LoadedTools<'a> {
         if search.is_none() {
             return Self::default();
         }
-        let parameters = request.parameters(told(strict));
+        let parameters = request.parameters(schema_form(strict));
         let all = request.tools().iter().zip(&*parameters);
         let definitions =
             all.filter(|(tool, _)| found.has(&tool.name)).map(|(tool, parameters)| {
-                let mut out = Draft::default();
+                let mut out = BodyDraft::default();
                 function(&mut out, tool, parameters, true, true);
                 (&*tool.name, String::from_utf8_lossy(out.ready()).into_owned())
             });
@@ -303,7 +304,7 @@ impl<'a> LoadedTools<'a> {
     }
 }
 
-fn told(strict: bool) -> SchemaForm {
+fn schema_form(strict: bool) -> SchemaForm {
     if strict {
         SchemaForm::Held(StrictForm::OpenAI)
     } else {
@@ -312,12 +313,12 @@ fn told(strict: bool) -> SchemaForm {
 }
 
 fn tools(
-    out: &mut Draft,
+    out: &mut BodyDraft,
     request: &Request<'_>,
     (strict, says_strict): (bool, bool),
     loaded: &LoadedTools<'_>,
 ) {
-    let parameters = request.parameters(told(strict));
+    let parameters = request.parameters(schema_form(strict));
     room_for(out, request.tools(), &parameters);
     for (tool, parameters) in request.tools().iter().zip(&*parameters) {
         if loaded.search == Some(&*tool.name) {
@@ -335,7 +336,7 @@ fn tools(
 
 /// Writes the definition of a tool.
 fn function(
-    out: &mut Draft,
+    out: &mut BodyDraft,
     tool: &ToolSchema,
     parameters: &EncodedSchema,
     says_strict: bool,
@@ -361,7 +362,7 @@ fn function(
 /// Writes a message as one or several items. Thinking and the item that follows it stay adjacent
 /// and in order.
 pub(super) fn encode_message(
-    out: &mut Draft,
+    out: &mut BodyDraft,
     before: &Messages,
     message: &Message,
     thinking: bool,
@@ -383,7 +384,7 @@ pub(super) fn encode_message(
         }
         // A message that a filter cut off would be refused again; a refusal by the model itself is
         // an ordinary answer.
-        Role::Assistant if message.is_refused() && !refuses(message) => {}
+        Role::Assistant if message.is_refused() && !has_refusal(message) => {}
         Role::Assistant if is_foreign(message) => {
             // Servers that merge items accept calls only directly after each other.
             let is_call = |block: &&Block| matches!(block, Block::ToolCall(_));
@@ -401,7 +402,7 @@ pub(super) fn encode_message(
 /// with an answer that it was not executed, if the vendor has an item type for that answer.
 /// Otherwise the item is left out, together with the thinking before it, because the vendor refuses
 /// thinking without the item that follows it.
-fn encode_items(out: &mut Draft, message: &Message, thinking: bool, loaded: &LoadedTools<'_>) {
+fn encode_items(out: &mut BodyDraft, message: &Message, thinking: bool, loaded: &LoadedTools<'_>) {
     let answered: Vec<String> = items(message)
         .filter(|members| wanted(members).is_none())
         .map(|members| text_of(members.get("call_id")))
@@ -463,7 +464,7 @@ fn is_picture(data: &VendorData) -> bool {
 }
 
 /// Writes the item of a generated picture, with the picture put back into it.
-fn encode_picture(out: &mut Draft, data: &VendorData, picture: Option<&Media>) {
+fn encode_picture(out: &mut BodyDraft, data: &VendorData, picture: Option<&Media>) {
     let data_of = picture.and_then(Media::base64);
     let (Some(kept), Some(data)) = (ours(Some(data)), data_of) else { return };
     comma(out);
@@ -514,7 +515,7 @@ fn is_foreign(message: &Message) -> bool {
 }
 
 /// Whether the message contains a refusal in the model's own words.
-fn refuses(message: &Message) -> bool {
+fn has_refusal(message: &Message) -> bool {
     message.blocks().iter().any(|block| match block {
         Block::Text(text) => ours(text.vendor()).is_some_and(|kept| is_refusal(&kept)),
         _ => false,
@@ -528,7 +529,7 @@ fn is_refusal(kept: &str) -> bool {
 
 /// Writes a block. If the thinking before it is left out, its id is left out too: by the id the
 /// vendor would notice the missing thinking.
-fn encode_block(out: &mut Draft, block: &Block, thinking: bool, loaded: &LoadedTools<'_>) {
+fn encode_block(out: &mut BodyDraft, block: &Block, thinking: bool, loaded: &LoadedTools<'_>) {
     match block {
         Block::Text(text) => encode_text(out, text, thinking),
         Block::ToolCall(call) if !loaded.by(call.id()).is_empty() => {
@@ -560,7 +561,7 @@ fn encode_block(out: &mut Draft, block: &Block, thinking: bool, loaded: &LoadedT
     }
 }
 
-fn encode_user(out: &mut Draft, message: &Message, to: Recipient<'_>) {
+fn encode_user(out: &mut BodyDraft, message: &Message, to: Recipient<'_>) {
     let start = out.mark();
     comma(out);
     raw(out, r#"{"type":"message","role":"user","content":["#);
@@ -582,7 +583,7 @@ fn encode_user(out: &mut Draft, message: &Message, to: Recipient<'_>) {
 }
 
 /// Writes text of the model, with the id and the phase that the vendor gave it, if any.
-fn encode_text(out: &mut Draft, text: &TextBlock, with_id: bool) {
+fn encode_text(out: &mut BodyDraft, text: &TextBlock, with_id: bool) {
     if text.text().trim().is_empty() {
         return;
     }
@@ -617,7 +618,7 @@ fn encode_text(out: &mut Draft, text: &TextBlock, with_id: bool) {
 
 /// Writes thinking if it is encrypted, and otherwise nothing: the vendor stores nothing, so an id
 /// alone would refer to nothing.
-fn encode_reasoning(out: &mut Draft, reasoning: &ReasoningBlock) {
+fn encode_reasoning(out: &mut BodyDraft, reasoning: &ReasoningBlock) {
     let Some(json) = ours(reasoning.vendor()) else { return };
     let members = ObjectMembers::of(&json);
     if text_of(members.get("encrypted_content")).is_empty() {
@@ -642,7 +643,7 @@ fn encode_reasoning(out: &mut Draft, reasoning: &ReasoningBlock) {
     out.push(b'}');
 }
 
-fn encode_call(out: &mut Draft, call: &ToolCall, with_id: bool) {
+fn encode_call(out: &mut BodyDraft, call: &ToolCall, with_id: bool) {
     let kept = ours(call.vendor()).unwrap_or_default();
     let members = ObjectMembers::of(&kept);
     let custom = is_custom(call);
@@ -651,7 +652,7 @@ fn encode_call(out: &mut Draft, call: &ToolCall, with_id: bool) {
     member(out, "call_id", &names::id(call.id(), ID_LIMIT));
     member(out, "name", &names::tool(call.name()));
     if custom {
-        member(out, "input", &text_of(Some(&halves::readable(call.arguments()))));
+        member(out, "input", &text_of(Some(&surrogates::readable(call.arguments()))));
     } else {
         // The protocol wants text here, but some servers parse the text as JSON.
         member(out, "arguments", &object(call.arguments()));
@@ -671,7 +672,7 @@ fn encode_call(out: &mut Draft, call: &ToolCall, with_id: bool) {
 }
 
 /// Writes a search whose output has the tools that it has found.
-fn encode_search(out: &mut Draft, call: &ToolCall, with_id: bool) {
+fn encode_search(out: &mut BodyDraft, call: &ToolCall, with_id: bool) {
     let kept = ours(call.vendor()).unwrap_or_default();
     let id = text_of(ObjectMembers::of(&kept).get("id"));
     comma(out);
@@ -687,7 +688,7 @@ fn encode_search(out: &mut Draft, call: &ToolCall, with_id: bool) {
 }
 
 /// Writes the output of a search: the definitions of the tools that it has found.
-fn encode_loaded(out: &mut Draft, result: &ToolResult, tools: &[&str]) {
+fn encode_loaded(out: &mut BodyDraft, result: &ToolResult, tools: &[&str]) {
     comma(out);
     raw(out, r#"{"type":"tool_search_output""#);
     member(out, "call_id", &names::id(result.call_id(), ID_LIMIT));
@@ -705,7 +706,7 @@ fn is_custom(call: &ToolCall) -> bool {
     text_of(ObjectMembers::of(&kept).get("type")) == "custom_tool_call"
 }
 
-fn encode_result(out: &mut Draft, result: &ToolResult, custom: bool, to: Recipient<'_>) {
+fn encode_result(out: &mut BodyDraft, result: &ToolResult, custom: bool, to: Recipient<'_>) {
     comma(out);
     let kind = if custom { "custom_tool_call_output" } else { "function_call_output" };
     out.push(b'{');
@@ -733,7 +734,7 @@ fn encode_result(out: &mut Draft, result: &ToolResult, custom: bool, to: Recipie
     raw(out, "]}");
 }
 
-fn encode_words(out: &mut Draft, text: &str) {
+fn encode_words(out: &mut BodyDraft, text: &str) {
     if !text.trim().is_empty() {
         comma(out);
         raw(out, r#"{"type":"input_text""#);
@@ -743,7 +744,7 @@ fn encode_words(out: &mut Draft, text: &str) {
 }
 
 /// Writes a file, or the text that replaces it.
-fn encode_media(out: &mut Draft, kind: MediaKind, media: &Media, to: Recipient<'_>) {
+fn encode_media(out: &mut BodyDraft, kind: MediaKind, media: &Media, to: Recipient<'_>) {
     let (address, media) = match to.part_or_line(kind, media) {
         Err(words) => return encode_words(out, &words),
         Ok(FilePart::Text(media)) => {

@@ -6,9 +6,9 @@ use crate::{
     message::{Media, are_none},
     provider::VendorPart,
     wire::{
-        cited as sources,
+        citations as sources,
         decoder::EventSink,
-        halves,
+        surrogates,
         tolerant::{ObjectMembers, elements, join, text_of},
     },
 };
@@ -143,7 +143,7 @@ impl OpenItem {
     }
 
     /// The type and the id, if the item asks the program to execute something.
-    pub(super) fn wants(&self) -> Option<&(String, String)> {
+    pub(super) fn awaited_result(&self) -> Option<&(String, String)> {
         match &self.kind {
             OpenItemKind::Opaque { wants, .. } => wants.as_ref(),
             _ => None,
@@ -151,7 +151,7 @@ impl OpenItem {
     }
 
     /// The id of the call that the vendor has already executed.
-    pub(super) fn answers(&self) -> Option<&str> {
+    pub(super) fn answered_call(&self) -> Option<&str> {
         match &self.kind {
             OpenItemKind::Opaque { answers, .. } => Some(answers),
             _ => None,
@@ -192,12 +192,12 @@ impl OpenItem {
         matches!(self.kind, OpenItemKind::Message { refused: true, .. })
     }
 
-    pub(super) fn takes(&self, what: ItemEventKind) -> bool {
-        self.taken() == Some(what.kind())
+    pub(super) fn can_take(&self, what: ItemEventKind) -> bool {
+        self.event_kind() == Some(what.kind())
     }
 
     /// The [kind](ItemEventKind::kind) of the events that this item accepts.
-    pub(super) fn taken(&self) -> Option<&'static str> {
+    pub(super) fn event_kind(&self) -> Option<&'static str> {
         match self.kind {
             OpenItemKind::Message { .. } => Some("message"),
             OpenItemKind::Reasoning { .. } => Some("reasoning"),
@@ -235,7 +235,7 @@ impl OpenItem {
     }
 
     /// Handles an event that continues the item.
-    pub(super) fn told(
+    pub(super) fn read_event(
         &mut self,
         what: ItemEventKind,
         event: ItemEvent<'_>,
@@ -351,7 +351,7 @@ impl OpenItem {
                 for annotation in annotations.iter().skip(*cited) {
                     out.citation(number, annotation)?;
                 }
-                annotations.retain(|annotation| sources::goes_back(annotation));
+                annotations.retain(|annotation| sources::is_returnable(annotation));
                 // Annotations give offsets into their part, but all parts go back as one text.
                 let annotations = format!("[{}]", annotations.join(","));
                 let annotations = Some(("annotations", annotations.as_str()))
@@ -462,7 +462,7 @@ fn behind<'a>(whole: &'a str, sent: &str) -> Option<&'a str> {
     if whole.len() < sent.len() / 4 {
         return None;
     }
-    whole.strip_prefix(&*halves::joined(sent))
+    whole.strip_prefix(&*surrogates::joined(sent))
 }
 
 /// Hands on the part of the complete arguments that was not handed on yet. If the complete
@@ -538,7 +538,7 @@ pub(super) fn call_id(members: &ObjectMembers<'_>) -> String {
 /// itself.
 fn arguments(json: Option<&str>) -> String {
     match json {
-        Some(json) if json.starts_with('{') => halves::escaped(json).into_owned(),
+        Some(json) if json.starts_with('{') => surrogates::escaped(json).into_owned(),
         json => text_of(json),
     }
 }

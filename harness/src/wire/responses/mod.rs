@@ -2,15 +2,15 @@
 //!
 //! See the vendor's reference of the Responses API and of its streaming events.
 
+mod common_event;
 mod decode;
 mod encode;
 mod item;
 mod summary;
-mod walked;
 
 pub(crate) use self::encode::check;
 pub use self::{
-    decode::{Answer, decoder, summary_decoder},
+    decode::{ResponsesAnswer, decoder, summary_decoder},
     encode::{Options, encode, encode_pieces},
     summary::encode_summary,
 };

@@ -15,7 +15,7 @@ use crate::error::{Error, ErrorKind};
 /// them. Only before the first event does a comment count: local servers send comments while their
 /// model reads a long prompt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Clocks {
+pub struct Timeouts {
     /// For connecting to the server. Default 10 s.
     pub connect: Duration,
     /// From the request, or the last comment of the server, to the first event. Long prompts take
@@ -28,7 +28,7 @@ pub struct Clocks {
     pub whole_call: Duration,
 }
 
-impl Default for Clocks {
+impl Default for Timeouts {
     fn default() -> Self {
         Self {
             connect: Duration::from_secs(10),
@@ -39,7 +39,7 @@ impl Default for Clocks {
     }
 }
 
-impl Clocks {
+impl Timeouts {
     /// The error of the timeout that expired after this number of events.
     pub(super) fn ran_out(&self, whole: Instant, heard: u64) -> Error {
         let Self { connect: _, first_event, between_events, whole_call } = self;

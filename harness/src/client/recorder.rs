@@ -67,10 +67,10 @@ use crate::{
 /// written, the run goes on, nothing more is recorded, and [`problem`](Self::problem) gives the
 /// reason. Nothing is ever deleted, so use a tap only for a limited time.
 #[derive(Clone, Debug)]
-pub struct Tap(Arc<Folder>);
+pub struct Tap(Arc<TapFolder>);
 
 #[derive(Debug)]
-struct Folder {
+struct TapFolder {
     path: PathBuf,
     last: AtomicU64,
     problem: Mutex<Option<String>>,
@@ -88,7 +88,11 @@ impl Tap {
             let text = format!("nothing can be recorded in the folder `{}`: {err}", path.display());
             Error::new(ErrorKind::Configuration, text).because(err)
         })?;
-        Ok(Self(Arc::new(Folder { path, last: AtomicU64::new(last), problem: Mutex::default() })))
+        Ok(Self(Arc::new(TapFolder {
+            path,
+            last: AtomicU64::new(last),
+            problem: Mutex::default(),
+        })))
     }
 
     /// The reason why recording has stopped, if it has.
@@ -107,7 +111,7 @@ impl Tap {
         url: &str,
         headers: &HeaderMap,
         secrets: Secrets,
-    ) -> Option<Exchange> {
+    ) -> Option<ExchangeRecord> {
         if self.problem().is_some() {
             return None;
         }
@@ -120,11 +124,11 @@ impl Tap {
                     file => break (number, file?),
                 }
             };
-            let mut head = Record::new(head, &secrets, self);
+            let mut head = RecordFile::new(head, &secrets, self);
             head.write(format!("POST {url}\n{}", lines(headers)).as_bytes());
-            let request = Record::new(self.file(number, REQUEST)?, &secrets, self);
-            let answer = Record::new(self.file(number, ANSWER)?, &secrets, self);
-            Ok(Exchange { head, request: Some(request), answer, ended: false })
+            let request = RecordFile::new(self.file(number, REQUEST)?, &secrets, self);
+            let answer = RecordFile::new(self.file(number, ANSWER)?, &secrets, self);
+            Ok(ExchangeRecord { head, request: Some(request), answer, ended: false })
         };
         begun().map_err(|err| self.failed(&err)).ok()
     }
@@ -209,16 +213,16 @@ fn without_tokens(value: &str) -> String {
 }
 
 /// The record of one request.
-pub(super) struct Exchange {
-    head: Record,
-    request: Option<Record>,
-    answer: Record,
+pub(super) struct ExchangeRecord {
+    head: RecordFile,
+    request: Option<RecordFile>,
+    answer: RecordFile,
     ended: bool,
 }
 
-impl Exchange {
+impl ExchangeRecord {
     /// The record of the request's body, which the writer of the body fills.
-    pub(super) fn request(&mut self) -> Option<Record> {
+    pub(super) fn request(&mut self) -> Option<RecordFile> {
         self.request.take()
     }
 
@@ -228,7 +232,7 @@ impl Exchange {
     }
 
     /// Records a piece of the answer, or its end with `None`.
-    pub(super) fn came(&mut self, piece: Option<&[u8]>) {
+    pub(super) fn record(&mut self, piece: Option<&[u8]>) {
         match piece {
             Some(piece) => self.answer.write(piece),
             None => {
@@ -257,7 +261,7 @@ impl Exchange {
     }
 }
 
-impl Drop for Exchange {
+impl Drop for ExchangeRecord {
     fn drop(&mut self) {
         // The rest of the answer is not needed, or the run was stopped.
         self.end("Nothing more was read.");
@@ -266,14 +270,14 @@ impl Drop for Exchange {
 
 /// A file that is being written. Text that may be the beginning of a secret is written once it is
 /// known not to be one.
-pub(super) struct Record {
+pub(super) struct RecordFile {
     file: File,
     cleaner: Option<SecretFilter>,
     tap: Tap,
     is_whole: bool,
 }
 
-impl Record {
+impl RecordFile {
     fn new(file: File, secrets: &Secrets, tap: &Tap) -> Self {
         let cleaner = Some(SecretFilter::new(secrets.clone(), 0));
         Self { file, cleaner, tap: tap.clone(), is_whole: false }
@@ -290,7 +294,7 @@ impl Record {
     }
 }
 
-impl Drop for Record {
+impl Drop for RecordFile {
     fn drop(&mut self) {
         let Some(cleaner) = self.cleaner.take() else { return };
         let rest = if self.is_whole { cleaner.finish() } else { cleaner.finish_cut() };

@@ -15,21 +15,21 @@ use std::{
 use crate::{
     error::Error,
     message::{Block, Message},
-    provider::{About, AnswerWay, Request, StreamEvent},
+    provider::{OutputMode, Request, RequestPurpose, StreamEvent},
     secret::Secrets,
     wire::{
-        RefusedMembers, Takes, answer, chat, fault,
+        ModelCapabilities, RefusedMembers, answer, chat, fault,
         optional::{MemberRefusal, OptionalMember},
     },
 };
 
 /// The learned properties of a server.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Lessons {
+pub(super) struct ServerQuirks {
     /// Whether the server requires alternating turns, unless the program has set it.
     turns: Option<Arc<AtomicBool>>,
     /// How answers with a schema can be requested.
-    ways: Arc<Mutex<HashMap<Asked, AnswerWay>>>,
+    ways: Arc<Mutex<HashMap<LearnedRequest, OutputMode>>>,
     /// The ids of messages: the server has refused the thinking of each of them, or of one before it.
     thinking: Arc<Mutex<HashSet<String>>>,
     /// The optional members that the server refuses.
@@ -41,7 +41,7 @@ pub(super) struct Lessons {
 /// The properties of one sent request that decide what its refusal teaches. They are kept with the request, since another
 /// request of the same provider may learn something before the refusal arrives.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Sent {
+pub(super) struct RequestTraits {
     /// Whether the turns alternated.
     in_turns: bool,
     /// Whether thinking was left out that the server has refused.
@@ -55,29 +55,29 @@ const MOST: usize = 1_000;
 
 /// The requests to which a learned way of asking applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Asked {
+pub(super) struct LearnedRequest {
     with_tools: bool,
     /// Whether the request wants an answer alone or continues a conversation. What was learned for one kind does not hold
     /// for another.
-    about: About,
+    about: RequestPurpose,
     /// A hash of the schema, if the refusal was about this schema only.
     schema: Option<u64>,
 }
 
 /// One learned property.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Lesson {
+pub(super) enum ServerQuirk {
     /// The server requires alternating turns.
     Turns,
     /// The server refuses these optional members.
     Refused(RefusedMembers),
     /// Answers must be requested in another way.
-    Way(Asked),
+    Way(LearnedRequest),
     /// The thinking up to the message with this id must be left out.
     Thinking(String),
 }
 
-impl Lessons {
+impl ServerQuirks {
     /// Lets the provider learn whether the server requires alternating turns.
     pub(super) fn of_turns(mut self) -> Self {
         self.turns = Some(Arc::default());
@@ -90,11 +90,11 @@ impl Lessons {
     }
 
     /// The learned way to request the answer, if there is one.
-    pub(super) fn way(&self, request: &Request<'_>) -> Option<AnswerWay> {
-        let [any, this] = Asked::of(request)?;
+    pub(super) fn way(&self, request: &Request<'_>) -> Option<OutputMode> {
+        let [any, this] = LearnedRequest::of(request)?;
         let ways = self.ways();
         let found = [ways.get(&any), ways.get(&this)].into_iter().flatten().copied();
-        found.max_by_key(|way| *way == AnswerWay::Words)
+        found.max_by_key(|way| *way == OutputMode::Words)
     }
 
     /// The request without the thinking that the server has refused. Without this, a conversation with such thinking could
@@ -121,15 +121,15 @@ impl Lessons {
         self.thinking.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn ways(&self) -> MutexGuard<'_, HashMap<Asked, AnswerWay>> {
+    fn ways(&self) -> MutexGuard<'_, HashMap<LearnedRequest, OutputMode>> {
         self.ways.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What follows for this request from what is known before it is sent.
-    pub(super) fn sent(&self, request: &Request<'_>) -> Sent {
+    pub(super) fn sent(&self, request: &Request<'_>) -> RequestTraits {
         let last = last_thinking(request);
         let without_thinking = last.is_some_and(|last| self.thinking().contains(last.id()));
-        Sent { in_turns: self.turns(), without_thinking, ..Sent::default() }
+        RequestTraits { in_turns: self.turns(), without_thinking, ..RequestTraits::default() }
     }
 
     /// The optional members that the server refuses.
@@ -156,18 +156,18 @@ impl Lessons {
     pub(super) fn learn(
         &self,
         request: &Request<'_>,
-        takes: &Takes,
-        sent: Sent,
+        takes: &ModelCapabilities,
+        sent: RequestTraits,
         err: &Error,
-    ) -> Option<(Lesson, bool)> {
+    ) -> Option<(ServerQuirk, bool)> {
         if let Some(learnt) = &self.turns
-            && chat::wants_turns(err)
+            && chat::is_alternation_required(err)
             && chat::needs_bridge(request.messages(), takes)
         {
             learnt.store(true, Ordering::Relaxed);
-            return Some((Lesson::Turns, !sent.in_turns));
+            return Some((ServerQuirk::Turns, !sent.in_turns));
         }
-        if fault::refuses_thinking(err)
+        if fault::is_thinking_refused(err)
             && let Some(message) = last_thinking(request)
         {
             let mut refused = self.thinking();
@@ -176,7 +176,7 @@ impl Lessons {
             }
             let id = message.id().to_owned();
             refused.insert(id.clone());
-            return Some((Lesson::Thinking(id), !sent.without_thinking));
+            return Some((ServerQuirk::Thinking(id), !sent.without_thinking));
         }
         if let Some(refusal) = MemberRefusal::of(err) {
             let refused = sent.optional.refused_by(&refusal);
@@ -185,30 +185,30 @@ impl Lessons {
                 let before = RefusedMembers::of_bits(before);
                 let new = refused.iter().filter(|member| !before.has(*member));
                 self.untold().extend(new.map(|member| (member, err.to_string())));
-                return Some((Lesson::Refused(refused), true));
+                return Some((ServerQuirk::Refused(refused), true));
             }
         }
         let way = request.answer()?.way()?;
-        if !answer::refuses(way, err) {
+        if !answer::is_way_refused(way, err) {
             return None;
         }
-        let [any, this] = Asked::of(request)?;
-        let asked = if answer::refuses_all(err) { any } else { this };
+        let [any, this] = LearnedRequest::of(request)?;
+        let asked = if answer::is_every_schema_refused(err) { any } else { this };
         let next = match way {
-            AnswerWay::Schema => AnswerWay::Tool,
-            AnswerWay::Tool | AnswerWay::Words => AnswerWay::Words,
+            OutputMode::Schema => OutputMode::Tool,
+            OutputMode::Tool | OutputMode::Words => OutputMode::Words,
         };
         let mut ways = self.ways();
         if ways.len() >= MOST {
             ways.clear();
         }
         ways.insert(asked, next);
-        Some((Lesson::Way(asked), true))
+        Some((ServerQuirk::Way(asked), true))
     }
 
     /// Forgets those of these lessons after which the server has refused the request again for the same reason: `before`
     /// taught the last one, and `err` nothing new.
-    pub(super) fn forget_vain(&self, lessons: &[Lesson], before: &Error, err: &Error) {
+    pub(super) fn forget_vain(&self, lessons: &[ServerQuirk], before: &Error, err: &Error) {
         let refusal = MemberRefusal::of(err);
         let names_again = |members: &RefusedMembers| {
             refusal.as_ref().is_some_and(|refusal| !members.refused_by(refusal).is_empty())
@@ -224,7 +224,7 @@ impl Lessons {
         let says_it_again = words(before) == words(err);
         for (at, lesson) in (1..).zip(lessons) {
             let is_vain = match lesson {
-                Lesson::Refused(members) => names_again(members),
+                ServerQuirk::Refused(members) => names_again(members),
                 _ => at == lessons.len() && says_it_again,
             };
             if is_vain {
@@ -234,20 +234,20 @@ impl Lessons {
     }
 
     /// Forgets lessons that did not help.
-    pub(super) fn forget(&self, lessons: &[Lesson]) {
+    pub(super) fn forget(&self, lessons: &[ServerQuirk]) {
         for lesson in lessons {
             match lesson {
-                Lesson::Turns => {
+                ServerQuirk::Turns => {
                     if let Some(learnt) = &self.turns {
                         learnt.store(false, Ordering::Relaxed);
                     }
                 }
-                Lesson::Refused(members) => {
+                ServerQuirk::Refused(members) => {
                     self.refused.fetch_and(!members.bits(), Ordering::Relaxed);
                     self.untold().retain(|(member, _)| !members.has(*member));
                 }
-                Lesson::Way(asked) => drop(self.ways().remove(asked)),
-                Lesson::Thinking(id) => drop(self.thinking().remove(id)),
+                ServerQuirk::Way(asked) => drop(self.ways().remove(asked)),
+                ServerQuirk::Thinking(id) => drop(self.thinking().remove(id)),
             }
         }
     }
@@ -262,7 +262,7 @@ fn last_thinking<'a>(request: &Request<'a>) -> Option<&'a Message> {
     request.messages().iter().rfind(thinks)
 }
 
-impl Asked {
+impl LearnedRequest {
     /// The key for all requests like this one, and the key for those with the same schema.
     fn of(request: &Request<'_>) -> Option<[Self; 2]> {
         let (with_tools, answer) = (!request.tools().is_empty(), request.answer()?);

@@ -86,7 +86,7 @@ impl<'a> JsonWalk<'a> {
         loop {
             let name = self.name()?;
             each(self, name)?;
-            if !self.goes_on(b'}')? {
+            if !self.next_or_end(b'}')? {
                 return Some(());
             }
         }
@@ -133,7 +133,7 @@ impl<'a> JsonWalk<'a> {
         }
         loop {
             each(self)?;
-            if !self.goes_on(b']')? {
+            if !self.next_or_end(b']')? {
                 return Some(());
             }
         }
@@ -141,7 +141,7 @@ impl<'a> JsonWalk<'a> {
 
     /// Skips the comma after an element or a member, or the end of the list or object.
     #[inline]
-    fn goes_on(&mut self, end: u8) -> Option<bool> {
+    fn next_or_end(&mut self, end: u8) -> Option<bool> {
         let byte = self.next()?;
         self.at += 1;
         match byte {

@@ -1,5 +1,5 @@
 //! Walks over an event of the Messages stream, and reads the data that answers consist of. At
-//! anything unusual it gives up, and the event is parsed: see `wire/walk.rs`.
+//! anything unusual it gives up, and the event is parsed: see `wire/json_walk.rs`.
 
 use std::borrow::Cow;
 
@@ -8,9 +8,9 @@ use super::{
     decode::{AnthropicMessage, AnthropicOutputDetails, AnthropicWireUsage, CompactionUsage},
 };
 use crate::wire::{
+    json_walk::{JsonWalk, SeenMembers},
     reader,
     tolerant::{ObjectMembers, RawJson, TolerantCount, TolerantList, TolerantObject, TolerantText},
-    walk::{JsonWalk, SeenMembers},
 };
 
 /// An event of one of the common kinds.

@@ -10,7 +10,7 @@ use crate::{
 
 /// The form of a body, as far as its first bytes show it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
+pub(super) enum ResponseKind {
     /// Server-sent events.
     Events,
     /// JSON in one piece.
@@ -24,7 +24,7 @@ pub(super) enum Form {
 /// The names of the fields of server-sent events. Source: the HTML standard, section 9.2.5.
 const FIELDS: [&[u8]; 4] = [b"data", b"event", b"id", b"retry"];
 
-impl Form {
+impl ResponseKind {
     /// The form of a body with this beginning.
     pub(super) fn of(body: &[u8]) -> Self {
         const MARK: &[u8] = "\u{feff}".as_bytes();
@@ -89,32 +89,32 @@ pub(super) fn foreign(status: u16, headers: &HeaderMap, body: &str) -> Error {
 
 #[cfg(test)]
 mod tests {
-    use super::Form;
+    use super::ResponseKind;
 
     #[test]
     fn the_first_bytes_decide() {
         let table = [
-            ("data: {}", Form::Events),
-            ("data:{}", Form::Events),
-            ("\u{feff}\n\r\nevent: message_start\n", Form::Events),
-            (": ping", Form::Events),
-            ("retry: 5", Form::Events),
-            ("id\n", Form::Events),
-            ("{\"id\": 1}", Form::Json),
-            ("  [{", Form::Json),
-            ("", Form::Undecided),
-            ("\n", Form::Undecided),
-            ("da", Form::Undecided),
-            ("data", Form::Undecided),
-            ("<!doctype html>", Form::Other),
-            ("database: down", Form::Other),
-            ("upstream: timed out", Form::Other),
-            ("OK", Form::Other),
+            ("data: {}", ResponseKind::Events),
+            ("data:{}", ResponseKind::Events),
+            ("\u{feff}\n\r\nevent: message_start\n", ResponseKind::Events),
+            (": ping", ResponseKind::Events),
+            ("retry: 5", ResponseKind::Events),
+            ("id\n", ResponseKind::Events),
+            ("{\"id\": 1}", ResponseKind::Json),
+            ("  [{", ResponseKind::Json),
+            ("", ResponseKind::Undecided),
+            ("\n", ResponseKind::Undecided),
+            ("da", ResponseKind::Undecided),
+            ("data", ResponseKind::Undecided),
+            ("<!doctype html>", ResponseKind::Other),
+            ("database: down", ResponseKind::Other),
+            ("upstream: timed out", ResponseKind::Other),
+            ("OK", ResponseKind::Other),
         ];
         for (body, form) in table {
-            assert_eq!(Form::of(body.as_bytes()), form, "{body:?}");
+            assert_eq!(ResponseKind::of(body.as_bytes()), form, "{body:?}");
         }
-        assert_eq!(Form::of(&[0xef]), Form::Undecided);
-        assert_eq!(Form::of(&[0x1f, 0x8b, 8]), Form::Other);
+        assert_eq!(ResponseKind::of(&[0xef]), ResponseKind::Undecided);
+        assert_eq!(ResponseKind::of(&[0x1f, 0x8b, 8]), ResponseKind::Other);
     }
 }

@@ -1,5 +1,5 @@
 //! Walks over a chunk, and reads the data that answers consist of. At anything unusual it gives up,
-//! and the chunk is parsed: see `wire/walk.rs`.
+//! and the chunk is parsed: see `wire/json_walk.rs`.
 
 use std::borrow::Cow;
 
@@ -12,8 +12,8 @@ use super::{
     thought::FIELDS,
 };
 use crate::wire::{
+    json_walk::{JsonWalk, SeenMembers},
     tolerant::{ObjectMembers, RawArguments, RawJson, TolerantCount, TolerantObject, TolerantText},
-    walk::{JsonWalk, SeenMembers},
 };
 
 /// The contents of a chunk with at most one choice.

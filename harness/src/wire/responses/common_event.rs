@@ -1,5 +1,5 @@
 //! Walks over an event of the Responses stream, and reads the data that answers consist of. At
-//! anything unusual it gives up, and the event is parsed: see `wire/walk.rs`.
+//! anything unusual it gives up, and the event is parsed: see `wire/json_walk.rs`.
 
 use std::borrow::Cow;
 
@@ -11,8 +11,8 @@ use super::{
     item::ItemEvent,
 };
 use crate::wire::{
+    json_walk::{JsonWalk, SeenMembers},
     tolerant::{ObjectMembers, RawJson, TolerantCount, TolerantList, TolerantObject, TolerantText},
-    walk::{JsonWalk, SeenMembers},
 };
 
 /// An event of one of the common kinds.
@@ -116,7 +116,7 @@ impl<'a> ResponsesCommonEvent<'a> {
         walk.end()
     }
 
-    pub(super) fn told(&self) -> ItemEvent<'_> {
+    pub(super) fn item_event(&self) -> ItemEvent<'_> {
         ItemEvent {
             delta: &self.delta,
             text: &self.text,

@@ -17,22 +17,22 @@ use reqwest::{Response, StatusCode, header::HeaderMap};
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
-use super::tap::Exchange;
+use super::recorder::ExchangeRecord;
 use crate::stop::OnCancel;
 
 /// A request that is being sent, and then its answer.
-pub(super) struct Line {
+pub(super) struct InFlightRequest {
     /// `None` if there is no token to stop it.
     _stop: Option<OnCancel>,
-    slot: Arc<Slot>,
-    record: Option<Box<Exchange>>,
+    slot: Arc<ConnectionSlot>,
+    record: Option<Box<ExchangeRecord>>,
 }
 
 /// Whether a request was stopped. The writer of the body checks it before each piece.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Stopped(Arc<AtomicBool>);
+pub(super) struct StopFlag(Arc<AtomicBool>);
 
-impl Stopped {
+impl StopFlag {
     pub(super) fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
@@ -43,35 +43,35 @@ impl Stopped {
 }
 
 /// The state that holds the connection open.
-struct Slot {
+struct ConnectionSlot {
     /// The runtime in which it was begun. A free connection needs it in order to be reused,
     /// whichever thread drops the answer.
     runtime: Option<Handle>,
     /// Whether it was stopped. This may happen while another thread reads.
-    stopped: Stopped,
-    held: Mutex<Held>,
+    stopped: StopFlag,
+    held: Mutex<RequestPhase>,
 }
 
-enum Held {
+enum RequestPhase {
     Asking(Pin<Box<dyn Future<Output = reqwest::Result<Response>> + Send>>),
     Reading(Response),
     /// It was dropped, or has failed.
     Nothing,
 }
 
-impl Line {
+impl InFlightRequest {
     /// A request that is sent when its head is [asked for](Self::head). It is dropped at the moment
     /// when `stop` is cancelled. Reads then wait forever, so the reader must watch the token
     /// itself. `stopped` is set at that moment, and when the line is dropped.
     pub(super) fn new(
         sending: impl Future<Output = reqwest::Result<Response>> + Send + 'static,
         stop: Option<&CancellationToken>,
-        stopped: Stopped,
-        record: Option<Box<Exchange>>,
+        stopped: StopFlag,
+        record: Option<Box<ExchangeRecord>>,
     ) -> Self {
-        let held = Mutex::new(Held::Asking(Box::pin(sending)));
+        let held = Mutex::new(RequestPhase::Asking(Box::pin(sending)));
         let runtime = Handle::try_current().ok();
-        let slot = Arc::new(Slot { runtime, stopped, held });
+        let slot = Arc::new(ConnectionSlot { runtime, stopped, held });
         let stops = || {
             let slot = Arc::clone(&slot);
             move || slot.stop()
@@ -84,12 +84,12 @@ impl Line {
     pub(super) async fn head(&mut self) -> reqwest::Result<(StatusCode, HeaderMap)> {
         let head = poll_fn(|context| {
             self.slot.read(|held| {
-                let Held::Asking(sending) = held else { return Poll::Pending };
+                let RequestPhase::Asking(sending) = held else { return Poll::Pending };
                 let answered = ready!(sending.as_mut().poll(context));
-                *held = Held::Nothing;
+                *held = RequestPhase::Nothing;
                 Poll::Ready(answered.map(|mut response| {
                     let head = (response.status(), mem::take(response.headers_mut()));
-                    *held = Held::Reading(response);
+                    *held = RequestPhase::Reading(response);
                     head
                 }))
             })
@@ -110,15 +110,15 @@ impl Line {
         context: &mut Context<'_>,
     ) -> Poll<Option<reqwest::Result<Bytes>>> {
         let came = self.slot.read(|held| {
-            let Held::Reading(response) = held else { return Poll::Pending };
+            let RequestPhase::Reading(response) = held else { return Poll::Pending };
             // A chunk is not lost if nobody waits for it any more: the response still has it.
             pin!(response.chunk()).poll(context).map(Result::transpose)
         });
         if let (Some(record), Poll::Ready(came)) = (&mut self.record, &came) {
             match came {
-                Some(Ok(bytes)) => record.came(Some(bytes)),
+                Some(Ok(bytes)) => record.record(Some(bytes)),
                 Some(Err(err)) => record.broke(err),
-                None => record.came(None),
+                None => record.record(None),
             }
         }
         came
@@ -130,9 +130,9 @@ impl Line {
     }
 }
 
-impl Slot {
+impl ConnectionSlot {
     /// Reads what is held, and releases it if the slot was stopped meanwhile.
-    fn read<T>(&self, read: impl FnOnce(&mut Held) -> Poll<T>) -> Poll<T> {
+    fn read<T>(&self, read: impl FnOnce(&mut RequestPhase) -> Poll<T>) -> Poll<T> {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         let said = read(&mut held);
         drop(held);
@@ -155,9 +155,9 @@ impl Slot {
     /// does so.
     fn let_go(&self) {
         let held = match self.held.try_lock() {
-            Ok(mut held) => mem::replace(&mut *held, Held::Nothing),
+            Ok(mut held) => mem::replace(&mut *held, RequestPhase::Nothing),
             Err(TryLockError::Poisoned(held)) => {
-                mem::replace(&mut *held.into_inner(), Held::Nothing)
+                mem::replace(&mut *held.into_inner(), RequestPhase::Nothing)
             }
             Err(TryLockError::WouldBlock) => return,
         };
@@ -175,7 +175,7 @@ impl Slot {
     }
 }
 
-impl Drop for Line {
+impl Drop for InFlightRequest {
     fn drop(&mut self) {
         self.slot.stop();
     }
@@ -195,7 +195,7 @@ mod tests {
 
     use tokio_util::sync::CancellationToken;
 
-    use super::{Line, Stopped};
+    use super::{InFlightRequest, StopFlag};
 
     /// Counts how often the request is polled and dropped.
     #[derive(Default)]
@@ -217,7 +217,7 @@ mod tests {
         seen: &Arc<Seen>,
         stop: &CancellationToken,
         polled: impl Fn() + Send + Sync + 'static,
-    ) -> Line {
+    ) -> InFlightRequest {
         let request = OnDrop(Arc::clone(seen));
         let sending = async move {
             let seen = &request.0;
@@ -229,10 +229,10 @@ mod tests {
             .await;
             pending().await
         };
-        Line::new(sending, Some(stop), Stopped::default(), None)
+        InFlightRequest::new(sending, Some(stop), StopFlag::default(), None)
     }
 
-    fn poll(line: &mut Line) {
+    fn poll(line: &mut InFlightRequest) {
         let head = pin!(line.head());
         assert!(head.poll(&mut Context::from_waker(Waker::noop())).is_pending());
     }

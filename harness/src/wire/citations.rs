@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::{
-    halves,
+    surrogates,
     tolerant::{ObjectMembers, TolerantCount, text_of},
 };
 use crate::message::{Citation, Media};
@@ -17,7 +17,7 @@ pub(super) fn citation(json: &str) -> Option<Citation> {
     let members = inner.unwrap_or(outer);
     let text = |names: &[&str]| {
         let found = names.iter().map(|name| text_of(members.get(name)));
-        let found = found.map(|text| halves::joined(&text).into_owned());
+        let found = found.map(|text| surrogates::joined(&text).into_owned());
         found.into_iter().find(|text| !text.is_empty())
     };
     let range = |start: &str, end: &str| -> Option<Range<u64>> {
@@ -43,7 +43,7 @@ pub(super) fn citation(json: &str) -> Option<Citation> {
 
 /// Whether the vendor may accept this as a citation in later requests: an object with a type. With
 /// anything else in its place, this and all later requests would be refused.
-pub(super) fn goes_back(json: &str) -> bool {
+pub(super) fn is_returnable(json: &str) -> bool {
     json.starts_with('{') && !text_of(ObjectMembers::of(json).get("type")).is_empty()
 }
 
