@@ -422,3 +422,80 @@ fn each_fact_that_a_test_is_named_after_is_told() {
     assert!(named > 90, "{named}");
     assert!(missing.is_empty(), "{missing:#?}");
 }
+
+/// Names of types that stand in more than one file of a package: each wire has its options, and public nouns of two modules.
+const TWICE: &[&str] = &["Answer", "Answered", "Body", "Options"];
+
+/// Words with which no function begins: a function is called like what it does (`request_summary`), like what it returns, or
+/// like a question (`is_open`).
+const STORYTELLING: &[&str] = &[
+    "hears", "goes", "brings", "begins", "stands", "keeps", "knows", "gives", "enters", "admits",
+    "listens", "waits", "looks", "speaks", "opens", "closes", "meets", "drops", "shows", "starts",
+    "sees", "comes", "makes", "puts", "sends", "leads", "acts", "draws", "rings", "belongs",
+    "lies", "forgets", "learns", "doubts",
+];
+
+/// What a file defines at its outermost level: the names of its types, and the names of its functions.
+fn definitions(text: &str) -> (BTreeSet<&str>, BTreeSet<&str>) {
+    let (mut types, mut functions) = (BTreeSet::new(), BTreeSet::new());
+    let mut lines = text.lines();
+    while let Some(line) = lines.next() {
+        // Tests of a module have names of their own.
+        if line == "#[cfg(test)]" {
+            break;
+        }
+        let name = |rest: &'_ str| -> usize {
+            rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len())
+        };
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let keyword = words
+            .iter()
+            .position(|word| matches!(*word, "struct" | "enum" | "trait" | "type" | "fn"));
+        let Some((at, defined)) = keyword.and_then(|at| Some((at, *words.get(at + 1)?))) else {
+            continue;
+        };
+        let is_definition = words[..at].iter().all(|word| {
+            word.starts_with("pub")
+                || matches!(*word, "in" | "const" | "async")
+                || word.ends_with(')')
+        });
+        let defined = &defined[..name(defined)];
+        match words[at] {
+            "fn" if is_definition => {
+                functions.insert(defined);
+            }
+            "fn" => {}
+            _ if is_definition && !line.starts_with(' ') => {
+                types.insert(defined);
+            }
+            _ => {}
+        }
+    }
+    (types, functions)
+}
+
+#[test]
+fn a_name_says_what_a_thing_is_and_stands_once() {
+    let mut wrong = Vec::new();
+    let mut count = 0;
+    for folder in LIBRARIES {
+        let files = files(&root().join(folder));
+        let mut known: BTreeMap<&str, &str> = BTreeMap::new();
+        for (file, text) in files.iter().filter(|(file, _)| !file.ends_with("tests.rs")) {
+            let (types, functions) = definitions(text);
+            count += types.len();
+            for name in types {
+                if let Some(other) = known.insert(name, file).filter(|_| !TWICE.contains(&name)) {
+                    wrong.push(format!("{folder}: `{name}` stands in {other} and in {file}"));
+                }
+            }
+            for name in functions {
+                if STORYTELLING.contains(&name.split('_').next().unwrap_or(name)) {
+                    wrong.push(format!("{folder}/{file}: call `{name}` like what it does"));
+                }
+            }
+        }
+    }
+    assert!(count > 1_000, "only {count} types were read");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}

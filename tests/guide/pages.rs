@@ -243,9 +243,10 @@ pub(super) fn llms_txt(readme: &str, pages: &[(Page, String)]) -> String {
     text += "\n## More\n\n";
     text += "- [README](README.md): the five side effects, how to begin, features\n";
     text += "- [ARCHITECTURE](ARCHITECTURE.md): modules, the way of a message, and where to change what\n";
+    text += "- [GLOSSARY](GLOSSARY.md): the words of the code, and where each thing is\n";
     text += "- [DESIGN](harness/DESIGN.md): the reasons for each decision\n";
     text += "- [WIRE](harness/WIRE.md): what servers really send\n";
-    text + "- [CHANGELOG](CHANGELOG.md): what has changed\n"
+    text + "- [CHANGELOG](CHANGELOG.md): what each release has\n"
 }
 
 /// The skill for coding agents: what they must know before they write a program with the library.

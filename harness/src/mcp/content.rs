@@ -119,7 +119,7 @@ fn has_data(text: &str, value: &Value) -> bool {
             // A text of the message may be JSON itself, or plain.
             let escaped = written.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
             let plain: Option<String> = escaped.and_then(|_| serde_json::from_str(&written).ok());
-            let has = |words: &str| stands_in(text, words).take(times).count() == times;
+            let has = |words: &str| has_word(text, words).take(times).count() == times;
             has(escaped.unwrap_or(&written)) || plain.is_some_and(|plain| has(&plain))
         })
 }
@@ -136,7 +136,7 @@ fn leaves(value: &Value, found: &mut HashMap<String, usize>) {
 }
 
 /// The places of a text in which these words are no part of other words or numbers.
-fn stands_in<'t>(text: &'t str, words: &'t str) -> impl Iterator<Item = usize> + 't {
+fn has_word<'t>(text: &'t str, words: &'t str) -> impl Iterator<Item = usize> + 't {
     let joins = |letter: char| letter.is_alphanumeric() || letter == '_';
     let begins = words.chars().next().is_some_and(joins);
     let ends = words.chars().next_back().is_some_and(joins);
