@@ -438,8 +438,7 @@ const STORYTELLING: &[&str] = &[
 /// What a file defines at its outermost level: the names of its types, and the names of its functions.
 fn definitions(text: &str) -> (BTreeSet<&str>, BTreeSet<&str>) {
     let (mut types, mut functions) = (BTreeSet::new(), BTreeSet::new());
-    let mut lines = text.lines();
-    while let Some(line) = lines.next() {
+    for line in text.lines() {
         // Tests of a module have names of their own.
         if line == "#[cfg(test)]" {
             break;

@@ -119,7 +119,8 @@ fn f1_2_usage_is_replaced_and_never_added_up() {
 #[test]
 fn f1_2_message_stop_or_a_stop_reason_after_whole_blocks_ends_an_answer() {
     let [last, _] = end("end_turn");
-    let decoded = decode(&named(&[&[start()], &text(0, "Hi")[..], &[last.clone()]].concat()));
+    let decoded =
+        decode(&named(&[&[start()], &text(0, "Hi")[..], std::slice::from_ref(&last)].concat()));
     assert_eq!(decoded.text(), "Hi");
     assert_eq!(decoded.stop(), StopReason::Complete);
     let mut early = start();

@@ -307,15 +307,17 @@ impl<J: Journal + Clone + 'static> Life<J> {
         let faults = self.faulty.counts().faults;
         let mut ended = self.polled(run.as_mut(), before).await;
         let hangs = self.faulty.counts().faults > faults;
-        if ended.is_none() && times > before && !hangs {
+        let is_met = ended.is_none() && times > before && !hangs;
+        if is_met {
             self.answered_outside(inbox, false).await;
             ended = self.polled(run.as_mut(), times - before).await;
         }
         drop(run);
-        self.ended(chat, ended)
+        self.ended(chat, ended, is_met && !is_resumed)
     }
 
-    fn ended(&mut self, chat: &Chat, ended: Option<Result<(), Stopped>>) -> bool {
+    /// A message that meets an answer from outside of a call that it would end is refused: both cannot hold.
+    fn ended(&mut self, chat: &Chat, ended: Option<Result<(), Stopped>>, may_meet: bool) -> bool {
         let outcome = match ended {
             None => return false,
             Some(Ok(())) => Outcome::Answered,
@@ -329,9 +331,11 @@ impl<J: Journal + Clone + 'static> Life<J> {
                     return true;
                 }
                 let is_known = self.faulty.counts().faults > 0
-                    || error
-                        .as_ref()
-                        .is_none_or(|(kind, _)| matches!(kind, ErrorKind::CutOff | ErrorKind::Api));
+                    || error.as_ref().is_none_or(|(kind, _)| match kind {
+                        ErrorKind::CutOff | ErrorKind::Api => true,
+                        ErrorKind::Conflict => may_meet,
+                        _ => false,
+                    });
                 if stopped.outcome() == Outcome::Failed && !is_known {
                     self.breaks(format!("a run fails: {error:?}"));
                 }
