@@ -7,6 +7,7 @@ use harness_schema::{StrictForm, ToolSchema};
 use serde_json::Value;
 
 use crate::{
+    error::{Error, ErrorKind},
     message::Message,
     models::SchemaAnswers,
     provider::{About, AnswerSchema, AnswerWay, Effort, Request, Settings, ToolChoice},
@@ -150,8 +151,13 @@ pub(super) fn form(plan: Option<&Plan<'_>>) -> String {
 /// `too many states for serving`. llama.cpp: `Cannot use custom grammar constraints with tools`.
 /// Ollama: `does not support tools`. Others use a code, such as `unsupported_response_format`, or
 /// name their own field, such as `generation_config.response_schema` or `guided_json`.
-pub(crate) fn refuses(way: AnswerWay, err: &crate::error::Error) -> bool {
-    if !matches!(err.status(), Some(400 | 404 | 415 | 422 | 500 | 501)) {
+pub(crate) fn refuses(way: AnswerWay, err: &Error) -> bool {
+    let may_be = match err.status() {
+        Some(status) => matches!(status, 400 | 404 | 415 | 422 | 500 | 501),
+        // Many errors in a stream have none.
+        None => err.kind() == ErrorKind::Api && !err.is_retryable(),
+    };
+    if !may_be {
         return false;
     }
     let words = format!("{} {}", err.code().unwrap_or_default(), err.message());
@@ -199,7 +205,7 @@ pub(crate) fn refuses(way: AnswerWay, err: &crate::error::Error) -> bool {
 }
 
 /// Whether the refusal applies to every schema.
-pub(crate) fn refuses_all(err: &crate::error::Error) -> bool {
+pub(crate) fn refuses_all(err: &Error) -> bool {
     let words = err.message().to_ascii_lowercase();
     let of_all = [
         "not support",
@@ -221,8 +227,7 @@ pub(crate) fn refuses_all(err: &crate::error::Error) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{AnswerWay, refuses};
-    use crate::error::{Error, ErrorKind};
+    use super::{AnswerWay, Error, ErrorKind, refuses};
 
     #[test]
     fn refusals_of_a_way_are_known_by_their_words() {
