@@ -452,10 +452,11 @@ impl Run<'_> {
         // If the vendor has counted only a part, the size is not known, unless that part nearly fills the window.
         let is_most = |tokens: u64| window.is_some_and(|window| tokens >= percent(window, 75));
         let tokens = tokens.filter(|tokens| !is_least || is_most(*tokens));
-        // The vendor may have counted less than all of the requests before.
-        let estimated = self.chat.used().tokens.max(self.chat.estimated());
-        // A size that is many times the estimate is wrong. If it counted, all later requests would seem too large.
-        let tokens = tokens.filter(|tokens| *tokens / WRONG <= estimated);
+        let estimated = self.chat.used().tokens;
+        // A size that is many times the estimate is wrong. If it counted, all later requests would seem too large. But the
+        // vendor may have counted less than all of the requests before.
+        let most = estimated.max(self.chat.estimated());
+        let tokens = tokens.filter(|tokens| *tokens / WRONG <= most);
         // The request was small: what did not fit was the answer that it allows (`max_tokens`).
         let is_small = window.is_some_and(|window| match tokens {
             Some(tokens) => tokens < percent(window, 75),
