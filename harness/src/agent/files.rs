@@ -17,7 +17,7 @@ use crate::{
 
 /// Why files are left out, in words for the model.
 const TOO_MANY: &str = "a request takes no more of them";
-const TOO_LARGE: &str = "the server takes none of this size";
+const TOO_LARGE: &str = "the server takes none of this size or form";
 
 /// About how many bytes of a request one token is.
 const BYTES: u64 = 4;

@@ -260,7 +260,12 @@ impl Chat {
         let all = machine.transcript().messages();
         let window = self.window_tokens().unwrap_or(used.tokens);
         let before = seen.place_of(tail(seen.messages(), used.estimate_of(window)));
-        let cleared = machine.clearable(before).filter_map(|(at, result)| clear(all, at, result));
+        let as_sent = |at: usize, call: &str| {
+            seen.sent_for(at)?.results().find(|result| result.call_id() == call)
+        };
+        let cleared = machine.clearable(before).filter_map(|(at, result)| {
+            clear(all, at, result, as_sent(at, result.call_id()).unwrap_or(result))
+        });
         let mut found = ClearableParts::default();
         for (result, tokens) in cleared {
             found.results.push(result);
@@ -295,12 +300,10 @@ impl Chat {
         if let Some(fact) = self.files_due() {
             return Some(ContextEdit::Clear(Box::new(fact)));
         }
+        let estimated = self.estimated();
         let (provider, model) = self.agent.provider_and_model();
         let refused = self.machine.is_refused(provider, model);
         let is_guessed = self.is_told_window() && self.machine.is_guessed(provider, model);
-        let mut gauge = self.gauge;
-        let estimated = gauge.count(self.sent_view()).total();
-        self.gauge = gauge;
         if !refused && policy.set_tokens().is_none() && estimated < SMALL {
             return None;
         }
@@ -336,6 +339,14 @@ impl Chat {
         let used = gauge.context_usage(self.sent_view(), self.machine.measured(), self.meter());
         self.gauge = gauge;
         used
+    }
+
+    /// The estimate for the next request, whatever a vendor has counted before.
+    fn estimated(&mut self) -> u64 {
+        let mut gauge = self.gauge;
+        let estimated = gauge.count(self.sent_view()).total();
+        self.gauge = gauge;
+        estimated
     }
 
     /// What is sent to the agent's model.
@@ -457,8 +468,10 @@ impl Run<'_> {
         let is_most = |tokens: u64| window.is_some_and(|window| tokens >= percent(window, 75));
         let tokens = tokens.filter(|tokens| !is_least || is_most(*tokens));
         let estimated = self.chat.context_usage().tokens;
-        // A size that is many times the estimate is wrong. If it counted, all later requests would seem too large.
-        let tokens = tokens.filter(|tokens| *tokens / WRONG <= estimated);
+        // A size that is many times the estimate is wrong. If it counted, all later requests would seem too large. But the
+        // vendor may have counted less than all of the requests before.
+        let most = estimated.max(self.chat.estimated());
+        let tokens = tokens.filter(|tokens| *tokens / WRONG <= most);
         // The request was small: what did not fit was the answer that it allows (`max_tokens`).
         let is_small = window.is_some_and(|window| match tokens {
             Some(tokens) => tokens < percent(window, 75),

@@ -28,11 +28,12 @@ pub(crate) fn tail(sent: &Messages, window: u64) -> usize {
 
 /// The line that is sent in place of a result, and how many tokens it saves. `None` if it saves too
 /// little. `at` is the index in the transcript of the message that has the result; the call is in
-/// the message before it.
+/// the message before it. `sent` is the result as it is sent now: some of its files may be left out.
 pub(crate) fn clear(
     all: &Messages,
     at: usize,
     result: &ToolResult,
+    sent: &ToolResult,
 ) -> Option<(ClearedResult, u64)> {
     let asked = all.get(at.checked_sub(1)?)?;
     let tool = asked.calls().find(|call| call.id() == result.call_id())?.name();
@@ -50,7 +51,7 @@ pub(crate) fn clear(
     };
     let text = format!("[The result of `{tool}`, {size}, was left out to save room. {how}]");
     let as_message = |text: &str| tokens_of(&Message::user(text));
-    let was = tokens_of(&Message::results_of(asked, [result.clone()]));
+    let was = tokens_of(&Message::results_of(asked, [sent.clone()]));
     let saved = was.checked_sub(as_message(&text)).filter(|saved| *saved >= LEAST)?;
     Some((ClearedResult::new(result.call_id(), text), saved))
 }

@@ -33,15 +33,39 @@ impl FileLimits {
 pub(crate) enum TooMuch {
     /// Pictures, of which the server takes this number, if it names one.
     Images(Option<usize>),
-    /// One picture is larger than the server takes.
+    /// One picture is larger than the server takes, or cannot be read.
     OneImage,
     Bytes,
 }
 
 /// The words of servers for pictures, and for limits.
-const PICTURES: [&str; 4] = ["image", "picture", "media", "photo"];
+const PICTURES: [&str; 5] = ["image", "picture", "media", "photo", "multimodal"];
 const LIMITS: [&str; 8] =
     ["too many", "too much", "too large", "at most", "max", "limit", "exceed", "up to"];
+/// The words for that a model takes no pictures, and for that it takes one of them not.
+const UNSUPPORTED: [&str; 8] = [
+    "not support",
+    "n't support",
+    "unsupported",
+    "only supported",
+    "endpoints found that support",
+    "not enabled",
+    "not a multimodal",
+    "unknown variant",
+];
+const BROKEN: [&str; 11] = [
+    "not process",
+    "to process",
+    "to decode",
+    "to load",
+    "not identify",
+    "invalid image",
+    "valid image",
+    "corrupt",
+    "unsupported image",
+    "image format",
+    "media type",
+];
 /// The words for a number of pictures, and for the size of one or of all.
 const NUMBERS: [&str; 4] = ["too many", "too much", "number of", " count"];
 const MEASURES: [&str; 12] = [
@@ -69,16 +93,29 @@ const SIZES: [&str; 3] = ["size", "bytes", " mb"];
 /// Source: <https://platform.claude.com/docs/en/build-with-claude/vision>.
 const MANY_IMAGES: usize = 20;
 
-/// What a request with so many pictures had too many of, if a server has refused it for that. One
+/// What a request with so many pictures had too many of, if a server has refused it for that, or for a picture at all. One
 /// that did not fit into the window is none.
 pub(crate) fn too_much(error: &Error, images: usize) -> Option<TooMuch> {
-    if error.kind() != ErrorKind::Api || error.is_retryable() || error.is_out_of_quota() {
+    // Some servers answer with 500 to what they do not support.
+    let passes = error.is_retryable() && error.status() != Some(500);
+    if error.kind() != ErrorKind::Api || passes || error.is_out_of_quota() {
         return None;
     }
     let words = error.message().to_ascii_lowercase();
     let has = |known: &[&str]| known.iter().any(|known| words.contains(known));
     let names = |word: &str| PICTURES.iter().any(|known| word.starts_with(known));
     let is_about = words.split(|letter: char| !letter.is_ascii_alphabetic()).any(names);
+    if is_about && images > 0 && !has(&LIMITS) {
+        if has(&BROKEN) {
+            return Some(TooMuch::OneImage);
+        }
+        if has(&UNSUPPORTED) {
+            return Some(TooMuch::Images(Some(0)));
+        }
+    }
+    if error.is_retryable() {
+        return None;
+    }
     if is_about && has(&LIMITS) && images > 0 {
         if words.contains("many-image") {
             return Some(TooMuch::Images((images > MANY_IMAGES).then_some(MANY_IMAGES)));
@@ -149,6 +186,26 @@ mod tests {
                 Some(TooMuch::Bytes),
             ),
             (3, 413, "Request too large: tokens per minute, Limit 6000, Requested 9000", None),
+            (3, 400, "image input is not enabled for this model", images(Some(0))),
+            (3, 404, "No endpoints found that support image input", images(Some(0))),
+            (
+                3,
+                500,
+                "image input is not supported - hint: you may need to provide the mmproj",
+                images(Some(0)),
+            ),
+            (3, 400, "unknown variant `image_url`, expected `text`", images(Some(0))),
+            (3, 400, "m is not a multimodal model", images(Some(0))),
+            (
+                3,
+                400,
+                "messages.0.content.1.image: Could not process image",
+                Some(TooMuch::OneImage),
+            ),
+            (3, 400, "You uploaded an unsupported image.", Some(TooMuch::OneImage)),
+            (0, 400, "image input is not supported", None),
+            (3, 429, "image input is not supported", None),
+            (3, 500, "no worker is free for the images", None),
             (3, 400, "the limit is exceeded immediately", None),
             (3, 400, "the model takes no pictures", None),
             (3, 400, "messages.1: all messages must have non-empty content", None),

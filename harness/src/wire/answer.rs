@@ -7,6 +7,7 @@ use harness_schema::{StrictForm, ToolSchema};
 use serde_json::Value;
 
 use crate::{
+    error::{Error, ErrorKind},
     message::Message,
     models::SchemaAnswers,
     provider::{Effort, OutputMode, OutputSchema, Request, RequestPurpose, Settings, ToolChoice},
@@ -156,8 +157,13 @@ pub(super) fn form(plan: Option<&OutputPlan<'_>>) -> String {
 /// `too many states for serving`. llama.cpp: `Cannot use custom grammar constraints with tools`.
 /// Ollama: `does not support tools`. Others use a code, such as `unsupported_response_format`, or
 /// name their own field, such as `generation_config.response_schema` or `guided_json`.
-pub(crate) fn is_way_refused(way: OutputMode, err: &crate::error::Error) -> bool {
-    if !matches!(err.status(), Some(400 | 404 | 415 | 422 | 500 | 501)) {
+pub(crate) fn is_way_refused(way: OutputMode, err: &Error) -> bool {
+    let may_be = match err.status() {
+        Some(status) => matches!(status, 400 | 404 | 415 | 422 | 500 | 501),
+        // Many errors in a stream have none.
+        None => err.kind() == ErrorKind::Api && !err.is_retryable(),
+    };
+    if !may_be {
         return false;
     }
     let words = format!("{} {}", err.code().unwrap_or_default(), err.message());
@@ -205,7 +211,7 @@ pub(crate) fn is_way_refused(way: OutputMode, err: &crate::error::Error) -> bool
 }
 
 /// Whether the refusal applies to every schema.
-pub(crate) fn is_every_schema_refused(err: &crate::error::Error) -> bool {
+pub(crate) fn is_every_schema_refused(err: &Error) -> bool {
     let words = err.message().to_ascii_lowercase();
     let of_all = [
         "not support",
@@ -227,8 +233,7 @@ pub(crate) fn is_every_schema_refused(err: &crate::error::Error) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{OutputMode, is_way_refused};
-    use crate::error::{Error, ErrorKind};
+    use super::{Error, ErrorKind, OutputMode, is_way_refused};
 
     #[test]
     fn refusals_of_a_way_are_known_by_their_words() {

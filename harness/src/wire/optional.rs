@@ -413,10 +413,11 @@ fn segments(path: &str) -> Vec<String> {
 /// The places that Pydantic names: `"loc":["body","tools",0,"strict"]`, also as Python writes it.
 fn locations(words: &str) -> Vec<Vec<String>> {
     let after = words.match_indices("loc").filter_map(|(at, _)| {
-        let rest = words.get(at..)?.trim_start_matches("loc");
+        let rest = words.get(at..)?.strip_prefix("loc")?;
         let list = rest.trim_start_matches(['"', '\'', '\\', ' ', ':', '=']);
         let list = list.strip_prefix(['[', '('])?;
-        let (list, _) = list.split_once([']', ')'])?;
+        // Not behind the next opening bracket: the time would grow with the square of the text.
+        let (list, _) = list.split_once(['[', '(', ']', ')'])?;
         let names = list.split(',').map(|name| name.trim_matches(['"', '\'', '\\', ' ']));
         Some(segments(&names.collect::<Vec<_>>().join(".")))
     });
