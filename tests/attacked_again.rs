@@ -25,7 +25,7 @@ use crate::{
 };
 
 pub(crate) fn loose() -> Guardrails {
-    Guardrails::default().turns(100_000).repetitions(None).failed_calls(None)
+    Guardrails::default().turns(100_000).repetitions(None).repeated_calls(None).failed_calls(None)
 }
 
 /// A tool that does this with its arguments.
@@ -658,8 +658,9 @@ async fn large_results_that_differ_in_the_middle_are_not_the_same() {
         format!("{}{number:04}{}", "line\n".repeat(20_000), "line\n".repeat(20_000)).into()
     });
     let limits = ToolLimits::default().output(3_000);
+    let rails = Guardrails::default().repeated_calls(None);
     let agent = Agent::builder(model.clone()).tools([look]).tool_limits(limits);
-    let agent = agent.build().unwrap();
+    let agent = agent.guardrails(rails).build().unwrap();
     let mut chat = agent.open(&MemoryJournal::new(), "c").await.unwrap();
     chat.send("Look.").await.unwrap();
     assert_eq!(model.requests().len(), 11);

@@ -262,7 +262,7 @@ async fn to_wait_for_somebody_is_no_turn() {
         for below in [false, true] {
             let (journal, world) = (MemoryJournal::new(), World::default());
             let worker = agent(asks_for(calls, false), [does("pay", MUTATE, &world)]);
-            let rails = Guardrails::default().turns(turns).repetitions(None);
+            let rails = Guardrails::default().turns(turns).repetitions(None).repeated_calls(None);
             let worker = worker.guardrails(rails).approver(later);
             let worker = worker.build().expect("an agent");
             let lead = match below {
@@ -565,7 +565,8 @@ async fn trees_of_agents_tell_the_truth_whatever_ends_their_processes() {
             // What only reads may run again.
             does(name, effects, if effects.is_read_only() { &reads } else { &world })
         };
-        let rails = || Guardrails::default().repetitions(None).failed_calls(None);
+        let rails =
+            || Guardrails::default().repetitions(None).repeated_calls(None).failed_calls(None);
         let deep = agent(moody(&["one", "two"], seed * 3), [any("one"), any("two")]);
         let deep = deep.guardrails(rails()).build().expect("an agent").as_tool("deep", "Works.");
         let middle = agent(moody(&["one", "deep"], seed * 3 + 1), [any("one"), deep.clone()]);

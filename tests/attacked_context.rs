@@ -465,7 +465,8 @@ async fn the_newest_words_of_the_user_stay_behind_words_of_the_program() {
         let store = tool("store", WRITE, |_| "l".repeat(1_000).into());
         let agent = Agent::builder(model).tools([store]).permissions(Permissions::allow_all());
         let agent = agent.window(Window::new().tokens(4_000).user_words(share));
-        let agent = agent.guardrails(Guardrails::default().turns(100).repetitions(None));
+        let agent = agent
+            .guardrails(Guardrails::default().turns(100).repetitions(None).repeated_calls(None));
         let mut chat = agent.build().unwrap().open(&MemoryJournal::new(), "c").await.unwrap();
         chat.send("Hi.").await.unwrap();
         let task = format!(
@@ -540,7 +541,8 @@ async fn the_newest_words_of_the_user_stay_behind_an_answer_that_was_not_accepte
     let store = tool("store", WRITE, |_| "l".repeat(1_000).into());
     let agent = Agent::builder(model).tools([store]).permissions(Permissions::allow_all());
     let agent = agent.window(Window::new().tokens(4_000).user_words(0));
-    let agent = agent.guardrails(Guardrails::default().turns(100).repetitions(None));
+    let agent =
+        agent.guardrails(Guardrails::default().turns(100).repetitions(None).repeated_calls(None));
     let mut chat = agent.build().unwrap().open(&MemoryJournal::new(), "c").await.unwrap();
     chat.send("Hi.").await.unwrap();
     let task = format!("Never delete the database. {}", "u".repeat(100));

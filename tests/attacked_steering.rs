@@ -87,7 +87,8 @@ impl User {
         };
         let worker = ScriptedProvider::answering(|_| reply().text("worked").tokens(10, 1));
         let worker = Agent::builder(worker).build().expect("an agent").as_tool("work", "Works.");
-        let rails = Guardrails::default().turns(1 + self.roll(6)).repetitions(None);
+        let rails =
+            Guardrails::default().turns(1 + self.roll(6)).repetitions(None).repeated_calls(None);
         let tools =
             [self.tool("look", SideEffect::Read), self.tool("pay", SideEffect::Mutate), worker];
         let agent = Agent::builder(model).tools(tools).approver(person);

@@ -259,6 +259,7 @@ fn the_guardrails_that_nobody_has_set_are_those_of_the_docs() {
         .time(Duration::from_secs(3600))
         .failed_calls(10)
         .repetitions(3)
+        .repeated_calls(10)
         .agents(64)
         .agent_depth(8);
     assert_eq!(Guardrails::default(), said);

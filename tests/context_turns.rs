@@ -132,6 +132,7 @@ async fn a_turn_goes_on_after_a_move_with_the_thinking_that_its_model_needs() {
         });
         let server = server.await.unwrap();
         let agent = Agent::builder(provider(model, &server.url()))
+            .guardrails(harness::Guardrails::default().repeated_calls(None))
             .tools([look()])
             .window(Window::new().tokens(WINDOW))
             .build()

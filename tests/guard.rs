@@ -119,7 +119,10 @@ async fn a_batch_that_would_pass_the_limit_of_calls_runs_nothing_of_it() {
             let four = |_| (0..4).fold(reply(), |said, _| said.call("work", json!({})));
             Agent::builder(stubborn(3, four)).tools([tool("work", effects, &log, Work::Steps(1))])
         };
-        let rails = Rails(Guardrails::default().repetitions(None), Limits::new().tool_calls(10));
+        let rails = Rails(
+            Guardrails::default().repetitions(None).repeated_calls(None),
+            Limits::new().tool_calls(10),
+        );
         let stopped = scenario(Limit::ToolCalls, rails, builder).await;
         // Twelve in the free run, and two batches of four in the other one.
         let begun = log.lines().iter().filter(|line| *line == "begin work").count();
@@ -150,7 +153,7 @@ async fn tokens() {
             Agent::builder(stubborn(5, work)).tools([tool("work", WRITE, &log, Work::Steps(0))])
         };
         let before = log.lines().len();
-        let rails = Rails(Guardrails::default().repetitions(None), limits);
+        let rails = Rails(Guardrails::default().repetitions(None).repeated_calls(None), limits);
         let stopped = scenario(limit, rails, builder).await;
         // The third answer passed the limit: its call does not run, for nobody could read it.
         assert_eq!(stopped.turns(), 3);
@@ -416,28 +419,22 @@ async fn progress_begins_the_count_again_and_polling_is_let_alone() {
         let agent = build(Agent::builder(stubborn(10, does)).tools(tools), rails);
         async move { agent.run("Go.").await.map_err(|stopped| stopped.outcome()) }
     };
+    let rails = || Guardrails::default().repeated_calls(None);
     let looks: fn(usize) -> ScriptedReply = |_| reply().call("look", json!({}));
-    let changes = run(|call| format!("{}", call / 2), looks, Guardrails::default()).await;
+    let changes = run(|call| format!("{}", call / 2), looks, rails()).await;
     changes.expect("every second result is new");
     let works: fn(usize) -> ScriptedReply = |turn| {
         let name = if turn % 2 == 0 { "look" } else { "write" };
         reply().call(name, json!({}))
     };
-    run(|_| "same".into(), works, Guardrails::default())
-        .await
-        .expect("what is done between is new");
+    run(|_| "same".into(), works, rails()).await.expect("what is done between is new");
     let twice: fn(usize) -> ScriptedReply = |turn| {
         let said = (0..4).fold(reply(), |said, _| said.call("look", json!({})));
         if turn < 2 { said } else { reply().text("Done.") }
     };
-    run(|_| "same".into(), twice, Guardrails::default())
-        .await
-        .expect("calls of one turn count once");
-    run(|_| "same".into(), looks, Guardrails::default().polling("look"))
-        .await
-        .expect("it waits for something");
-    let stops =
-        run(|_| "same".into(), looks, Guardrails::default()).await.expect_err("it goes in circles");
+    run(|_| "same".into(), twice, rails()).await.expect("calls of one turn count once");
+    run(|_| "same".into(), looks, rails().polling("look")).await.expect("it waits for something");
+    let stops = run(|_| "same".into(), looks, rails()).await.expect_err("it goes in circles");
     assert_eq!(stops, Outcome::Limit(Limit::Repetitions));
 }
 

@@ -569,7 +569,7 @@ async fn thousands_of_facts_and_large_ones() {
             _ => reply().call("look", json!({"n": said})),
         }
     });
-    let rails = Guardrails::default().turns(1_000).repetitions(None);
+    let rails = Guardrails::default().turns(1_000).repetitions(None).repeated_calls(None);
     let agent = Agent::builder(model)
         .tools([tool("look", READ, &world)])
         .guardrails(rails)

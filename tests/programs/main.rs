@@ -6,5 +6,6 @@ mod listed_tools;
 mod local_servers;
 mod powers;
 mod provenance;
+mod repeated_calls;
 mod repetitions;
 mod retry_functions;

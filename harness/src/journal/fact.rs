@@ -444,6 +444,9 @@ pub struct RunLimits {
     pub failed_calls: Option<u32>,
     /// In how many turns the model gets the same results again.
     pub repetitions: Option<u32>,
+    /// In how many turns the model makes the same call, whatever its results.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub repeated_calls: Option<u32>,
     /// How many calls of one answer run.
     pub calls_per_turn: Option<u32>,
     /// The tools that may return the same result any number of times.

@@ -28,7 +28,7 @@ use crate::{
 /// It does not retry: wrap it in a [`RetryProvider`](crate::RetryProvider) for that. The guardrails of
 /// the agent apply as with any model: if a script repeats an equal call with an equal result, the
 /// run stops at the third time, and with other results at the tenth. Vary the arguments, or give the
-/// agent [`Guardrails`](crate::Guardrails) with `repetitions(None)`.
+/// agent [`Guardrails`](crate::Guardrails) with `repetitions(None)` and `repeated_calls(None)`.
 ///
 /// ```
 /// use harness::testing::{ScriptedProvider, reply, reply_to};

@@ -333,7 +333,7 @@ async fn limits_over_restarts() {
     let model = ScriptedProvider::answering(|_| reply().call("look", json!({})).tokens(1_000, 1));
     let agent = Agent::builder(model.clone())
         .tools([tool("look", READ, &world)])
-        .guardrails(Guardrails::default().repetitions(None))
+        .guardrails(Guardrails::default().repetitions(None).repeated_calls(None))
         .run_limits(harness::Limits::new().input_tokens(3_000))
         .build()
         .expect("an agent");

@@ -10,7 +10,7 @@ use std::{
 use super::{
     Budget, Guardrails,
     budget_limits::{self, BudgetChain, NO_TOKENS},
-    repeats::{CountedResult, RepeatCounter, with_note},
+    repeats::{CountedResult, RepeatCounter, is_warned, with_call_note, with_note},
     sum::{ChargeSum, FactCharge, UnknownAmounts, spent_by_agents, unknown_spent},
 };
 use crate::{
@@ -316,6 +316,16 @@ impl RunGuard {
             let detail = format!("`{tool}` gave the same result {} times", most.turns);
             return reached(Limit::Repetitions, detail);
         }
+        let repeated = self.repeats.most_made().zip(rails.repeated_calls);
+        if let Some((most, _)) = repeated.filter(|(most, limit)| most.turns >= *limit) {
+            let tool = beginning(&most.tool, 100);
+            let detail = format!(
+                "`{tool}` was called with the same arguments in {} turns, with no new call in between; \
+                 `Guardrails::polling` allows that to a tool which waits for something",
+                most.turns
+            );
+            return reached(Limit::Repetitions, detail);
+        }
         match self.price(provider, model, None) {
             Some(_) => None,
             None => self.chain.limit_on_unknown_cost(&no_price(provider, model)),
@@ -384,8 +394,12 @@ impl RunGuard {
     pub(crate) fn noted(&self, call: &ToolCall, result: ToolResult) -> ToolResult {
         let turns = self.repeats.turns_with(call, &result);
         let is_next = |limit: u32| turns >= 2 && turns.saturating_add(1) == limit;
-        match self.rails.repetitions.is_some_and(is_next) {
-            true => with_note(&result),
+        if self.rails.repetitions.is_some_and(is_next) {
+            return with_note(&result);
+        }
+        let turns = self.repeats.turns_of(call);
+        match self.rails.repeated_calls.is_some_and(|limit| is_warned(turns, limit)) {
+            true => with_call_note(&result),
             false => result,
         }
     }

@@ -16,6 +16,7 @@ use crate::journal::RunLimits;
 /// | time | 1 h | always; it stops what is running |
 /// | failed calls in a row | 10 | before the model is asked |
 /// | repetitions of a result | 3 | before the model is asked |
+/// | repetitions of a call, whatever its results | 10 | before the model is asked |
 ///
 /// The number of calls of one answer that run is not a limit of the run but a separate setting:
 /// [`calls_per_turn`](Self::calls_per_turn).
@@ -38,6 +39,7 @@ pub struct Guardrails {
     pub(super) time: Option<Duration>,
     pub(super) failed_calls: Option<u32>,
     pub(super) repetitions: Option<u32>,
+    pub(super) repeated_calls: Option<u32>,
     pub(super) polling: HashSet<String>,
     pub(super) agents: Option<u32>,
     pub(super) agent_depth: Option<u32>,
@@ -51,6 +53,7 @@ impl Default for Guardrails {
             time: Some(Duration::from_secs(3600)),
             failed_calls: Some(10),
             repetitions: Some(3),
+            repeated_calls: Some(10),
             polling: HashSet::new(),
             agents: Some(64),
             agent_depth: Some(8),
@@ -68,6 +71,7 @@ impl Guardrails {
             time: None,
             failed_calls: None,
             repetitions: None,
+            repeated_calls: None,
             polling: HashSet::new(),
             agents: None,
             agent_depth: None,
@@ -109,11 +113,21 @@ impl Guardrails {
 
     /// Sets in how many turns the model may get the same result of the same call, or the same error of a tool
     /// whatever the arguments. One turn before that, a note in the result warns the model. A new result that
-    /// succeeds, of any call, resets the count: a tool whose results differ may be called in the same way again
-    /// and again, and so may another one beside it.
+    /// succeeds resets the count.
     #[must_use]
     pub fn repetitions(mut self, turns: impl Into<Option<u32>>) -> Self {
         self.repetitions = turns.into();
+        self
+    }
+
+    /// Sets in how many turns the model may make the same call, with the same tool and arguments, although its
+    /// results differ: for example a test run that prints how long it took. Notes in two of the results warn the model:
+    /// at half of the number, and one turn before the run ends. A call that the run has not made before and that
+    /// succeeds resets the count, so that a model may test after each of its edits. Calls without arguments do not count,
+    /// such as those for the next page.
+    #[must_use]
+    pub fn repeated_calls(mut self, turns: impl Into<Option<u32>>) -> Self {
+        self.repeated_calls = turns.into();
         self
     }
 
@@ -155,7 +169,7 @@ impl Guardrails {
     /// These guardrails, as plain data.
     pub(super) fn of_run(&self) -> RunLimits {
         let Self { turns, calls_per_turn, time, failed_calls, .. } = self;
-        let Self { repetitions, polling, .. } = self;
+        let Self { repetitions, repeated_calls, polling, .. } = self;
         let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         RunLimits {
             turns: *turns,
@@ -163,6 +177,7 @@ impl Guardrails {
             time: time.map(millis),
             failed_calls: *failed_calls,
             repetitions: *repetitions,
+            repeated_calls: *repeated_calls,
             polling: polling.iter().cloned().collect(),
             ..RunLimits::default()
         }
@@ -176,6 +191,7 @@ impl Guardrails {
             time: limits.time.map(Duration::from_millis),
             failed_calls: limits.failed_calls,
             repetitions: limits.repetitions,
+            repeated_calls: limits.repeated_calls,
             polling: limits.polling.iter().cloned().collect(),
             // The other settings are those of the agent, whoever has begun the run.
             ..Self::default()

@@ -1,4 +1,4 @@
-//! The loop guard: it detects that the model gets the same result again and again.
+//! The loop guard: it detects that the model gets the same result, or makes the same call, again and again.
 
 use std::{
     borrow::Cow,
@@ -18,6 +18,10 @@ const NOTE: &str = "Note: you have had this very result before. Repeating the ca
                     it, and doing so once more ends the run. Try something else, or answer with \
                     what you know.";
 
+/// The note that the model reads in the result of a call that it has made in many turns with the same arguments.
+const SAME_CALL: &str = "Note: you have made this very call, with the same arguments, many times in this run, and no \
+                         other new call in between. The run ends if you go on like this. Try something else, or answer with what you know.";
+
 /// The results that the model has had so far, and in how many turns.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RepeatCounter {
@@ -25,6 +29,8 @@ pub(super) struct RepeatCounter {
     /// The last result of each call.
     results: HashMap<u64, u64>,
     heard: HashMap<u64, ResultTurns>,
+    /// The calls since the last one that was new, whatever their results.
+    made: HashMap<u64, ResultTurns>,
 }
 
 #[derive(Clone, Debug)]
@@ -54,6 +60,8 @@ pub(super) struct CountedResult {
     call: u64,
     thing: u64,
     said: u64,
+    /// Whether the call has arguments. One without is the same each time, such as the next page.
+    has_arguments: bool,
     /// Whether a result shows that the model does not repeat itself. A part of a kept result has a new name each time.
     shows_news: bool,
 }
@@ -66,12 +74,13 @@ impl CountedResult {
             tool: call.name().to_owned(),
             call: of_call(call),
             said: outcome_hash(result),
+            has_arguments: has_arguments(call),
             shows_news: !result.is_error() && call.name() != READ_RESULT,
         })
     }
 }
 
-/// The result that was repeated most often in this run.
+/// The result or the call that was repeated most often in this run.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct RepeatedResult {
     pub(super) tool: String,
@@ -86,13 +95,29 @@ impl RepeatCounter {
 
     /// Counts the result of a call.
     pub(super) fn apply(&mut self, came: CountedResult) {
-        let CountedResult { tool, call, thing, said, shows_news } = came;
+        let CountedResult { tool, call, thing, said, has_arguments, shows_news } = came;
         let before = self.results.insert(call, said);
         if before != Some(said) && shows_news {
             // A new result shows that the model does not repeat itself.
             self.heard.clear();
         }
+        if before.is_none() && shows_news {
+            // So does a new call: who edits and tests by turns makes the same test again.
+            self.made.clear();
+        }
         self.heard.entry(thing).or_insert_with(|| ResultTurns::new(&tool)).count(self.turn);
+        if has_arguments {
+            self.made.entry(call).or_insert_with(|| ResultTurns::new(&tool)).count(self.turn);
+        }
+    }
+
+    /// The number of turns with this call since the last call that was new, this turn included.
+    pub(super) fn turns_of(&self, call: &ToolCall) -> u32 {
+        match self.made.get(&of_call(call)) {
+            Some(made) if made.last == self.turn => made.turns,
+            Some(made) => made.turns.saturating_add(1),
+            None => 1,
+        }
     }
 
     /// The number of turns in which this result was had, this one included.
@@ -109,20 +134,45 @@ impl RepeatCounter {
 
     /// The result that was repeated most often.
     pub(super) fn most(&self) -> Option<RepeatedResult> {
-        let most = self.heard.values().max_by_key(|heard| (heard.turns, &heard.tool))?;
-        Some(RepeatedResult { tool: most.tool.clone(), turns: most.turns })
+        most_of(&self.heard)
     }
+
+    /// The call that was made in most turns since the last call that was new.
+    pub(super) fn most_made(&self) -> Option<RepeatedResult> {
+        most_of(&self.made)
+    }
+}
+
+fn most_of(all: &HashMap<u64, ResultTurns>) -> Option<RepeatedResult> {
+    let most = all.values().max_by_key(|heard| (heard.turns, &heard.tool))?;
+    Some(RepeatedResult { tool: most.tool.clone(), turns: most.turns })
+}
+
+/// Whether the model is warned when it has made the same call in so many turns: at half of the limit, and in the last
+/// turn before it.
+pub(super) fn is_warned(turns: u32, limit: u32) -> bool {
+    turns > 1 && turns < limit && (turns == limit / 2 || turns == limit.saturating_sub(1))
 }
 
 /// The result with the note that it is a repetition.
 pub(super) fn with_note(result: &ToolResult) -> ToolResult {
-    let note = ToolContent::Text(NOTE.to_owned());
+    with(result, NOTE)
+}
+
+/// The result with the note that its call is a repetition.
+pub(super) fn with_call_note(result: &ToolResult) -> ToolResult {
+    with(result, SAME_CALL)
+}
+
+fn with(result: &ToolResult, note: &str) -> ToolResult {
+    let note = ToolContent::Text(note.to_owned());
     let content = result.content().iter().cloned().chain([note]);
     result.said_as(result.outcome(), content)
 }
 
 fn noted(result: &ToolResult) -> bool {
-    matches!(result.content().last(), Some(ToolContent::Text(text)) if text == NOTE)
+    let last = result.content().last();
+    matches!(last, Some(ToolContent::Text(text)) if [NOTE, SAME_CALL].contains(&text.as_str()))
 }
 
 /// A hash of the counted result: the result of exactly this call, or an error of the tool whatever the arguments.
@@ -143,6 +193,10 @@ fn thing(call: &ToolCall, result: &ToolResult) -> Option<u64> {
         CallOutcome::Denied | CallOutcome::NotStarted => return None,
     }
     Some(hasher.finish())
+}
+
+fn has_arguments(call: &ToolCall) -> bool {
+    !matches!(call.arguments().trim(), "" | "{}" | "null")
 }
 
 /// A hash that is the same for the same tool and arguments, whatever the order and the spacing of the arguments.
