@@ -43,7 +43,7 @@ fn said_in_stream(message: &str) -> Answer {
 fn camera() -> Tool {
     let schema = json!({"type": "object", "properties": {"at": {"type": "string"}}});
     Tool::new("look", "Looks.", schema, SideEffects::NONE, |_, _| {
-        let picture = Media::from_bytes("image/png", PNG.to_vec());
+        let picture = Media::from_bytes("image/png", PNG);
         Box::pin(async move { Ok(vec![ToolContent::from("Seen."), picture.into()].into()) })
     })
 }
@@ -228,7 +228,7 @@ async fn a_conversation_goes_on_where_a_server_takes_no_pictures_and_its_window_
         let server = server.await.unwrap();
         let agent = Agent::builder(to_chat(&server)).tools([camera()]).build().unwrap();
         let mut chat = agent.chat();
-        let picture = Block::Image(Media::from_bytes("image/png", PNG.to_vec()));
+        let picture = Block::Image(Media::from_bytes("image/png", PNG));
         chat.send(Message::new(Role::User, [Block::text("What is it?"), picture])).await.unwrap();
         for turn in 0..8 {
             let reply = chat.send(format!("{} Look.", "word ".repeat(1_000))).await;
