@@ -211,7 +211,7 @@ impl<J: Journal + Clone + 'static> Life<J> {
             }
             assert!(chat.revoke(&grant), "it was there");
             if let Some(Ok(())) = self.polled(Box::pin(chat.save()).as_mut(), PATIENT).await {
-                self.world.revokes(&name, &grant.call);
+                self.world.revokes(&name, &grant.call, grant.scope.key());
             }
         }
         if self.rng.u8(..12) == 0 {

@@ -202,9 +202,11 @@ impl World {
     }
 
     /// An *always* is taken back.
-    pub(crate) fn revokes(&self, conversation: &str, asked: &str) {
+    /// A person may have given two for one call, each in a scope of its own.
+    pub(crate) fn revokes(&self, conversation: &str, asked: &str, key: &str) {
+        let scope = if key.starts_with("to:") { Scope::Wide } else { Scope::Always };
         self.inner().allowed.retain(|it| {
-            it.scope == Scope::Once
+            it.scope != scope
                 || it.place.conversation.as_deref() != Some(conversation)
                 || it.place.call != asked
         });
